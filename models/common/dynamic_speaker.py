@@ -60,7 +60,7 @@ class SpeakerSizes(DataSizes):
 class Attended(Difference):
     """Difference whose memory, (B, 3, K), holds three vectors: before image, difference, after image."""
 
-    maps: Tensor  # (B, 2, N), logits of the attention maps on before and after
+    maps: Tensor  # (B, 2, N), logits of the attention maps on both images
 
 
 @dataclass

@@ -36,12 +36,12 @@ from models.initialisation.counterpart_weights import (
 TOKEN = 6.0  # length of a class token, apart from its place
 ASKING = 1.4  # times LOOK and SIDED: the logit of a token, sqrt(D) long, that is only its own direction
 GATHERED = 2.0  # gain of the values that class tokens gather
-GAIN = 6.0  # gain of the difference in the decoder: two images differ by less than they show
+GAIN = 6.0  # gain of the difference in the decoder, because it is smaller than the images
 
 
 @dataclass
 class DifferenceDirections:
-    """Directions of E, at right angles, along which a token holds what differs from its counterpart."""
+    """Orthogonal directions of E along which a token holds the difference from its counterpart."""
 
     half: Tensor  # (E, E/2): the difference
     how_much: Tensor  # (E): its size
@@ -119,7 +119,7 @@ def all_places(encoding: ImageEncoder) -> Tensor:
 
 
 def last_map(encoding: ImageEncoder) -> Tensor:
-    """The weights of the patches' last map, (D, ...): a view."""
+    """Return the weights of the patches' last map, (D, ...): a view."""
     *_, last = encoding.patches.project.modules()
     assert isinstance(last, nn.Conv2d)
     return last.weight.flatten(1)
@@ -142,7 +142,7 @@ def tell_differences(half: Tensor, places: Tensor, side: Tensor, mlp: nn.Sequent
 
 
 def all_of_blocks(blocks: nn.ModuleDict) -> list[TransformerBlock]:
-    """The blocks of a tower, in order."""
+    """Return the blocks of a tower, in order."""
     return all_of(TransformerBlock, nn.ModuleList(blocks.values()))
 
 

@@ -57,8 +57,8 @@ def side_beside(places: Tensor) -> Tensor:
 
 
 def within(places: Tensor) -> Tensor:
-    """The projection on the directions in which places differ: (D, D)."""
-    directions = F.normalize(whitening(places)[0], dim=1)  # min(N, D) x D, some of them 0
+    """Return the projection on the directions in which places differ: (D, D)."""
+    directions = F.normalize(whitening(places)[0], dim=1)  # (min(N, D), D), some of them 0
     return directions.T @ directions
 
 
@@ -123,9 +123,10 @@ def without_biases(attention: MultiHeadAttention) -> None:
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
-    """Directions in which places differ, (min(N, D), D), the strongest first, and which are not faint.
+    """Return the directions in which places differ, (min(N, D), D), and a mask of the strong ones.
 
-    Along each the places' variance is 1; faint directions are 0.
+    The strongest direction is first. Along each strong direction the variance of places is scaled to 1; weak
+    directions (FAINT) are 0.
     """
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
     strong = deviations > FAINT * deviations[0]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from models.initialisation.counterpart_weights import QUIET, calm, grid_places, side_beside, tell
 
 SHOWN = 0.5  # gain of W: sigma flattens large values, and then the layer norm hides how much cells differ
-LOUD, OWN = -5.0, 2.0  # gains of the difference and of what a cell itself shows, which are added
+LOUD, OWN = -5.0, 2.0  # gains of the difference and of a cell's own content, which are added
 
 
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:

@@ -158,7 +158,7 @@ def _by_channels(x: Tensor, channels: int) -> Tensor:
 
 
 def _together(x: Tensor, like: Tensor) -> Tensor:
-    """The reverse of `_by_channels`."""
+    """Invert `_by_channels`."""
     return x.unflatten(0, (like.shape[1], -1)).permute(2, 0, 3, 1, 4).flatten(-2).to(like.dtype)
 
 

@@ -40,7 +40,7 @@ class Ranks:
     world: int
 
     def wait(self) -> None:
-        """Wait until all processes have called this."""
+        """Wait until all processes have called this method."""
         if self.world > 1:
             # on the CPU: a barrier would keep GPUs busy
             work = distributed.all_reduce(torch.zeros(()), async_op=True)
@@ -120,7 +120,7 @@ def join() -> Ranks:
 
 @contextmanager
 def joined() -> Iterator[Ranks]:
-    """Join the group for the block. If several processes raise InputError, only the first one prints it.
+    """Join the group for the block. If several processes raise InputError, only one of them prints it.
 
     The other processes, and one that may have lost its partner, wait for the launcher to end them.
     """

@@ -45,5 +45,5 @@ def read_negatives(path: str | Path, how: str = REMEDY) -> dict[str, list[str]]:
 
 
 def captions_of(pairs: Iterable[Negatives]) -> dict[str, list[str]]:
-    """Pair -> its wrong captions."""
+    """Return pair id -> its wrong captions."""
     return {own.pair_id: [each.caption for each in own.negatives] for own in pairs}

@@ -71,7 +71,7 @@ def _shown(folder: Path) -> str:
 
 
 def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
-    """Return the text with the entry's lines after the last dataset's."""
+    """Return the text with the entry's lines after the last dataset's lines."""
     root = yaml_nodes(path, REMEDY)
     assert isinstance(root, MappingNode)  # params.load has read it
     node = next(value for key, value in root.value if key.value == "dataset")

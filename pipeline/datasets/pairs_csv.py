@@ -130,7 +130,7 @@ def _parsed(values: dict[str, Any]) -> _Row | str:
 
 
 def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
-    """Enter another pair, or more captions of a pair that is there."""
+    """Add a new pair, or more captions to a pair of an earlier line."""
     before, after = on_disk(root, row.before), on_disk(root, row.after)
     pair = Pair(
         pair_id=f"{before}+{after}" if row.pair_id is None else row.pair_id,

@@ -43,7 +43,7 @@ class Attended:
 
     words: tuple[str, ...]
     maps: np.ndarray  # float16, (words, I, H, W), each map sums to 1
-    alignment: np.ndarray | None = None  # float16, (N, N): row: cell of the after image; column: of before
+    alignment: np.ndarray | None = None  # float16, (N, N): rows: after image; columns: before
     blocks: Mapping[str, np.ndarray] | None = None  # block name -> float16, (2, H, W): class-token attention
     weighed: tuple[str, ...] = ()  # K names
     weights: np.ndarray | None = None  # float16, (words, K), each row sums to 1; None if K is 0

@@ -16,7 +16,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.progress import track
 
 BLOCK = 64  # images read at once
-SHARE = 0.9  # of the free memory; the rest is for the network and its batches
+SHARE = 0.9  # share of the free memory; the rest is for the network and its batches
 
 
 class Resident:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MOST_FOLDERS = 100  # of a path; deeper paths may be reported as too deep
+MOST_FOLDERS = 100  # parents of a path; deeper paths may be reported as too deep
 # these occur only when writing, so they need not name the file
 UNWRITABLE = {
     errno.ENOSPC: "the disk is full; free some space on it",

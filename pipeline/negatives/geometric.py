@@ -60,10 +60,11 @@ class Source:
         return contradicts(_sentence(caption).claims, self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield captions of other pairs by falling similarity; as the second negative, "no change".
+        """Yield captions of other pairs by falling similarity; the second negative is "no change".
 
-        Without that second one, "no change" would always be the right answer in FDA. For an unchanged pair:
-        for the first two negatives the captions of its scene's change, then captions of any change.
+        If "no change" were never a negative, it would always be the right answer in FDA. For an unchanged
+        pair, the first two negatives are captions of its scene's change, if there are any; all
+        others are captions of any change.
         """
         if self._unchanged:
             own = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []

@@ -4,6 +4,8 @@ A linear classifier reads the cell that holds an object's centre, as the linear 
 the last layers learn together. Batch norms keep the statistics of the weights that they start from. Each time
 an image is read, its exposure, contrast, white balance, sharpness and noise are drawn again, so that the
 features also suit images of other cameras.
+
+B: images of S x S pixels; C: feature channels; H x W: grid of cells.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +42,7 @@ class Labelled:
 
     root: Path
     images: Sequence[Indexed]
-    classes: np.ndarray  # images x 4 x H x W int8, from grid_labels.centres
+    classes: np.ndarray  # (images, 4, H, W) int8, from grid_labels.centres
 
 
 def tune(network: Backbone, first: str, spec: Spec, data: Labelled, iterations: int, seed: int) -> None:
@@ -84,9 +86,9 @@ class _Classifier(nn.Module):
             self.standardise.take(torch.cat([network.raw(batch) for batch in first]))
 
     def loss(self, grids: Tensor, classes: Tensor) -> Tensor:
-        """Mean cross-entropy over objects, summed over attributes. B x C x H x W, B x 4 x H x W."""
+        """Return the mean cross-entropy over objects, summed over attributes: (B, C, H, W), (B, 4, H, W)."""
         features, wanted = self.standardise(grids).movedim(1, -1), classes.movedim(1, -1)
-        shown = wanted[..., 0] != NOTHING  # B x H x W
+        shown = wanted[..., 0] != NOTHING  # (B, H, W)
         scores = self.linear(features[shown]).split(self.sizes, dim=1)
         targets = wanted[shown].long().unbind(1)
         losses = [F.cross_entropy(each, target) for each, target in zip(scores, targets, strict=True)]
@@ -130,7 +132,7 @@ EFFECTS = v2.Compose(
 
 
 def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw effects for a uint8 image, 3 x S x S, and mirror it with its classes, 4 x H x W, or not."""
+    """Apply random effects to uint8 images (3, S, S), and mirror half of them and their classes (4, H, W)."""
     changed, mask = EFFECTS(tv_tensors.Image(image), tv_tensors.Mask(classes))
     pixels = torch.Tensor(changed) * torch.empty(3, 1, 1).uniform_(*GAIN)
     pixels = pixels + torch.randn(pixels.shape) * (5 * torch.rand(()))  # of 255

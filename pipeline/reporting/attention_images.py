@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.decoding.attention_maps import Attended
 
-LEVELS = 255  # of a map's largest value
+LEVELS = 255  # the byte of a map's largest value
 PHRASES = {"difference": "the difference"}  # for sentences
 Array = np.ndarray
 

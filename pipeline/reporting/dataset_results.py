@@ -214,7 +214,7 @@ def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
     """Return the curves of a model's phases, in their order."""
     places: dict[PhaseName, Path] = {}
     place = folder / PRETRAIN / str(seed)
-    if place.is_dir() and any(place.iterdir()):  # it is empty before imported weights
+    if place.is_dir() and any(place.iterdir()):  # empty with imported weights
         places |= {"images": place / "images"} if (place / "images").is_dir() else {}
         retrieves = "retrieval" in read_curve(place / "loss.csv", "iteration")
         places["adaptation" if retrieves else "pretraining"] = place

@@ -52,7 +52,7 @@ STYLE: "dict[RcKeyType, Any]" = {
     "ytick.color": RULE,
     "ytick.labelcolor": INK,
 }
-FILLED = 0.78  # of the distance from one group of bars to the next
+FILLED = 0.78  # share of the distance between groups of bars that bars fill
 
 
 @dataclass(frozen=True)

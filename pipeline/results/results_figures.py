@@ -88,7 +88,7 @@ def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
     axes.set_yticks(range(len(found)), [faults.name for faults in found])
     axes.invert_yaxis()
     axes.set_xlabel("false captions of changed pairs, percent, by fault")
-    below = min(0.25, 0.6 / (BAR * len(found)))  # of the bars' height; 0.6 inches for many bars
+    below = min(0.25, 0.6 / (BAR * len(found)))  # share of the height; 0.6 inches for many bars
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -below), ncols=5, handlelength=1)
 
 

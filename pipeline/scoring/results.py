@@ -28,7 +28,7 @@ from pipeline.scoring.subsets import subsets
 from pipeline.scoring.truth import UNREADABLE, Verdict, judge
 
 GEOMETRIC = "geometric"  # the grammar of captions that sentences.py parses
-DIGITS = 6  # of written numbers: beyond them, processors differ in the last bits of a logarithm
+DIGITS = 6  # digits of written numbers; further digits of a logarithm differ between processors
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
     return [
         {
             metric: SUMMED[metric](own.reshape(len(counts), len(block), -1)).mean(1)
-            for metric, (own, block) in zip(model.numbers, each, strict=False)  # as many as it has metrics
+            for metric, (own, block) in zip(model.numbers, each, strict=False)  # only this model's
         }
         for model in models
     ]

@@ -22,7 +22,7 @@ SPOKEN = {  # metrics with another name in sentences
     AGREES: "points agreeing",
     AGREES_CHANGES: f"points of “{HEADINGS[AGREES_CHANGES]}”",
 }
-DIGITS = 9  # of a difference; rounding errors beyond them must not make a model differ from itself
+DIGITS = 9  # digits of a difference; rounding errors beyond them must not make a model differ from itself
 
 
 @dataclass(frozen=True)

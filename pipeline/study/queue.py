@@ -64,7 +64,7 @@ class Queue:
     def run(self, shown: Callable[[], None] = lambda: None) -> list[Entry]:
         """Run until all tasks are over; return the entries that failed or were cancelled.
 
-        `shown` is called after every turn. If this is interrupted, the place handles the running jobs.
+        `shown` is called after every turn. If the loop is interrupted, the place handles the running jobs.
         """
         try:
             while self.turn():

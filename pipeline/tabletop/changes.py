@@ -14,7 +14,7 @@ from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES
 CHANGE_TYPES = ("color", "material", "add", "drop", "move")
 ARENA = 3.0  # x and y are in (-ARENA, ARENA)
 FAR = 1.2  # least distance of a move
-TRIES = 50  # for one object, then a new scene
+TRIES = 50  # tries for one object; then a new scene is started
 
 
 class NoRoomError(Exception):

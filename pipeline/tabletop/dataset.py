@@ -1,4 +1,4 @@
-"""Renders `tabletop` to disk in CLEVR-Change's layout, on all cores; a stopped rendering is resumed.
+"""Render `tabletop` to disk in CLEVR-Change's layout, on all cores; a stopped rendering is resumed.
 
 Unfinished work is next to the output, in .<name>.<hash of settings, code and libraries>.scratch/: a folder
 `dataset` with the images, and a folder `scenes` with one small record per scene, written last. A scene is

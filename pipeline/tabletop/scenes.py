@@ -12,7 +12,7 @@ from pipeline.tabletop import geometry
 from pipeline.tabletop.looks import STUDIO, Look
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES, Point, offsets
 
-RADII = dict(zip(SIZES, (0.7, 0.35), strict=True))  # of the circle on the table that contains an object
+RADII = dict(zip(SIZES, (0.7, 0.35), strict=True))  # of a circle on the table around an object
 
 GAP = 0.25  # between the circles of two objects
 AXIS_GAP = 0.4  # between two centres along left/right and along front/behind

@@ -43,8 +43,10 @@ def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licenc
         "settings": recipe.settings,
         "sizes": recipe.sizes,
         "loss weights": recipe.loss,
-        "run": recipe.train,
+        "run": {key: value for key, value in recipe.train.items() if key != "reinforce"},
     }
+    if "reinforce" in recipe.train:
+        shown["then, reward phase"] = recipe.train["reinforce"]
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         trained=trained,
         made=made,

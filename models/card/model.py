@@ -41,7 +41,7 @@ LOUD = 8.0  # gain of x - s, because differences are smaller than the images
 
 @dataclass(frozen=True)
 class CardSwitches:
-    """The defaults are the paper's, or ours if it states none (docs/methods.md, "CARD")."""
+    """The defaults are the paper's; if it states none, our own choice (docs/methods.md, "CARD")."""
 
     # local common features: each image reads the other's k | after reads the output of before
     common_exchange: Literal["parallel", "sequential"] = "parallel"
@@ -147,7 +147,7 @@ class Distilling(nn.Module):
 
 
 class Consistency(Regulariser):
-    """L_con: makes the common contexts of a pair similar, and those of different pairs dissimilar."""
+    """L_con: makes the common contexts similar within a pair, and dissimilar between different pairs."""
 
     def __init__(self, temperature: float):
         super().__init__()

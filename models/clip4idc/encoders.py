@@ -1,7 +1,7 @@
 """CLIP's image and text transformers (Radford et al., 2021; CLIP4IDC section 1), of any size.
 
-U: images of H x W pixels; n: patches; t = n + 1: tokens, class token first; D: width; E: joint width; B:
-captions; L: words.
+U: images of H x W pixels; n: patches; t = n + 1: tokens, class token first; C: channels of
+features; D: width; E: joint width; B: captions; L: words.
 """
 
 import math

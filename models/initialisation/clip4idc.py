@@ -156,8 +156,8 @@ def beside(*known: Tensor) -> Tensor:
 def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
     """Make class tokens attend to the tokens that differ, in the last block. For the adaptation.
 
-    v is the mean of the class tokens. Queries are large only for class tokens, because these have a direction
-    of their own. Call `compare` first.
+    v is the mean of the class tokens. Queries are large only for class tokens, because class tokens have a
+    direction of their own. Call `compare` first.
     """
     if len(inter.blocks) < 2:
         return  # the one block compares

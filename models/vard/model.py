@@ -2,7 +2,8 @@
 
 PERL relates the cells of an image to each other and to their positions. URD subtracts the part that the other
 image has in common. The rest, D, determines the attention maps. Equations: docs/methods.md, "VARD".
-B: pairs; C: feature channels; H x W: grid; N: cells of an image; A: width; h: heads; d = A/h.
+B: pairs; C: feature channels; H x W: grid; N: cells of an image; A: width; h: heads; d = A/h; U: an
+image's cells after the first layer.
 """
 
 from dataclasses import dataclass

@@ -204,7 +204,7 @@ def floats(path: Path, name: str, tensor: Tensor, remedy: str) -> Tensor:
 def taken(
     rows: Sequence[Wanted], tensors: Mapping[str, Tensor], order: Sequence[int] | None, side: int
 ) -> dict[str, Tensor]:
-    """Return our parameters by name. Tensors that map to the same parameter are stacked.
+    """Return the model's parameters by name. Tensors that map to the same parameter are stacked.
 
     order: the row in the authors' word table of each word of our vocabulary; None: the same rows
     side: number of cells along a side of the grid

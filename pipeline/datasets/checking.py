@@ -32,7 +32,7 @@ def missing(root: Path, names: Iterable[str]) -> list[str]:
 
 
 def _advice(path: Path, have: dict[Path, dict[str, str]]) -> str:
-    """Say what may be wrong with a missing file's name. `have`: files of the folders listed before."""
+    """Say what may be wrong with a missing file's name. `have`: files of folders that were listed earlier."""
     if "\\" in str(path):
         return " (write / between folders, not \\)"
     if strange := next((sign for sign in path.name if unicodedata.category(sign) in ("Cf", "Co")), None):

@@ -67,7 +67,7 @@ def _scene_number(name: str, pattern: str) -> int | None:
 def read_types(path: Path, remedy: str, pattern: str, more: Iterable[str] = ()) -> dict[int, str]:
     """Read {type in the file: [name like 000000.png, ...]}. Return scene number -> the schema's type.
 
-    The file must have all keys of TYPES, and may have those of `more`.
+    The file must have all keys of TYPES, and may have the keys of `more`.
     """
     table = read_foreign(path, dict[str, tuple[str, ...]], remedy)
     if not set(TYPES) <= set(table) <= {*TYPES, *more}:

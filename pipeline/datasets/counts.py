@@ -70,7 +70,7 @@ def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
 
 
 def compared(counts: Counts, expected: Mapping[str, Any]) -> list[tuple[str, str, int, int, int]]:
-    """Return (where, what, ours, published, left out) for each number; where: a split, "types" or ""."""
+    """Return (where, what, counted, published, left out) for each number; where: a split, "types" or ""."""
     rows = []
     for key, value in expected.items():
         if not isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 """CUB and NABirds, which only pre-training reads: from the published lists to records.
 
 CUB-200-2011 (Wah et al., 2011) is the image authors' folder, with the ten sentences per image of Reed et al.
-(2016) in text_c10/. A single image is a Pair whose before and after are the same. NABirds (Van Horn et al.,
+(2016) in text_c10/. A single image is a Pair whose two images are the same. NABirds (Van Horn et al.,
 2015) has photographs of 555 classes, without text. IDC-PCL's way of drawing pairs is not published. Here
 each photograph is the first of one pair, and every second pair is of one class.
 

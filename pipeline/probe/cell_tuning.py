@@ -132,7 +132,7 @@ EFFECTS = v2.Compose(
 
 
 def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-    """Apply random effects to uint8 images (3, S, S), and mirror half of them and their classes (4, H, W)."""
+    """Return a uint8 image (3, S, S) with random effects, mirrored at random with its classes (4, H, W)."""
     changed, mask = EFFECTS(tv_tensors.Image(image), tv_tensors.Mask(classes))
     pixels = torch.Tensor(changed) * torch.empty(3, 1, 1).uniform_(*GAIN)
     pixels = pixels + torch.randn(pixels.shape) * (5 * torch.rand(()))  # of 255

@@ -27,7 +27,7 @@ def test_resamples_are_bounded(tmp_path, leaves, resamples):
 def test_seeds_are_bounded(tmp_path, leaves):
     path = write(tmp_path / "a.jsonl", [line(0)])
     code, _, said = leaves("compare", path, "--against", *[path] * 101)
-    assert (code, "more than 100 seeds" in said) == (2, True)
+    assert (code, "at most 100 seeds" in said) == (2, True)
 
 
 def test_names_cannot_steer_the_terminal(tmp_path, leaves):

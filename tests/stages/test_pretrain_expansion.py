@@ -207,7 +207,7 @@ def test_by_hand_what_is_missing_is_one_line_too(prepared_birds, missing, said):
         ),
         (
             {f"{OWN}__images": None},
-            "dataset.birds_to_words.own.idc_pcl.images is missing, the pre-training on",
+            "dataset.birds_to_words.own.idc_pcl.images is missing",
         ),
         (
             {f"{OWN}__pretrain__tasks": {"mlm": 1.0, "mvcl": 1.0, "fda": 1.0}},

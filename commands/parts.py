@@ -27,7 +27,7 @@ from pipeline.study.job import Job
 from pipeline.study.queue import Task, cancel
 
 FOLDER = Path(".scratch/parts")
-COMMANDS = {"extract": "stages", "extract_pretraining": "stages", "caption": "commands"}  # their packages
+COMMANDS = {"extract": "stages", "caption": "commands"}  # their packages
 
 
 @dataclass(frozen=True)

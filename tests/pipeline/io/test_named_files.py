@@ -77,7 +77,7 @@ def test_a_link_to_a_file_that_vanished_is_removed_and_the_file_named(tmp_path):
     (folder / "mine").symlink_to("nowhere")
     assert succeed(tmp_path, "check_lock").stderr == ""
     (tmp_path / "words.json").unlink()
-    assert "words.json is missing" in succeed(tmp_path, "check_lock").stderr
+    assert "words.json, which is missing" in succeed(tmp_path, "check_lock").stderr
     assert [path.name for path in folder.iterdir()] == ["mine"]
 
 

@@ -3,9 +3,9 @@
 python -m commands.parts --parts 8 --on slurm extract --dataset clevr_change ...   (its arguments in dvc.yaml)
 python -m commands.parts --parts 8 --on slurm caption --pairs pairs.csv --out captions.jsonl --weights WEIGHTS
 
-Each part consists of whole shards. A finished shard is marked and not done again. The last part joins the
-shards; the result has the same bytes as that of one process. After a stop, run the command again. --cancel
-ends its jobs.
+Each part consists of whole shards. A finished shard is not computed again. The part that finishes last joins
+the shards; the result has the same bytes as that of one process. After a stop, run the command again. Add
+--cancel to end its jobs.
 """
 
 import argparse

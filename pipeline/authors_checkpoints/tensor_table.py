@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A tensor that a file must have, and our parameter."""
+    """A tensor that the authors' file must contain, and the parameter of our model that it becomes."""
 
     theirs: str
     shape: tuple[int, ...] | None

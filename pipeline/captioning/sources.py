@@ -139,7 +139,7 @@ def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
 
 
 def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:
-    """Return the path of the vocabulary in the package, else in the laboratory."""
+    """Return the path of the vocabulary: in the package, else in the repository that trained the model."""
     own = folder / VOCABULARY
     return own if (folder / FEATURES).exists() else lab / f"data/vocab/{trained.recipe.dataset}.json"
 

@@ -172,7 +172,10 @@ def _share(marks: str, places: Sequence[int]) -> float:
 
 
 def _told(marks: str, place: int, asked: Collection[int]) -> tuple[float, float]:
-    """Return a pair's mark in millionths, and 1 if the pair counts (as in pipeline/statistics)."""
+    """Return (1,000,000 if the pair's mark is "1", else 0; 1), or (0, 0) for a pair that is not in `asked`.
+
+    The units are those of pipeline/statistics.
+    """
     return (1_000_000.0 * (marks[place] == "1"), 1.0) if place in asked else (0.0, 0.0)
 
 

@@ -194,7 +194,7 @@ def _test_pairs(root: Path, dataset: str) -> list[Pair]:
 
 
 def packed(values: Iterable[float], width: int) -> str:
-    """Encode fractions as thousandths of `width` digits each."""
+    """Encode each fraction as a number of thousandths, in `width` digits of base 36."""
     return "".join(np.base_repr(round(1000 * value), BASE).rjust(width, "0") for value in values)
 
 

@@ -56,5 +56,5 @@ def seeds_wanted(sd: float, difference: float = WANTED) -> int:
 
 
 def shown(sd: float, seeds: int) -> float:
-    """Return the difference that `seeds` seeds of each of two models can show, by the same formula."""
+    """Return the smallest difference of two models that `seeds` runs each detect; inverts `seeds_wanted`."""
     return (Z + POWER) * sd * math.sqrt(2 / seeds)

@@ -155,7 +155,7 @@ def _over_seeds(values: Sequence[float]) -> Record:
 
 
 def _label(planned: Planned) -> str:
-    """Return the row's label with the value of each multiplied key."""
+    """Return the row's label, followed by the resulting value of each key in the row's `times` (factors)."""
     keys = [filled(key, planned.row, planned.cells[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])

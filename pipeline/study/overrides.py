@@ -66,7 +66,7 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _unnamed(tree: Tree, row: Row, dataset: str, found: Tree) -> Tree:
-    """Return the model's switches that `model` does not name: the dataset's values, else the variant's."""
+    """Return the values of switches that `model.<name>` does not set: the dataset's, else the variant's."""
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report it
     own = tree["dataset"][dataset].get("own", {}).get(entry.own, {})

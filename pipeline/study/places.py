@@ -67,7 +67,7 @@ class Local:
         return True
 
     def leave(self, folders: Iterable[Path]) -> str:
-        """Handle these jobs when the front end stops, and return a line about it."""
+        """End these jobs because the command that watches them stops; return the message to print."""
         ended = sum([self.end(folder) for folder in folders])
         return f"ended {ended} job(s); start it again to go on where they were"
 

@@ -221,7 +221,7 @@ def _said(cell: Cell) -> Tree:
 
 
 def kept(cell: Cell) -> list[str]:
-    """Return the names of a run's kept files."""
+    """Return the names of the result files that a study keeps of a finished run."""
     return [*KEPT, RETRIEVAL] if cell.recipe.entry.retrieves else [*KEPT]
 
 

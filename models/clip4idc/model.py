@@ -172,7 +172,7 @@ def captioning(coef: float, clips_words: bool, compares: bool = False) -> tuple[
 
 
 def freeze(model: nn.Module, names: str) -> None:
-    """Exclude the tensors whose names match from training."""
+    """Freeze the parameters whose names match the regular expression `names`."""
     for name, parameter in model.named_parameters():
         if re.search(names, name):
             parameter.requires_grad_(False)

@@ -109,9 +109,11 @@ class Captioner(Trainable):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return all loss terms for encoded images (B, N, D): the mean, or sum, over `parts` equal parts.
+        """Return all loss terms for encoded images (B, N, D).
 
-        tokens: (B*R, L+1), the R captions of a pair are consecutive; regularisers see only the first of them
+        The batch is split into `parts` equal parts; their losses are averaged or summed (`self.parts`).
+
+        tokens: (B*R, L+1), a pair's R captions are consecutive; regularisers see only its first caption
         parts: a pair is contrasted only with pairs of its own part (SCORER section 4.3)
 
         If processes share the batch, each returns its share of a term (distributed_batch.py).

@@ -137,7 +137,7 @@ class Exchange:
         self.back = (self.left + here[self.left :].nonzero()[:, 0]).tolist()  # unfinished rows
 
     def move(self, rows: Tensor) -> None:
-        """Overwrite ended rows by unfinished ones, row by row, because copies of many need memory."""
+        """Overwrite ended rows with unfinished ones. Rows are copied one at a time to save memory."""
         for front, back in zip(self.front, self.back, strict=True):
             rows[front].copy_(rows[back])
 

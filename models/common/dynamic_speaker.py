@@ -256,7 +256,7 @@ def map_size(difference: Attended, changed: Tensor) -> Tensor:
 def negative_entropy(words: Weighed, changed: Tensor) -> Tensor:
     """Negative entropy (nats) of a word's three weights, summed over the words of a caption and its <END>.
 
-    The mean is over the captions of the pairs with `changed` (B) 1.
+    It is averaged over the captions of changed pairs, where `changed` (B) is 1.
     """
     weights = words.weights.float()
     entropies = -(weights * weights.clamp(min=1e-38).log()).sum(-1)  # (R, L)

@@ -87,7 +87,10 @@ class MaskedCaptioner(Captioner):
         return network.output(network.over_words(read, kept, asked)).float().unflatten(0, (R, L))
 
     def judged(self, marks: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """Classify pairs as changed or unchanged by [IMG1] and [IMG2] of V^, (B, 2, D); ignore others."""
+        """Return loss and accuracy of telling changed from unchanged pairs by [IMG1] and [IMG2], (B, 2, D).
+
+        Pairs with `changed` = -1 (unknown) are ignored.
+        """
         logits = self.judge(marks.flatten(1)).float()
         known = total((changed >= 0).sum()).clamp(min=1)
         summed = F.cross_entropy(logits, changed, ignore_index=-1, reduction="sum")

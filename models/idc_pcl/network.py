@@ -261,10 +261,10 @@ class Network(nn.Module):
         return images, words
 
     def over_images(self, memory: Tensor) -> tuple[list[KeysValues], Tensor]:
-        """Apply the cross-modal blocks to image tokens, which do not see the text in captioning.
+        """Apply the cross-modal blocks to image tokens. In captioning, image tokens do not see the text.
 
-        Returns each block's keys and values, and [IMG1] and [IMG2] of V^, (B, 2, D); the last block computes
-        nothing else.
+        Returns each block's keys and values, and [IMG1] and [IMG2] of V^, (B, 2, D). Of the other tokens the
+        last block computes only keys and values.
         """
         x, kept, blocks = self.cross.norm(memory), [], self.cross.each()
         for block in blocks:

@@ -184,7 +184,8 @@ def begin_captioner(
 ) -> bool:
     """Make the decoder attend to tokens with a large difference, which its keys and values represent.
 
-    Returns True if the captioner's first layer compares, because no block sees both images.
+    Returns True if the image encoder has no block that sees both images. Then the captioner's first layer
+    compares the images.
     """
     first, *later = all_of(TransformerBlock, memories.layers)
     found = compare(encoding, inter, first)

@@ -1,4 +1,4 @@
-"""Types and checks of command-line arguments: number ranges, splits with pairs, outputs apart from inputs."""
+"""Types and checks of command-line arguments: number ranges, splits, outputs that are no inputs."""
 
 import argparse
 from collections.abc import Callable, Sequence

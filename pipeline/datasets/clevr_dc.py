@@ -63,8 +63,8 @@ def read(root: Path) -> list[Pair]:
 def layout_of(root: Path) -> Layout:
     """Return the layout of a folder, by its captions file.
 
-    DIRL's script leaves the authors' file in place: with both files, the folder of images decides.
-    Raises InputError if neither or both layouts are there.
+    If both captions files exist (DIRL's script keeps the authors'), it is the layout whose folder of before
+    images exists. Raises InputError if this leaves none or both.
     """
     found = [layout for layout in LAYOUTS if (root / layout.captions).is_file()]
     if len(found) > 1:

@@ -181,7 +181,8 @@ class Beam:
     def _settled(self, left: int) -> Tensor:
         """Return which of the first `left` pairs can no longer get a better caption, `(left,)`.
 
-        More words only lower a sum, and the longest possible caption has the largest divisor.
+        More words can only lower a caption's summed log-probability. So its best reachable score is its
+        present sum, divided by the length penalty of the longest caption.
         """
         reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:left]]

@@ -114,7 +114,8 @@ def _complete(stage: dict[str, Any]) -> bool:
 def _lost(stages: Stages, good: Stages) -> list[str]:
     """Return the stages of the good copy that are missing or incomplete at the file's end.
 
-    DVC only appends stages. A file that lacks other stages has another history.
+    DVC only appends stages. If stages are missing elsewhere than at the end, the file is no cut-off version
+    of the good copy, and the result is empty.
     """
     names, wanted = list(stages), list(good)
     if names and len(stages[names[-1]]["outs"]) < len(good.get(names[-1], {}).get("outs", [])):

@@ -186,7 +186,7 @@ def free_name(path: Path) -> Path:
 
 
 def settle(made: Path) -> None:
-    """Flush a file or a whole folder to disk: after a power cut, a name could have no bytes."""
+    """Flush a file or a whole folder to disk. Otherwise a power cut could leave an empty file."""
     for each in (made, *made.rglob("*")):
         file = os.open(each, os.O_RDONLY)
         try:

@@ -23,8 +23,15 @@ TERMS = {  # name of a loss in the papers
     "entropy": "minus the weights’ entropy",
     "con": "context consistency",
     "ind": "context independence",
+    "policy": "policy gradient",
 }
-JUDGING = "judge_accuracy"  # logged with the losses
+MEASURED = {  # columns next to the losses -> title
+    "judge_accuracy": "Accuracy of distractor judging, in training",
+    "reward": "Mean reward of the sampled captions",
+    "sample_entropy": "Entropy of the sampled captions, nats",
+    "sample_length": "Words of the sampled captions, with <END>",
+    "sample_tells_change": "Share of sampled captions that report a change",
+}
 # pre-training phases in the order of their panels, and text for titles
 PRETRAININGS: tuple[tuple[PhaseName, str], ...] = (("images", "on CUB’s images, "), ("pretraining", ""))
 TASKS = {"mlm": "masked words", "mvcl": "masked cells", "fda": "negatives", "class_pairs": "pairs of classes"}
@@ -74,8 +81,8 @@ def captioning(results: Results) -> list[Panel]:
     """
     terms = [term for cell in results.cells for term in cell.phases["captioning"].losses]
     losses = [
-        Measure(term, "Accuracy of distractor judging, in training", kind="losses")
-        if term == JUDGING
+        Measure(term, MEASURED[term], kind="losses")
+        if term in MEASURED
         else _loss(term, f"Training loss: {TERMS.get(term, term)}")
         for term in dict.fromkeys(terms)
         if term != "iteration"

@@ -120,7 +120,10 @@ def _card(pair: Pair, kind: str, results: Results, cells: Sequence[Cell], params
 
 
 def searches(results: Results, examples: Sequence[Example]) -> list[dict[str, Any]]:
-    """Return the examples of retrieval with images. Raises InputError for a pair outside the test split."""
+    """Return the retrieval examples, each with the before and after images of the pairs found.
+
+    Raises InputError for a pair outside the test split.
+    """
     pairs = {pair.pair_id: pair for pair in results.test}
     if strange := [name for each in examples for name in each.found if name not in pairs]:
         raise InputError(

@@ -1,6 +1,6 @@
 """The constant baseline: the same caption for every pair, without looking at the images.
 
-The caption is the one of the most frequent training captions with the best CIDEr-D on the validation split.
+Among the most frequent training captions, the one with the best CIDEr-D on the validation split is used.
 """
 
 from collections import Counter

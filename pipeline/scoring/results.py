@@ -95,8 +95,8 @@ def told(
 ) -> Told:
     """Check the correctness of one caption per pair.
 
-    A caption that the dataset's grammar cannot parse is false, because the model was trained on this grammar.
-    A caption from `outside` may be correct in other words: it is not judged, unless it has no word.
+    A caption that the dataset's grammar cannot parse is false. With `outside` (the model was not trained on
+    this grammar) such a caption is not judged, unless it has no word.
     """
     right = {
         pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)

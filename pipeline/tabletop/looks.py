@@ -10,7 +10,10 @@ Colour = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Look:
-    """One look. `clevr` was fitted to 40 real scenes (docs/tabletop.md, "Looks and effects")."""
+    """Rendering constants of one look: light, materials, shape of cubes.
+
+    `clevr` was fitted to 40 scenes of CLEVR-Change (docs/tabletop.md, "Looks and effects").
+    """
 
     falloff: float  # added to a lamp's squared distance; a large value spreads the light evenly
     ambient: float

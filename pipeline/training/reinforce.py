@@ -30,14 +30,15 @@ from pipeline.training.rewards import Reward, tells_change
 from pipeline.training.sampling import Batch
 
 POLICY = "policy"
-MEASURES = ("reward", "entropy", "length", "tells_change")
+# not plain `entropy`: DUDA and VARD have a loss term of this name
+MEASURES = ("reward", "sample_entropy", "sample_length", "sample_tells_change")
 
 
 class SelfCritical:
     """Losses and measures of the phase.
 
     The measures are means over the samples: the reward; the entropy, -log p(c) in nats; the length in words,
-    with <END>; and `tells_change`, the share of captions that report a change.
+    with <END>; and the share of captions that report a change.
     """
 
     def __init__(self, reward: Reward, settings: Mapping[str, Any], vocabulary: Vocabulary):
@@ -75,7 +76,7 @@ class SelfCritical:
         advantage = reward - self._baseline(model, difference, pairs, reward)
         told = torch.tensor(tells_change(captions))
         written = (words != NULL).sum(-1)
-        means = {"reward": reward, "entropy": -log_p.detach(), "length": written, "tells_change": told}
+        means = dict(zip(MEASURES, (reward, -log_p.detach(), written, told), strict=True))
         number = total(torch.tensor(float(len(words)), device=words.device))
         shares = {name: values.to(number).sum() / number for name, values in means.items()}
         return {POLICY: -(advantage * log_p).sum() / number} | shares

@@ -31,7 +31,10 @@ REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to
 
 
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
-    """Create `folder` with both files; model.yaml contains the hashes of both."""
+    """Create `folder` with weights.safetensors and model.yaml.
+
+    model.yaml contains the hash of the weights, and the hash of its own content without this hash.
+    """
     folder.mkdir(parents=True)
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
     hashes = {**trained.hashes, "weights": sha256(folder / FILE), "model": ""}

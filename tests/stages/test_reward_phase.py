@@ -39,11 +39,7 @@ def test_from_trained_weights_it_ends_as_when_it_trains_them_first(folder):
     assert weights(folder, "later") == weights(folder, "whole") != weights(folder, "plain")
     plain, curves = (folder / "curves" / name for name in ("plain", "whole"))
     assert (curves / "trained/loss.csv").read_bytes() == (plain / "loss.csv").read_bytes()
-    assert (
-        (curves / "loss.csv")
-        .read_text()
-        .startswith("iteration,policy,cap,cv,cbr,reward,entropy,length,tells")
-    )
+    assert (curves / "loss.csv").read_text().startswith("iteration,policy,cap,cv,cbr,reward,sample_entropy,")
     assert not list(folder.glob(".whole.*"))
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from models import Sizes, build
+from models.common.trainable import Labels
 from pipeline.compute import devices
 from pipeline.compute.process_group import join
 from pipeline.config import recipe_file
@@ -17,10 +18,12 @@ from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
 from pipeline.training import phases
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.reinforce import POLICY, SelfCritical, log_probabilities
+from pipeline.training.rewards import constant
 from pipeline.training.sampling import Batch, Sampler
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 from tests.killed import KilledError, validation
+from tests.models import test_conformance as conformance
 from tests.pipeline.training.test_loop import recipe, same
 from tests.spawned import spawn
 
@@ -124,8 +127,29 @@ def test_measures_are_means_over_the_samples():
     found = losses(model, words, {})
     log_p = log_probabilities(model, model.difference(*encoded(model)), words)
     assert found["reward"] == pytest.approx(sum(reward(None, ["a b", ""])) / 2)
-    assert found["entropy"].item() == pytest.approx(-log_p.mean().item())
-    assert (found["length"], found["tells_change"]) == (2.0, 1.0)
+    assert found["sample_entropy"].item() == pytest.approx(-log_p.mean().item())
+    assert (found["sample_length"], found["sample_tells_change"]) == (2.0, 1.0)
+
+
+@conformance.CASES
+def test_every_model_has_the_phase(name, variant):
+    """Its terms and the measures have different names, all are finite, and the policy has a gradient."""
+    model, B = conformance.built(name, variant), 4
+    before, after = (model.encoding(images) for images in conformance.images(model, B))
+    words = WordVocabulary(tuple(f"w{number}" for number in range(conformance.V)), conformance.LONGEST, True)
+    objective = SelfCritical(constant, SETTINGS | {"baseline": "greedy", "cross_entropy": 0.1}, words)
+    terms, measures = objective.names(model)
+    batch = Batch(*[torch.empty(0)] * 4, parts=1, pairs=("x",) * B)
+    labels = Labels(torch.tensor([1, 0, 1, 1]))
+    torch.manual_seed(1)
+    with patch.object(objective, "reward", lambda pairs, captions: [len(text) / 9 for text in captions]):
+        found = objective(model, before, after, conformance.captions(B), batch, labels)
+    assert [*found] == [POLICY, *measures, *terms[1:]]
+    assert len({*terms, *measures}) == len(terms) + len(measures)
+    assert all(value.isfinite() for value in found.values())
+    trained = [each for each in model.parameters() if each.requires_grad]
+    grown = torch.autograd.grad(found[POLICY], trained, allow_unused=True)
+    assert any(each is not None and each.abs().sum() > 0 for each in grown)
 
 
 def share(folder):

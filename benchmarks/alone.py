@@ -64,13 +64,17 @@ def measure(kind: str, side: str, dtype: str, case: Case) -> Measured | None:
     return Measured(int(risen), float(seconds))
 
 
-def call(kind: str, side: str, dtype: str, case: Case) -> Callable[[], object]:
-    """Return a function without arguments that returns when the device has finished."""
+def call(kind: str, side: str, dtype: str, case: Case, share: float = 1.0) -> Callable[[], object]:
+    """Return a function without arguments that returns when the device has finished.
+
+    `share`: of pairs of images whose matching has a gradient
+    """
     if kind == "step":
         return training.finished(training.step(side, dtype, case))
     device = devices.device()
     made = operands(shape_of(case), devices.precision(dtype, device))
     q, k, grad = (x.detach().to(device).requires_grad_() for x in made)
+    grad = grad.detach() * (torch.rand(grad.shape[:2], device=device) < share)[..., None]
     return training.finished(partial(gradients, SIDES[side], q, k, grad))
 
 

@@ -7,13 +7,12 @@ import hashlib
 import json
 import os
 import signal
-import statistics
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,14 +22,14 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch
 from torch import Tensor
 
-from benchmarks import alone, pictures, training
-from benchmarks.alone import Measured
-from benchmarks.training import Case, finished, fits
+from benchmarks import alone, gpu_steps, pictures, training
+from benchmarks.gpu_measures import FULL, RIGHT, SMALL, Found, Size, beside, measured, median
+from benchmarks.training import Case, fits
 from models.kernels import matching_plain
 from models.kernels.matching import implementation
 from pipeline.compute import devices
 from pipeline.datasets.images import Indexed
-from pipeline.features.preprocessing import BATCH
+from pipeline.features.extraction import GPU_BATCH
 
 SHAPES = {  # B, A, h, N, M, d
     "a paper's head": (2, 3, 8, 196, 196, 64),
@@ -44,33 +43,6 @@ SHAPES = {  # B, A, h, N, M, d
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
 ROUNDING = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}  # of a gradient's last bit
 MATCHED = 5  # memory of the reference's matching, in multiples of all similarities
-RIGHT = "right"  # goal of a check of correctness
-
-
-@dataclass(frozen=True)
-class Size:
-    """Sizes of the measurements."""
-
-    model: str  # of training.SIZES
-    grid: int  # cells per side in the matching and the step
-    scenes: int  # of a batch
-    images: tuple[int, ...]  # extracted images, decoded by threads and by processes
-    rendered: int  # different images among them
-
-
-FULL, SMALL = Size("papers", 14, 128, (4096, 32768), 1536), Size("tabletop", 7, 4, (8,), 6)
-
-
-@dataclass
-class Found:
-    """A line of the table."""
-
-    what: str
-    ours: str
-    reference: str = ""
-    ratio: str = ""
-    goal: str = ""
-    reached: bool | None = None
 
 
 def kernels(size: Size) -> Iterator[Found]:
@@ -78,7 +50,7 @@ def kernels(size: Size) -> Iterator[Found]:
     for dtype, rounding in ROUNDING.items():
         for shape in SHAPES.values():
             _check(*_operands(*shape, dtype), rounding)
-        used = implementation(_operands(*SHAPES["a paper's head"], dtype)[0]).__name__.rpartition(".")[2]
+        used = implementation(*_operands(*SHAPES["a paper's head"], dtype)[:2]).__name__.rpartition(".")[2]
         said = f"{used}: all {len(SHAPES)} shapes the same places, gradients within {rounding:g}"
         yield _right(f"matching in {dtype} against plain torch: ties, odd sizes, 196 and 784 tokens", said)
 
@@ -94,11 +66,12 @@ def _operands(
 
 
 def _check(q: Tensor, k: Tensor, grad: Tensor, rounding: float) -> None:
-    module = implementation(q)
-    (found, *places), (expected, *where) = module.locate(q, k), matching_plain.locate(q, k)
+    module = implementation(q, k)
+    (found, *kept), (expected, *where) = module.locate(q, k), matching_plain.locate(q, k)
+    places = kept or module.places(q, k)
     torch.testing.assert_close(found, expected.float(), rtol=1e-5, atol=1e-5)
     assert all(torch.equal(x, y) for x, y in zip(places, where, strict=True))
-    gradients, again = (module.spread(grad, q, k, *places) for _ in range(2))
+    gradients, again = (module.spread(grad, q, k, *kept) for _ in range(2))
     assert all(torch.equal(x, y) for x, y in zip(gradients, again, strict=True))
     for x, y in zip(gradients, matching_plain.spread(grad, q, k, *where), strict=True):
         torch.testing.assert_close(x, y, rtol=rounding, atol=rounding * float(y.float().abs().max()))
@@ -137,67 +110,20 @@ def _weights(case: Case, dtype: str, seed: int) -> str:
 
 
 def matchings(size: Size) -> Iterator[Found]:
-    """Measure the matching, forward and backward, against einsum and max in float32."""
+    """Measure the matching, forward and backward, against einsum and max in float32.
+
+    Once every pair of images has a gradient, as random ones have; once one in twenty, as in training.
+    """
     for mtm in ("per_head", "summed"):
         case = Case(size.model, mtm, size.scenes, size.grid)
         plain = (
             measured(alone.call("matching", "reference", "float32", case)) if fits(case, MATCHED) else None
         )
         for dtype in training.TYPES:
-            mine = measured(alone.call("matching", "ours", dtype, case))
-            yield _beside(f"matching, {mtm}, {dtype}, B={case.scenes}, N={case.grid**2}", mine, plain, 20)
-
-
-def steps(size: Size) -> Iterator[Found]:
-    """Measure the training step; if the reference has no room for the batch, also the largest that fits."""
-    for mtm, variant in (("per_head", "paper"), ("summed", "released")):
-        case = Case(size.model, mtm, size.scenes, size.grid, variant)
-        for dtype in training.TYPES:
-            mine = measured(training.step("ours", dtype, case))
-            speed = f"{1 / mine.seconds:.2f} iterations/s, {mine}" if mine else "no memory"
-            reached = mine is not None and mine.seconds <= 0.06
-            yield Found(_step(case, dtype), speed, goal="10,000 in 10 minutes", reached=reached)
-        while not fits(case) and case.scenes > 1:
-            case = replace(case, scenes=case.scenes // 2)
-        plain = measured(training.step("reference", "float32", case))
-        for dtype in training.TYPES:
-            yield _beside(_step(case, dtype), measured(training.step("ours", dtype, case)), plain, 8)
-
-
-def _step(case: Case, dtype: str) -> str:
-    return f"step, {case.variant}, {case.mtm}, {dtype}, {case.scenes} scenes"
-
-
-def measured(function: Callable[[], object]) -> Measured | None:
-    """Return bytes and seconds; None if memory runs out."""
-    try:
-        took = median(function)
-        return Measured(alone.risen(finished(function))[0], took)
-    except torch.OutOfMemoryError:
-        return None
-    finally:
-        torch.cuda.empty_cache()
-
-
-def median(function: Callable[[], object], calls: int = 5, seconds: float = 10.0) -> float:
-    """Return the median seconds of a call after a warm-up; fewer calls if they take long."""
-    whole, taken = finished(function), list[float]()
-    whole()
-    while len(taken) < calls and sum(taken) < seconds:
-        start = time.perf_counter()
-        whole()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
-
-
-def _beside(what: str, mine: Measured | None, plain: Measured | None, share: int) -> Found:
-    """Compare ours with the reference; the goal is 10 times the speed and 1/share of the memory."""
-    found = Found(what, str(mine or "no memory"), str(plain or "no memory"))
-    found.goal = f"≥ 10×, ≤ 1/{share} of the memory"
-    if mine and plain:
-        speed, memory = plain.seconds / mine.seconds, plain.bytes / max(2**20, mine.bytes)
-        found.ratio, found.reached = f"{speed:.1f}×, memory {memory:.1f}", speed >= 10 and memory >= share
-    return found
+            for share in (1.0, 0.05):
+                mine = measured(alone.call("matching", "ours", dtype, case, share))
+                what = f"matching, {mtm}, {dtype}, B={case.scenes}, N={case.grid**2}, {share:.0%} of pairs"
+                yield beside(what, mine, plain)
 
 
 def extracted(size: Size) -> Iterator[Found]:
@@ -211,12 +137,13 @@ def extracted(size: Size) -> Iterator[Found]:
             whole = count / stored(root, images[:count])
             what, said = f"PNG files to a store, {count:,} images", f"{whole:,.0f} images/s"
             yield Found(
-                what, f"{said} with {os.cpu_count()} cores", goal="≥ 2,000 images/s", reached=whole >= 2000
+                what, f"{said} with {os.cpu_count()} cores", goal="≥ 4,000 images/s", reached=whole >= 4000
             )
         extractor = pictures.extractor(root, images)
-        ready = torch.randint(0, 256, (BATCH, 3, pictures.SPEC.size, pictures.SPEC.size), dtype=torch.uint8)
+        side = pictures.SPEC.size
+        ready = torch.randint(0, 256, (GPU_BATCH, 3, side, side), dtype=torch.uint8)
         seconds = median(torch.inference_mode()(partial(extractor.network, ready.to(extractor.device))))
-        yield Found(f"the network alone, batches of {BATCH}", f"{BATCH / seconds:,.0f} images/s")
+        yield Found(f"the network alone, batches of {GPU_BATCH}", f"{GPU_BATCH / seconds:,.0f} images/s")
 
 
 def stored(root: Path, images: list[Indexed]) -> float:
@@ -233,7 +160,7 @@ def _right(what: str, said: str) -> Found:
 
 ROWS: dict[str, Callable[[Size], Iterator[Found]]]
 ROWS = {"kernels": kernels, "types": types, "determinism": determinism, "matching": matchings}
-ROWS |= {"step": steps, "extraction": extracted}
+ROWS |= {"step": gpu_steps.steps, "training": gpu_steps.trained, "extraction": extracted}
 
 
 def main() -> None:

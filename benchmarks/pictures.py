@@ -16,10 +16,12 @@ from pipeline.config import params
 from pipeline.config.store_contents import Spec
 from pipeline.datasets.images import Indexed
 from pipeline.features import backbone_weights, preprocessing
-from pipeline.features.extraction import Extractor
+from pipeline.features.extraction import Extractor, attributes
+from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 from pipeline.tabletop import dataset
 
+WIDTH, HEIGHT = 480, 320  # CLEVR-Change's
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = Spec("resnet101", "untrained", 16, False, False, "pil_bicubic", 224)
 EMBEDDED = Spec("tf_efficientnet_lite0", "imagenet", 16, True, True, "pil_bicubic", 224)
@@ -28,10 +30,11 @@ EMBEDDED = Spec("tf_efficientnet_lite0", "imagenet", 16, True, True, "pil_bicubi
 def render(root: Path, images: int) -> list[Indexed]:
     """Render images of 480 x 320 under `root`, three per scene, and index the first `images`."""
     embedded = params.load(ROOT / "params.yaml").tabletop.of("tabletop")
-    settings = embedded.model_copy(update={"scenes": -(-images // 3)})
+    size = {"width": WIDTH, "height": HEIGHT}
+    settings = embedded.model_copy(update=size | {"scenes": -(-images // 3)})
     dataset.render(settings, root, os.cpu_count() or 1)
     files = sorted(root.glob("*images/*.png"))[:images]
-    return [indexed(file, root, (settings.width, settings.height)) for file in files]
+    return [indexed(file, root, (WIDTH, HEIGHT)) for file in files]
 
 
 def indexed(file: Path, root: Path, size: tuple[int, int]) -> Indexed:
@@ -64,7 +67,7 @@ def grids(root: Path, images: list[Indexed]) -> dict[str, np.ndarray]:
     own.standardise(ALONE, images)
     with torch.inference_mode():
         batches = preprocessing.batches(root, images, EMBEDDED)
-        raw = torch.cat([own.network.raw(batch.to(own.device)) for batch in batches])
+        raw = torch.cat([own.network.raw(torch.from_numpy(batch).to(own.device)) for batch in batches])
         dense = own.network.standardise(raw).half().cpu()
     kinds = {"standardised": dense, "as they come": raw.half().cpu(), "ReLU": dense.relu()}
     return {name: grid.contiguous().numpy() for name, grid in kinds.items()}
@@ -75,7 +78,9 @@ def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], N
     index = render(folder / "raw", images)
     own = extractor(folder / "raw", index)
     device = own.device
-    ready = [batch.to(device) for batch in preprocessing.batches(folder / "raw", index, SPEC)]
+    ready = [
+        torch.from_numpy(batch).to(device) for batch in preprocessing.batches(folder / "raw", index, SPEC)
+    ]
 
     def whole() -> None:
         into_store(folder / "scratch", own)
@@ -90,8 +95,15 @@ def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], N
     return whole, bare
 
 
-def into_store(scratch: Path, own: Extractor) -> None:
+def into_store(scratch: Path, own: Extractor) -> Writer:
     """Extract all of an extractor's images from files into a store in `scratch`."""
     shutil.rmtree(scratch, ignore_errors=True)
     writer = Writer(scratch, len(own.images), backbone_weights.grid_shape(SPEC))
     own.fill(writer, writer.missing)
+    return writer
+
+
+def store(folder: Path, own: Extractor) -> FeatureStore:
+    """Extract all images, and open the finished store."""
+    into_store(folder / "scratch", own).finish(folder / "store.zarr", attributes(own, SPEC.weights))
+    return FeatureStore(folder / "store.zarr", {})

@@ -76,14 +76,21 @@ def parts(whole: Batch) -> list[Part]:
     return [(whole.images[b].float(), whole.images[a].float(), tokens) for b, a, tokens in chunks]
 
 
-def ours(case: Case, dtype: str, dropout: float = DROPOUT, loss: Weights = LOSS) -> Training:
+def ours(
+    case: Case,
+    dtype: str,
+    dropout: float = DROPOUT,
+    loss: Weights = LOSS,
+    words: int = WORDS,
+    longest: int = LONGEST,
+) -> Training:
     """Return a training loop, of which only `step` is used; its initial weights are always the same."""
     torch.manual_seed(0)
     switches = {"mtm": case.mtm}
     settings = {"dropout": dropout, "temperature": 0.5, "variant": case.variant, "switches": switches}
     train = {"precision": dtype, "learning_rate": RATE}
     recipe = Recipe("none", "scorer_cbr", settings, SIZES[case.size], loss, train, {}, {})
-    model = recipe_file.build(recipe, recipe.sizes_for((CHANNELS, case.grid, case.grid), WORDS, LONGEST))
+    model = recipe_file.build(recipe, recipe.sizes_for((CHANNELS, case.grid, case.grid), words, longest))
     return Training(model, recipe, 1, Path(tempfile.gettempdir()) / "no such state", lambda _: 0.0)
 
 

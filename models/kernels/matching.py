@@ -33,9 +33,9 @@ def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
 
     TM(Q, K) = 1/2 [ 1/N sum_i max_j q_i.k_j + 1/M sum_j max_i q_i.k_j ]    (SCORER Eq. 2)
 
-    The result is exact, in float32 or wider. Similarities are not stored: the backward pass uses the indices
-    of the maxima, (B, A, h, N + M), int16. On a tie the token with the lowest index gets the gradient.
-    Results are the same on every run.
+    The result is exact, in float32 or wider. Similarities are not stored: the backward pass uses the places
+    of the maxima, stored as int16 or searched again (on a GPU). On a tie the token with the lowest index gets
+    the gradient. Results are the same on every run.
 
     Raises ValueError if an image has more tokens than int16 can index.
     """
@@ -47,28 +47,30 @@ def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
 class _TokenMatching(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor) -> Tensor:
-        matches, row_at, column_at = implementation(queries).locate(queries, keys)
-        ctx.save_for_backward(queries, keys, row_at, column_at)
+        matches, *kept = implementation(queries, keys).locate(queries, keys)
+        ctx.save_for_backward(queries, keys, *kept)
         return matches  # (B, A, h)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        queries, keys, row_at, column_at = ctx.saved_tensors
-        return implementation(queries).spread(grad, queries, keys, row_at, column_at)
+        queries, keys, *kept = ctx.saved_tensors
+        return implementation(queries, keys).spread(grad, queries, keys, *kept)
 
 
-def implementation(queries: Tensor) -> ModuleType:
+def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
     """Return the module that computes `locate` (forward) and `spread` (backward).
 
     matching_cpu: bfloat16 and float32 on a CPU; matching_gpu: these and float16 on a GPU of compute
-    capability 8.0 or more, with Triton; matching_plain: everything else.
+    capability 8.0 or more, with Triton, up to 2,048 tokens; matching_plain: everything else. `locate` returns
+    TM, and what `spread` needs besides the operands.
     """
     if queries.device.type == "cpu" and queries.dtype in matching_cpu.WHOLE_NUMBERS:
         return matching_cpu
     if queries.is_cuda and TRITON and torch.cuda.get_device_capability(queries.device) >= (8, 0):
         from models.kernels import matching_gpu  # here, because importing Triton takes a second
 
-        return matching_gpu if queries.dtype in matching_gpu.TYPES else matching_plain
+        fits = max(queries.shape[2], keys.shape[2]) <= matching_gpu.MOST_TOKENS
+        return matching_gpu if fits and queries.dtype in matching_gpu.TYPES else matching_plain
     return matching_plain
 
 

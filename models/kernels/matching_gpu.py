@@ -1,8 +1,9 @@
 """The token matching on a GPU (Triton): maxima of the similarities, and gradients through the maxima.
 
-A tile of similarities is reduced in registers and never written. There are no atomic additions and no tuning
-at run time, so results are the same on every run. float32 operands are multiplied as three products of TF32
-parts, which is nearly exact; torch.set_float32_matmul_precision may allow plain TF32.
+A tile of similarities is reduced in registers and never written. The forward pass computes the maxima alone.
+The backward pass searches their places again, for the pairs of images whose gradient counts: after some
+training, few do. There are no atomic additions and no tuning at run time, so results are the same on every
+run. float32 operands become sums of three bfloat16 parts, which hold all 24 bits.
 B, A: images; N, M: their tokens; h: heads; d = D: width of a head.
 """
 
@@ -12,86 +13,139 @@ import triton.language as tl
 from torch import Tensor
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
+MOST_TOKENS = 2048  # of an image: places are float16, which has all whole numbers up to here
+NEGLIGIBLE = 2.0**-20  # share of the largest gradient of an image, below which a pair's gradient is skipped
 IMAGES = 16  # other images per program of _nearest
 UNROLLED = tl.constexpr(4)  # up to so many tiles per image are unrolled
 ROOM = 128 * 1024  # bytes of shared memory from which tiles are read ahead
 
 
-def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return TM (SCORER Eq. 2) and the index of each token's best partner, the lowest one on a tie.
+def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor]:
+    """Return TM (SCORER Eq. 2): (B, h, N, d), (A, h, M, d) in one of TYPES, any strides -> (B, A, h).
 
-    (B, h, N, d), (A, h, M, d) in one of TYPES, any strides -> (B, A, h), float32; (B, A, h, N) and (B, A, h,
-    M), int16. Similarities are float32. A number that is not finite makes all matchings of its image and head
-    NaN, so that tiles need not be searched for it.
+    Similarities and result are float32. A number that is not finite makes all matchings of its image and head
+    NaN.
     """
-    # each direction computes its own products, so that only rows of a tile are searched
-    row, row_at = _best_of(queries, keys)
-    column, column_at = (found.transpose(0, 1) for found in _best_of(keys, queries))
-    matches = (row.mean(-1) + column.mean(-1)) / 2
-    broken = _broken(queries)[:, None] | _broken(keys)  # (B, A, h)
-    return matches.masked_fill(broken, torch.nan), row_at, column_at
+    x, y = _factors(queries, keys)
+    return ((_best_of(x, y).mean(-1) + _best_of(y, x).mean(-1).transpose(0, 1)) / 2,)
 
 
-def _broken(x: Tensor) -> Tensor:
-    """Return True for images and heads with a number that is not finite: (B, h, N, d) -> (B, h)."""
-    return ~x.isfinite().flatten(2).all(-1)
+def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
+
+    On a tie the token with the lowest index has the gradient. Sums are float32. Pairs of images are skipped
+    if their gradient is NEGLIGIBLE next to the largest one of each of the two images.
+    """
+    grad = grad.float()
+    by_row, by_column = _listed(grad), _listed(grad.transpose(0, 1))
+    x, y = _factors(queries, keys)
+    row_at, column_at = _places_of(x, y, by_row), _places_of(y, x, by_column)
+    return (
+        _gather(queries, keys, grad, row_at, column_at, by_row),
+        _gather(keys, queries, grad.transpose(0, 1), column_at, row_at, by_column),
+    )
 
 
-def _best_of(own: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each token's highest similarity in each other image, (B, A, h, N), and its index, int16."""
+def places(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the index of each token's best partner in every image: (B, A, h, N) and (B, A, h, M), int16."""
+    x, y = _factors(queries, keys)
+    grad = torch.ones(len(x), len(y), 1, device=x.device)
+    row_at, column_at = _places_of(x, y, _listed(grad)), _places_of(y, x, _listed(grad.transpose(0, 1)))
+    return row_at[..., : x.shape[2]].short(), column_at[..., : y.shape[2]].short().transpose(0, 1)
+
+
+def _listed(grad: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the number of images whose gradient counts for each own image, (B,), and their indices, (B, A).
+
+    grad: (B, A, h), float32; NaN counts. The indices, int32, are in order, in front of their row.
+    """
+    size = torch.linalg.vector_norm(grad, torch.inf, -1)  # (B, A)
+    B, A = size.shape
+    count = torch.empty(B, dtype=torch.int32, device=grad.device)
+    which = torch.empty(B, A, dtype=torch.int32, device=grad.device)
+    with torch.cuda.device_of(grad):
+        _list[(B,)](
+            size, size.amax(1), size.amax(0), count, which, *size.stride(), A, NEGLIGIBLE,
+            BLOCK=triton.next_power_of_2(A), num_warps=4,
+        )  # fmt: skip
+    return count, which
+
+
+def _split(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return three bfloat16 tensors whose sum is x, the largest first."""
+    high = x.bfloat16()
+    rest = x - high
+    middle = rest.bfloat16()
+    return high, middle, (rest - middle).bfloat16()
+
+
+def _factors(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Return 16-bit operands with the same products: for float32, (..., 6d) with the six largest products."""
+    if queries.dtype != torch.float32:
+        return queries, keys
+    q, k = _split(queries), _split(keys)
+    left, right = (2, 0, 1, 1, 0, 0), (0, 2, 1, 0, 1, 0)  # small products are added first
+    return torch.cat([q[i] for i in left], -1), torch.cat([k[i] for i in right], -1)
+
+
+def _best_of(own: Tensor, others: Tensor) -> Tensor:
+    """Return each token's highest similarity in each other image, (B, A, h, N), float32."""
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     best = own.new_empty(B, A, h, N, dtype=torch.float32)
-    at = own.new_empty(best.shape, dtype=torch.int16)
-    sizes, how = _nearest_tiles(own.dtype, M, d)
+    sizes, how = _nearest_tiles(M, d)
     images = min(A, IMAGES)
     programs = triton.cdiv(B * N, sizes["BLOCK_N"]), h * triton.cdiv(A, images)
     with torch.cuda.device_of(own):
         _nearest[programs](
-            own, others, best, at, *own.stride(), *others.stride(), B, A, h, N, M, d, images,
-            **sizes, PRECISION=_precision(), **how,
+            own, others, best, *own.stride(), *others.stride(), B, A, h, N, M, d, images, **sizes, **how
         )  # fmt: skip
-    return best, at
+    return best
 
 
-def spread(
-    grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
+def _places_of(own: Tensor, others: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
+    """Return the places of the maxima in the listed images, (B, A, h, N), float16, in rows of even length."""
+    (B, h, N, d), (A, _, M, _) = own.shape, others.shape
+    at = own.new_empty(B, A, h, N + N % 2, dtype=torch.float16)
+    sizes, how = _nearest_tiles(M, d)
+    with torch.cuda.device_of(own):
+        _places[triton.cdiv(N, sizes["BLOCK_N"]), B * h](
+            own, others, *listed, at, *own.stride(), *others.stride(), A, h, N, M, d, **sizes, **how
+        )  # fmt: skip
+    return at
 
-    Sums are float32.
+
+def _gather(
+    own: Tensor, others: Tensor, grad: Tensor, own_at: Tensor, other_at: Tensor, listed: tuple[Tensor, Tensor]
+) -> Tensor:
+    """Return the gradient of `own`, (B, h, N, d), from the gradient of TM, (B, A, h), and both places.
+
+    own_at: (B, A, h, N); other_at: (A, B, h, M), as words of two
     """
-    turned = (x.transpose(0, 1) for x in (grad, column_at, row_at))  # (A, B, ...), for the keys
-    return _gather(queries, keys, grad, row_at, column_at), _gather(keys, queries, *turned)
-
-
-def _gather(own: Tensor, others: Tensor, grad: Tensor, own_at: Tensor, other_at: Tensor) -> Tensor:
-    """Return the gradient of `own`, (B, h, N, d), from the gradient of TM and both images' indices."""
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     sizes, how = _sum_tiles(own, N, M, d)
+    parts = torch.stack(_split(others)) if others.dtype == torch.float32 else others[None]
     programs = triton.cdiv(N, sizes["BLOCK_N"]) * triton.cdiv(d, sizes["BLOCK_D"]), B * h
     to = torch.empty(own.shape, dtype=own.dtype, device=own.device)
-    along = grad.float().contiguous(), own_at.contiguous(), other_at.contiguous()
     with torch.cuda.device_of(own):
-        _sum[programs](others, *along, to, *others.stride(), A, h, N, M, d, **sizes, **how)
+        _sum[programs](
+            parts, grad, *grad.stride(), own_at, other_at.view(torch.int32), *listed, to,
+            *parts.stride(), len(parts), B, A, h, N, M, d, **sizes, **how,
+        )  # fmt: skip
     return to
 
 
-def _nearest_tiles(dtype: torch.dtype, M: int, d: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the tile sizes of _nearest, tuned on compute capability 9.0, and its compile options."""
-    if d <= 64:  # a tile has all channels
-        side, channels, how = 64, 64, _how(4, 2 if dtype.itemsize == 2 else 1)
-    else:
-        side, channels, how = 128, 128 // dtype.itemsize, _how(8, 3)
-    return {"BLOCK_N": side, **_tiles(M, side), "BLOCK_D": _within(channels, d)}, how
+def _nearest_tiles(M: int, d: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the tile sizes of _nearest and _places, tuned on an H200, and their compile options."""
+    # a tile has all channels, or 64 at a time
+    side, how = (64, _how(4, 2)) if d <= 64 else (128, _how(8, 3))
+    return {"BLOCK_N": 128, **_tiles(M, side), "BLOCK_D": _within(64, d)}, how
 
 
 def _sum_tiles(x: Tensor, N: int, M: int, d: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the tile sizes of _sum, and its compile options."""
-    half = x.dtype.itemsize == 2
-    sizes = {"BLOCK_N": _within(64 if half else 128, N), **_tiles(M, 64)}
-    sizes["BLOCK_D"] = _within(128 if half else 64, d)
-    ahead = x.is_cuda and torch.cuda.get_device_properties(x.device).shared_memory_per_block_optin >= ROOM
-    return sizes, _how(4, 2 if ahead else 1)
+    """Return the tile sizes of _sum, tuned on an H200, and its compile options."""
+    sizes = {"BLOCK_N": _within(128, N), **_tiles(M, 64), "BLOCK_D": _within(64, d)}
+    room = torch.cuda.get_device_properties(x.device).shared_memory_per_block_optin if x.is_cuda else 0
+    return sizes, _how(4, 2 if room >= ROOM and x.dtype != torch.float32 else 1)
 
 
 def _tiles(M: int, most: int) -> dict[str, int]:
@@ -109,71 +163,127 @@ def _how(warps: int, stages: int) -> dict[str, int]:
     return {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
 
 
-def _precision() -> str:
-    return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+@triton.jit
+def _list(size, rows, columns, count, which, row, column, A, negligible, BLOCK: tl.constexpr):
+    # a program has one own image b; a pair is left out if it is negligible for b and for the other image
+    b, a = tl.program_id(0), tl.arange(0, BLOCK)
+    own = tl.load(size + b * row + a * column, mask=a < A, other=0.0)
+    least = negligible * tl.minimum(tl.load(rows + b), tl.load(columns + a, mask=a < A, other=0.0))
+    counts = (a < A) & ~(own <= least)
+    rank = tl.cumsum(counts.to(tl.int32), 0)
+    tl.store(count + b, tl.max(rank, 0))
+    tl.store(which + b * A + rank - 1, a, mask=counts)
 
 
 @triton.jit
 def _nearest(
-    own, others, best, best_at,
+    own, others, best,
     image, head, token, channel, other_image, other_head, other_token, other_channel,
     B, A, h, N: tl.constexpr, M: tl.constexpr, D: tl.constexpr, IMAGES: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, TAIL: tl.constexpr, BLOCK_D: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):  # fmt: skip
     # a program has BLOCK_N tokens of all own images, so that few tiles are partial, and IMAGES other images
-    tiles: tl.constexpr = M // BLOCK_M
     r = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     t, first = tl.program_id(1) % h, tl.program_id(1) // h * IMAGES
     mine, b, n = r < B * N, (r // N).to(tl.int64), r % N
     x_from = own + b * image + t * head + n * token
     x = _read(x_from, channel, mine, 0, D, BLOCK_D), x_from, channel, mine
+    broken = _broken(x, D, BLOCK_D)
     for i in range(IMAGES):
         a = tl.minimum(first + i, A - 1).to(tl.int64)  # after the last image, repeat it
-        other = others + a * other_image + t * other_head
-        if tiles > 0:
-            m = tl.arange(0, BLOCK_M)
-            high = _similarities(x, other + m * other_token, other_channel, m < M, D, BLOCK_D, PRECISION)
-            tile_at = tl.zeros([BLOCK_N, BLOCK_M], tl.int32)
-            if tiles <= UNROLLED:
-                for tile in tl.static_range(1, tiles):
-                    y_from = other + (tile * BLOCK_M + m) * other_token
-                    e = _similarities(x, y_from, other_channel, m < M, D, BLOCK_D, PRECISION)
-                    high, tile_at = tl.maximum(high, e), tl.where(e > high, tile, tile_at)
-            else:
-                for tile in range(1, tiles):
-                    y_from = other + (tile * BLOCK_M + m) * other_token
-                    e = _similarities(x, y_from, other_channel, m < M, D, BLOCK_D, PRECISION)
-                    high, tile_at = tl.maximum(high, e), tl.where(e > high, tile, tile_at)
-            value, at = _first_highest(high, tile_at * BLOCK_M + m[None, :], M)
-        if TAIL > 0:
-            m = tiles * BLOCK_M + tl.arange(0, TAIL)
-            e = _similarities(x, other + m * other_token, other_channel, m < M, D, BLOCK_D, PRECISION)
-            last, last_at = _first_highest(tl.where((m < M)[None, :], e, float("-inf")), m[None, :], M)
-            if tiles > 0:
-                value, at = tl.maximum(value, last), tl.where(last > value, last_at, at)
-            else:
-                value, at = last, last_at
-        to = ((b * A + a) * h + t) * N + n
-        tl.store(best + to, value, mask=mine)
-        tl.store(best_at + to, at.to(tl.int16), mask=mine)
+        y = others + a * other_image + t * other_head, other_token, other_channel
+        value, _ = _highest(x, y, M, D, BLOCK_M, TAIL, BLOCK_D, False)
+        value = tl.where(broken, float("nan"), value)
+        tl.store(best + ((b * A + a) * h + t) * N + n, value, mask=mine)
 
 
 @triton.jit
-def _similarities(
-    x, y_from, y_channel, theirs, D: tl.constexpr, BLOCK_D: tl.constexpr, PRECISION: tl.constexpr
-):
-    # own tokens x others' tokens
+def _broken(x, D: tl.constexpr, BLOCK_D: tl.constexpr):
+    # which of the own tokens have a number that is not finite; the maxima may leave such numbers out
+    whole, x_from, channel, mine = x
+    rest = tl.max(tl.where(whole.to(tl.float32) * 0 == 0, 0, 1), 1)
+    for first in range(BLOCK_D, D, BLOCK_D):
+        some = _read(x_from, channel, mine, first, D, BLOCK_D)
+        rest = tl.maximum(rest, tl.max(tl.where(some.to(tl.float32) * 0 == 0, 0, 1), 1))
+    return rest > 0
+
+
+@triton.jit
+def _places(
+    own, others, count, which, at,
+    image, head, token, channel, other_image, other_head, other_token, other_channel,
+    A, h, N: tl.constexpr, M: tl.constexpr, D: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, TAIL: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    # a program has BLOCK_N tokens of one own image and head, and all its listed images
+    b, t = (tl.program_id(1) // h).to(tl.int64), tl.program_id(1) % h
+    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    x_from = own + b * image + t * head + n * token
+    x = _read(x_from, channel, n < N, 0, D, BLOCK_D), x_from, channel, n < N
+    for i in range(tl.load(count + b)):
+        a = tl.load(which + b * A + i).to(tl.int64)
+        y = others + a * other_image + t * other_head, other_token, other_channel
+        _, place = _highest(x, y, M, D, BLOCK_M, TAIL, BLOCK_D, True)
+        tl.store(at + ((b * A + a) * h + t) * (N + N % 2) + n, place.to(tl.float16), mask=n < N)
+
+
+@triton.jit
+def _highest(
+    x, y, M: tl.constexpr, D: tl.constexpr,
+    BLOCK_M: tl.constexpr, TAIL: tl.constexpr, BLOCK_D: tl.constexpr, PLACES: tl.constexpr,
+):  # fmt: skip
+    # maximum of each own token over the other image's tokens, and with PLACES its lowest index
+    tiles: tl.constexpr = M // BLOCK_M
+    m = tl.arange(0, BLOCK_M)
+    value = tl.full([x[3].shape[0]], float("-inf"), tl.float32)
+    at = tl.zeros([x[3].shape[0]], tl.int32)
+    if tiles > 0:
+        high = _similarities(x, y, m, M, D, BLOCK_D)
+        tile_at = tl.zeros(high.shape, tl.int32)
+        if tiles <= UNROLLED:
+            for tile in tl.static_range(1, tiles):
+                e = _similarities(x, y, tile * BLOCK_M + m, M, D, BLOCK_D)
+                if PLACES:
+                    tile_at = tl.where(e > high, tile, tile_at)
+                high = tl.maximum(high, e)
+        else:
+            for tile in range(1, tiles):
+                e = _similarities(x, y, tile * BLOCK_M + m, M, D, BLOCK_D)
+                if PLACES:
+                    tile_at = tl.where(e > high, tile, tile_at)
+                high = tl.maximum(high, e)
+        value = tl.max(high, 1)
+        if PLACES:
+            at = _first(high, value, tile_at * BLOCK_M + m[None, :], M)
+    if TAIL > 0:
+        k = tiles * BLOCK_M + tl.arange(0, TAIL)
+        e = tl.where((k < M)[None, :], _similarities(x, y, k, M, D, BLOCK_D), float("-inf"))
+        last = tl.max(e, 1)
+        if PLACES:
+            at = tl.where((last > value) | (tiles == 0), _first(e, last, k[None, :], M), at)
+        value = tl.maximum(value, last)
+    return value, at
+
+
+@triton.jit
+def _first(e, best, places, M: tl.constexpr):
+    # lowest index of each row's maximum; any index for a row of NaN
+    return tl.min(tl.where(e == best[:, None], places, M - 1), 1)
+
+
+@triton.jit
+def _similarities(x, y, m, M: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr):
+    # own tokens x the other image's tokens m
     whole, x_from, x_channel, mine = x
-    e = tl.zeros([mine.shape[0], theirs.shape[0]], tl.float32)
+    other, token, channel = y
+    y_from, theirs = other + m * token, m < M
+    e = tl.zeros([mine.shape[0], m.shape[0]], tl.float32)
     if D <= BLOCK_D:
-        e = tl.dot(whole, _read(y_from, y_channel, theirs, 0, D, BLOCK_D).T, e, input_precision=PRECISION)
+        e = tl.dot(whole, _read(y_from, channel, theirs, 0, D, BLOCK_D).T, e)
     else:
         for first in range(0, D, BLOCK_D):
             some = _read(x_from, x_channel, mine, first, D, BLOCK_D)
-            e = tl.dot(
-                some, _read(y_from, y_channel, theirs, first, D, BLOCK_D).T, e, input_precision=PRECISION
-            )
+            e = tl.dot(some, _read(y_from, channel, theirs, first, D, BLOCK_D).T, e)
     return e
 
 
@@ -186,89 +296,102 @@ def _read(x_from, channel, there, first, D: tl.constexpr, BLOCK_D: tl.constexpr)
 
 
 @triton.jit
-def _first_highest(e, places, M: tl.constexpr):
-    # maximum of each row, and its lowest index; any index for a row of NaN
-    best = tl.max(e, 1)
-    return best, tl.min(tl.where(e == best[:, None], places, M - 1), 1)
-
-
-@triton.jit
 def _sum(
-    others, grad, own_at, other_at, to, image, head, token, channel,
-    A: tl.constexpr, h, N: tl.constexpr, M: tl.constexpr, D: tl.constexpr,
+    others, grad, grad_own, grad_other, grad_head, own_at, other_at, count, which, to,
+    part, image, head, token, channel,
+    PARTS: tl.constexpr, B, A, h, N: tl.constexpr, M: tl.constexpr, D: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, TAIL: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    # A is constant because the interpreter of Triton 3.6 (torch 2.11) needs constant loop bounds.
     # the gradient is (1/2N [token chosen] + 1/2M [chosen by token]) times the other images' tokens; products
-    # use only the ones and zeros, which are exact in every type, and the factors are applied afterwards
-    parts: tl.constexpr = (D + BLOCK_D - 1) // BLOCK_D
+    # use only small whole multiples of ONE, and the factors are applied afterwards
+    splits: tl.constexpr = (D + BLOCK_D - 1) // BLOCK_D
     tiles: tl.constexpr = M // BLOCK_M
     slab = tl.program_id(1).to(tl.int64)
     b, t = slab // h, slab % h
-    n = tl.program_id(0) // parts * BLOCK_N + tl.arange(0, BLOCK_N)
-    c = tl.program_id(0) % parts * BLOCK_D + tl.arange(0, BLOCK_D)
-    other = others + t * head + c[None, :] * channel  # of image a
+    n = tl.program_id(0) // splits * BLOCK_N + tl.arange(0, BLOCK_N)
+    c = tl.program_id(0) % splits * BLOCK_D + tl.arange(0, BLOCK_D)
     total = tl.zeros([BLOCK_N, BLOCK_D], tl.float32)
-    for a in range(A):
-        at = (b * A + a) * h + t
-        g = tl.load(grad + at) / 2
-        taken = tl.load(own_at + at * N + n, mask=n < N, other=-1).to(tl.int32), n, other_at + at * M
+    own = _word(n, n)
+    for i in range(tl.load(count + b)):
+        a = tl.load(which + b * A + i).to(tl.int64)
+        took = tl.load(own_at + ((b * A + a) * h + t) * (N + N % 2) + n, mask=n < N, other=-1.0)
+        chosen = _word(took, took), own, other_at + ((a * B + b) * h + t) * ((M + 1) // 2)
+        x = others + a * image + t * head + c[None, :] * channel, part, token, c < D
         sums = tl.zeros_like(total), tl.zeros_like(total)
         if tiles <= UNROLLED:
             for tile in tl.static_range(tiles):
-                sums = _add(sums, taken, other, token, tile * BLOCK_M, BLOCK_M, c < D, M, N == M)
+                sums = _add(sums, chosen, x, tile * BLOCK_M, BLOCK_M, M, N == M, PARTS)
         else:
             for tile in range(tiles):
-                sums = _add(sums, taken, other, token, tile * BLOCK_M, BLOCK_M, c < D, M, N == M)
+                sums = _add(sums, chosen, x, tile * BLOCK_M, BLOCK_M, M, N == M, PARTS)
         if TAIL > 0:
-            sums = _add(sums, taken, other, token, tiles * BLOCK_M, TAIL, c < D, M, N == M)
-        total += g / N * sums[0] + g / M * sums[1]
-        other += image
+            sums = _add(sums, chosen, x, tiles * BLOCK_M, TAIL, M, N == M, PARTS)
+        total += tl.load(grad + b * grad_own + a * grad_other + t * grad_head) * (sums[0] / N + sums[1] / M)
+    # set.eq writes the bits of float16's 1, which are 2^-7 in bfloat16
+    scale: tl.constexpr = 0.5 if others.dtype.element_ty == tl.float16 else 64.0
     into = to + (slab * N + n)[:, None] * D + c[None, :]
-    tl.store(into, total.to(to.dtype.element_ty), mask=(n < N)[:, None] & (c < D)[None, :])
+    tl.store(into, (total * scale).to(to.dtype.element_ty), mask=(n < N)[:, None] & (c < D)[None, :])
 
 
 @triton.jit
-def _add(sums, taken, other, token, first, WIDTH: tl.constexpr, there, M: tl.constexpr, SAME: tl.constexpr):
-    # add one tile of the other image's tokens to both sums
-    m = first + tl.arange(0, WIDTH)
-    x = tl.load(other + m[:, None] * token, mask=(m < M)[:, None] & there[None, :], other=0.0)
-    kind: tl.constexpr = tl.bfloat16 if x.dtype == tl.float32 else x.dtype
-    m = first + 2 * tl.arange(0, WIDTH // 2)
-    rows, columns = _ones(taken, m, M, kind)
-    odd_rows, odd_columns = _ones(taken, m + 1, M, kind)
+def _add(
+    sums, chosen, x, first, WIDTH: tl.constexpr, M: tl.constexpr, SAME: tl.constexpr, PARTS: tl.constexpr
+):
+    # add one tile of the other image's tokens to both sums; a word has two adjacent tokens of the tile
+    took, own, by = chosen
+    half = tl.arange(0, WIDTH // 2)
+    even = first + 2 * half
+    # -1 is no token; a padded last token meets a row of zeros
+    taken_by = tl.load(by + first // 2 + half, mask=even < M, other=-1140802560)
+    rows = _equal(took[:, None], _word(even, even + 1)[None, :])
+    columns = _equal(taken_by[None, :], own[:, None])
     by_rows, by_columns = sums
+    kind: tl.constexpr = x[0].dtype.element_ty
     if SAME:  # one weight for both
-        by_rows = _times(_beside(rows + columns, odd_rows + odd_columns), x, by_rows)
+        by_rows = _times(_plus(rows, columns, kind), x, by_rows, first, WIDTH, M, PARTS)
     else:
-        by_rows = _times(_beside(rows, odd_rows), x, by_rows)
-        by_columns = _times(_beside(columns, odd_columns), x, by_columns)
+        by_rows = _times(rows, x, by_rows, first, WIDTH, M, PARTS)
+        by_columns = _times(columns, x, by_columns, first, WIDTH, M, PARTS)
     return by_rows, by_columns
 
 
 @triton.jit
-def _ones(taken, m, M: tl.constexpr, kind: tl.constexpr):
-    took, n, by = taken
-    taken_by = tl.load(by + m, mask=m < M, other=-1).to(tl.int32)
-    rows, columns = took[:, None] == m[None, :], taken_by[None, :] == n[:, None]
-    return tl.where(rows, 1.0, 0.0).to(kind), tl.where(columns, 1.0, 0.0).to(kind)
-
-
-@triton.jit
-def _beside(even, odd):
-    # even and odd tokens are computed separately, so that a thread has the operands of its product in
+def _times(words, x, total, first, WIDTH: tl.constexpr, M: tl.constexpr, PARTS: tl.constexpr):
+    # even and odd tokens come apart and are joined, so that a thread has the operands of its product in
     # registers, without shared memory
-    ones = tl.join(even, odd)
-    return ones.reshape(ones.shape[0], 2 * ones.shape[1])
+    other, part, token, there = x
+    kind: tl.constexpr = other.dtype.element_ty
+    low = (words & 0xFFFF).to(tl.int16).to(kind, bitcast=True)
+    high = (words >> 16).to(tl.int16).to(kind, bitcast=True)
+    ones = tl.join(low, high).reshape(words.shape[0], WIDTH)
+    m = first + tl.arange(0, WIDTH)
+    for i in tl.static_range(PARTS):
+        y = tl.load(other + i * part + m[:, None] * token, mask=(m < M)[:, None] & there[None, :], other=0.0)
+        total = tl.dot(ones, y, total)
+    return total
 
 
 @triton.jit
-def _times(ones, x, total):
-    last = x
-    if x.dtype == tl.float32:  # the sum of three bfloat16 parts is exact, and faster than TF32
-        high = x.to(tl.bfloat16)
-        rest = x - high.to(tl.float32)
-        middle = rest.to(tl.bfloat16)
-        last = (rest - middle.to(tl.float32)).to(tl.bfloat16)
-        total = tl.dot(ones, middle, tl.dot(ones, high, total))
-    return tl.dot(ones, last, total)
+def _word(low, high):
+    # two whole numbers up to MOST_TOKENS as float16, in one int32
+    low = low.to(tl.float16).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
+    high = high.to(tl.float16).to(tl.int16, bitcast=True).to(tl.int32)
+    return low | (high << 16)
+
+
+@triton.jit
+def _equal(a, b):
+    # compare two words of float16: 1.0 where they are equal; one instruction for two comparisons
+    return tl.inline_asm_elementwise(
+        "set.eq.f16x2.f16x2 $0, $1, $2;", "=r,r,r", [a, b], dtype=tl.int32, is_pure=True, pack=1
+    )
+
+
+@triton.jit
+def _plus(a, b, kind: tl.constexpr):
+    # a + b of two words of numbers of that kind; as a * 1 + b, since compute capability 8.0 has no add.bf16x2
+    if kind == tl.float16:
+        asm: tl.constexpr = "add.rn.f16x2 $0, $1, $2;"
+    else:
+        asm: tl.constexpr = "{ .reg .b32 one; mov.b32 one, 0x3F803F80; fma.rn.bf16x2 $0, $1, one, $2; }"
+    return tl.inline_asm_elementwise(asm, "=r,r,r", [a, b], dtype=tl.int32, is_pure=True, pack=1)

@@ -2,6 +2,7 @@
 
 import os
 from contextlib import AbstractContextManager
+from functools import cache
 
 import torch
 
@@ -12,6 +13,27 @@ def device() -> torch.device:
         return torch.device("cpu")
     # with its number: in other threads another GPU may be current
     return torch.device("cuda", torch.cuda.current_device())
+
+
+def upload(tensor: torch.Tensor) -> torch.Tensor:
+    """Copy a tensor of CPU memory to this process's GPU while the GPU works; on a CPU, return it.
+
+    Only the calling thread waits for the copy.
+    """
+    on = device()
+    if on.type == "cpu" or tensor.device.type != "cpu":
+        return tensor
+    stream = _copies(on)
+    with torch.cuda.stream(stream):
+        found = tensor.pin_memory().to(on, non_blocking=True)
+    stream.synchronize()
+    found.record_stream(torch.cuda.default_stream(on))  # the memory is kept until that stream has used it
+    return found
+
+
+@cache
+def _copies(on: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(on)
 
 
 def identity() -> str:

@@ -6,7 +6,7 @@ channels, height and width of the feature grid.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -23,13 +23,19 @@ from pipeline.compute.process_group import Part, Ranks
 from pipeline.config.store_contents import STATISTICS, PixelSpec, Spec
 from pipeline.datasets.images import Indexed
 from pipeline.features.backbone_weights import grid_shape
+from pipeline.features.decoding import decoded
 from pipeline.features.preprocessing import batches, pixels
+from pipeline.features.resizing import pil_bicubic
 from pipeline.features.writer import Writer, fill
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
-MANY = 20_000  # images from which on decoding processes are worth their start (6 to 13 s)
-AHEAD = 64  # images in memory before they are asked for, for stores of pixels
+MANY = 4_000  # images from which on decoding processes are worth their start
+GPU_BATCH = (
+    128  # images of a batch on a GPU; it divides a shard, so that a resumed extraction has the same ones
+)
+AHEAD = 1  # batches that the device computes while one is copied back
+READ_AHEAD = 64  # images in memory before they are asked for, for stores of pixels
 STANDARD = 64  # train images for the channel statistics
 
 
@@ -55,7 +61,9 @@ class Extractor:
             raise InputError("features.standardise: there is no train image to take the statistics from")
         if ranks.rank == 0 or isinstance(ranks, Part):
             images = batches(self.root, train[:STANDARD], self.spec)
-            backbone.take_statistics(self.network, (batch.to(self.device) for batch in images))
+            backbone.take_statistics(
+                self.network, (torch.from_numpy(batch).to(self.device) for batch in images)
+            )
         ranks.agree(part)
 
     def fill(self, writer: Writer, shards: Sequence[int]) -> None:
@@ -66,24 +74,41 @@ class Extractor:
         images = [self.images[row] for row in rows]
         computing: deque[Computing] = deque()
         done = 0
-        processes = self.device.type == "cuda" and len(images) > MANY
-        for batch in batches(self.root, images, self.spec, processes):
+        for batch in self._batches(images):
             computing.append(self._start(batch))
-            if len(computing) > 1:  # copy a batch back while the device computes the next one
+            if len(computing) > AHEAD:  # copy a batch back while the device computes the next ones
                 grids = self._end(computing.popleft(), images[done:])
                 yield from grids
                 done += len(grids)
         while computing:
-            yield from self._end(computing.popleft(), images[done:])
+            grids = self._end(computing.popleft(), images[done:])
+            yield from grids
+            done += len(grids)
+
+    def _batches(self, images: Sequence[Indexed]) -> Iterator[Tensor]:
+        """Yield batches on the device, uint8 (B, 3, S, S); many images are decoded by processes."""
+        if self.device.type == "cpu":
+            yield from map(torch.from_numpy, batches(self.root, images, self.spec))
+        elif len(images) <= MANY:
+            for batch in batches(self.root, images, self.spec, GPU_BATCH):
+                yield devices.upload(torch.from_numpy(batch))
+        else:
+            groups = decoded(self.root, images, self.spec.resize, self.spec.size)
+            yield from _joined((self._resized(group) for group in groups), GPU_BATCH)
+
+    def _resized(self, group: np.ndarray) -> Tensor:
+        """Resize images on the device: (B, H, W, 3) -> (B, 3, S, S); images of that size are unchanged."""
+        there, size = devices.upload(torch.from_numpy(group)), self.spec.size
+        same = there.shape[1:3] == (size, size)
+        return there.permute(0, 3, 1, 2) if same else pil_bicubic(there, size)
 
     @torch.inference_mode()
     def _start(self, batch: Tensor) -> "Computing":
-        """Start a batch of uint8 images; on a GPU this does not wait."""
-        cuda = self.device.type == "cuda"
-        grids = self.network((batch.pin_memory() if cuda else batch).to(self.device, non_blocking=True))
+        """Start a batch of uint8 images on the device; on a GPU this does not wait."""
+        grids = self.network(batch)
         grids = grids.half().contiguous()  # (B, C, H, W)
         finite = grids.isfinite().flatten(1).all(1)
-        if not cuda:
+        if self.device.type == "cpu":
             return Computing(grids, finite, None)
         copied = torch.cuda.Event()
         back = Computing(_pinned_like(grids), _pinned_like(finite), copied)
@@ -108,6 +133,19 @@ class Computing:
     grids: Tensor  # (B, C, H, W), float16, in CPU memory after the event `copied`
     finite: Tensor  # (B,)
     copied: torch.cuda.Event | None  # None on a CPU: nothing is copied
+
+
+def _joined(groups: Iterable[Tensor], size: int) -> Iterator[Tensor]:
+    """Join groups of images to batches of `size` images; the last one may be smaller."""
+    waiting: list[Tensor] = []
+    for group in groups:
+        waiting.append(group)
+        while sum(map(len, waiting)) >= size:
+            whole = torch.cat(waiting)
+            yield whole[:size]
+            waiting = [whole[size:]]
+    if sum(map(len, waiting)):
+        yield torch.cat(waiting)
 
 
 def _pinned_like(tensor: Tensor) -> Tensor:
@@ -145,7 +183,7 @@ def extract_pixels(
     squash = partial(pixels, root, size=(spec.height, spec.width), resize=spec.resize)
 
     def read(rows: Sequence[int]) -> Iterator[np.ndarray]:
-        return prefetch(squash, [images[row] for row in rows], os.cpu_count() or 1, AHEAD)
+        return prefetch(squash, [images[row] for row in rows], os.cpu_count() or 1, READ_AHEAD)
 
     return _shared(
         ranks,

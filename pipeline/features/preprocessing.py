@@ -4,34 +4,26 @@ The two ways of resizing differ, and a store names its own. `pil_bicubic` is Pil
 with the reduction (no aliasing). `opencv_bicubic` is the released programs' INTER_CUBIC, which weighs 4 x 4
 pixels (Keys, 1981, with a = -0.75) at any reduction.
 
-Each decoding process imports this module, so it does not import the network.
+Decoding processes import this module, so it imports neither torch nor the network.
 B: images; H x W: pixels of an image; S x S: pixels of a square image.
 """
 
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from pathlib import Path
 
 import cv2
 import numpy as np
-import torch
 from PIL import Image
-from torch import Tensor
 
-from pipeline.compute import worker_processes
 from pipeline.config.store_contents import Spec
 from pipeline.datasets.images import Indexed, decode, read_bytes
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
 BATCH = 32  # divides a shard, so that a resumed extraction has the same batches
-WORKERS = (
-    8  # decoding threads or processes at most: more were slower, and batches fit in 64 MB of shared memory
-)
+WORKERS = 8  # decoding threads at most: more were slower
 
 
 def _pillow(image: Image.Image, size: tuple[int, int]) -> np.ndarray:
@@ -55,34 +47,29 @@ def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str)
     Raises InputError if the image differs from the index.
     """
     height, width = (size, size) if isinstance(size, int) else size
+    picture = decode(checked(root, image), str(root / image.name))
+    return RESIZES[resize](picture, (width, height)).transpose(2, 0, 1)
+
+
+def checked(root: Path, image: Indexed) -> bytes:
+    """Return an image's file. Raises InputError if it differs from the index."""
     data = read_bytes(root / image.name)
     if hashlib.sha256(data).hexdigest() != image.sha256:
         raise InputError(
             f"{root / image.name} changed since it was prepared; run `dvc repro` to prepare it again"
         )
-    return RESIZES[resize](decode(data, str(root / image.name)), (width, height)).transpose(2, 0, 1)
+    return data
 
 
-def batches(
-    root: Path, images: Sequence[Indexed], spec: Spec, processes: bool = False, size: int = BATCH
-) -> Iterator[Tensor]:
-    """Yield batches of `size` images, uint8 (B, 3, S, S), decoded ahead by threads or processes.
+def batches(root: Path, images: Sequence[Indexed], spec: Spec, size: int = BATCH) -> Iterator[np.ndarray]:
+    """Yield batches of `size` images, uint8 (B, 3, S, S), decoded ahead by threads.
 
-    Threads compete for Python's lock: next to an H200, threads decode 735 images/s and processes 1,263.
-    Raises InputError for an image that cannot be read, or if a process was killed.
+    Raises InputError for an image that cannot be read.
     """
     groups = [images[start : start + size] for start in range(0, len(images), size)]
     workers = max(1, min(os.cpu_count() or 1, WORKERS, len(groups)))
-    read = partial(_batch, root, spec.size, spec.resize)
-    pool = worker_processes.pool if processes else ThreadPoolExecutor
-    try:
-        yield from prefetch(read, groups, workers, workers + 2, pool)
-    except BrokenProcessPool:
-        raise InputError(
-            "a process that decodes images was killed (no memory left?); run it again: it goes on"
-        ) from None
 
+    def read(group: Sequence[Indexed]) -> np.ndarray:
+        return np.stack([pixels(root, image, spec.size, spec.resize) for image in group])
 
-def _batch(root: Path, size: int, resize: str, images: Sequence[Indexed]) -> Tensor:
-    # a tensor, because processes pass it in shared memory
-    return torch.from_numpy(np.stack([pixels(root, image, size, resize) for image in images]))
+    return prefetch(read, groups, workers, workers + 2)

@@ -5,8 +5,11 @@ C: feature channels; H x W: grid.
 
 import json
 import math
+import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -122,21 +125,19 @@ def fill(
     shown = track(
         grids(rows), description, "images", writer.images - others, writer.images - others - len(rows)
     )
-    writing: Future[None] | None = None
-    with ThreadPoolExecutor(1) as background:
+    writing: deque[Future[None]] = deque()
+    # shards are files of their own, so several are written at once; a core in four writes
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 4)) as background:
         for shard in shards:
-            block = _block(writer, shard, shown)
-            if writing is not None:
-                writing.result()
-            writing = background.submit(write, shard, block)
-        if writing is not None:
-            writing.result()
+            block = list(islice(shown, len(writer.rows(shard))))
+            while len(writing) >= background._max_workers:
+                writing.popleft().result()
+            writing.append(background.submit(_write, write, shard, block))
+            del block
+        for each in writing:
+            each.result()
     next(shown, None)  # ends the progress bar
 
 
-def _block(writer: Writer, shard: int, grids: Iterator[np.ndarray]) -> np.ndarray:
-    """Collect a shard's features as they come, so that batches need not stay in memory."""
-    block = np.empty((len(writer.rows(shard)), *writer.shape), writer.dtype)
-    for row in block:
-        row[...] = next(grids)
-    return block
+def _write(write: Callable[[int, np.ndarray], None], shard: int, block: list[np.ndarray]) -> None:
+    write(shard, np.stack(block))

@@ -83,7 +83,7 @@ class _Classifier(nn.Module):
         self.standardise = Standardise(network.channels)
         with torch.no_grad():
             first = batches(data.root, data.images[:STATISTICS], spec)
-            self.standardise.take(torch.cat([network.raw(batch) for batch in first]))
+            self.standardise.take(torch.cat([network.raw(torch.from_numpy(batch)) for batch in first]))
 
     def loss(self, grids: Tensor, classes: Tensor) -> Tensor:
         """Return the mean cross-entropy over objects, summed over attributes: (B, C, H, W), (B, 4, H, W)."""
@@ -117,8 +117,9 @@ def _steps(spec: Spec, data: Labelled, iterations: int, seed: int) -> Iterator[t
     rows = rows[: iterations * count]
     labels = torch.from_numpy(data.classes)
     for step, images in enumerate(batches(data.root, [data.images[row] for row in rows], spec, size=count)):
+        shown = torch.from_numpy(images)
         classes = labels[rows[step * count : (step + 1) * count]]
-        pairs = [augmented(image, each) for image, each in zip(images, classes, strict=True)]
+        pairs = [augmented(image, each) for image, each in zip(shown, classes, strict=True)]
         yield torch.stack([image for image, _ in pairs]), torch.stack([each for _, each in pairs])
 
 

@@ -1,10 +1,10 @@
 """Compile parts of a model for a GPU with torch.compile (the setting `train.compile`).
 
-The pair encoding, the difference and the decoder are compiled, forward and backward: they consist of many
-small operations. Their shapes are fixed, except for the batch and the caption length, which cost one more
-compilation. The following is not compiled: a decoder with `compiles = False` (decoder_protocol.py); the
-matching, whose kernels are compiled already; communication between processes; Adam, which is one kernel; and
-validation, which must compute the same as decoding.
+The pair encoding, the difference, the decoder and CBR's imagined image are compiled, forward and backward:
+they consist of many small operations. Their shapes are fixed, except for the batch and the caption length,
+which cost one more compilation. The following is not compiled: a decoder with `compiles = False`
+(decoder_protocol.py); the matching, whose kernels are compiled already; communication between processes;
+Adam, which is one kernel; and validation, which must compute the same as decoding.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,10 @@ import torch
 from models.common.captioner import Captioner
 from models.common.trainable import Trainable
 from models.kernels.matching import TRITON
+from models.scorer.cbr import BackwardReasoning
 
 Value = TypeVar("Value")
+Options = dict[str, str | int | bool | Callable[..., object]]
 PIECES = ("encoding", "difference", "decoder", "inter", "text")
 
 
@@ -30,11 +32,15 @@ def backend(wanted: str, on: torch.device) -> str | None:
 def compile_pieces(model: Trainable, compiler: str) -> None:
     """Mark the model's pieces for compilation at their first call; weights keep their names."""
     # otherwise inductor times several kernels and takes the fastest, which differs from run to run
-    options: dict[str, str | int | bool | Callable[..., object]] = {"deterministic": True}
+    options: Options | None = {"deterministic": True} if compiler == "inductor" else None
     skipped = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()
     for name, piece in model.named_children():
         if name in PIECES and name not in skipped:
-            piece.compile(backend=compiler, options=options if compiler == "inductor" else None)
+            piece.compile(backend=compiler, options=options)
+    for module in model.modules():
+        if isinstance(module, BackwardReasoning):  # without its matching
+            compiled = torch.compile(module.hallucinate, backend=compiler, options=options)
+            module.hallucinate = compiled
 
 
 def eagerly(function: Callable[[Any], Value]) -> Callable[[Any], Value]:

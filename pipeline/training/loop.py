@@ -170,17 +170,17 @@ class Training:
         seed_all(self.seed, iteration, self.ranks.rank)
         found = self._losses(batch)
         names = [name for name in self.terms if name in found]
-        weights = torch.tensor([self.phase.weight(name) for name in names])
-        terms = torch.stack([found[name] for name in names])
+        # numbers, not a tensor: copying one to a GPU would wait for the forward pass
+        weighted = [self.phase.weight(name) * found[name] for name in names]
         self.optimiser.zero_grad(set_to_none=True)
-        (weights.to(self.device) * terms).sum().backward()
+        torch.stack(weighted).sum().backward()
         self._move_idle()
         add_gradients(self.model.parameters())
         if (norm := self.settings.get("clip_norm")) is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), norm)
         self.optimiser.step()
         self.model.constrain()
-        missing = torch.tensor(MISSING, device=self.device)
+        missing = torch.full((), MISSING, device=self.device)
         return torch.stack([found.get(name, missing).detach() for name in (*self.terms, *self.measures)])
 
     def _move_idle(self) -> None:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from models.common.trainable import Labels
+from pipeline.compute import devices
 from pipeline.datasets.schema import NO_CHANGE, Pair, images_of
 from pipeline.features.memory_cache import Resident, images
 from pipeline.features.store import FeatureStore
@@ -236,7 +237,7 @@ def training_batches(
     iterations: range,
     share: slice = slice(None),
 ) -> Iterator[Batch]:
-    """Yield the batch of each iteration, read ahead by a thread; in pinned memory if there is a GPU.
+    """Yield the batch of each iteration, read ahead by a thread (on a GPU by two), on the device.
 
     `share` selects this process's scenes of each batch; only their images are read.
     """
@@ -249,7 +250,7 @@ def training_batches(
         scenes, captions = all_scenes[share], all_captions[share]
         return assembled(scenes, captions, store, vocabulary, moves, sampler.task(iteration))
 
-    return prefetch(make, iterations, workers=1, ahead=2)
+    return prefetch(make, iterations, workers=1 + torch.cuda.is_available(), ahead=2)
 
 
 def assembled(
@@ -275,7 +276,7 @@ def assembled(
         torch.from_numpy(pad([vocabulary.encode(text) for text in texts])),
         torch.tensor([-1 if pair.changed is None else int(pair.changed) for pair in pairs]),
     )
-    features, before, after, tokens, changed = map(pinned, tensors)
+    features, before, after, tokens, changed = map(devices.upload, tensors)
     return Batch(features, before, after, tokens, len(scenes[0]), changed, task, pairs=tuple(pairs))
 
 
@@ -288,8 +289,3 @@ def moved(
     changed = [moves[scene[name]].image(image) for name, image in zip(names, shown, strict=True)]
     captions = [moves[pairs[number // each].scene_id].caption(text) for number, text in enumerate(texts)]
     return torch.stack(changed), captions
-
-
-def pinned(tensor: Tensor) -> Tensor:
-    """Pin a tensor's memory if there is a GPU, so that copies to the GPU do not block."""
-    return tensor.pin_memory() if torch.cuda.is_available() and tensor.device.type == "cpu" else tensor

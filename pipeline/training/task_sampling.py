@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from pipeline.compute import devices
 from pipeline.datasets.negatives import REMEDY
 from pipeline.datasets.schema import ClassPair, Pair, images_of
 from pipeline.features.memory_cache import images
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
-from pipeline.training.sampling import Batch, Draws, Scene, pinned
+from pipeline.training.sampling import Batch, Draws, Scene
 
 TASK, PASS = 3, 4  # separate streams of random numbers; sampling.py uses 0 to 2
 FDA = "fda"  # the task that contrasts a pair's caption with its negatives
@@ -52,7 +53,7 @@ class ClassItems:
             torch.full((len(chosen),), -1),
             torch.tensor([[p.before_class for p in chosen], [p.after_class for p in chosen]]),
         )
-        features, before, after, tokens, changed, classes = map(pinned, tensors)
+        features, before, after, tokens, changed, classes = map(devices.upload, tensors)
         return Batch(features, before, after, tokens, 1, changed, CLASS_PAIRS, classes)
 
 

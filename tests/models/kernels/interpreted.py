@@ -12,6 +12,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np
 import torch
+import triton
 import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
@@ -39,6 +40,23 @@ def _bfloat16(x: TensorHandle) -> TensorHandle:
     return TensorHandle((x.data.view(np.uint32) >> 16).astype(np.uint16), tl.bfloat16)
 
 
+def equal(a, b):
+    """matching_gpu._equal without its instruction: float16's 1 in each half where places agree."""
+    low, high = (a & 0xFFFF) == (b & 0xFFFF), (a >> 16) == (b >> 16)
+    return tl.where(low, 0x3C00, 0) | tl.where(high, 0x3C000000, 0)
+
+
+def plus(a, b, kind):
+    """matching_gpu._plus without its instruction, of ones and zeros."""
+    one = 0x3C00
+    two = tl.constexpr(0x4000 if kind == tl.float16 else 0x3C80)
+    halves = [tl.where(x & y & one > 0, two, (x | y) & one) for x, y in ((a, b), (a >> 16, b >> 16))]
+    return halves[0] | (halves[1] << 16)
+
+
+matching_gpu._equal, matching_gpu._plus = triton.jit(equal), triton.jit(plus)
+# a loop's bound may be a loaded number
+tl.tensor.__index__ = lambda self: int(self.handle.data.item())
 InterpreterBuilder.create_dot = of_numbers(InterpreterBuilder.create_dot)
 InterpreterBuilder.create_fadd = of_numbers(InterpreterBuilder.create_fadd)
 # the kernels look at rows of NaN as at any other
@@ -46,11 +64,12 @@ warnings.filterwarnings("ignore", "All-NaN slice encountered")
 
 
 def computed(case: dict) -> dict:
-    """`case`: queries, keys, grad; `precision` as torch.set_float32_matmul_precision takes it."""
-    torch.set_float32_matmul_precision(case["precision"])
-    found = matching_gpu.locate(case["queries"], case["keys"])
-    gradients = matching_gpu.spread(case["grad"], case["queries"], case["keys"], *found[1:])
-    return {"found": found, "gradients": gradients}
+    """`case`: queries, keys, grad."""
+    operands = case["queries"], case["keys"]
+    found = *matching_gpu.locate(*operands), *matching_gpu.places(*operands)
+    gradients = matching_gpu.spread(case["grad"], *operands)
+    listed = matching_gpu._listed(case["grad"])
+    return {"found": found, "gradients": gradients, "listed": listed}
 
 
 if __name__ == "__main__":

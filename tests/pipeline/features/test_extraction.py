@@ -1,6 +1,5 @@
 """Extraction: what the store holds is what the network gives, and by which statistics; resumption."""
 
-import multiprocessing
 from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -145,26 +144,3 @@ def test_the_resize_of_the_spec_is_what_the_network_sees(network, root, index, t
     np.testing.assert_allclose(opened.read([index[0].name])[0], expected, rtol=2e-3, atol=2e-3)
     with pytest.raises(InputError, match=r"its resize is 'opencv_bicubic', .* wants 'pil_bicubic'"):
         FeatureStore(tmp_path / "s.zarr", asdict(SPEC))
-
-
-def test_processes_decode_the_same_batches_as_threads(root, index):
-    """Of more images than a batch; one that broke is named."""
-    broken = [*index * 3, *index[:2], replace(index[3], sha256="0" * 64)]
-    threads, processes = (preprocessing.batches(root, broken, SPEC, each) for each in (False, True))
-    one, other = next(threads), next(processes)
-    assert len(one) == 32
-    assert torch.equal(one, other)
-    assert not torch.equal(one[0], one[1])
-    for batches in threads, processes:
-        with pytest.raises(InputError, match=f"{Path(index[3].name).name} changed since it was prepared"):
-            next(batches)
-
-
-def test_a_killed_process_is_no_traceback(root, index):
-    reading = preprocessing.batches(root, index * 40, SPEC, processes=True)
-    next(reading)
-    for child in multiprocessing.active_children():
-        child.kill()
-    with pytest.raises(InputError, match="a process that decodes images was killed"):
-        list(reading)
-    assert not multiprocessing.active_children()

@@ -69,7 +69,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(data):
 def test_the_loss_is_that_of_a_loop_over_objects(data):
     found = network()
     classifier = cell_tuning._Classifier(found, SPEC, data)
-    grids = found.raw(next(batches(data.root, data.images, SPEC)))
+    grids = found.raw(torch.from_numpy(next(batches(data.root, data.images, SPEC))))
     classes = torch.from_numpy(data.classes)
     expected = []
     for grid, labels in zip(grids, classes, strict=True):

@@ -1,0 +1,74 @@
+"""Sizes, lines of the table, and time and memory of a call, for all rows of `python -m benchmarks gpu`."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from benchmarks import alone
+from benchmarks.alone import Measured
+from benchmarks.training import finished
+
+RIGHT = "right"  # goal of a check of correctness
+
+
+@dataclass(frozen=True)
+class Size:
+    """Sizes of the measurements."""
+
+    model: str  # of training.SIZES
+    grid: int  # cells per side in the matching and the step
+    scenes: int  # of a batch
+    images: tuple[int, ...]  # extracted images, decoded by threads and by processes
+    rendered: int  # different images among them
+    warm: int  # iterations of a training before its time is taken
+    timed: int
+
+
+FULL = Size("papers", 14, 128, (4096, 32768), 768, 100, 200)
+SMALL = Size("tabletop", 7, 4, (8,), 6, 1, 2)
+
+
+@dataclass
+class Found:
+    """A line of the table."""
+
+    what: str
+    ours: str
+    reference: str = ""
+    ratio: str = ""
+    goal: str = ""
+    reached: bool | None = None
+
+
+def measured(function: Callable[[], object]) -> Measured | None:
+    """Return bytes and seconds; None if memory runs out."""
+    try:
+        took = median(function)
+        return Measured(alone.risen(finished(function))[0], took)
+    except torch.OutOfMemoryError:
+        return None
+    finally:
+        torch.cuda.empty_cache()
+
+
+def median(function: Callable[[], object], calls: int = 5, seconds: float = 10.0) -> float:
+    """Return the median seconds of a call after a warm-up; fewer calls if they take long."""
+    whole, taken = finished(function), list[float]()
+    whole()
+    while len(taken) < calls and sum(taken) < seconds:
+        start = time.perf_counter()
+        whole()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def beside(what: str, mine: Measured | None, plain: Measured | None) -> Found:
+    """Compare ours with the reference."""
+    found = Found(what, str(mine or "no memory"), str(plain or "no memory"))
+    if mine and plain:
+        speed, memory = plain.seconds / mine.seconds, plain.bytes / max(2**20, mine.bytes)
+        found.ratio = f"{speed:.1f}×, memory {memory:.1f}"
+    return found

@@ -27,10 +27,9 @@ ROWS = {
     "kernels": 110,
     "types": 75,
     "determinism": 60,
-    "matching": 75,
-    "step": 110,
-    "training": 80,
-    "extraction": 50,
+    "matching": 65,
+    "step": 100,
+    "images": 160,
 }
 SLOWER = 4  # factor of the time limits on two cores
 LEAST = 10.0  # seconds: with less time left, no row starts

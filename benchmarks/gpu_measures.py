@@ -27,7 +27,7 @@ class Size:
     timed: int
 
 
-FULL = Size("papers", 14, 128, (4096, 32768), 768, 100, 200)
+FULL = Size("papers", 14, 128, (4000, 16384), 768, 60, 120)
 SMALL = Size("tabletop", 7, 4, (8,), 6, 1, 2)
 
 

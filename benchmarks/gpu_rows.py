@@ -127,12 +127,12 @@ def matchings(size: Size) -> Iterator[Found]:
 
 
 def extracted(size: Size) -> Iterator[Found]:
-    """Measure extraction of PNG files (480 x 320) by ResNet-101 to layer3, and the network alone."""
+    """Measure extraction of PNG files (480 x 320) by ResNet-101 to layer3, and training from the store."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "raw"
-        index = pictures.render(root, size.rendered)
+        index = pictures.render(root, max(size.rendered, 6 * size.scenes))
+        store = pictures.store(Path(folder), pictures.extractor(root, index))  # a warm-up of libraries, too
         images = index * (-(-size.images[-1] // len(index)))
-        stored(root, images[: size.rendered])  # warm-up of libraries
         for count in size.images:
             whole = count / stored(root, images[:count])
             what, said = f"PNG files to a store, {count:,} images", f"{whole:,.0f} images/s"
@@ -144,6 +144,7 @@ def extracted(size: Size) -> Iterator[Found]:
         ready = torch.randint(0, 256, (GPU_BATCH, 3, side, side), dtype=torch.uint8)
         seconds = median(torch.inference_mode()(partial(extractor.network, ready.to(extractor.device))))
         yield Found(f"the network alone, batches of {GPU_BATCH}", f"{GPU_BATCH / seconds:,.0f} images/s")
+        yield from gpu_steps.trained(root, store, size)
 
 
 def stored(root: Path, images: list[Indexed]) -> float:
@@ -160,7 +161,7 @@ def _right(what: str, said: str) -> Found:
 
 ROWS: dict[str, Callable[[Size], Iterator[Found]]]
 ROWS = {"kernels": kernels, "types": types, "determinism": determinism, "matching": matchings}
-ROWS |= {"step": gpu_steps.steps, "training": gpu_steps.trained, "extraction": extracted}
+ROWS |= {"step": gpu_steps.steps, "images": extracted}
 
 
 def main() -> None:

@@ -32,8 +32,7 @@ class MultiHeadAttention(nn.Module):
 
     def split(self, projected: Tensor) -> Tensor:
         """(B, L, D) -> (B, h, L, d)."""
-        B, L, D = projected.shape
-        return projected.view(B, L, self.heads, D // self.heads).transpose(1, 2)
+        return projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def queries(self, x: Tensor) -> Tensor:
         """(B, L, D) -> (B, h, L, d)."""
@@ -42,6 +41,11 @@ class MultiHeadAttention(nn.Module):
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(B, M, D) -> (B, h, M, d) each."""
         return self.split(self.key(x)), self.split(self.value(x))
+
+    def projections(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values by one product: (B, L, D) -> (B, h, L, d) each."""
+        q, k, v = jointly(x, self.query, self.key, self.value)
+        return self.split(q), self.split(k), self.split(v)
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
@@ -67,7 +71,18 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
         """MHA(x, memory, memory): (B, L, D), (B, M, D) -> (B, L, D); `causal` and `real` as in `attend`."""
+        if x is memory:
+            return self.attend(*self.projections(x), causal, real)
         return self.attend(self.queries(x), *self.keys_values(memory), causal, real)
+
+
+def jointly(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
+    """Apply several linear maps to x, (..., D), by one product; all have a bias, or none has."""
+    weight = torch.cat([each.weight for each in maps])
+    named = (pair for each in maps for pair in each.named_parameters(recurse=False))
+    biases: list[Tensor] = [value for name, value in named if name == "bias"]
+    bias = torch.cat(biases) if biases else None
+    return F.linear(x, weight, bias).split([each.out_features for each in maps], -1)
 
 
 class RespectiveAttention(nn.Module):

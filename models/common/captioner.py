@@ -34,6 +34,10 @@ DEVIATION = 0.02  # standard deviation of the released programs' initial weights
 class Regulariser(nn.Module):
     """Additional loss term: maps the Difference and the Words of a batch to a scalar."""
 
+    def prepare(self, pair: Difference, words: Words) -> Any:
+        """Return the record that `forward` gets in place of the Difference; it is computed for all parts."""
+        return pair
+
     def constrain(self) -> None:
         """Clamp the parameters to their bounds, if they have any; called after each optimiser step."""
 
@@ -121,8 +125,15 @@ class Captioner(Trainable):
         difference = self.difference(before, after)
         tokens = self.padded(tokens)
         words = self.decoder(tokens, difference, self.keep_layers, self.reads != "padding")
-        each = zip(split(difference, parts), split(words, parts), tokens.chunk(parts), strict=True)
-        terms = [self._terms(*part, len(tokens) // len(before)) for part in each]
+        R = len(tokens) // len(before)
+        first = rows(words, lambda x: x[::R])
+        records = {name: split(each.prepare(difference, first), parts) for name, each in self._extra.items()}
+        each = zip(split(words, parts), split(first, parts), tokens.chunk(parts), strict=True)
+        terms = [
+            {"cap": caption_loss(own, target)}
+            | {name: term(records[name][part], single) for name, term in self._extra.items()}
+            for part, (own, single, target) in enumerate(each)
+        ]
         together = torch.mean if self.parts == "mean" else torch.sum
         return {name: together(torch.stack([found[name] for found in terms])) for name in self.terms}
 
@@ -139,17 +150,13 @@ class Captioner(Trainable):
         more = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
         return F.pad(tokens, (0, more), value=NULL)
 
-    def _terms(self, difference: Difference, words: Words, tokens: Tensor, R: int) -> dict[str, Tensor]:
-        first = rows(words, lambda x: x[::R])
-        regularisers = {
-            name: regulariser(difference, first) for name, regulariser in self.regularisers.items()
-        }
-        return {"cap": caption_loss(words, tokens)} | regularisers
+    @property
+    def _extra(self) -> dict[str, Regulariser]:
+        return {name: each for name, each in self.regularisers.items() if isinstance(each, Regulariser)}
 
     def constrain(self) -> None:
         """Clamp learned temperatures to their bounds; called after each optimiser step."""
-        for regulariser in self.regularisers.values():
-            assert isinstance(regulariser, Regulariser)
+        for regulariser in self._extra.values():
             regulariser.constrain()
 
 

@@ -44,8 +44,8 @@ class Interaction(nn.Module):
         """Compute the difference of a pair encoding, (B, N, D) each."""
         b, a = before, after
         for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
-            b_queries, a_queries = attention.queries(b), attention.queries(a)  # (B, h, N, d)
-            (b_keys, b_values), (a_keys, a_values) = attention.keys_values(b), attention.keys_values(a)
+            b_queries, b_keys, b_values = attention.projections(b)  # (B, h, N, d)
+            a_queries, a_keys, a_values = attention.projections(a)
             # Eq. 5: F^s; both directions read the layer's inputs and use the same weights
             b_shared = attention.attend(b_queries, a_keys, a_values)  # (B, N, D)
             a_shared = attention.attend(a_queries, b_keys, b_values)

@@ -391,7 +391,10 @@ def _equal(a, b):
 def _plus(a, b, kind: tl.constexpr):
     # a + b of two words of numbers of that kind; as a * 1 + b, since compute capability 8.0 has no add.bf16x2
     if kind == tl.float16:
-        asm: tl.constexpr = "add.rn.f16x2 $0, $1, $2;"
-    else:
-        asm: tl.constexpr = "{ .reg .b32 one; mov.b32 one, 0x3F803F80; fma.rn.bf16x2 $0, $1, one, $2; }"
-    return tl.inline_asm_elementwise(asm, "=r,r,r", [a, b], dtype=tl.int32, is_pure=True, pack=1)
+        return tl.inline_asm_elementwise(
+            "add.rn.f16x2 $0, $1, $2;", "=r,r,r", [a, b], dtype=tl.int32, is_pure=True, pack=1
+        )
+    return tl.inline_asm_elementwise(
+        "{ .reg .b32 one; mov.b32 one, 0x3F803F80; fma.rn.bf16x2 $0, $1, one, $2; }",
+        "=r,r,r", [a, b], dtype=tl.int32, is_pure=True, pack=1,
+    )  # fmt: skip

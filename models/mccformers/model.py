@@ -81,8 +81,8 @@ class CrossEncoder(nn.Module):
         """Compute the difference of a pair encoding, (B, N, D) each; the memory is (B, N, M)."""
         b, a = before, after
         for layer in all_of(TransformerBlock, self.layers):
-            b_queries, a_queries = layer.attention.queries(b), layer.attention.queries(a)  # (B, h, N, d)
-            (b_keys, b_values), (a_keys, a_values) = map(layer.attention.keys_values, (b, a))
+            b_queries, b_keys, b_values = layer.attention.projections(b)  # (B, h, N, d)
+            a_queries, a_keys, a_values = layer.attention.projections(a)
             # both images read the layer's inputs
             b = layer.rest(b, layer.attention.attend(b_queries, a_keys, a_values))  # (B, N, D)
             a = layer.rest(a, layer.attention.attend(a_queries, b_keys, b_values))
@@ -101,7 +101,7 @@ class JointEncoder(nn.Module):
         """Compute the difference, as CrossEncoder does; the alignment is normalised over cells of before."""
         u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
         for layer in all_of(TransformerBlock, self.layers):
-            queries, (keys, values) = layer.attention.queries(u), layer.attention.keys_values(u)
+            queries, keys, values = layer.attention.projections(u)
             u = layer.rest(u, layer.attention.attend(queries, keys, values))
         memory = torch.cat(u.chunk(2, 1), -1)  # (B, N, M)
         return Aligned(memory, before, after, queries.chunk(2, 2)[1], keys.chunk(2, 2)[0])

@@ -5,10 +5,12 @@ B: pairs of the batch; b: pairs of this process; N, M: cells of an image; D: wid
 d = D/h; L: words.
 """
 
-import torch
+from dataclasses import dataclass
+
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.common.attention import MultiHeadAttention
+from models.common.attention import MultiHeadAttention, jointly
 from models.common.captioner import Captioner, Difference, Regulariser, Sizes
 from models.common.decoder_protocol import Words
 from models.common.distributed_batch import everyone, own
@@ -40,19 +42,22 @@ class BackwardReasoning(Regulariser):
 
     def hallucinate(self, before: Tensor, sentence: Tensor) -> Tensor:
         """Return the imagined after tokens, (B, N, D), from before tokens (B, N, D) and sentences (B, D)."""
-        words = sentence[:, None].expand_as(before)
-        joined = self.join(torch.cat([before, words], -1))  # Eq. 9
+        of_cells, of_words = self.join.weight.chunk(2, 1)
+        words = F.linear(sentence, of_words, self.join.bias)[:, None]  # (B, 1, D)
+        joined = F.linear(before, of_cells) + words  # Eq. 9: W [before ; words], (B, N, D)
         return self.imagine(self.attention(joined, joined))  # Eq. 10
 
-    def forward(self, pair: Difference, words: Words) -> Tensor:
+    def prepare(self, pair: Difference, words: Words) -> "Imagined":
+        """Imagine the after images of all parts, and project both ways of the matching."""
         sentence = mean_word(words) if self.switches.sentence == "real" else self.padded_mean(words)
         imagined = self.hallucinate(pair.before, sentence)
-        to_after = self.match(imagined, pair.after)  # (b, B)
-        if self.switches.reverse == "own":
-            to_imagined = self.match(pair.after, imagined)
-        else:
-            to_imagined = everyone(to_after).T[own(len(to_after))]
-        return self.contrast(to_after, to_imagined)  # Eq. 11
+        return self.match.projected(imagined, pair.after, both=self.switches.reverse == "own")
+
+    def forward(self, pair: "Imagined", words: Words) -> Tensor:
+        to_after, *to_imagined = (matching(way.queries, way.keys, self.match.mtm) for way in pair.ways)
+        if not to_imagined:  # (b, B)
+            to_imagined = [everyone(to_after).T[own(len(to_after))]]
+        return self.contrast(to_after, *to_imagined)  # Eq. 11
 
     def padded_mean(self, words: Words) -> Tensor:
         """Sum the states of all tokens, with <START> and <END>; divide by the longest caption's length.
@@ -66,8 +71,23 @@ class BackwardReasoning(Regulariser):
         self.contrast.constrain()
 
 
+@dataclass
+class Way:
+    """Tokens of one direction of the matching: queries (B, h, N, d), keys (B, h, M, d)."""
+
+    queries: Tensor
+    keys: Tensor
+
+
+@dataclass
+class Imagined:
+    """The matching's directions: the imagined image with the real one, and with `reverse: own` back."""
+
+    ways: tuple[Way, ...]
+
+
 class MultiHeadMatching(nn.Module):
-    """MTM (SCORER Eq. 3) with its own projections: queries from the first argument, keys from the second."""
+    """Projections of MTM (SCORER Eq. 3), as backward reasoning has them: W^Q and W^K."""
 
     def __init__(self, width: int, heads: int, mtm: Mtm = "per_head"):
         super().__init__()
@@ -75,11 +95,17 @@ class MultiHeadMatching(nn.Module):
         self.query = nn.Linear(width, width)
         self.key = nn.Linear(width, width)
 
-    def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """Match this process's pairs, (b, N, D), with the pairs of all processes: (b, M, D) -> (b, B)."""
-        q = self.query(first).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, h, N, d)
-        k = self.key(second).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        return matching(q, k, self.mtm)
+    def projected(self, first: Tensor, second: Tensor, both: bool) -> Imagined:
+        """Project images (B, N, D) for the matching of the first with the second, and with `both` back."""
+        if not both:
+            return Imagined((Way(self._split(self.query(first)), self._split(self.key(second))),))
+        (q, k), (q_back, k_back) = (
+            map(self._split, jointly(x, self.query, self.key)) for x in (first, second)
+        )
+        return Imagined((Way(q, k_back), Way(q_back, k)))
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, h, N, d)
 
 
 def mean_word(words: Words) -> Tensor:

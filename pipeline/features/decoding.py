@@ -26,8 +26,8 @@ from pipeline.io.prefetch import prefetch
 
 SHARED = Path("/dev/shm")  # where Linux keeps shared memory
 SHARE = 0.5  # of its free space that is used
-MOST = 256 * 2**20  # bytes of shared memory
-GROUPS = (32, 16, 8, 4, 2, 1)  # images of a slot: the most that fit
+MOST = 2**30  # bytes of shared memory
+GROUPS = (64, 32, 16, 8, 4, 2, 1)  # images of a slot: the most that fit; each group costs a message
 LARGEST = 16 * 2**20  # bytes of an image that is not resized by the process
 OWN = 2  # cores that this program needs: it feeds the GPU and writes
 
@@ -62,8 +62,8 @@ def decoded(root: Path, images: Sequence[Indexed], resize: str, size: int) -> It
         work = partial(_decode, root, resize)
         # a slot is used again when its group was consumed: two fewer are decoded ahead than there are slots
         done = prefetch(work, groups, workers, count - 2, worker_processes.pool)
-        for group, _ in zip(groups, done, strict=True):
-            yield _view(memory, group)
+        for full, _ in zip(groups, done, strict=True):
+            yield _view(memory, full)
     except BrokenProcessPool:
         raise InputError(
             "a process that decodes images was killed (no memory left?); run it again: it goes on"

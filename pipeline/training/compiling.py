@@ -39,8 +39,8 @@ def compile_pieces(model: Trainable, compiler: str) -> None:
             piece.compile(backend=compiler, options=options)
     for module in model.modules():
         if isinstance(module, BackwardReasoning):  # without its matching
-            compiled = torch.compile(module.hallucinate, backend=compiler, options=options)
-            module.hallucinate = compiled
+            compiled = torch.compile(module.prepare, backend=compiler, options=options)
+            setattr(module, "prepare", compiled)  # noqa: B010 - an attribute that hides the method
 
 
 def eagerly(function: Callable[[Any], Value]) -> Callable[[Any], Value]:

@@ -100,17 +100,18 @@ class Training:
         self.recipe, self.seed, self.state, self.validate = recipe, seed, state, validate
         self.ranks, self.live = ranks, live or LiveCurves(None)
         self.optimiser = optimisers.build(self.model, self.model.groups, self.settings)
-        self._check_weights()
+        self.weights = self._weights()
         self.history, self.damaged = resuming.resume(state, self.model, self.optimiser, self.device)
 
-    def _check_weights(self) -> None:
-        """Raise InputError if the recipe has no weight for a loss term."""
-        lacking = [name for name in self.terms if self.phase.weight(name) is None]
-        if lacking:
+    def _weights(self) -> dict[str, float]:
+        """Return the weight of each loss term. Raises InputError if the recipe has none for one."""
+        found = {name: weight for name in self.terms if (weight := self.phase.weight(name)) is not None}
+        if lacking := [name for name in self.terms if name not in found]:
             raise InputError(
                 f"the recipe of {self.recipe.dataset}, {self.recipe.model} has no weight of the loss term "
                 f"{lacking[0]!r} (under `loss`); run `dvc repro recipe` to write the recipe again"
             )
+        return found
 
     def compile(self, compiler: str | None) -> None:
         """Compile the model's pieces (compiling.py) for the following steps; None: compile nothing."""
@@ -171,7 +172,7 @@ class Training:
         found = self._losses(batch)
         names = [name for name in self.terms if name in found]
         # numbers, not a tensor: copying one to a GPU would wait for the forward pass
-        weighted = [self.phase.weight(name) * found[name] for name in names]
+        weighted = [self.weights[name] * found[name] for name in names]
         self.optimiser.zero_grad(set_to_none=True)
         torch.stack(weighted).sum().backward()
         self._move_idle()

@@ -59,9 +59,10 @@ def test_gradients_equal_autograds_through_the_whole_tensor(dtype, B, A, h, N, M
 
 def test_which_implementation():
     q, _ = tensors()
-    assert implementation(q) is matching_plain  # float64
-    assert implementation(q.float()) is implementation(q.bfloat16()) is matching_cpu
-    assert implementation(q.half()) is matching_plain
+    assert implementation(q, q) is matching_plain  # float64
+    for kind in (torch.float32, torch.bfloat16):
+        assert implementation(q.to(kind), q.to(kind)) is matching_cpu
+    assert implementation(q.half(), q.half()) is matching_plain
 
 
 def test_more_tokens_than_the_indices_count():

@@ -1,10 +1,10 @@
 """Compile parts of a model for a GPU with torch.compile (the setting `train.compile`).
 
-The pair encoding, the difference, the decoder and CBR's imagined image are compiled, forward and backward:
-they consist of many small operations. Their shapes are fixed, except for the batch and the caption length,
-which cost one more compilation. The following is not compiled: a decoder with `compiles = False`
-(decoder_protocol.py); the matching, whose kernels are compiled already; communication between processes;
-Adam, which is one kernel; and validation, which must compute the same as decoding.
+The pair encoding, the difference, the decoder and what a loss term prepares (CBR's imagined images) are
+compiled, forward and backward: they consist of many small operations. Their shapes are fixed, except for the
+batch and the caption length, which cost one more compilation. The following is not compiled: a decoder with
+`compiles = False` (decoder_protocol.py); the matching, whose kernels are compiled already; communication
+between processes; Adam, which is one kernel; and validation, which must compute the same as decoding.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from models.common.captioner import Captioner
+from models.common.captioner import Captioner, Regulariser
 from models.common.trainable import Trainable
 from models.kernels.matching import TRITON
-from models.scorer.cbr import BackwardReasoning
 
 Value = TypeVar("Value")
 Options = dict[str, str | int | bool | Callable[..., object]]
@@ -38,7 +37,7 @@ def compile_pieces(model: Trainable, compiler: str) -> None:
         if name in PIECES and name not in skipped:
             piece.compile(backend=compiler, options=options)
     for module in model.modules():
-        if isinstance(module, BackwardReasoning):  # without its matching
+        if isinstance(module, Regulariser) and type(module).prepare is not Regulariser.prepare:
             compiled = torch.compile(module.prepare, backend=compiler, options=options)
             setattr(module, "prepare", compiled)  # noqa: B010 - an attribute that hides the method
 

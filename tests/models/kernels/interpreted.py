@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-from models.kernels import matching_gpu
+from models.kernels import matching_gpu, matching_kernels
 
 
 def of_numbers(operation: Callable) -> Callable:
@@ -41,20 +41,20 @@ def _bfloat16(x: TensorHandle) -> TensorHandle:
 
 
 def equal(a, b):
-    """matching_gpu._equal without its instruction: float16's 1 in each half where places agree."""
+    """matching_kernels._equal without its instruction: float16's 1 in each half where places agree."""
     low, high = (a & 0xFFFF) == (b & 0xFFFF), (a >> 16) == (b >> 16)
     return tl.where(low, 0x3C00, 0) | tl.where(high, 0x3C000000, 0)
 
 
 def plus(a, b, kind):
-    """matching_gpu._plus without its instruction, of ones and zeros."""
+    """matching_kernels._plus without its instruction, of ones and zeros."""
     one = 0x3C00
     two = tl.constexpr(0x4000 if kind == tl.float16 else 0x3C80)
     halves = [tl.where(x & y & one > 0, two, (x | y) & one) for x, y in ((a, b), (a >> 16, b >> 16))]
     return halves[0] | (halves[1] << 16)
 
 
-matching_gpu._equal, matching_gpu._plus = triton.jit(equal), triton.jit(plus)
+matching_kernels._equal, matching_kernels._plus = triton.jit(equal), triton.jit(plus)
 # a loop's bound may be a loaded number
 tl.tensor.__index__ = lambda self: int(self.handle.data.item())
 InterpreterBuilder.create_dot = of_numbers(InterpreterBuilder.create_dot)

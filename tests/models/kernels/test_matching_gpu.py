@@ -122,7 +122,7 @@ def test_nan_reaches_the_matching(interpreted):
 )
 def test_the_kernels_compile_for_gpus(capability, dtype, d, parts):
     """What the interpreter cannot tell: types and layouts, and that tiles fit in shared memory."""
-    from models.kernels import matching_gpu
+    from models.kernels import matching_gpu, matching_kernels
 
     x = torch.empty(1, 1, 196, d, dtype=dtype)  # on no device: as on one with little shared memory
     fixed = {"N": 196, "M": 196, "D": d}
@@ -130,10 +130,10 @@ def test_the_kernels_compile_for_gpus(capability, dtype, d, parts):
     kinds = dict.fromkeys(("own", "others", "to"), kind) | {"best": "*fp32", "grad": "*fp32"}
     kinds |= {"at": "*fp16", "own_at": "*fp16"} | dict.fromkeys(("other_at", "count", "which"), "*i32")
     sizes, how = matching_gpu._nearest_tiles(196, d)
-    compiled(matching_gpu._nearest, fixed | sizes | {"IMAGES": 16}, kinds, how, capability)
-    compiled(matching_gpu._places, fixed | sizes, kinds, how, capability)
+    compiled(matching_kernels.nearest, fixed | sizes | {"IMAGES": 16}, kinds, how, capability)
+    compiled(matching_kernels.places, fixed | sizes, kinds, how, capability)
     sizes, how = matching_gpu._sum_tiles(x, 196, 196, d)
-    compiled(matching_gpu._sum, fixed | sizes | {"PARTS": parts}, kinds, how, capability)
+    compiled(matching_kernels.sum_gradients, fixed | sizes | {"PARTS": parts}, kinds, how, capability)
 
 
 def compiled(kernel, fixed, kinds, how, capability):

@@ -9,8 +9,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from models.common.attention import MultiHeadAttention, RespectiveAttention, all_of
+from models.common.attention import MultiHeadAttention, RespectiveAttention, all_of, jointly
 from models.common.decoder_protocol import Difference, Exchange, NextWord, States, Unweighed, Words
+from models.common.real_words import ALL_WORDS, AllWords, RealWords
 from models.common.switches import PAPER, Switches
 from models.common.transformer_block import feed_forward
 
@@ -50,18 +51,35 @@ class DecoderLayer(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width, switches.norm_epsilon) for _ in range(3))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, memory: Tensor, keys: Tensor | None = None) -> States:
-        """Compute all words at once: words (k*B, L, D), memory (B, N, D) -> the layer's States.
+    def forward(
+        self, x: Tensor, memory: Tensor, keys: Tensor | None = None, words: AllWords = ALL_WORDS
+    ) -> States:
+        """Compute all words at once: rows of words (k*B, L, D) or (T, D), memory (B, N, D) -> States.
 
         The k captions of a pair are consecutive, and attend to its memory like one caption of k*L words.
         `keys`, (k*B, L): true for the words that are keys of the self-attention.
         """
-        own = self.self_attention(x, x, causal=True, real=keys)
+        own = self.attend_words(x, keys, words)
         x = self.norms[0](x + self.dropout(own))
-        together = x.unflatten(0, (len(memory), -1)).flatten(1, 2)  # (B, R*L, D)
-        seen = self.cross_attention(together, memory).view_as(x)
+        seen = self.attend_memory(x, memory, words)
         y = self.norms[1](x + self.dropout(seen))
         return States(own, x, seen, y, self.norms[2](self.fed_forward(y)))
+
+    def attend_words(self, x: Tensor, keys: Tensor | None, words: AllWords) -> Tensor:
+        """Return the self-attention's output, rows as `x`."""
+        maps = self.self_attention
+        projected = jointly(x, maps.query, maps.key, maps.value)
+        q, k, v = (maps.split(words.spread(each)) for each in projected)  # (k*B, h, L, d)
+        heads = maps.weighed(q, k, v, causal=True, real=keys)  # (k*B, L, D)
+        return maps.output(words.pack(heads))
+
+    def attend_memory(self, x: Tensor, memory: Tensor, words: AllWords) -> Tensor:
+        """Return the cross-attention's output, rows as `x`."""
+        maps = self.cross_attention
+        q = words.spread(maps.query(x))  # (k*B, L, D)
+        together = q.unflatten(0, (len(memory), -1)).flatten(1, 2)  # (B, k*L, D)
+        heads = maps.weighed(maps.split(together), *maps.keys_values(memory))
+        return maps.output(words.pack(heads.unflatten(1, (-1, q.shape[1])).flatten(0, 1)))
 
     def step(self, x: Tensor, past: "Past", position: int) -> tuple[Tensor, Tensor]:
         """Compute the next word of each caption, (R, 1, D), from the keys and values that `past` keeps.
@@ -183,15 +201,19 @@ class TransformerDecoder(Unweighed, nn.Module):
         """Predict words 1..L of captions (k*B, L+1), with <START> and <END>, padded with NULL.
 
         The k captions of a pair are consecutive. `keep_layers`: the Words include each layer's states.
-        `padding_is_key` affects only the states at padding, because no word sees the padding after it.
+        `padding_is_key` affects only the states at padding, because no word sees the padding after it. On a
+        CPU without `keep_layers`, states and logits at padding are zeros.
         """
         x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
-        kept = []
+        packs = x.device.type == "cpu" and padding_is_key and not keep_layers
+        words, kept = RealWords(read) if packs else ALL_WORDS, []
+        x = words.pack(x)
         for number, layer in enumerate(self.layers):
-            states = layer(x, self.memory_of(difference, number), None if padding_is_key else read)
+            states = layer(x, self.memory_of(difference, number), None if padding_is_key else read, words)
             x = states.out
             kept += [states] if keep_layers else []
-        return Words(self.predict(x), x, tokens[:, 1:] != NULL, read, tuple(kept))
+        logits, hidden = words.spread(self.predict(x)), words.spread(x)
+        return Words(logits, hidden, tokens[:, 1:] != NULL, read, tuple(kept))
 
     def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
         """Return the state from which `step` writes `beam` captions of each pair."""

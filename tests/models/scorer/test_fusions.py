@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from models.common.decoder import NULL
 from tests.random_models import batch, make, randomise
 from tests.reference.attention_by_hand import of_memory
 
@@ -16,7 +17,8 @@ def test_cached_steps_equal_all_words_at_once(variant):
     whole, state = decoder(tokens, pairs).logits, decoder.begin(pairs)
     for position in range(tokens.shape[1] - 1):
         step = decoder.step(tokens[:, position], position, state)
-        torch.testing.assert_close(step.logits, whole[:, position], rtol=1e-5, atol=1e-5)
+        read = tokens[:, position] != NULL
+        torch.testing.assert_close(step.logits[read], whole[read, position], rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()

@@ -29,6 +29,7 @@ RUN_BY = {
     "python -m commands.new_dataset": "tests/commands/test_new_dataset.py",
     "python -m commands.parts": "tests/commands/test_parts.py",
     "python -m commands.probe": "tests/commands/test_probe_labelled.py",
+    "python -m commands.publish": "tests/pipeline/publishing/test_published_folder.py",
     "python -m commands.record": "tests/commands/test_record.py",
     "python -m commands.results": "tests/commands/test_results_files.py",
     "python -m commands.show_settings": "tests/pipeline/config/test_origins.py",

@@ -13,7 +13,18 @@ STAGES = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)["stages"]
 # from the top floor down: a room uses only what stands below it
 ROOMS = [
     *("stages", "commands"),
-    *("cli", "results", "study", "demo", "probe", "captioning", "reporting", "statistics", "training"),
+    *(
+        "cli",
+        "results",
+        "study",
+        "demo",
+        "publishing",
+        "probe",
+        "captioning",
+        "reporting",
+        "statistics",
+        "training",
+    ),
     *("negatives", "scoring", "authors_checkpoints", "decoding", "weights", "features", "tabletop"),
     *("datasets", "compute", "text", "config", "io"),
     *("pipeline", "models"),

@@ -53,12 +53,21 @@ class Expected(Strict):
     longest: Number | None = None
 
 
+class Licence(Strict):
+    """Terms of the images and captions together; commands.publish obeys them."""
+
+    name: str = Field(min_length=1)  # an identifier such as cc-by-4.0; `not stated` without one
+    copying: bool  # True if everybody may publish copies
+    terms: str = Field(min_length=1)  # where the licence is stated, or why copies are not allowed
+
+
 class Card(Strict):
     """One dataset. `expected`: counts by protocol, or under `default`; None if nothing is published."""
 
     name: str
     citation: str
     source: str  # where to get it
+    licence: Licence | None = None  # None: not known, so that nobody may copy
     files: dict[str, str] = Field(min_length=1)  # path, {} for a number or name -> meaning
     size: str | None = None
     notes: tuple[str, ...] = Field(default=(), strict=False)

@@ -1,0 +1,35 @@
+"""Publish a prepared dataset in the forms that other tools load, if its licence allows copies.
+
+python -m commands.publish tabletop --out published/tabletop
+python -m commands.publish my_pairs --out published/my_pairs --no-shards
+
+The folder has images with metadata.parquet (load_dataset), conversations about two images (JSON Lines),
+WebDataset shards, Croissant metadata, and the dataset's card. The licence is in data/cards/DATASET.yaml.
+"""
+
+import argparse
+from pathlib import Path
+
+from commands import run
+from pipeline.cli.arguments import parsed, word
+from pipeline.publishing import dataset, folder, metadata
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.publish", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("dataset", type=word, help="its name under 'dataset' in params.yaml")
+    parser.add_argument("--out", type=folder.CONTENTS.to_write, required=True, help="the folder to write")
+    parser.add_argument("--no-shards", action="store_true", help="no WebDataset shards: half the size")
+    arguments = parsed(parser)
+    metadata.check_installed()
+    found = dataset.load(arguments.dataset)
+    out: Path = arguments.out
+    folder.write(found, out, not arguments.no_shards)
+    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+    print(f"{out}: {len(found.pairs):,} pairs, {size / 1e6:.1f} MB, licence {found.licence.name}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,32 @@
+"""YAML front matter of a README, by which hubs of models and datasets read a card."""
+
+from typing import Any
+
+from pipeline.io.outputs import yaml_of
+
+# identifiers that hubs know; another licence is `other` with its name
+LICENCES = {
+    *("mit", "apache-2.0", "bsd-2-clause", "bsd-3-clause", "gpl-3.0", "lgpl-3.0", "agpl-3.0", "mpl-2.0"),
+    *("cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "cc-by-nc-sa-4.0", "cc-by-nd-4.0"),
+    *("cc-by-nc-nd-4.0", "cc-by-3.0", "cc-by-sa-3.0", "odbl", "odc-by", "openrail", "unlicense", "unknown"),
+}
+FENCE = "---\n"
+
+
+def text(values: dict[str, Any]) -> str:
+    """Return the front matter with its fences; it is the beginning of a README."""
+    return f"{FENCE}{yaml_of(values, width=100)}{FENCE}"
+
+
+def without(readme: str) -> str:
+    """Return a README without its front matter."""
+    if not readme.startswith(FENCE):
+        return readme
+    return readme.removeprefix(FENCE).partition(f"\n{FENCE}")[2].lstrip("\n")
+
+
+def licence(name: str) -> dict[str, str]:
+    """Return the keys that name a licence: an identifier of hubs, or any other name."""
+    if name.lower() in LICENCES:
+        return {"license": name.lower()}
+    return {"license": "other", "license_name": name}

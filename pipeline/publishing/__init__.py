@@ -1,0 +1,1 @@
+"""Datasets in the forms that other tools load: image folder, Croissant, conversations, WebDataset."""

@@ -1,0 +1,27 @@
+"""Conversations about two images, as multimodal models are trained on: one JSON object per pair.
+
+`messages` has roles and typed parts, and `images` has the files that fill the two image parts, in order. The
+answer is the first reference; `references` has all of them.
+"""
+
+from typing import Any
+
+from pipeline.datasets.schema import Pair
+
+FOLDER = "conversations"
+QUESTION = (
+    "The first image was taken before, the second image after a possible change. What changed? Answer in one "
+    "sentence, and say so if nothing changed."
+)
+
+
+def of_pair(pair: Pair, folder: str) -> dict[str, Any]:
+    """Return the conversation about a pair whose images are below `folder`."""
+    asked = [{"type": "image"}, {"type": "image"}, {"type": "text", "text": QUESTION}]
+    answered = [{"type": "text", "text": pair.captions[0]}]
+    return {
+        "id": pair.pair_id,
+        "images": [f"{folder}/{pair.before}", f"{folder}/{pair.after}"],
+        "messages": [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}],
+        "references": list(pair.captions),
+    }

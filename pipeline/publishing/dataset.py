@@ -1,0 +1,83 @@
+"""A prepared dataset that may be published: pairs, images with their hashes, and the card."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import params
+from pipeline.datasets import cards, manifest
+from pipeline.datasets.cards import Card, Licence
+from pipeline.datasets.images import Indexed, read_index
+from pipeline.datasets.manifest import Manifest
+from pipeline.datasets.schema import SPLITS, Pair, of_split
+from pipeline.io.errors import InputError
+from pipeline.publishing import licences
+from pipeline.tabletop import dataset_card
+
+FOLDERS = {"train": "train", "val": "validation", "test": "test"}
+"""Split -> its name in tools, which is also the name of its folder."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A dataset to publish."""
+
+    name: str
+    root: Path  # folder of the images
+    pairs: Sequence[Pair]
+    images: dict[str, Indexed]  # by name relative to the root
+    manifest: Manifest
+    card: Card
+    licence: Licence
+    seed: int | None  # of a rendered dataset
+
+    @cached_property
+    def splits(self) -> dict[str, list[Pair]]:
+        """Name of a split in tools -> its pairs; no empty splits."""
+        found = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
+        return {name: pairs for name, pairs in found.items() if pairs}
+
+    def row(self, pair: Pair, record: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of a pair in the metadata; `record` has its fields as a dictionary."""
+        kept = {key: value for key, value in record.items() if key not in ("split", "before", "after")}
+        files = {"before_file_name": pair.before, "after_file_name": pair.after}
+        return files | kept | {"seed": self.seed, "licence": self.licence.name}
+
+
+def load(name: str) -> Published:
+    """Load the prepared dataset of the laboratory in the current folder.
+
+    Raises InputError if its licence allows no copies, if it is not prepared, or if its images were rendered
+    with other settings than those of params.yaml.
+    """
+    everything = params.load()
+    settings = everything.of(name).prepare
+    rendered = name in everything.tabletop.viewpoint
+    path = cards.path_of(name)
+    if not path.exists() and not rendered:
+        raise InputError(f"{path} is missing, and a dataset without a card has no licence; write a card")
+    card = cards.load(path)
+    licence = licences.permitting(path, card, rendered)
+    root, pairs, index = Path(settings.root), Path(f"data/pairs/{name}.jsonl"), f"data/images/{name}.jsonl"
+    record = manifest.beside(pairs)
+    if record is None:
+        raise InputError(f"{name} is not prepared; run `dvc repro prepare@{name}`")
+    found = manifest.read(record)
+    manifest.check_files(record, found, pairs, index)
+    seed = _seed(everything, name, root, card) if rendered else None
+    images = {image.name: image for image in read_index(index)}
+    return Published(name, root, manifest.read_pairs(pairs), images, found, card, licence, seed)
+
+
+def _seed(everything: params.Params, name: str, root: Path, card: Card) -> int:
+    """Return the seed of a rendered dataset. Raises InputError if params.yaml has changed since."""
+    settings = everything.tabletop.of(name)
+    facts = dataset_card.facts(root, settings)
+    if list(card.notes[: len(facts)]) != facts:
+        raise InputError(
+            f"params.yaml: tabletop differs from the settings that {root} was rendered with; run "
+            f"`dvc repro prepare@{name}`"
+        )
+    return settings.seed

@@ -1,0 +1,102 @@
+"""The tools that a published dataset is for load it offline: the same pixels, references and scenes.
+
+Every tool is a library of its own; a test is skipped where its library is not installed.
+"""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline.compute import worker_processes
+from pipeline.datasets.schema import read_pairs
+from pipeline.publishing.dataset import FOLDERS
+from tests import project_params
+from tests.running import refuse, succeed
+from tests.stage_commands import PAIRS, PREPARE
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of other people's libraries
+pytest.importorskip("pyarrow", reason="the extra `publish` is not installed")
+SMALL = {"tabletop__scenes": 10, "tabletop__width": 48, "tabletop__height": 32}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """A rendered dataset, prepared and published."""
+    folder = tmp_path_factory.mktemp("lab")
+    project_params.write(folder, **SMALL)
+    with patch.object(worker_processes, "pool", lambda _: ThreadPoolExecutor(1)):  # 10 s of starts less
+        succeed(folder, "render --dataset tabletop --out data/raw/tabletop --card data/cards/tabletop.yaml")
+    succeed(folder, PREPARE)
+    succeed(folder, "publish tabletop --out out")
+    return folder
+
+
+def pixels(file):
+    with Image.open(file) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+@pytest.mark.parametrize("builder", ["imagefolder", None])
+def test_load_dataset_gives_pixels_references_and_scenes(lab, tmp_path, monkeypatch, builder):
+    """By the builder's name, and by the front matter of the card."""
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    datasets.disable_progress_bars()
+    place = {"path": builder, "data_dir": str(lab / "out")} if builder else {"path": str(lab / "out")}
+    found = datasets.load_dataset(**place, cache_dir=str(tmp_path / "cache"))
+    pairs = read_pairs(lab / PAIRS)
+    assert {name: split.num_rows for name, split in found.items()} == {
+        folder: sum(pair.split == split for pair in pairs) for split, folder in FOLDERS.items()
+    }
+    rows = {row["pair_id"]: row for split in found.values() for row in split}
+    for pair in pairs:
+        row = rows[pair.pair_id]
+        for side in ("before", "after"):
+            original = pixels(lab / "data/raw/tabletop" / getattr(pair, side))
+            assert np.array_equal(np.asarray(row[side].convert("RGB")), original)
+        known = json.loads(json.dumps(asdict(pair)))
+        for key in ("captions", "change_type", "scene_id", "scene", "changed_object", "before_box"):
+            assert row[key] == known[key]
+        assert (row["seed"], row["licence"]) == (1, "mit")
+
+
+def test_croissant_metadata_are_valid_and_read_the_records(lab, caplog):
+    mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed")
+    dataset = mlcroissant.Dataset(str(lab / "out/croissant.json"))
+    assert not dataset.metadata.ctx.issues.errors
+    assert "not standard" not in caplog.text
+    pairs = [pair for pair in read_pairs(lab / PAIRS) if pair.split == "val"]
+    for pair, record in zip(pairs, dataset.records("validation"), strict=True):
+        assert record["validation/pair_id"].decode() == pair.pair_id
+        assert [text.decode() for text in record["validation/captions"]] == list(pair.captions)
+
+
+def test_webdataset_reads_the_shards(lab):
+    webdataset = pytest.importorskip("webdataset", reason="webdataset is not installed")
+    found = webdataset.WebDataset(str(lab / "out/webdataset/train-000000.tar"), shardshuffle=False)
+    pairs = [pair for pair in read_pairs(lab / PAIRS) if pair.split == "train"]
+    for pair, sample in zip(pairs, found.decode("rgb8"), strict=True):
+        assert sample["json"]["captions"] == list(pair.captions)
+        assert np.array_equal(sample["before.png"], pixels(lab / "data/raw/tabletop" / pair.before))
+
+
+def test_the_front_matter_is_a_dataset_card(lab):
+    hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
+    card = hub.DatasetCard.load(lab / "out/README.md")
+    assert (card.data.license, card.data.size_categories) == ("mit", ["n<1K"])
+    assert [split["split"] for split in card.data.configs[0]["data_files"]] == [*FOLDERS.values()]
+
+
+def test_settings_that_changed_after_rendering_are_refused(lab, tmp_path):
+    for name in ("data",):
+        (tmp_path / name).symlink_to(lab / name)
+    project_params.write(tmp_path, **SMALL, tabletop__seed=2)
+    refuse(tmp_path, "publish tabletop --out out", "tabletop")
+    assert not (tmp_path / "out").exists()

@@ -3,7 +3,9 @@
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out scorer_cbr.zip
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out demo/scorer_cbr    a folder
 
-It contains weights, vocabulary, settings, scores, a model card, and the name and hash of the backbone.
+It contains weights, vocabulary, settings, scores, a model card, and the name and hash of the backbone. Hubs
+read model.safetensors, config.json and the card's front matter. --weights may also be a package of an earlier
+version, which is written again with these files.
 """
 
 import argparse
@@ -13,6 +15,7 @@ from commands import run
 from pipeline.captioning import package
 from pipeline.cli.arguments import parsed, to_read, word
 from pipeline.compute import devices
+from pipeline.io.errors import InputError
 
 LICENCE = "MIT, as the program that trained them. The terms of the dataset also apply."
 
@@ -21,15 +24,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.export", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--weights", type=to_read, required=True, help="the folder that training wrote")
+    parser.add_argument(
+        "--weights", type=to_read, required=True, help="the folder that training wrote, or a package"
+    )
     parser.add_argument("--out", type=package.to_write, required=True, help="FILE.zip, or a folder")
     parser.add_argument("--lab", type=to_read, default=Path(), help="the repository that trained them")
-    parser.add_argument("--licence", type=word, default=LICENCE, help="a sentence for the model card")
+    parser.add_argument("--licence", type=word, help="a sentence for the model card")
+    parser.add_argument(
+        "--licence-id", type=word, help="for hubs, such as cc-by-4.0 (default: mit; other with --licence)"
+    )
     parser.add_argument("--with-backbone", action="store_true", help="also pack backbone weights from a file")
     arguments = parsed(parser)
     devices.repeatable()
-    package.write(arguments.weights, arguments.lab, arguments.out, arguments.licence, arguments.with_backbone)
+    weights: Path = arguments.weights
     out: Path = arguments.out
+    licence_id = arguments.licence_id or ("other" if arguments.licence else "mit")
+    if not package.is_package(weights):
+        licence = arguments.licence or LICENCE
+        package.write(weights, arguments.lab, out, licence, arguments.with_backbone, licence_id)
+    elif arguments.licence or arguments.with_backbone:
+        raise InputError(
+            f"{weights} is a package; --licence and --with-backbone are for a folder of training"
+        )
+    else:
+        package.renew(weights, out, licence_id)
     files = list(out.iterdir()) if out.is_dir() else [out]
     print(f"{out}: {sum(file.stat().st_size for file in files) / 1e6:.2f} MB")
 

@@ -6,12 +6,13 @@ from pipeline.io.content_hashes import sha256
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import yaml_of
 from pipeline.weights.model_description import hash_of
+from pipeline.weights.trained_model import weights_file
 
 
 def forge(folder):
     """Write the hashes of weights and model.yaml, as they are now, into model.yaml."""
     record = read_yaml(folder / "model.yaml", "")
-    record["hashes"]["weights"] = sha256(folder / "weights.safetensors")
+    record["hashes"]["weights"] = sha256(weights_file(folder))
     record["hashes"]["model"] = hash_of(record)
     (folder / "model.yaml").write_text(yaml_of(record))
 

@@ -1,29 +1,32 @@
 """Packages of weights to share: one file or folder with everything needed to caption new images.
 
-weights.safetensors, model.yaml    as written by training
+model.safetensors, model.yaml      as written by training (model.safetensors: weights.safetensors there)
+config.json                        architecture and sizes, for hubs of models
 vocabulary.json                    the words
 features.yaml                      how features are made: hash of the backbone's weights, and precision
 statistics.safetensors             mean and deviation of the backbone's channels, if they are standardised
 backbone.safetensors               the backbone's weights, on request; never ImageNet weights
 scores.json                        truth by kind of change, test scores by seed, some test captions, and the
                                    settings that render more such images
-a README                           the model card
+a README                           the model card, with front matter for hubs
 """
 
 import shutil
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pipeline.captioning import feature_backbone, model_card, sources
+from pipeline.captioning import feature_backbone, hub_files, model_card, sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.config import params
 from pipeline.config.store_contents import IMAGENET, PixelSpec, recorded_spec
+from pipeline.io import front_matter
 from pipeline.io.errors import InputError, printable
-from pipeline.io.inputs import read_json
+from pipeline.io.inputs import read_json, read_text
 from pipeline.io.outputs import Contents, check, free_name, replacing, write_json, yaml_of
 from pipeline.scoring import run_files
 from pipeline.scoring.coco_files import read_results
@@ -45,21 +48,61 @@ def _contents(out: Path) -> Contents | None:
     return None if out.suffix == ".zip" else CONTENTS
 
 
-def write(weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool = False) -> None:
+def write(
+    weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool = False, licence_id: str = "other"
+) -> None:
     """Pack a folder of data/weights of the laboratory `lab` into `out`, a .zip or a folder.
 
-    `with_backbone`: also pack backbone weights that come from a file (110 MB for ResNet-101). Raises
-    InputError naming a missing file.
+    `licence`: a sentence for the card; `licence_id`: an identifier for hubs, such as mit. `with_backbone`:
+    also pack backbone weights that come from a file (110 MB for ResNet-101). Raises InputError naming a
+    missing file.
     """
-    if (weights / sources.FEATURES).exists():
+    if is_package(weights):
         raise InputError(f"{weights} is a package already; copy or zip it")
-    contents = _contents(out)
     _, trained = trained_model.load(weights)
+    with _packing(out) as folder:
+        shutil.copyfile(trained_model.weights_file(weights), folder / trained_model.PACKED)
+        shutil.copyfile(weights / sources.MODEL, folder / sources.MODEL)
+        vocabulary = sources.vocabulary_file(weights, trained, lab)
+        read_json(vocabulary, "run `dvc repro vocab` to make it")
+        shutil.copyfile(vocabulary, folder / sources.VOCABULARY)
+        made = _backbone(folder, trained, lab, with_backbone)
+        (folder / sources.FEATURES).write_text(yaml_of(asdict(made)), encoding="utf-8")
+        scores = _scores(trained, weights, lab)
+        write_json(folder / sources.SCORES, scores)
+        _describe(folder, trained, scores, model_card.text(trained, made, scores, lab, licence), licence_id)
+
+
+def is_package(weights: Path) -> bool:
+    """Return whether weights are a package, not a folder that training wrote."""
+    return weights.suffix == ".zip" or (weights / sources.FEATURES).exists()
+
+
+def renew(old: Path, out: Path, licence_id: str) -> None:
+    """Write a package, perhaps of an earlier version, with today's files; its captions stay the same."""
+    with sources.opened(old) as folder:
+        _, trained, _ = sources.load(folder, old, Path())
+        scores = sources.scores(folder, old)
+        if scores is None or not (folder / sources.CARD).exists():
+            raise InputError(f"{old} lacks {sources.SCORES} or {sources.CARD}; export the weights again")
+        text = read_text(folder / sources.CARD, feature_backbone.REMEDY, sources.LARGEST[sources.CARD])
+        with _packing(out) as new:
+            for name in sources.LARGEST:
+                if (folder / name).exists():
+                    kept = trained_model.PACKED if name == trained_model.FILE else name
+                    shutil.copyfile(folder / name, new / kept)
+            _describe(new, trained, scores, front_matter.without(text), licence_id)
+
+
+@contextmanager
+def _packing(out: Path) -> Iterator[Path]:
+    """Yield an empty folder; it becomes `out`, or is zipped to it, if the block succeeds."""
+    contents = _contents(out)
     with replacing(out, contents) as beside:
         folder = beside if contents else free_name(beside)
         folder.mkdir()
         try:
-            _fill(folder, weights, trained, lab, licence, with_backbone)
+            yield folder
             if contents is None:
                 with zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as package:
                     for path in sorted(folder.iterdir()):
@@ -69,19 +112,11 @@ def write(weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool
                 shutil.rmtree(folder)
 
 
-def _fill(
-    folder: Path, weights: Path, trained: Trained, lab: Path, licence: str, with_backbone: bool
-) -> None:
-    for name in ("weights.safetensors", "model.yaml"):
-        shutil.copyfile(weights / name, folder / name)
-    vocabulary = sources.vocabulary_file(weights, trained, lab)
-    read_json(vocabulary, "run `dvc repro vocab` to make it")
-    shutil.copyfile(vocabulary, folder / sources.VOCABULARY)
-    made = _backbone(folder, trained, lab, with_backbone)
-    (folder / sources.FEATURES).write_text(yaml_of(asdict(made)), encoding="utf-8")
-    scores = _scores(trained, weights, lab)
-    write_json(folder / sources.SCORES, scores)
-    (folder / sources.CARD).write_text(model_card.text(trained, made, scores, lab, licence), encoding="utf-8")
+def _describe(folder: Path, trained: Trained, scores: dict[str, Any], card: str, licence_id: str) -> None:
+    """Write the files by which hubs understand the package."""
+    write_json(folder / hub_files.CONFIG, hub_files.config(trained))
+    text = f"{hub_files.card_head(trained, scores, licence_id)}\n{card}"
+    (folder / sources.CARD).write_text(text, encoding="utf-8")
 
 
 def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:

@@ -1,6 +1,5 @@
 """Caption two images with trained weights, their features and their vocabulary."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +16,10 @@ from pipeline.decoding.attention_maps import Attended
 from pipeline.decoding.beam_search import n_best
 from pipeline.decoding.decode_split import attended_batch, searching
 from pipeline.features.backbone_weights import input_shape
+from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 from pipeline.text.vocabularies import Vocabulary
+from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 
 
@@ -60,7 +61,7 @@ class PictureCaptioner:
         with sources.opened(weights) as folder:
             model, trained, vocabulary = sources.load(folder, weights, lab)
             network, made = sources.backbone(folder, weights, trained, lab)
-            identity = hashlib.sha256((folder / "weights.safetensors").read_bytes()).hexdigest()[:12]
+            identity = content_hashes.sha256(trained_model.weights_file(folder))[:12]
             found = sources.scores(folder, weights)
         spec = recorded_spec(trained.recipe.features)
         if input_shape(spec) != trained.shape:

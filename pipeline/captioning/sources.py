@@ -13,7 +13,7 @@ from typing import Any
 
 from models.backbones.backbone import Backbone
 from models.common.captioner import Captioner
-from pipeline.captioning import feature_backbone
+from pipeline.captioning import feature_backbone, hub_files
 from pipeline.captioning.feature_backbone import REMEDY, Made
 from pipeline.config.store_contents import PIXELS, PixelSpec, recorded_spec
 from pipeline.io.errors import InputError, writing
@@ -26,7 +26,7 @@ from pipeline.weights.model_description import Trained, check_features
 
 MODEL, FEATURES, VOCABULARY = trained_model.MODEL, feature_backbone.MADE, "vocabulary.json"
 CARD, SCORES = "README.md", "scores.json"
-TENSORS = (trained_model.FILE, feature_backbone.WEIGHTS)
+TENSORS = (trained_model.FILE, trained_model.PACKED, feature_backbone.WEIGHTS)
 # greatest size of each file, unpacked, in bytes; other files of a package are ignored
 LARGEST = dict.fromkeys(TENSORS, tensor_checks.MOST_BYTES) | {
     MODEL: trained_model.LARGEST,
@@ -34,6 +34,7 @@ LARGEST = dict.fromkeys(TENSORS, tensor_checks.MOST_BYTES) | {
     feature_backbone.CHANNELS: 1 << 20,
     VOCABULARY: 4 << 20,
     CARD: 1 << 20,
+    hub_files.CONFIG: hub_files.LARGEST,
     SCORES: 1 << 20,
 }
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -122,6 +123,7 @@ def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vo
     check_vocabulary(place, read_json(words, remedy, LARGEST[VOCABULARY]), remedy)
     vocabulary = vocabularies.load(words)
     trained.check_vocabulary(vocabulary, place)
+    hub_files.check_config(folder, weights, trained, REMEDY)
     return model, trained, vocabulary
 
 

@@ -1,5 +1,7 @@
 """A trained model on disk: a folder with weights.safetensors and model.yaml.
 
+In a package to share, the same file is model.safetensors, the name by which hubs find weights.
+
 All code loads weights with `load` and `load_first`, which check types, sizes, tensors and hashes.
 """
 
@@ -24,7 +26,7 @@ from pipeline.io.outputs import Contents, yaml_of
 from pipeline.weights.model_description import Trained, described, hash_of
 from pipeline.weights.tensor_checks import check_attention, check_finite, check_tensors, tensors_said
 
-FILE, MODEL = "weights.safetensors", "model.yaml"
+FILE, PACKED, MODEL = "weights.safetensors", "model.safetensors", "model.yaml"
 CONTENTS = Contents("weights")
 LARGEST = 1 << 16  # bytes of model.yaml
 REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to make it"
@@ -51,6 +53,12 @@ def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple
     trained = describe(folder, named, remedy)
     model: Captioner = _filled(trained, folder, named or folder, remedy, None)
     return model, trained
+
+
+def weights_file(folder: Path) -> Path:
+    """Return the path of the weights: PACKED if the folder has it, else FILE."""
+    packed = folder / PACKED
+    return packed if packed.exists() else folder / FILE
 
 
 def there(folder: Path) -> bool:
@@ -170,11 +178,13 @@ def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str
         raise InputError(f"{source}: {error}; {remedy}") from None
     with torch.device("meta"):  # without values
         bare = recipe_file.build(recipe, sizes, source, phase)
-    found = tensors_said(folder / FILE, f"{named / FILE}", remedy)
+    file = weights_file(folder)
+    name = f"{named / file.name}"
+    found = tensors_said(file, name, remedy)
     check_attention(bare, source, remedy)
-    check_tensors(found, bare.state_dict(), f"{named / FILE}", remedy)
+    check_tensors(found, bare.state_dict(), name, remedy)
     tensors = _tensors(folder, named, remedy, trained)
-    check_finite(tensors, f"{named / FILE}", remedy)
+    check_finite(tensors, name, remedy)
     model = recipe_file.build(recipe, sizes, source, phase)
     model.load_state_dict(tensors)
     return model.eval()
@@ -184,12 +194,14 @@ def _tensors(folder: Path, named: Path, remedy: str, trained: Trained) -> dict[s
     """Load the file's tensors. Raises InputError if it does not load, or if a hash in model.yaml differs."""
     if trained.hashes and trained.hashes["model"] != hash_of(_record(folder, remedy)):
         raise InputError(f"{named / MODEL} was changed since it was written (its hashes.model); {remedy}")
+    file = weights_file(folder)
+    name = named / file.name
     try:
-        found = sha256(folder / FILE)
-        tensors = load_file(folder / FILE)
+        found = sha256(file)
+        tensors = load_file(file)
     except (OSError, SafetensorError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{named / FILE} does not load ({reason}); {remedy}") from None
+        raise InputError(f"{name} does not load ({reason}); {remedy}") from None
     if trained.hashes.get("weights", found) != found:
-        raise InputError(f"{named / FILE} is not the file that {MODEL} names by hashes.weights; {remedy}")
+        raise InputError(f"{name} is not the file that {MODEL} names by hashes.weights; {remedy}")
     return tensors

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 SOUND = Path(__file__).parents[3] / "demo/scorer_cbr"
 MODEL, FEATURES, WORDS, SCORES = "model.yaml", "features.yaml", "vocabulary.json", "scores.json"
-WEIGHTS, STATISTICS = "weights.safetensors", "statistics.safetensors"
+WEIGHTS, STATISTICS = "model.safetensors", "statistics.safetensors"
 
 
 def put(name, old, new):

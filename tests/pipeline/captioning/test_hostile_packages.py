@@ -38,6 +38,7 @@ from tests.pipeline.captioning.spoiling import (
 def package(tmp_path):
     folder = shutil.copytree(SOUND, tmp_path / "package")
     unhash(folder)  # a stranger would write them anew
+    (folder / "config.json").unlink()  # which would contradict what a test changes
     return folder
 
 
@@ -70,7 +71,7 @@ MODELS = {
     ),
     "64 layers, of which the weights have two": (
         put(MODEL, "decoder_layers: 2", "decoder_layers: 64"),
-        "weights.safetensors does not load (the tensor decoder.layers.2",
+        "model.safetensors does not load (the tensor decoder.layers.2",
     ),
     "no head": (put(MODEL, "heads: 2", "heads: 0"), "heads is 0"),
     "captions of a billion words": (
@@ -174,6 +175,15 @@ BESIDE = {
         backbone_at("/etc/passwd"),
         "/etc/passwd is no file of tensors (it is not a file of torch.save)",
     ),
+    "a config of other sizes": (
+        whole("config.json", '{"sizes": {"width": 64}}'),
+        "sizes is not as in model.yaml",
+    ),
+    "a config of other images": (
+        whole("config.json", '{"image_size": [1, 1]}'),
+        "image_size is not as in model.yaml",
+    ),
+    "a config of a list": (whole("config.json", "[]"), "Input should be an object"),
     "scores of a list": (whole(SCORES, "[]"), "Input should be an object"),
 }
 TRIED = MODELS | TENSORS | BESIDE

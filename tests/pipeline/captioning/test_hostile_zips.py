@@ -44,7 +44,7 @@ ZIPS = {
     ),
     "30 MB of zeros as weights in a small file": (
         packed(whole(WEIGHTS, bytes(30_000_000))),
-        "weights.safetensors would unpack to ",
+        "model.safetensors would unpack to ",
     ),
     "a way of packing that takes memory as the file says": (
         packed(instead(WEIGHTS, Path.unlink), zipfile.ZIP_LZMA),

@@ -90,7 +90,7 @@ picture: .venv/ready ## docs/report.png, of the report that make repro made
 
 # after editing pyproject.toml: pin the newest versions again
 lock:
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --group cluster --generate-hashes \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
 .PHONY: help repro demo demo-weights study experiments check-data test lint bench picture lock

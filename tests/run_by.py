@@ -5,6 +5,7 @@ runs it; NOT_RUN says why none does. tests/test_commands.py parses every command
 """
 
 RUN_BY = {
+    "change-captioning": "tests/test_wheel.py",
     "dvc exp diff": "tests/commands/test_experiments.py",
     "dvc exp run": "tests/commands/test_experiments.py",
     "dvc exp list": "tests/commands/test_experiments.py",
@@ -56,6 +57,7 @@ NOT_RUN = {
     "make experiments": "is dvc exp show with options, which tests/test_commands.py parses",
     "make help": "prints lines of the Makefile",
     "make study": "is python -m commands.study, by tests/test_commands.py",
+    "pip": "installs from an address; tests/test_wheel.py builds the same wheel",
     "python -m benchmarks": "takes an hour; tests/benchmarks run its parts",
     "python -m json.tool": "Python's own",
     "srun stages.extract": "needs SLURM; tests/stages/test_two_nodes.py runs one with SLURM_TESTS=1",

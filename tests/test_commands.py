@@ -21,6 +21,7 @@ from torch.distributed.run import get_args_parser
 
 from benchmarks import __main__ as benchmarks
 from benchmarks import side_by_side
+from change_captioning_lab.__main__ import COMMANDS as LIBRARY
 from pipeline.config.params import Params, read_tree
 from pipeline.io.inputs import read_yaml
 from tests.makefile import making
@@ -87,13 +88,14 @@ def _wrong(words: list[str], made) -> str:
             return _torchrun(arguments)
         case ["srun", *arguments] if "torchrun" in arguments:
             return _torchrun(arguments[arguments.index("torchrun") + 1 :])
+        case ["change-captioning", name, *arguments] if name in LIBRARY:
+            return _module(f"{LIBRARY[name]}.{name}", arguments)
         case ["dvc", *arguments]:
             return _dvc(arguments)
         case ["make", *arguments]:
             return _make(arguments, made)
-    return (
-        "" if words[0] in ("export", "head", "ruff", "mypy", "tensorboard", "train") else "no known program"
-    )
+    known = ("export", "head", "mypy", "pip", "ruff", "tensorboard", "train")
+    return "" if words[0] in known else "no known program"
 
 
 def _said(parse) -> str:
@@ -277,6 +279,8 @@ def _filled(command: str) -> str:
         ("make study NAME=a", "name a dataset"),
         ("make study NAME=a DATASET=t SEEDS=one", "argument --seeds"),
         ("mkae repro", "no known program"),
+        ("change-captioning caption a b", "arguments are required: --weights"),
+        ("change-captioning study", "no known program"),
     ],
 )
 def test_a_command_that_nobody_can_type_is_found(made, command, said):

@@ -53,7 +53,7 @@ def test_the_python_of_the_cookbook_runs(prepared, tmp_path):
     with chdir(tmp_path):
         for source in PYTHON:
             exec(source.replace(IMAGE, prepared.pairs[0].before), names)
-    assert len(PYTHON) == 5
+    assert len(PYTHON) == 6
     assert "became blue" in names["caption"]
     assert names["features"].shape == prepared.store.array.shape[1:]
     assert names["true_share"].to_dict() == {False: 1.0, True: 0.5}

@@ -17,9 +17,20 @@ from pipeline.config.params import read_tree
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [
-    path
-    for folder in ("benchmarks", "models", "pipeline", "stages", "commands", "tests")
-    for path in sorted((ROOT / folder).rglob("*.py"))
+    ROOT / "setup.py",
+    *(
+        path
+        for folder in (
+            "benchmarks",
+            "change_captioning_lab",
+            "models",
+            "pipeline",
+            "stages",
+            "commands",
+            "tests",
+        )
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    ),
 ]
 PROGRAM = [path for path in SOURCES if path.relative_to(ROOT).parts[0] != "tests"]
 PAGES = [

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pipeline.config import params
 from pipeline.datasets import cards, manifest
@@ -38,12 +37,6 @@ class Published:
         """Name of a split in tools -> its pairs; no empty splits."""
         found = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
         return {name: pairs for name, pairs in found.items() if pairs}
-
-    def row(self, pair: Pair, record: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of a pair in the metadata; `record` has its fields as a dictionary."""
-        kept = {key: value for key, value in record.items() if key not in ("split", "before", "after")}
-        files = {"before_file_name": pair.before, "after_file_name": pair.after}
-        return files | kept | {"seed": self.seed, "licence": self.licence.name}
 
 
 def load(name: str) -> Published:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from pipeline.io.outputs import Contents, replacing, write_json, write_json_line
 from pipeline.io.progress import track
 from pipeline.publishing import conversations, croissant, dataset_card, metadata, shards
 from pipeline.publishing.dataset import Published
+from pipeline.publishing.rows import row_of
 
 CONTENTS = Contents("published dataset")
 CARD = "README.md"
@@ -39,7 +39,7 @@ def _write_split(dataset: Published, split: str, pairs: list[Pair], folder: Path
         _copy(dataset, name, folder / split / name)
 
     def rows() -> Iterator[tuple[Pair, dict[str, Any]]]:
-        return ((pair, dataset.row(pair, asdict(pair))) for pair in pairs)
+        return ((pair, row_of(pair, dataset.seed, dataset.licence.name)) for pair in pairs)
 
     metadata.write(folder / split / metadata.NAME, (row for _, row in rows()))
     talks = (conversations.of_pair(pair, split) for pair in pairs)

@@ -97,7 +97,7 @@ class Slurm:
             from submitit import SlurmExecutor
             from submitit.core.utils import FailedJobError
         except ModuleNotFoundError:
-            raise InputError("--on slurm needs submitit; install the dependency group `cluster`") from None
+            raise InputError("--on slurm needs submitit; install the extra `cluster`") from None
         folder = ready(job)
         executor = SlurmExecutor(folder / "submitit", max_num_timeout=TURNS)
         executor.update_parameters(**self.cluster.of_submitit(name(folder), Path(job.folder)))

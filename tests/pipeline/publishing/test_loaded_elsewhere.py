@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from change_captioning_lab.judge import judge, pair_of
 from pipeline.compute import worker_processes
 from pipeline.datasets.schema import read_pairs
+from pipeline.io.errors import InputError
 from pipeline.publishing.dataset import FOLDERS
 from tests import project_params
 from tests.running import refuse, succeed
@@ -65,6 +67,20 @@ def test_load_dataset_gives_pixels_references_and_scenes(lab, tmp_path, monkeypa
         for key in ("captions", "change_type", "scene_id", "scene", "changed_object", "before_box"):
             assert row[key] == known[key]
         assert (row["seed"], row["licence"]) == (1, "mit")
+        assert judge(pair.captions[0], pair_of(row)).true
+
+
+def test_rows_are_pairs_again_and_are_judged(lab):
+    """A row of metadata.parquet, and the JSON of a shard."""
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(lab / "out/test/metadata.parquet").to_pylist()
+    pairs = [pair for pair in read_pairs(lab / PAIRS) if pair.split == "test"]
+    assert [pair_of(row, "test") for row in rows] == pairs
+    assert [pair_of(json.loads(json.dumps(row)), "test") for row in rows] == pairs
+    assert all(judge(pair.captions[0], pair_of(row)).true for pair, row in zip(pairs, rows, strict=True))
+    with pytest.raises(InputError, match="captions"):
+        pair_of({key: value for key, value in rows[0].items() if key != "captions"})
 
 
 def test_croissant_metadata_are_valid_and_read_the_records(lab, caplog):

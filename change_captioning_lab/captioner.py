@@ -1,0 +1,5 @@
+"""Captions of two images, with a package of weights."""
+
+from pipeline.captioning.picture_captioner import PictureCaptioner, Ranked, Search
+
+__all__ = ["PictureCaptioner", "Ranked", "Search"]

@@ -1,0 +1,7 @@
+"""Truth of captions of pairs whose scene is known. `pair_of` takes a row of a published dataset."""
+
+from pipeline.datasets.schema import Pair, Placed, SceneFacts, read_pairs
+from pipeline.publishing.rows import pair_of
+from pipeline.scoring.truth import FAULTS, Verdict, judge
+
+__all__ = ["FAULTS", "Pair", "Placed", "SceneFacts", "Verdict", "judge", "pair_of", "read_pairs"]

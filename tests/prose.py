@@ -55,7 +55,7 @@ def faults(path: Path, name: str) -> list[str]:
 
 
 def files() -> Iterator[Path]:
-    for package in PACKAGES:
+    for package in (*PACKAGES, "change_captioning_lab"):
         yield from sorted((ROOT / package).rglob("*.py"))
     yield from (
         ROOT / name for name in ("README.md", "data/README.md", "demo/README.md", "benchmarks/README.md")

@@ -36,12 +36,12 @@ def write_card(folder, name, licence):
     (folder / f"data/cards/{name}.yaml").write_text(text)
 
 
-def prepare(folder, name, licence=PERMITTED):
+def prepare(folder, name, licence=PERMITTED, below=""):
     """A prepared dataset in the layout of each reader."""
     root = folder / f"data/raw/{name}"
     if name == OWN:
-        write_images(root, [f"{number}{side}.png" for number in range(6) for side in "ab"])
-        lines = [f'{n}a.png,{n}b.png,it moved,"1,2,3,{n + 4}"' for n in range(6)]
+        write_images(root, [f"{below}{number}{side}.png" for number in range(6) for side in "ab"])
+        lines = [f'{below}{n}a.png,{below}{n}b.png,it moved,"1,2,3,{n + 4}"' for n in range(6)]
         (root / "pairs.csv").write_text("\n".join(["before,after,caption,after_box", *lines]))
     else:
         MAKERS[name](root)
@@ -94,6 +94,29 @@ def test_all_forms_have_every_pair_of_every_reader(tmp_path, name):
     assert seen == len(read_pairs(tmp_path / f"data/pairs/{name}.jsonl"))
     assert "license: cc-by-4.0\n" in (out / "README.md").read_text()
     assert json.loads((out / "croissant.json").read_text())["license"] == "cc-by-4.0"
+
+
+@pytest.mark.filterwarnings("ignore")  # of other people's libraries
+@pytest.mark.parametrize("name", [*NAMES, "split folders"])
+def test_load_dataset_finds_the_splits_of_every_layout(tmp_path, monkeypatch, name):
+    """Also where the images' own folders have names of splits."""
+    for variable in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.setenv(variable, "1")
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    datasets.disable_progress_bars()
+    folders, name = name == "split folders", OWN if name == "split folders" else name
+    prepare(tmp_path, name, below="test/" if folders else "")
+    succeed(tmp_path, f"publish {name} --out out")
+    data = str(tmp_path / "out")
+    found = datasets.load_dataset("imagefolder", data_dir=data, cache_dir=str(tmp_path / "cache"))
+    pairs = read_pairs(tmp_path / f"data/pairs/{name}.jsonl")
+    for split, folder in FOLDERS.items():
+        own = [pair for pair in pairs if pair.split == split]
+        assert [row["pair_id"] for row in found[folder]] == [pair.pair_id for pair in own]
+        assert np.array_equal(
+            np.asarray(found[folder][0]["after"].convert("RGB")),
+            pixels(tmp_path / f"data/raw/{name}" / own[0].after),
+        )
 
 
 def shard(path):

@@ -67,7 +67,16 @@ def site(tmp_path_factory):
         skip = shutil.ignore_patterns("__pycache__")
         source, copy = ROOT / name, folder / "source" / name
         shutil.copytree(source, copy, ignore=skip) if source.is_dir() else shutil.copyfile(source, copy)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+    ]
     subprocess.run([*command, "--wheel-dir", str(folder), str(folder / "source")], check=True)
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:

@@ -25,7 +25,16 @@ ROOMS = [
         "statistics",
         "training",
     ),
-    *("negatives", "scoring", "authors_checkpoints", "decoding", "weights", "features", "tabletop"),
+    *(
+        "free_english",
+        "negatives",
+        "scoring",
+        "authors_checkpoints",
+        "decoding",
+        "weights",
+        "features",
+        "tabletop",
+    ),
     *("datasets", "compute", "text", "config", "io"),
     *("pipeline", "models"),
 ]

@@ -1,0 +1,1 @@
+"""A reader of free English: texts about a change become claims, which are judged by the scene."""

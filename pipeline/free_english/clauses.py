@@ -1,0 +1,180 @@
+"""Read sentences clause by clause: the grammar of rules.yaml, and what pronouns and noun phrases refer to."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from pipeline.datasets.schema import CHANGE, NO_CHANGE
+from pipeline.free_english import claims
+from pipeline.free_english.claims import Clause
+from pipeline.free_english.patterns import COLON, COMMA, WHEN, coded, pattern
+from pipeline.free_english.phrase import (
+    ALL,
+    BECOMES,
+    EXISTS,
+    REST,
+    SAME,
+    UNREADABLE,
+    Claim,
+    Phrase,
+)
+from pipeline.free_english.tokens import Token
+from pipeline.io.inputs import read_yaml
+
+RULES = Path(__file__).with_name("rules.yaml")
+BOUNDS = (COMMA, COLON, "AND", "BUT", "WHICH", "EXCEPT")
+LEAD, SKIP, VIEW, AMONG, REFINE = "lead", "skip", "view", "among", "refine"
+VIEWPOINT = "VIEWPOINT"
+
+
+@cache
+def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the kind and the compiled form of each rule. A clause ends where the next begins."""
+    tree = read_yaml(RULES, "restore it from git")
+    return tuple(
+        (
+            kind,
+            pattern(
+                _expanded(form if kind == LEAD else f"(?:{form}) (?=$|{{bound}})", tree["macros"]),
+                kind != LEAD,
+            ),
+        )
+        for rule in tree["rules"]
+        for kind, form in rule.items()
+    )
+
+
+def _expanded(form: str, macros: dict[str, str]) -> str:
+    while found := re.search(r"\{(\w+)\}", form):
+        form = form.replace(found[0], macros[found[1]])
+    return form
+
+
+class Reading:
+    """The claims of a text so far, and the objects that it spoke of."""
+
+    def __init__(self) -> None:
+        self.claims: list[Claim] = []
+        self.subject: Phrase | None = None
+        self.landmarks: list[Phrase] = []  # objects of places: "it" in "to the right of it"
+
+    def sentence(self, tokens: list[Token], text: str) -> None:
+        """Read the clauses of a sentence from left to right."""
+        symbols, at = coded(tokens), 0
+        while at < len(tokens):
+            kind, match = _longest(symbols, at)
+            if match is not None:
+                end = at + len(match[0])
+                self._clause(_clause(kind, match, tokens, text), _excepted(tokens, end))
+            elif tokens[at].symbol in (*BOUNDS, WHEN):
+                end = at + 1
+            else:
+                end = next((n for n in range(at + 1, len(tokens)) if tokens[n].symbol in BOUNDS), len(tokens))
+                self._unreadable(text[tokens[at].start : tokens[end - 1].end])
+            at = end
+
+    def _unreadable(self, text: str) -> None:
+        self.claims.append(Claim(UNREADABLE, text=text))
+
+    def _clause(self, clause: Clause, excepted: bool) -> None:
+        """Add the claims of a clause. `excepted`: its sentence names an exception to "nothing changed"."""
+        kind = clause.kind
+        if kind in (LEAD, SKIP, VIEW):
+            return
+        if kind == AMONG:
+            self._among(clause)
+        elif kind in (NO_CHANGE, REST):
+            self.claims.append(Claim(REST if excepted or self._of_rest(clause) else kind, text=clause.text))
+        elif kind == REFINE:
+            self._refine(clause)
+        elif kind == BECOMES and clause.of("s", "DIFFERENCE"):
+            self.claims.append(claims.unnamed(clause))
+        elif kind == SAME and clause.has("ASPECTS"):
+            self.claims += claims.same_aspects(clause)
+        else:
+            self._about(clause)
+
+    def _of_rest(self, clause: Clause) -> bool:
+        """Return True for "everything is the same" after a change was named."""
+        named = any(claims.is_change(claim) for claim in self.claims)
+        return clause.has("ELSE") or (clause.has("EVERYTHING") and named)
+
+    def _among(self, clause: Clause) -> None:
+        """Read "of the three cubes, ...": the objects exist, and "the left one" is one of them."""
+        self.subject = next((token.meaning for token in clause.of("s", "NP")), None)
+        if self.subject:
+            self.claims.append(Claim(EXISTS, self.subject, text=clause.text))
+
+    def _about(self, clause: Clause) -> None:
+        """Add a claim about each subject of a clause."""
+        subjects = self._subjects(clause)
+        if None in subjects and clause.kind not in (CHANGE, SAME):
+            self._unreadable(clause.text)
+            return
+        for subject in subjects:
+            claim = claims.of_clause(clause, subject, self.landmarks)
+            self.claims.append(claim)
+            own = [*(subject.places if subject else ()), *claim.source, *claim.target]
+            self.landmarks += [other for place in own for other in place.others if not other.pronoun]
+        self.subject = subjects[-1] or self.subject
+
+    def _subjects(self, clause: Clause) -> list[Phrase | None]:
+        named = [token.meaning for token in clause.of("s", "NP")]
+        named = named or [token.meaning[1] for token in clause.tokens if token.symbol == "ASPECT"][:1]
+        return [self._referred(each) for each in named] if named else [self.subject]
+
+    def _referred(self, phrase: Phrase) -> Phrase | None:
+        """Return the object that a pronoun or "the red one" refers to."""
+        if phrase.pronoun:
+            return self.subject
+        if phrase.one and self.subject and "shape" not in dict(phrase.look):
+            shape = [pair for pair in self.subject.look if pair[0] == "shape"]
+            return replace(phrase, look=(*phrase.look, *shape))
+        return phrase
+
+    def _refine(self, clause: Clause) -> None:
+        """Read a noun phrase that names the last claim's object: "one object was removed: the cube"."""
+        named = [each for token in clause.of("s", "NP") if (each := self._referred(token.meaning))]
+        last = self.claims[-1] if self.claims else None
+        vague = any(each.count == ALL and not each.look for each in named)
+        if last is None or not named or vague or last.kind in (UNREADABLE, NO_CHANGE):
+            self._unreadable(clause.text)
+            return
+        if last.kind == REST:  # "everything is the same except the cube"
+            last = Claim(CHANGE)
+        self.claims += [replace(last, subject=each, text=clause.text) for each in named]
+        self.subject = named[-1]
+
+
+def _longest(symbols: str, at: int) -> tuple[str, re.Match[str] | None]:
+    best: tuple[str, re.Match[str] | None] = ("", None)
+    for kind, regex in _rules():
+        match = regex.match(symbols, at)
+        if match and len(match[0]) > (len(best[1][0]) if best[1] else 0):
+            best = kind, match
+    return best
+
+
+def _clause(kind: str, match: re.Match[str], tokens: Sequence[Token], text: str) -> Clause:
+    groups = {
+        name.rstrip("0123456789"): tokens[match.start(name) : match.end(name)]
+        for name in match.groupdict()
+        if match[name]
+    }
+    own = tokens[match.start() : match.end()]
+    return Clause(kind, own, groups, text[own[0].start : own[-1].end])
+
+
+def _excepted(tokens: Sequence[Token], end: int) -> bool:
+    """Return True if a sentence names an exception other than the camera, or has "but" after `end`."""
+    symbols = [token.symbol for token in tokens]
+    if "BUT" in symbols[end : end + 2] and VIEWPOINT not in symbols[end : end + 4]:
+        return True
+    for place in (place for place, symbol in enumerate(symbols) if symbol == "EXCEPT"):
+        rest = symbols[place + 1 :]
+        stop = next((n for n, own in enumerate(rest) if own in (COMMA, COLON)), len(rest))
+        if VIEWPOINT not in rest[:stop]:
+            return True
+    return False

@@ -1,0 +1,206 @@
+"""Faults of a claim by the scene of a pair, as letters of truth.FAULTS."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed, changed_things
+from pipeline.free_english.phrase import (
+    BECOMES,
+    EXISTS,
+    SAME,
+    SIT,
+    STATE,
+    Claim,
+    Phrase,
+    Place,
+    Values,
+)
+from pipeline.free_english.whereabouts import AXES, Sight, beside, distance, holds, looks, matching
+from pipeline.io.errors import InputError
+from pipeline.scoring.truth import ATTRIBUTES, CHANGED, FAULTS, INVENTED, KIND, RELATION, VALUE
+from pipeline.scoring.truth import OTHER as ANOTHER
+from pipeline.tabletop.words import NEAREST, offsets
+
+DYNAMIC = ("toward", "away", "past")  # relations of a move, not of a place
+ASPECTS = {"color": "color", "texture": "material", "move": "position"}  # kind of change -> what changes
+
+
+class Facts:
+    """The images of a pair and the changed object. Raises InputError if the scene lacks this object."""
+
+    def __init__(self, pair: Pair):
+        assert pair.scene is not None
+        self.kind = str(pair.change_type)
+        self.before = Sight(pair.scene.before, pair.scene.before_camera)
+        self.after = Sight(pair.scene.after, pair.scene.after_camera)
+        self.old: Placed | None = None
+        self.new: Placed | None = None
+        if self.kind != NO_CHANGE:
+            try:
+                self.old, self.new = changed_things(pair.scene, self.kind)
+            except ValueError as error:
+                raise InputError(f"pair {pair.pair_id}: {error}; run `dvc repro prepare` again") from None
+        self.described = self.after if self.kind == "add" else self.before
+
+    @property
+    def changed(self) -> Placed | None:
+        """The changed object as captions describe it."""
+        return self.old or self.new
+
+    def faults(self, claim: Claim) -> str:
+        """Return the faults of a claim, as letters; empty for a correct one."""
+        if claim.kind == EXISTS:
+            return self._of_view(claim, claim.target)
+        if claim.kind == SAME:
+            return self._of_same(claim)
+        if claim.kind in (STATE, SIT) and not self._of_change(claim):
+            return self._of_view(claim, claim.target)
+        if self.kind == NO_CHANGE:
+            return "" if claim.negated else INVENTED
+        found = self._of_claimed_change(claim)
+        if claim.negated:
+            return "" if found else KIND
+        return found
+
+    def identifies(self, claim: Claim) -> bool:
+        """Return True if a correct claim of a change names the object, the kind and the new value."""
+        if self.kind == NO_CHANGE or claim.negated or claim.kind in (EXISTS, SAME, CHANGE):
+            return False
+        if claim.kind in (STATE, SIT) and not self._of_change(claim):
+            return False
+        changed = CHANGED.get(self.kind)
+        told = changed is None or any(name == changed for name, _ in claim.new)
+        return told and len(matching(claim.subject or Phrase(), self.described)) == 1
+
+    def _sights(self, when: str) -> list[Sight]:
+        if not when:
+            return [self.before, self.after]
+        return [self.before if when == "before" else self.after]
+
+    def _of_view(self, claim: Claim, target: Sequence[Place]) -> str:
+        """Judge a description of an image: "the ball is red", "there is a cube behind the ball"."""
+        subject = claim.subject or Phrase()
+        shown = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *target))
+        found = any(_enough(shown, len(matching(shown, sight))) for sight in self._sights(claim.when))
+        return "" if found != claim.negated else KIND
+
+    def _of_same(self, claim: Claim) -> str:
+        """Judge "the ball is unchanged", "its colour is the same"."""
+        fitting = matching(claim.subject or Phrase(), self.described)
+        changed = self.changed is not None and (claim.subject is None or self.changed in fitting)
+        if claim.aspect:
+            wrong = changed and ASPECTS.get(self.kind) == claim.aspect
+        else:
+            several = claim.subject is not None and claim.subject.count > 1
+            wrong = not fitting or (changed and (len(fitting) == 1 or several))
+        return KIND if wrong != claim.negated else ""
+
+    def _of_change(self, claim: Claim) -> bool:
+        """Return True if a description of the second image says what changed."""
+        if claim.when == "now":
+            return True
+        if claim.kind == SIT:
+            own = self.kind == "move" and claim.when == "after" and bool(claim.target)
+            own = own and self.changed in matching(claim.subject or Phrase(), self.before)
+            return own and not self._placed(self.old, claim.target, self.before)
+        if claim.when == "before" or self.new is None:
+            return False
+        return any(
+            CHANGED.get(self.kind) == name and getattr(self.new, name) == value for name, value in claim.new
+        )
+
+    def _of_claimed_change(self, claim: Claim) -> str:
+        subject = claim.subject or Phrase()
+        found = {*self._of_subject(subject)}
+        if subject.count > 1 or not self._right_kind(claim):
+            found.add(KIND)
+        elif not (_agrees(self.new, claim.new) and _agrees(self.old, claim.old)):
+            found.add(VALUE)
+        if not self._right_path(claim):
+            found.add(RELATION)
+        if found & {*ATTRIBUTES.values(), RELATION} and matching(subject, self.described):
+            found.add(ANOTHER)
+        return "".join(letter for letter in FAULTS if letter in found)
+
+    def _of_subject(self, subject: Phrase) -> Iterable[str]:
+        """Yield the faults of the noun phrase, each attribute and the places by themselves."""
+        changed = self.changed
+        assert changed is not None
+        yield from (ATTRIBUTES[name] for name, value in subject.look if getattr(changed, name) != value)
+        alike = matching(replace(subject, places=()), self.described)
+        candidates = [*(each for each in alike if each != changed), changed]
+        if not all(holds(place, changed, candidates, self.described) for place in subject.places):
+            yield RELATION
+        for place in subject.places:
+            item = self.old if place.when == "before" else self.new
+            if place.relation == "seen" and (item is None or not looks(item, subject)):
+                yield KIND
+
+    def _right_kind(self, claim: Claim) -> bool:
+        if claim.kind in (BECOMES, STATE):
+            aspect = ASPECTS.get(self.kind)
+            if aspect == "position" or aspect is None or claim.aspect not in ("", aspect):
+                return False
+            named = {name for name, _ in (claim.new or claim.old)} or {claim.aspect or aspect}
+            return aspect in named if claim.whole or claim.kind == STATE else named == {aspect}
+        if claim.kind == SIT:
+            fresh = claim.subject is not None and claim.subject.indefinite
+            return self.kind == "move" or (self.kind == "add" and fresh)
+        return claim.kind in (self.kind, CHANGE)
+
+    def _right_path(self, claim: Claim) -> bool:
+        """Judge where the object was, where it is, and how it moved."""
+        still = [place for place in claim.target if place.relation not in DYNAMIC]
+        moving = [place for place in claim.target if place.relation in DYNAMIC]
+        if claim.kind == "add" or (claim.kind == SIT and self.old is None):
+            return not moving and (not still or self._placed(self.new, still, self.after))
+        if claim.kind not in ("move", SIT) or not (claim.source or claim.target or claim.directions):
+            return True
+        if self.old is None or self.new is None:
+            return False
+        return (
+            self._placed(self.old, claim.source, self.before)
+            and self._placed(self.new, still, self.after)
+            and all(self._moved(direction) for direction in claim.directions)
+            and all(self._approached(place) for place in moving)
+        )
+
+    def _placed(self, item: Placed | None, places: Sequence[Place], sight: Sight) -> bool:
+        return item is not None and all(holds(place, item, sight.objects, sight) for place in places)
+
+    def _moved(self, direction: str) -> bool:
+        """Return True if the object moved in this direction, as both cameras see it."""
+        assert self.old is not None
+        assert self.new is not None
+        cameras = (self.before.camera, self.after.camera)
+        return direction in AXES and all(beside(direction, self.new, self.old, camera) for camera in cameras)
+
+    def _approached(self, place: Place) -> bool:
+        """Judge "closer to", "away from" or "past" another object."""
+        others = [
+            each
+            for phrase in place.others
+            for each in matching(phrase, self.before)
+            if self.old is None or each.number != self.old.number
+        ]
+        return bool(others) and all(self._passed(place.relation, other) for other in others)
+
+    def _passed(self, relation: str, other: Placed) -> bool:
+        assert self.old is not None
+        assert self.new is not None
+        if relation == "past":
+            one, then = (offsets(each, other, self.before.camera) for each in (self.old, self.new))
+            sides = zip(one, then, strict=True)
+            return any(min(abs(a), abs(b)) >= NEAREST and a * b < 0 for a, b in sides)
+        nearer = distance(self.old, other) - distance(self.new, other)
+        return nearer >= NEAREST if relation == "toward" else -nearer >= NEAREST
+
+
+def _agrees(item: Placed | None, values: Values) -> bool:
+    """Compare values with an object's; nothing agrees with an object that is absent."""
+    return not values or (item is not None and all(getattr(item, name) == value for name, value in values))
+
+
+def _enough(phrase: Phrase, number: int) -> bool:
+    """Compare the number of fitting objects with the phrase's."""
+    return number == phrase.number if phrase.number else number >= min(phrase.count, 2)

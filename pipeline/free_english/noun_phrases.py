@@ -1,0 +1,212 @@
+"""Join the tokens of a sentence to noun phrases and values, from left to right."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pipeline.free_english.patterns import COMMA, UNKNOWN, WHEN, Build, reduced
+from pipeline.free_english.phrase import ALL, Phrase, Place
+from pipeline.free_english.tokens import Token
+
+VERBAL = ("DO", "NOT", "NOUN", "COLOR", "EVERYTHING", "SCENES", "NOTHING", "IT")  # before "change" as a verb
+OPPOSITE = {"left": "right", "right": "left"}
+
+
+def noun_phrases(tokens: list[Token]) -> list[Token]:
+    """Return the tokens with noun phrases (NP), "red and shiny" (VALUE) and marks of time (WHEN) joined."""
+    for form, build in MARKS:
+        tokens = reduced(tokens, form, build)
+    tokens = _counted(_no_longer(_resolved(tokens)))
+    for form, build in BASE:
+        tokens = reduced(tokens, form, build)
+    return _values(tokens)
+
+
+def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
+    """Return one token in place of several."""
+    return Token(symbol, meaning, tokens[0].start, tokens[-1].end)
+
+
+def _when(tokens: list[Token]) -> Token:
+    return joined(tokens, WHEN, tokens[-1].meaning)
+
+
+def _forward(tokens: list[Token]) -> Token | list[Token]:
+    """Drop "from the first image to the second"; the other direction is not readable."""
+    images = [token.meaning for token in tokens if token.symbol == "IMG"]
+    return [] if images in (["before", "after"], ["before"]) else joined(tokens, UNKNOWN, None)
+
+
+def _ordinal_image(tokens: list[Token]) -> Token | None:
+    """Join "the second" as a subject: "the second has a red cube"."""
+    meaning = {"1": "before", "2": "after"}.get(tokens[1].meaning)
+    return joined(tokens, "IMG", meaning) if meaning else None
+
+
+def _nothing(tokens: list[Token]) -> list[Token]:
+    return []
+
+
+def _no_comma(tokens: list[Token]) -> list[Token]:
+    return tokens[:-1]
+
+
+MARKS: tuple[tuple[str, Build], ...] = (
+    ("(?:PRE|BETWEEN|IN) IMG (?:AND|TO) IMG", _forward),
+    ("COMPARED IMG COMMA?", _forward),
+    ("(?:IN|PRE|OF) IMG", _when),
+    ("AROUND", _nothing),
+    ("DET NTH (?=WHEN? (?:HAVE|SHOWS|DO|LACKS|NOLONGER|GAINED|REMAIN))", _ordinal_image),
+    ("^WHEN COMMA", _no_comma),
+    ("(?:COMMA|AND|BUT) WHEN COMMA", _no_comma),
+)
+
+
+def _resolved(tokens: list[Token]) -> list[Token]:
+    """Resolve words whose symbol depends on their neighbours."""
+    found: list[Token] = []
+    for token, after in zip(tokens, [*(token.symbol for token in tokens[1:]), ""], strict=True):
+        found += _of_neighbours(token, found[-1].symbol if found else "", after)
+    return found
+
+
+def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
+    noun = replace(token, symbol="NOUN", meaning=(None, False))
+    if token.symbol == "ONEOF" and before in ("SIDE", "MOST", "NTH", "ATTR"):
+        return [noun, replace(token, symbol="OF")]  # "the middle one of the cubes"
+    if token.symbol == "ONE":
+        determiner = after in ("ATTR", "NOUN", "NEW", "SIDE", "MOST")
+        return [replace(token, symbol="DET", meaning="a") if determiner else noun]
+    if token.symbol == "DIFFERENCE" and token.meaning == "change" and before in VERBAL:
+        return [replace(token, symbol="CHANGED")]
+    if token.meaning == "appear" and after in ("SAME", "ATTR", "NOT", "BE", "CHANGED"):
+        return [replace(token, symbol="BE")]
+    if token.symbol == "ONLY" and after not in ("ADDED", "HERE", "SEEN", WHEN, "BE"):
+        return []
+    return [token]
+
+
+def _no_longer(tokens: list[Token]) -> list[Token]:
+    """Join "not ... anymore"."""
+    symbols = [token.symbol for token in tokens]
+    at = symbols.index("ANYMORE") if "ANYMORE" in symbols else 0
+    nots = [place for place in range(at) if symbols[place] == "NOT"]
+    if not nots:
+        return tokens
+    own = replace(tokens[nots[-1]], symbol="NOLONGER")
+    return _no_longer([*tokens[: nots[-1]], own, *tokens[nots[-1] + 1 : at], *tokens[at + 1 :]])
+
+
+def _counted(tokens: list[Token]) -> list[Token]:
+    """Move "from left to right" to the sentence's ordinals; without any, it is the direction of a move."""
+    symbols = [token.symbol for token in tokens]
+    if "COUNTED" not in symbols:
+        return tokens
+    at = symbols.index("COUNTED")
+    side = tokens[at].meaning
+    if "NTH" not in symbols:
+        return [*tokens[:at], replace(tokens[at], symbol="DIR", meaning=OPPOSITE[side]), *tokens[at + 1 :]]
+    framed = symbols[max(0, at - 1) : at + 2] == [COMMA, "COUNTED", COMMA]
+    kept = [*tokens[: at - framed], *tokens[at + 1 + framed :]]
+    return [
+        replace(each, meaning=f"{each.meaning} {side}") if each.symbol == "NTH" else each for each in kept
+    ]
+
+
+def _noun_phrase(tokens: list[Token]) -> Token | list[Token]:
+    symbols = {token.symbol for token in tokens}
+    shape, plural = tokens[-1].meaning
+    look = (*(token.meaning for token in tokens if token.symbol == "ATTR"), *(shape or ()))
+    counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
+    count = ALL if "all" in counts else 2 if counts or (plural and not symbols & {"ONEOF", "FEWER"}) else 1
+    indefinite = "ONEOF" in symbols or any(token.symbol == "DET" and token.meaning == "a" for token in tokens)
+    places = [rank(token) for token in tokens if token.symbol in ("SIDE", "MOST", "NTH")]
+    phrase = Phrase(
+        look,
+        tuple(place for place in places if not (indefinite and place.rank and not place.side)),
+        1 if "ONEOF" in symbols else count,
+        next((int(each) for each in counts if each.isdigit()), 0),
+        "NEW" in symbols,
+        "FEWER" in symbols,
+        indefinite,
+        one=shape is None,
+    )
+    twice = len({name for name, _ in look}) < len(look)
+    return _several(tokens, phrase) if plural and twice else joined(tokens, "NP", phrase)
+
+
+def _several(tokens: list[Token], phrase: Phrase) -> Token | list[Token]:
+    """Split "the red and green cubes" into two noun phrases."""
+    names = [name for name, _ in phrase.look]
+    twice = next(name for name in names if names.count(name) > 1)
+    values = [pair for pair in phrase.look if pair[0] == twice]
+    joint = next((token for token in tokens if token.symbol == "AND"), None)
+    if len(values) != 2 or joint is None:
+        return joined(tokens, UNKNOWN, None)
+    rest = [pair for pair in phrase.look if pair[0] != twice]
+    one, other = (replace(phrase, look=(pair, *rest), count=1, number=0) for pair in values)
+    return [joined(tokens, "NP", one), joint, joined(tokens, "NP", other)]
+
+
+def rank(token: Token) -> Place:
+    """Return the place of "second", "leftmost" or "left" before a noun."""
+    if token.symbol == "NTH":
+        number, _, side = token.meaning.partition(" ")
+        return Place("rank", side=side, rank=int(number))
+    if token.symbol == "MOST":
+        return Place("rank", side=token.meaning, rank=1)
+    return Place("side", side=token.meaning)
+
+
+def _something(tokens: list[Token]) -> Token:
+    return joined(tokens, "NP", Phrase(indefinite=True, new=len(tokens) > 1))
+
+
+def _it(tokens: list[Token]) -> Token:
+    return joined(tokens, "NP", Phrase(pronoun=True))
+
+
+def _rest(tokens: list[Token]) -> Token:
+    return joined(tokens, "REST", None)
+
+
+MODIFIERS = "(?:(?:NEW|SIDE|MOST|NTH|ATTR) (?:(?:COMMA AND?|AND)(?=ATTR))?)*"
+BASE: tuple[tuple[str, Build], ...] = (
+    ("OTHER COUNT? ATTR* (?:NOUN|EVERYTHING)", _rest),
+    (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", _noun_phrase),
+    ("SOMETHING NEW?", _something),
+    ("NEW? IT", _it),
+)
+
+
+def _values(tokens: list[Token]) -> list[Token]:
+    """Join attributes without a noun, of different kinds: "a shiny metallic finish", "small and red"."""
+    found: list[Token] = []
+    place = 0
+    while place < len(tokens):
+        if tokens[place].symbol != "ATTR":
+            found.append(tokens[place])
+            place += 1
+            continue
+        own = [tokens[place]]
+        while following := _next_attribute(tokens, place + 1, own):
+            own.append(tokens[following])
+            place = following
+        place += 1
+        if place < len(tokens) and tokens[place].symbol == "COLOR":
+            place += 1
+        if found and found[-1].symbol in ("DET", "NEW"):
+            found.pop()
+        found.append(joined(own, "VALUE", tuple(token.meaning for token in own)))
+    return found
+
+
+def _next_attribute(tokens: Sequence[Token], place: int, own: Sequence[Token]) -> int | None:
+    """Return the position of the next attribute of a run; after a comma or "and" only of another kind."""
+    start = place
+    while place < len(tokens) and tokens[place].symbol in (COMMA, "AND"):
+        place += 1
+    if place == len(tokens) or tokens[place].symbol != "ATTR":
+        return None
+    again = tokens[place].meaning[0] in {token.meaning[0] for token in own}
+    return None if again and place > start else place

@@ -1,0 +1,66 @@
+"""Patterns over tokens: regular expressions whose letters are the symbols of tokens.
+
+"NP BE MOVED" matches three tokens. A sentence is encoded with one character per token, so that positions in
+the code are positions of tokens.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from pipeline.free_english.tokens import ATTRIBUTES, IGNORED, OBJECT, SHAPED, Token, table
+
+WHEN, COMMA, COLON, UNKNOWN = "WHEN", "COMMA", "COLON", "UNKNOWN"
+MADE = ("NOUN", "ATTR", "NP", "VALUE", "PLACE", "ASPECT", "ASPECTS", COMMA, COLON, UNKNOWN)
+"""Symbols that are not in words.yaml."""
+Build = Callable[[list[Token]], Token | list[Token] | None]
+
+
+@cache
+def _codes() -> dict[str, str]:
+    symbols = [name for name in table() if name not in (*ATTRIBUTES, IGNORED, OBJECT, SHAPED)]
+    return {symbol: chr(0xE000 + place) for place, symbol in enumerate([*symbols, *MADE])}
+
+
+def coded(tokens: Sequence[Token]) -> str:
+    """Return one character per token."""
+    return "".join(_codes()[token.symbol] for token in tokens)
+
+
+@cache
+def pattern(text: str, times: bool = True) -> re.Pattern[str]:
+    """Compile a pattern; with `times`, marks of time (WHEN) may be anywhere between its symbols.
+
+    A named group may occur several times: its names get numbers.
+    """
+    often = f"{_codes()[WHEN]}*" if times else ""
+    numbers: dict[str, int] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        numbers[found[1]] = numbers.get(found[1], 0) + 1
+        return f"(?P<{found[1]}{numbers[found[1]]}>"
+
+    text = re.sub(r"\(\?P<(\w+)>", numbered, text)
+    text = re.sub(r"\b[A-Z]{2,}\b", lambda found: f"(?:{_codes()[found[0]]}{often})", text)
+    return re.compile(often + "".join(text.split()))
+
+
+def reduced(tokens: list[Token], form: str, build: Build, backwards: bool = False) -> list[Token]:
+    """Replace each match of a form by what `build` returns; None keeps the match.
+
+    From left to right with the longest match, or `backwards` by starting places, for forms that nest.
+    """
+    regex, at = pattern(form, times=False), len(tokens) - 1 if backwards else 0
+    symbols = coded(tokens)
+    while 0 <= at < len(tokens):
+        match = regex.match(symbols, at)
+        length = match.end() - at if match else 0
+        made = build(tokens[at : at + length]) if length else None
+        if made is None:
+            at += -1 if backwards else 1
+            continue
+        new = made if isinstance(made, list) else [made]
+        tokens = [*tokens[:at], *new, *tokens[at + length :]]
+        symbols = coded(tokens)
+        at += -1 if backwards else len(new)
+    return tokens

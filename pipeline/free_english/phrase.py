@@ -1,0 +1,65 @@
+"""Noun phrases, places and claims: what a text says, without its words."""
+
+from dataclasses import dataclass
+
+ALL = 99  # count of "all the cubes"
+Values = tuple[tuple[str, str], ...]
+"""Attribute and value, in the order of the words."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place of an object: a relation to others, a side of the table, or a rank from one side.
+
+    `relation` is left, right, front, behind, near, between, toward, away, past (to `others`), side, rank
+    (from `side`; 1 is the first), or seen (in the image `when`).
+    """
+
+    relation: str
+    others: tuple["Phrase", ...] = ()
+    side: str = ""  # left, right, front, behind, center, or two of them
+    rank: int = 0
+    when: str = ""  # before, after, or empty: the image that the sentence describes
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A noun phrase: attributes and places of an object."""
+
+    look: Values = ()
+    places: tuple[Place, ...] = ()
+    count: int = 1  # 2: several; ALL: all
+    number: int = 0  # the exact number, if it is said
+    new: bool = False
+    fewer: bool = False  # "one fewer cube"
+    indefinite: bool = False
+    one: bool = False  # "the red one": the shape is that of an object before
+    pronoun: bool = False
+
+
+UNREADABLE, REST, SAME, EXISTS = "unreadable", "rest", "same", "exists"
+BECOMES, STATE, SIT, OTHER = "becomes", "state", "sit", "other"
+AFTER = ("after", "now")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of a text.
+
+    `kind` is a kind of change of the schema (add, drop, move, change, none), or: rest (all others are as
+    before), same (the subject is as before), exists, becomes (another colour or material), state ("is red"),
+    sit ("is behind the ball"), other (a change that no dataset has, such as another size), unreadable.
+    """
+
+    kind: str
+    subject: Phrase | None = None
+    negated: bool = False
+    old: Values = ()
+    new: Values = ()
+    whole: bool = False  # `new` describes the whole object ("a red metal ball"), not only what changed
+    aspect: str = ""  # color, material or position, if the text names what changed
+    source: tuple[Place, ...] = ()  # places before and after a move
+    target: tuple[Place, ...] = ()
+    directions: tuple[str, ...] = ()
+    when: str = ""  # before, after, now, or empty
+    text: str = ""  # its words, in lower case and without contractions

@@ -1,0 +1,218 @@
+"""Join noun phrases with their places and attributes, from the innermost outwards.
+
+FORMS are applied from right to left until nothing changes: "the cube behind the ball on the left".
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pipeline.free_english.noun_phrases import joined, rank
+from pipeline.free_english.patterns import WHEN, Build, reduced
+from pipeline.free_english.phrase import AFTER, Phrase, Place
+from pipeline.free_english.tokens import Token
+
+SIDES = ("left", "right", "front", "behind")
+
+
+def places(tokens: list[Token]) -> list[Token]:
+    """Return the tokens with places (PLACE) and properties of objects (ASPECT) joined."""
+    before: list[Token] = []
+    while before != tokens:
+        before = tokens
+        for form, build in FORMS:
+            tokens = reduced(tokens, form, build, backwards=True)
+    return tokens
+
+
+def _of(tokens: Sequence[Token], symbol: str) -> list[Token]:
+    return [token for token in tokens if token.symbol == symbol]
+
+
+def _times(tokens: Sequence[Token]) -> set[str]:
+    return {token.meaning for token in _of(tokens, WHEN)}
+
+
+def _as_phrase(tokens: Sequence[Token], phrase: Phrase) -> Token:
+    return joined(tokens, "NP", phrase)
+
+
+def _aspect(tokens: list[Token]) -> Token:
+    """Join "the colour of the cube", "its colour"."""
+    owner = next((token.meaning for token in _of(tokens, "NP")), Phrase(pronoun=True))
+    return joined(tokens, "ASPECT", (_of(tokens, "COLOR")[0].meaning, owner))
+
+
+def _aspects(tokens: list[Token]) -> Token:
+    """Join "the colours and positions of all objects"."""
+    kinds = {token.meaning for token in _of(tokens, "COLOR")}
+    return joined(tokens, "ASPECTS", (tuple(sorted(kinds)), tokens[-1].symbol))
+
+
+def _position(tokens: list[Token]) -> list[Token] | None:
+    """Drop "its position" before a place: "from its position near the red ball"."""
+    return [] if _of(tokens, "COLOR")[0].meaning == "position" else None
+
+
+def _last(tokens: list[Token]) -> Token:
+    return tokens[-1]
+
+
+def _first(tokens: list[Token]) -> Token:
+    return tokens[0]
+
+
+def _place(tokens: list[Token]) -> Token:
+    others = tuple(token.meaning for token in _of(tokens, "NP"))
+    relation = "between" if tokens[0].symbol == "BETWEEN" else tokens[0].meaning
+    return joined(tokens, "PLACE", Place(relation, others))
+
+
+def _between_values(tokens: list[Token]) -> Token:
+    """Join "between the red and the green cube"."""
+    other = tokens[-1].meaning
+    shape = tuple(pair for pair in other.look if pair[0] == "shape")
+    return joined(tokens, "PLACE", Place("between", (Phrase((*tokens[1].meaning, *shape)), other)))
+
+
+def _side(tokens: list[Token]) -> Token | None:
+    """Join "on the left", "at the very back", "to the right side of the image"."""
+    own = next(token for token in tokens if token.symbol in ("REL", "SIDE", "MOST"))
+    if own.symbol == "REL" and own.meaning not in SIDES:
+        return None
+    return joined(tokens, "PLACE", rank(own) if own.symbol == "MOST" else Place("side", side=own.meaning))
+
+
+def _near_side(tokens: list[Token]) -> Token | None:
+    """Join "near the front"."""
+    return joined(tokens, "PLACE", rank(tokens[1])) if tokens[0].meaning in ("near", "toward") else None
+
+
+def _side_of(tokens: list[Token]) -> Token | None:
+    return replace(tokens[0], symbol="REL") if tokens[0].meaning in SIDES else None
+
+
+def _to_side_of(tokens: list[Token]) -> Token | None:
+    """Join "to the right side of the cube"."""
+    own = tokens[0].meaning
+    return joined(tokens, "PLACE", Place(own, (tokens[-1].meaning,))) if own in SIDES else None
+
+
+def _nth_from(tokens: list[Token]) -> Token | None:
+    """Join "the second cube from the left"."""
+    phrase, side = tokens[0].meaning, tokens[-1].meaning
+    ranks = [place for place in phrase.places if place.relation == "rank" and not place.side]
+    if not ranks or side not in SIDES:
+        return None
+    found = tuple(replace(place, side=side) if place in ranks else place for place in phrase.places)
+    return _as_phrase(tokens, replace(phrase, places=found))
+
+
+def _with_place(tokens: list[Token]) -> Token | None:
+    """Attach a place to the noun phrase before it; a place "now" is a claim of its own."""
+    phrase, times = tokens[0].meaning, _times(tokens)
+    place = _of(tokens, "PLACE")[0].meaning
+    if times & {*AFTER} or phrase.pronoun or place.relation in ("toward", "away", "past"):
+        return None
+    past = "before" in times or bool(_of(tokens, "WAS"))
+    place = replace(place, when="before" if past else "")
+    return _as_phrase(tokens, replace(phrase, places=(*phrase.places, place)))
+
+
+def _with_value(tokens: list[Token]) -> Token | None:
+    """Attach attributes to the noun phrase before them: "the cube made of rubber"."""
+    phrase, value = tokens[0].meaning, _of(tokens, "VALUE")[0].meaning
+    if _times(tokens) & {*AFTER} or phrase.pronoun or dict(value).keys() & dict(phrase.look).keys():
+        return None
+    return _as_phrase(tokens, replace(phrase, look=(*phrase.look, *value)))
+
+
+def _before_phrase(tokens: list[Token]) -> Token | None:
+    """Join "originally on the right, the red ball"."""
+    return (_with_place if _of(tokens, "PLACE") else _with_value)([tokens[-1], *tokens[:-1]])
+
+
+def _seen(tokens: list[Token]) -> Token | None:
+    """Attach "that was in the first image"."""
+    phrase, times = tokens[0].meaning, [token.meaning for token in _of(tokens, WHEN)]
+    if len(times) != 1 or times[0] == "now" or phrase.pronoun:
+        return None
+    return _as_phrase(tokens, replace(phrase, places=(*phrase.places, Place("seen", when=times[0]))))
+
+
+def _value_of(tokens: list[Token]) -> Token | None:
+    """Join "the larger of the two spheres"."""
+    phrase = tokens[-1].meaning
+    if phrase.count != 2:
+        return None
+    return _as_phrase(tokens, replace(phrase, look=(*tokens[0].meaning, *phrase.look), count=1, number=0))
+
+
+def _ranked_of(tokens: list[Token]) -> Token | None:
+    """Join "the leftmost of the three cubes"."""
+    phrase = tokens[-1].meaning
+    if phrase.count == 1:
+        return None
+    found = (*phrase.places, rank(tokens[0]))
+    return _as_phrase(tokens, replace(phrase, places=found, count=1, number=0))
+
+
+def _one_of_them(tokens: list[Token]) -> Token | None:
+    """Join "the middle one of the three cubes"."""
+    one, many = tokens[0].meaning, tokens[-1].meaning
+    if not one.one or many.count == 1:
+        return None
+    found = replace(one, look=(*one.look, *many.look), places=(*many.places, *one.places), one=False)
+    return _as_phrase(tokens, found)
+
+
+def _apposition(tokens: list[Token]) -> Token | None:
+    """Join "a new object, a small red cube,"."""
+    one, other = (token.meaning for token in _of(tokens, "NP"))
+    look = dict(one.look) | dict(other.look)
+    if look != dict(other.look) | dict(one.look) or one.pronoun or other.pronoun:
+        return None
+    found = replace(other, look=tuple(look.items()), places=(*one.places, *other.places))
+    return _as_phrase(tokens, replace(found, new=one.new or other.new, count=max(one.count, other.count)))
+
+
+VERB = (
+    "(?=WHEN* (?:BE|WAS|HAVE|DO|NOT|NOLONGER|HERE|SEEN|SIT|MOVED|ADDED|DROPPED|GONE|BECAME|PAINTED|CHANGED"
+    "|REPLACED))"
+)
+ALONE = "(?<!MOVED)(?<!PUT)"  # "moved the cube behind the ball": where it was moved to
+RELATIVE = "WHICH (?:WHEN|BE|WAS)*"
+FORMS: tuple[tuple[str, Build], ...] = (
+    ("(?:ITS|DET|NEW)* COLOR (?=WHICH? (?:BE|WAS)? PLACE)", _position),
+    ("COLOR (?:(?:COMMA|AND|COMMA AND) COLOR)* (?:OF|IN) (?:EVERYTHING|REST)", _aspects),
+    ("EVERYTHING AND ITS COLOR", _first),
+    ("DET PLACE", _last),
+    ("NP PRE SIDE", _nth_from),
+    ("REL SIDE", _near_side),
+    ("NP COMMA? WHICH (?:BE|WAS)* (?:HERE|SEEN|THERE|SIT)+ WHEN COMMA?", _seen),
+    ("NP WHEN (?=HAVE|MOVED|BECAME|CHANGED|DROPPED|GONE|REPLACED|PAINTED)", _seen),
+    ("REL (?:SCENES|IMG)", _side),
+    ("(?:IN|TO|REL)? IN (?:SIDE|MOST)", _side),
+    ("TOSIDE OF NP", _to_side_of),
+    (f"(?<=NP) (?:SIDE|MOST) {VERB}", _side),
+    ("SIDE (?=OF NP)", _side_of),
+    ("REL OF? NP (?:WHEN(?=WHEN* (?:BE|HAVE|MOVED|BECAME)))?", _place),
+    ("BETWEEN NP AND NP", _place),
+    ("BETWEEN VALUE AND NP", _between_values),
+    ("(?:SIDE|MOST|NTH) (?:OF|AMONG) NP", _ranked_of),
+    ("NP (?:OF|AMONG) NP", _one_of_them),
+    (f"{ALONE} NP (?:{RELATIVE}|WHEN)? PLACE", _with_place),
+    (f"NP COMMA (?:{RELATIVE}|WHEN)? PLACE COMMA", _with_place),
+    (f"NP SIT PLACE {VERB}", _with_place),
+    (f"{ALONE} NP {RELATIVE} SIT PLACE", _with_place),
+    ("NP WHICH (?:WHEN|BE|WAS|HAVE)+ MADE? VALUE WHEN*", _with_value),
+    ("NP COMMA (?:WHICH (?:WHEN|BE|WAS)+|WHEN) MADE? VALUE WHEN* COMMA", _with_value),
+    ("NP COMMA VALUE WHEN+ COMMA", _with_value),
+    ("VALUE OF NP", _value_of),
+    ("WHEN (?:VALUE|PLACE) COMMA NP", _before_phrase),
+    ("NP (?:MADE|WITH|IN|OF) VALUE", _with_value),
+    ("NP POSS NEW? COLOR", _aspect),
+    ("DET? COLOR (?:OF|IN) NP", _aspect),
+    ("(?:ITS|WHOSE) NEW? COLOR", _aspect),
+    ("DET ASPECT", _last),
+    (f"NP COMMA NP COMMA {VERB}", _apposition),
+)

@@ -1,0 +1,23 @@
+"""Read free English: text -> claims."""
+
+from pipeline.free_english.claims import together
+from pipeline.free_english.clauses import Reading
+from pipeline.free_english.noun_phrases import noun_phrases
+from pipeline.free_english.phrase import Claim
+from pipeline.free_english.places import places
+from pipeline.free_english.tokens import plain_text, sentences
+
+CONTENT = {"NP", "VALUE", "ASPECT", "ASPECTS", "PLACE", "COLOR", "ATTR", "NOUN", "NOT", "NO", "NOTHING"}
+CONTENT |= {"EVERYTHING", "SAME", "ELSE", "REST", "DIFFERENCE", "MOVED", "ADDED", "DROPPED", "GONE", "PUT"}
+CONTENT |= {"CHANGED", "BECAME", "PAINTED", "REPLACED", "OTHERWISE", "NOLONGER", "LACKS", "GAINED", "OCCUR"}
+"""Symbols of claims; a sentence without any, such as "let me compare the images", claims nothing."""
+
+
+def read(text: str) -> list[Claim]:
+    """Return the claims of a text of any number of sentences, in their order."""
+    reading, text = Reading(), plain_text(text)
+    for tokens in sentences(text):
+        found = places(noun_phrases(tokens))
+        if any(token.symbol in CONTENT for token in found):
+            reading.sentence(found, text)
+    return together(reading.claims)

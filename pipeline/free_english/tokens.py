@@ -1,0 +1,147 @@
+"""Split free English into tokens: the longest known phrases of words.yaml, with symbols and meanings."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from pipeline.io.inputs import read_yaml
+from pipeline.tabletop import words
+
+TABLE = Path(__file__).with_name("words.yaml")
+ATTRIBUTES = ("size", "color", "material", "shape")
+IGNORED, SHAPED, OBJECT = "IGNORED", "SHAPED", "OBJECT"
+CONTRACTIONS = (
+    (r"can't|can not|cannot", "can not"),
+    (r"won't", "will not"),
+    (r"n't\b", " not"),
+    (r"\b(there|it|that|what|everything|nothing|here|which|he|she)'s\b", r"\1 is"),
+    (r"\b(i|you|we|they)'(ve|m|re|d|ll)\b", r"\1"),
+    (r"\b(there|it|they)'(ve|re|d|ll)\b", r"\1 have"),
+    (r"\bre-", "re"),
+    (r"(?<=[a-z0-9])-(?=[a-z])", " "),
+)
+QUOTES = str.maketrans({"’": "'", "*": " ", '"': " ", "“": " ", "”": " ", "_": " ", "#": " "})
+WORD = re.compile(r"[a-z]+|\d+(?:st|nd|rd|th)?|'s?|[.!;\n?…]|[^\s]")
+STOPS = {".", "!", ";", "\n", "?", "…"}
+MODAL = {"be", "no", "not", "now", "only", "see", "also", "still", "longer"}
+"""Words after "can" as a verb; "can" is a cylinder otherwise."""
+Found = tuple[str, int, int]
+"""A word with its first and last character's positions."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word or phrase of the text, from character `start` to `end`."""
+
+    symbol: str
+    meaning: Any
+    start: int
+    end: int
+
+
+@cache
+def table() -> Mapping[str, Mapping[str, str]]:
+    """Return words.yaml: symbol -> meaning -> phrases."""
+    found: Mapping[str, Mapping[str, str]] = read_yaml(TABLE, "restore it from git")
+    return found
+
+
+@cache
+def lexicon() -> Mapping[tuple[str, ...], tuple[str, Any]]:
+    """Return the words of a phrase -> symbol and meaning. An ignored phrase has no symbol."""
+    entries = dict(table())
+    found: dict[tuple[str, ...], tuple[str, Any]] = {}
+    for phrase in _phrases(entries.pop(IGNORED)[""]):
+        found[phrase] = ("", None)
+    shaped, objects = entries.pop(SHAPED), entries.pop(OBJECT)[""]
+    more = {attribute: entries.pop(attribute) for attribute in ATTRIBUTES}
+    for symbol, meanings in entries.items():
+        for meaning, texts in meanings.items():
+            found |= dict.fromkeys(_phrases(texts), (symbol, meaning))
+    for attribute, values in words.SYNONYMS.items():
+        symbol = "NOUN" if attribute == "shape" else "ATTR"
+        for value, own in values.items():
+            texts = ", ".join([*own, more[attribute].get(value, "")])
+            found |= dict.fromkeys(_phrases(texts), (symbol, (attribute, value)))
+    found |= dict.fromkeys(_phrases(", ".join([*words.ANY_SHAPE, objects])), ("NOUN", ()))
+    for value, texts in shaped.items():
+        found |= dict.fromkeys(_phrases(texts), ("ATTR", ("shape", value)))
+    return found
+
+
+@cache
+def _longest() -> int:
+    return max(map(len, lexicon()))
+
+
+def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
+    """Yield the phrases between commas; [a|b|] stands for each of its parts."""
+    for text in texts.split(","):
+        parts = re.split(r"\[([^\]]*)\]", text)
+        options = [part.split("|") if place % 2 else [part] for place, part in enumerate(parts)]
+        yield from (phrase for chosen in product(*options) if (phrase := tuple("".join(chosen).split())))
+
+
+def plain_text(text: str) -> str:
+    """Return a text in lower case, without contractions and quotation marks."""
+    text = text.lower().translate(QUOTES)
+    for pattern, plain in CONTRACTIONS:
+        text = re.sub(pattern, plain, text)
+    return text
+
+
+def sentences(plain: str) -> Iterator[list[Token]]:
+    """Yield the tokens of each sentence of a text that `plain_text` returned."""
+    found = [(match[0], match.start(), match.end()) for match in WORD.finditer(plain)]
+    at, own = 0, list[Token]()
+    while at < len(found):
+        word, start, end = found[at]
+        token, count = (None, 1) if word in STOPS else _token(found, at)
+        if token:
+            own.append(token)
+        elif word in STOPS and own:
+            yield [*own, Token("UNKNOWN", word, start, end)] if word == "?" else own
+            own = []
+        at += count
+    if own:
+        yield own
+
+
+def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
+    """Return the token of the longest known phrase (None if it is ignored), and its number of words."""
+    word, start, end = found[at]
+    if word in ",:()–—-":
+        return Token("COMMA" if word in ",()" else "COLON", word, start, end), 1
+    if word == "can" and _word(found, at + 1) in MODAL:
+        return None, 1
+    if (word, _word(found, at + 1)) == ("a", "little") and _symbol(found, at + 2) not in ("NOUN", "ATTR"):
+        return None, 2
+    for count in range(min(_longest(), len(found) - at), 0, -1):
+        phrase = tuple(each[0] for each in found[at : at + count])
+        if phrase in lexicon():
+            symbol, meaning = lexicon()[phrase]
+            token = Token(symbol, _meaning(symbol, meaning, phrase), start, found[at + count - 1][2])
+            return (token if symbol else None), count
+    return Token("UNKNOWN", word, start, end), 1
+
+
+def _meaning(symbol: str, meaning: Any, phrase: tuple[str, ...]) -> Any:
+    if symbol == "NOUN":
+        return ((meaning,) if meaning else (), phrase[-1].endswith("s"))  # attributes, and plural
+    if symbol == "DIFFERENCE" and phrase in (("change",), ("changes",)):
+        return "change"  # perhaps a verb
+    if symbol == "ADDED" and phrase in (("appear",), ("appears",), ("appeared",)):
+        return "appear"  # perhaps "appears red"
+    return meaning
+
+
+def _word(found: Sequence[Found], at: int) -> str:
+    return found[at][0] if at < len(found) else ""
+
+
+def _symbol(found: Sequence[Found], at: int) -> str:
+    return lexicon().get((_word(found, at),), ("", None))[0]

@@ -1,0 +1,92 @@
+"""Truth of free English: claims are judged by the scene, and make a verdict as in pipeline/scoring/truth.py.
+
+A text is true if it makes a claim, if no claim is wrong or unreadable, and if one claim identifies the
+change: its kind, its object and no other, and its new colour or material.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.datasets.schema import NO_CHANGE, Pair
+from pipeline.free_english.facts import Facts
+from pipeline.free_english.phrase import REST, UNREADABLE, Claim, Phrase
+from pipeline.free_english.reader import read
+from pipeline.scoring.truth import ALSO, FAULTS, SILENT, Verdict
+from pipeline.scoring.truth import UNREADABLE as NOT_PARSED
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim and its faults (letters of truth.FAULTS). `identifies`: it is correct and tells the change."""
+
+    claim: Claim
+    faults: str
+    identifies: bool
+
+    @property
+    def verdict(self) -> str:
+        """Return correct, wrong or unreadable."""
+        return "unreadable" if NOT_PARSED in self.faults else "wrong" if self.faults else "correct"
+
+
+def judge_free(text: str, pair: Pair, _: Sequence[str] = ()) -> Verdict | None:
+    """Check free English against the pair's scene; None if the scene is unknown.
+
+    Raises InputError for a pair whose scene lacks the changed object.
+    """
+    if pair.scene is None or pair.change_type is None:
+        return None
+    return verdict(text, judged_claims(text, pair))
+
+
+def judged_claims(text: str, pair: Pair) -> list[JudgedClaim]:
+    """Return the judged claims of a text about a pair whose scene is known."""
+    facts = Facts(pair)
+    return [_judged(claim, facts) for claim in read(text)]
+
+
+def verdict(text: str, judged: Sequence[JudgedClaim]) -> Verdict:
+    """Return the verdict on a text. Wrong claims count before unreadable ones.
+
+    `wrong` holds the wrong clauses in lower case. `fits` is True if all claims are correct.
+    """
+    wrong = [each for each in judged if each.verdict == "wrong"]
+    if wrong:
+        letters = {letter for each in wrong for letter in each.faults}
+        clauses = dict.fromkeys(each.claim.text for each in wrong)
+        return Verdict(False, False, tuple(clauses), "".join(each for each in FAULTS if each in letters))
+    if not judged or any(each.verdict == "unreadable" for each in judged):
+        return Verdict(False, False, (text,), NOT_PARSED)
+    if any(each.identifies for each in judged):
+        return Verdict(True, True)
+    return Verdict(False, True, (judged[0].claim.text,), ALSO)
+
+
+def _judged(claim: Claim, facts: Facts) -> JudgedClaim:
+    if claim.kind == UNREADABLE or _open(claim):
+        return JudgedClaim(claim, NOT_PARSED, False)
+    if claim.kind == REST:
+        return JudgedClaim(claim, "", False)
+    if claim.kind == NO_CHANGE:
+        unchanged = facts.kind == NO_CHANGE
+        return JudgedClaim(claim, "" if unchanged else SILENT, unchanged)
+    faults = facts.faults(claim)
+    return JudgedClaim(claim, faults, not faults and facts.identifies(claim))
+
+
+def _open(claim: Claim) -> bool:
+    """Return True if a place of the claim cannot be judged, such as "second" without a side."""
+    phrases: list[Phrase] = [claim.subject] if claim.subject else []
+    places = [*claim.source, *claim.target]
+    while phrases or places:
+        if phrases:
+            phrase = phrases.pop()
+            if phrase.pronoun:
+                return True
+            places += phrase.places
+        else:
+            place = places.pop()
+            if place.relation == "rank" and not place.side:
+                return True
+            phrases += place.others
+    return False

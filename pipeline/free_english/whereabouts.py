@@ -1,0 +1,112 @@
+"""Which objects of an image fit a noun phrase: attributes, relations, sides of the table and ranks.
+
+Positions are offsets on the table as the image's camera sees them (pipeline/tabletop/words.py).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import hypot
+
+from pipeline.datasets.schema import Placed
+from pipeline.free_english.phrase import Phrase, Place
+from pipeline.tabletop import words
+from pipeline.tabletop.words import NEAREST, Point, offsets
+
+NEAR = 2.5  # CLEVR's units: the greatest distance of the centres of two objects next to each other
+CENTRAL = 1.5  # the greatest offset of an object in the middle of the table, or between two others
+AXES = {"left": (0, -1), "right": (0, 1), "front": (1, -1), "behind": (1, 1)}
+"""Side -> component of the offsets, and its sign."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """The objects of an image, and its camera."""
+
+    objects: tuple[Placed, ...]
+    camera: Point
+
+
+@dataclass(frozen=True)
+class _Centre:
+    """The centre of the table, at which cameras look."""
+
+    x: float = 0.0
+    y: float = 0.0
+
+
+def matching(phrase: Phrase, sight: Sight) -> list[Placed]:
+    """Return the objects of an image that fit a noun phrase; sides and ranks are among those."""
+    fitting = [each for each in sight.objects if looks(each, phrase)]
+    relative = [place for place in phrase.places if place.relation not in ("side", "rank")]
+    fitting = [each for each in fitting if all(holds(place, each, [], sight) for place in relative)]
+    others = [place for place in phrase.places if place not in relative]
+    return [each for each in fitting if all(holds(place, each, fitting, sight) for place in others)]
+
+
+def looks(item: Placed, phrase: Phrase) -> bool:
+    """Return True if the object has the attributes of the phrase."""
+    return all(getattr(item, name) == value for name, value in phrase.look)
+
+
+def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight) -> bool:
+    """Judge a place of an object. `candidates`: the objects that it is compared with by side or rank."""
+    if place.relation == "seen":
+        return True
+    if place.relation == "side":
+        return all(_on_side(side, item, candidates, sight.camera) for side in place.side.split())
+    if place.relation == "rank":
+        return _ranked(place, item, candidates, sight.camera)
+    others = [
+        [each for each in matching(other, sight) if each.number != item.number] for other in place.others
+    ]
+    if place.relation == "between":
+        return len(others) == 2 and any(_between(item, a, b) for a in others[0] for b in others[1])
+    if place.relation == "near":
+        return any(distance(item, other) <= NEAR for other in others[0])
+    return place.relation in AXES and any(
+        beside(place.relation, item, other, sight.camera) for other in others[0]
+    )
+
+
+def beside(side: str, item: words.Place, other: words.Place, camera: Point) -> bool:
+    """Return True if an object is on this side of another one."""
+    axis, sign = AXES[side]
+    return sign * offsets(item, other, camera)[axis] >= NEAREST
+
+
+def distance(one: Placed, other: Placed) -> float:
+    """Return the distance of two centres."""
+    return hypot(one.x - other.x, one.y - other.y)
+
+
+def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
+    """Judge "the cube on the left": of two candidates the one further left, else one left of the centre."""
+    others = [each for each in candidates if each.number != item.number]
+    if side == "center" and len(others) == 2:
+        one, other = sorted(others, key=lambda each: offsets(each, _Centre(), camera)[0])
+        return beside("right", item, one, camera) and beside("left", item, other, camera)
+    if side == "center":
+        return max(map(abs, offsets(item, _Centre(), camera))) <= CENTRAL
+    return beside(side, item, others[0] if len(others) == 1 else _Centre(), camera)
+
+
+def _ranked(place: Place, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
+    """Judge "leftmost", "the second from the left"; a single candidate must be on that side of the table."""
+    if place.side not in AXES:
+        return False
+    if len(candidates) == 1:
+        return place.rank == 1 and _on_side(place.side, item, candidates, camera)
+    axis, sign = AXES[place.side]
+    order = sorted(candidates, key=lambda each: -sign * offsets(each, _Centre(), camera)[axis])
+    return [each.number for each in order][place.rank - 1 : place.rank] == [item.number]
+
+
+def _between(item: Placed, one: Placed, other: Placed) -> bool:
+    """Return True if the object is near the line from one object to another, and between their ends."""
+    dx, dy = other.x - one.x, other.y - one.y
+    length = hypot(dx, dy)
+    if one.number == other.number or not length:
+        return False
+    along = ((item.x - one.x) * dx + (item.y - one.y) * dy) / length
+    aside = abs((item.x - one.x) * dy - (item.y - one.y) * dx) / length
+    return NEAREST <= along <= length - NEAREST and aside <= CENTRAL

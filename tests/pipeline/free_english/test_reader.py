@@ -1,0 +1,115 @@
+"""Claims of texts, and texts that are unreadable."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.free_english.phrase import Claim
+from pipeline.free_english.reader import read
+from pipeline.free_english.tokens import lexicon
+from pipeline.free_english.truth import judge_free, judged_claims
+from tests.pipeline.free_english.scenes import SCENES
+
+WORDS = sorted({word for phrase in lexicon() for word in phrase})
+
+
+def kinds(text):
+    return [claim.kind for claim in read(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "The little green cube that used to be in front of the small red cylinder has changed position.",
+            ["move"],
+        ),
+        ("A yellow cylinder became turquoise.", ["becomes"]),
+        ("A tiny gray object was newly placed on the table.", ["add"]),
+        ("The small golden ball is now a red metallic ball.", ["state"]),
+        (
+            "In the second image, the purple block has turned yellow; everything else looks the same.",
+            ["becomes", "rest"],
+        ),
+        ("Both scenes are the same; nothing was altered.", ["none", "none"]),
+        ("There are no visible differences.", ["none"]),
+        ("I don't see any change.", ["none"]),
+        ("The cube was yellow but is now red.", ["becomes"]),
+        ("In the first image there is a red cube. In the second there is none.", ["exists", "unreadable"]),
+        ("The red cube is in the first image but not in the second.", ["drop"]),
+        ("Let me compare both images carefully.", []),
+        ("", []),
+    ],
+)
+def test_kinds_of_claims(text, expected):
+    assert kinds(text) == expected
+
+
+def test_a_claim_has_object_old_and_new_value():
+    (claim,) = read("The small matte ball's color went from gold to crimson.")
+    assert claim.subject is not None
+    assert dict(claim.subject.look) == {"size": "small", "material": "rubber", "shape": "sphere"}
+    assert (claim.old, claim.new, claim.aspect) == ((("color", "yellow"),), (("color", "red"),), "color")
+
+
+def test_a_claim_has_places():
+    (claim,) = read("The red can moved from the left of the cube to the back, closer to the blue ball.")
+    assert [place.relation for place in claim.source] == ["left"]
+    assert [place.relation for place in claim.target] == ["toward"]
+    assert claim.directions == ("behind",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The yellow cylinder or the cube turned cyan.",
+        "Did the yellow cylinder turn cyan?",
+        "The yellow cylinder snorted.",
+        "The yellow cylinder turned ultraviolet.",
+        "If the yellow cylinder turned cyan.",
+        "The second cube turned cyan.",
+        "It turned cyan.",
+        "Der gelbe Zylinder ist jetzt cyan.",
+        "yellow cylinder → cyan",
+        "??",
+    ],
+)
+def test_unreadable_texts_are_not_correct(text):
+    verdict = judge_free(text, SCENES["color"])
+    assert verdict is not None
+    assert (verdict.true, verdict.faults) == (False, "g")
+
+
+def test_a_claim_without_the_new_value_fits_but_does_not_identify_the_change():
+    verdict = judge_free("The yellow cylinder changed its color.", SCENES["color"])
+    assert verdict is not None
+    assert (verdict.true, verdict.fits, verdict.faults) == (False, True, "a")
+
+
+def test_a_wrong_claim_is_quoted():
+    text = "The yellow cylinder turned cyan. The gray ball disappeared."
+    verdict = judge_free(text, SCENES["color"])
+    assert verdict is not None
+    assert verdict.wrong == ("the gray ball disappeared",)
+    assert [each.verdict for each in judged_claims(text, SCENES["color"])] == ["correct", "wrong"]
+
+
+@given(st.text() | st.lists(st.sampled_from([*WORDS, ",", ".", "'s"]), max_size=25).map(" ".join))
+def test_any_text_is_read_the_same_way_twice(text):
+    found = read(text)
+    assert found == read(text)
+    assert all(isinstance(claim, Claim) for claim in found)
+    for scene in SCENES.values():
+        judge_free(text, scene)
+
+
+@given(
+    st.lists(st.sampled_from(["not", "no", "nothing", "never", "neither"]), min_size=1, max_size=1),
+    st.integers(0, 6),
+)
+def test_a_negation_in_a_true_sentence_never_leaves_it_true(negation, at):
+    words = ["the", "small", "yellow", "cylinder", "has", "turned", "cyan"]
+    text = " ".join([*words[:at], *negation, *words[at:]])
+    verdict = judge_free(text, SCENES["color"])
+    assert verdict is not None
+    assert not verdict.true, text

@@ -16,6 +16,7 @@ from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import SPLITS
+from pipeline.free_english.agreement import FREE
 from pipeline.io.errors import listed, printable
 from pipeline.io.outputs import file_to_write
 from pipeline.io.progress import PlainConsole
@@ -23,8 +24,10 @@ from pipeline.scoring import attention_localisation, results, run_files
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.prediction_files import read_predictions
 from pipeline.scoring.results import Told
 from pipeline.scoring.tokenizer import OF_SCORES
+from pipeline.scoring.truth import UNREADABLE
 from stages import run
 
 WIDTH = 500  # columns; a narrow terminal wraps lines, but no number is cut off
@@ -32,7 +35,7 @@ WIDTH = 500  # columns; a narrow terminal wraps lines, but no number is cut off
 
 def main() -> None:
     arguments = _arguments()
-    captions = read_results(arguments.captions)
+    captions = _captions(arguments)
     prepared = _prepared(arguments)
     located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
     scores, told = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
@@ -44,6 +47,12 @@ def main() -> None:
     hashes = run_files.hashes_of_scored(vars(arguments))
     results.write_metrics(arguments.out, scores, told, located.summary, references, arguments.summary, hashes)
     _show(scores, told)
+
+
+def _captions(arguments: argparse.Namespace) -> dict[str, str]:
+    if arguments.reader == "free" and arguments.pairs:
+        return read_predictions(arguments.captions, pairs_of(arguments.pairs, arguments.split))
+    return read_results(arguments.captions)
 
 
 def _prepared(arguments: argparse.Namespace) -> Manifest | None:
@@ -86,6 +95,12 @@ def _arguments() -> argparse.Namespace:
         type=word,
         help="dataset of the pairs, for its grammar (negatives.grammar in params.yaml)",
     )
+    parser.add_argument(
+        "--reader",
+        choices=("strict", "free"),
+        default="strict",
+        help="of captions of --pairs: the dataset's own grammar (default), or free English",
+    )
     parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
     parser.add_argument("--out", type=file_to_write, required=True, help="metrics.json to write")
     parser.add_argument(
@@ -113,6 +128,8 @@ def _arguments() -> argparse.Namespace:
         parser.error("--predicted-only needs --references")
     if arguments.dataset and not arguments.pairs:
         parser.error("--dataset needs --pairs")
+    if arguments.reader == "free" and not arguments.pairs:
+        parser.error("--reader free needs --pairs")
     return arguments
 
 
@@ -129,7 +146,9 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
         arguments.meteor_timeout or settings.meteor_timeout,
         arguments.tokeniser or settings.tokeniser,
         grammar,
-        outside=arguments.attention is None,  # captions with attention are from a model of this project
+        # captions with attention are from a model of this project; of free English, the unreadable is false
+        outside=arguments.attention is None and arguments.reader == "strict",
+        reader=FREE if arguments.reader == "free" else results.STRICT,
     )
 
 
@@ -165,8 +184,15 @@ def _show(scores: Scores, told: Told | None) -> None:
     console.print(table)
     if told and told.change_accuracy is not None:
         console.print(f"change/no-change accuracy: {_percent(told.change_accuracy)}")
+    if told and UNREADABLE in "".join(filter(None, told.faults.values())):
+        console.print(f"unreadable: {_percent(_unreadable(told))}")
     for name, value in (told.attributes if told else {}).items():
         console.print(f"{name} named correctly: {_percent(value)}")
+
+
+def _unreadable(told: Told) -> float:
+    known = [faults for faults in told.faults.values() if faults is not None]
+    return sum(faults == UNREADABLE for faults in known) / len(known)
 
 
 def _percent(share: float | None) -> str:

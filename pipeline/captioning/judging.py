@@ -5,18 +5,15 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
 from pipeline.captioning.features import Picture
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.datasets import labelled_scenes
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.io.progress import track
 from pipeline.scoring.truth import FAULTS, Verdict, judge
-from pipeline.statistics.bootstrap import draws
+from pipeline.statistics.shares import share
 
 BATCH = 20  # pairs captioned at once
-RESAMPLES = 2000
 JudgedCaption = tuple[str, Pair, str, Verdict]  # kind of change, the pair, the caption, its verdict
 Shown = tuple[str, Pair, Picture, Picture]  # kind of change, the pair, its before and after images
 
@@ -53,20 +50,19 @@ def judged_labelled(captioner: PictureCaptioner, folder: Path, search: Search) -
 def summary(found: Sequence[JudgedCaption]) -> list[str]:
     """Return a line per kind of change: pairs, percent true with a 95 % interval, most frequent faults first.
 
-    The interval is a percentile bootstrap over scenes; each scene has one pair per kind.
+    The interval is a bootstrap over scenes, because a scene has a pair of each kind.
     """
     kinds = list(dict.fromkeys(kind for kind, *_ in found))
-    groups = {kind: [verdict for own, _, _, verdict in found if own == kind] for kind in kinds}
-    changed = [verdict for kind in kinds if kind != NO_CHANGE for verdict in groups[kind]]
+    groups = {kind: [each for each in found if each[0] == kind] for kind in kinds}
+    changed = [each for kind in kinds if kind != NO_CHANGE for each in groups[kind]]
     if len({*kinds} - {NO_CHANGE}) > 1:
         groups = {"all changes": changed} | groups
     lines = [f"{'pairs':<24}number  true  (95 % interval)  faults"]
-    for kind, verdicts in groups.items():
-        true = np.array([verdict.true for verdict in verdicts], dtype=float)
-        resamples = np.concatenate([counts @ true for counts in draws(len(true), RESAMPLES, 0)]) / len(true)
-        low, high = 100 * np.percentile(resamples, [2.5, 97.5])
+    for kind, judged in groups.items():
+        verdicts = [verdict for *_, verdict in judged]
+        true = share([verdict.true for verdict in verdicts], [pair.scene_id for _, pair, _, _ in judged])
         faults = Counter(letter for verdict in verdicts for letter in verdict.faults)
         said = ", ".join(f"{FAULTS[letter]} {count}" for letter, count in faults.most_common()) or "none"
         name = "no change" if kind == NO_CHANGE else kind
-        lines.append(f"{name:<24}{len(true):>6}{100 * true.mean():>6.1f}  ({low:.0f} to {high:.0f})  {said}")
+        lines.append(f"{name:<24}{true.number:>6}{100 * true.value:>6.1f}  {true.interval}  {said}")
     return lines

@@ -71,11 +71,26 @@ def judges(groups: Sequence[Group]) -> list[Judge]:
 def _judge(metric: str, groups: Sequence[Group], truth: Sequence[Values]) -> Judge:
     subset, score = OVER_RUNS[metric]
     scores = [[_score(one, subset, score) for one in group.each()] for group in groups]
+    within = []
+    if metric in OVER_PAIRS:
+        within = [_within(one, OVER_PAIRS[metric]) for group in groups for one in group.each()]
+    return agreement(metric, scores, truth, within)
+
+
+def agreement(
+    metric: str,
+    scores: Sequence[Values],
+    truth: Sequence[Values],
+    within: Sequence[tuple[float, float]],
+) -> Judge:
+    """Return the agreement of a metric with truth, from each model's scores and truth of its seeds.
+
+    `within`: of each run, the correlation and `prefers` over its captions (see `over_captions`).
+    """
     counts = _drawn([len(own) for own in scores])
     runs = _correlation(ranks_alike(np.concatenate(scores), np.concatenate(truth), counts))
     pairs, prefers = None, None
-    if metric in OVER_PAIRS:
-        within = [_within(one, OVER_PAIRS[metric]) for group in groups for one in group.each()]
+    if within:
         pairs = _correlation(_means(np.array([own[0] for own in within]), counts))
         prefers = _known(_means(np.array([own[1] for own in within]), counts)[0])
     return Judge(metric, runs, otherwise(scores, truth), pairs, prefers)
@@ -91,7 +106,15 @@ def _within(group: Group, metric: str) -> tuple[float, float]:
     places = group.changes_of("total")
     values = np.array([float(record[metric][place]) for place in places])
     true = np.array([record[TRUE][place] == "1" for place in places])
-    return float(ranks_alike(values, true, np.ones((1, len(places))))[0]), prefers(values, true)
+    return over_captions(values, true)
+
+
+def over_captions(values: Array, true: Array) -> tuple[float, float]:
+    """Return the correlation of values (captions,) with truth, and `prefers`."""
+    ranks, share = rankdata(values), true.astype(float)
+    if not np.ptp(ranks) or not np.ptp(share):
+        return np.nan, prefers(values, true)
+    return float(np.corrcoef(ranks, rankdata(share))[0, 1]), prefers(values, true)
 
 
 def prefers(values: Array, true: Array) -> float:

@@ -9,7 +9,7 @@ from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.reporting.tables import NONE, Table
 from pipeline.results import false_words, seed_spread
 from pipeline.results.claims import Verdict, verdicts
-from pipeline.results.judges import judges
+from pipeline.results.judges import Judge, judges
 from pipeline.results.record_comparisons import Group
 from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CLAIMED, CORPUS, HEADINGS, TRUE, TRUE_CHANGES
@@ -157,6 +157,17 @@ def _claims(title: str, found: Sequence[Verdict]) -> Table:
 
 def _metrics(datasets: Datasets) -> Table:
     """Return the agreement of each metric with truth; runs at chance are excluded as too easy."""
+    return of_judges(
+        [
+            (name, judge)
+            for name, groups in datasets.items()
+            for judge in judges([group for group in groups if group.begun])
+        ]
+    )
+
+
+def of_judges(found: Sequence[tuple[str, Judge]]) -> Table:
+    """Return the table of the agreement of metrics with truth, from pairs of dataset and metric."""
     headings = ["metric", "dataset", "correlation, runs", "pairs of runs ranked wrongly"]
     headings += ["correlation, captions of a run", "true caption preferred"]
     rows = [
@@ -168,8 +179,7 @@ def _metrics(datasets: Datasets) -> Table:
             judge.pairs.printed if judge.pairs else NONE,
             _percent(judge.prefers),
         ]
-        for name, groups in datasets.items()
-        for judge in judges([group for group in groups if group.begun])
+        for name, judge in found
     ]
     return Table("Agreement of each metric with truth", headings, rows, texts=2)
 

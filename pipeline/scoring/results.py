@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,11 @@ from pipeline.scoring.metric_names import (
 from pipeline.scoring.sentences import agrees, readable
 from pipeline.scoring.subsets import subsets
 from pipeline.scoring.truth import UNREADABLE, Verdict, judge
+
+Judge = Callable[[str, Pair, Sequence[str]], Verdict | None]
+Agree = Callable[[str, Pair, Sequence[str]], bool | None]
+STRICT: tuple[Judge, Agree] = (judge, agrees)
+"""The reader of captions: truth by the scene, and agreement with references where no scene is known."""
 
 GEOMETRIC = "geometric"  # the grammar of captions that sentences.py parses
 DIGITS = 6  # digits of written numbers; further digits of a logarithm differ between processors
@@ -59,16 +64,17 @@ def score_pairs(
     tokeniser: str = "ptb",
     grammar: str | None = None,
     outside: bool = False,
+    reader: tuple[Judge, Agree] = STRICT,
 ) -> tuple[Scores, Told]:
     """Score one caption per pair, in total and by kind of change, and check its correctness.
 
     Each subset begins with the share of true captions if scenes are known, or with the share that agrees
-    with the references if their `grammar` is GEOMETRIC. `outside`: see `told`.
+    with the references if their `grammar` is GEOMETRIC. `outside` and `reader`: see `told`.
     """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     parts = subsets(pairs)
     scores = score(captions, references, parts, meteor_timeout, tokeniser)
-    found = told(captions, pairs, no_change_phrases, grammar, outside)
+    found = told(captions, pairs, no_change_phrases, grammar, outside, reader)
     members = {TOTAL: list(references)} | parts
     judged = {name: found.shares(members[name]) | own for name, own in scores.subsets.items()}
     warnings = scores.warnings + unread(found.not_judged, captions)
@@ -92,20 +98,22 @@ def told(
     no_change_phrases: Sequence[str],
     grammar: str | None = None,
     outside: bool = False,
+    reader: tuple[Judge, Agree] = STRICT,
 ) -> Told:
     """Check the correctness of one caption per pair.
 
     A caption that the dataset's grammar cannot parse is false. With `outside` (the model was not trained on
-    this grammar) such a caption is not judged, unless it has no word.
+    this grammar) such a caption is not judged, unless it has no word. `reader`: truth and agreement.
     """
     right = {
         pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)
         for pair in pairs
     }
     # the same sentences as in training and on the demo's page
-    verdicts = {pair.pair_id: judge(captions[pair.pair_id], pair, no_change_phrases) for pair in pairs}
+    judged, agreeing = reader
+    verdicts = {pair.pair_id: judged(captions[pair.pair_id], pair, no_change_phrases) for pair in pairs}
     agreed = {
-        pair.pair_id: agrees(captions[pair.pair_id], pair, no_change_phrases)
+        pair.pair_id: agreeing(captions[pair.pair_id], pair, no_change_phrases)
         for pair in pairs
         if grammar == GEOMETRIC and verdicts[pair.pair_id] is None
     }

@@ -162,6 +162,8 @@ def test_attention_needs_pairs_and_sizes(refused) -> None:
     assert "--attention needs --pairs and --images" in refused(*chosen)
     chosen = ["--captions", "c", "--references", "r", "--dataset", "tabletop"]
     assert "--dataset needs --pairs" in refused(*chosen)
+    chosen = ["--captions", "c", "--references", "r", "--reader", "free"]
+    assert "--reader free needs --pairs" in refused(*chosen)
     chosen = ["--captions", "c", "--pairs", "p", "--attention", "a"]
     assert "--attention needs --pairs and --images" in refused(*chosen)
 

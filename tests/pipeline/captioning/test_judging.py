@@ -3,8 +3,10 @@
 import pytest
 
 from pipeline.captioning.judging import summary
-from pipeline.datasets.schema import NO_CHANGE
+from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.scoring.truth import Verdict
+
+PAIR = Pair("0.png", "0", "test", "a", "b", ("x",))
 
 
 @pytest.mark.parametrize(
@@ -19,7 +21,7 @@ from pipeline.scoring.truth import Verdict
     ids=lambda names: "-".join(names),
 )
 def test_all_changes_have_a_row_where_there_are_several_kinds(kinds, rows):
-    found = [(kind, None, "a caption", Verdict(kind == "color", "")) for kind in kinds]
+    found = [(kind, PAIR, "a caption", Verdict(kind == "color", "")) for kind in kinds]
     _, *lines = summary(found)
     assert [line[:24].strip() for line in lines] == rows
     numbers = [int(line[24:30]) for line in lines]

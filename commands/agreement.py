@@ -1,0 +1,57 @@
+"""Does this metric predict truth? Put scores or verdicts of any program into the table of metric agreement.
+
+python -m commands.agreement verdicts.jsonl --scores BERTScore bertscore.jsonl --scores LLM llm.csv
+python -m commands.agreement RUN1 RUN2 RUN3 RUN4 --scores LLM llm1.csv llm2.csv llm3.csv llm4.csv
+Each run is a file of verdicts (commands.judge --out), a pairs.jsonl, or the folder of a finished run. A file
+of scores has an id and a score for each caption of its run: a number, or true and false.
+"""
+
+import argparse
+from pathlib import Path
+
+from commands import run
+from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.io.errors import InputError
+from pipeline.reporting.tables import show
+from pipeline.results import judged_judges
+from pipeline.results.results_tables import of_judges
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.agreement",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    parser.add_argument("runs", type=to_read, nargs="+", help="verdicts of each run")
+    parser.add_argument(
+        "--scores",
+        type=word,
+        nargs="+",
+        action="append",
+        default=[],
+        metavar="NAME FILE",
+        help="a metric's name, and one file of scores per run; may be repeated",
+    )
+    parser.add_argument("--models", type=word, nargs="+", help="the model of each run (default: all differ)")
+    arguments = parsed(parser)
+    names = arguments.models or [None] * len(arguments.runs)
+    if len(names) != len(arguments.runs):
+        raise InputError(
+            f"--models has {len(names)} name(s) for {len(arguments.runs)} run(s); name one per run"
+        )
+    runs = [judged_judges.read_run(path, name) for path, name in zip(arguments.runs, names, strict=True)]
+    found = judged_judges.known(runs)
+    for name, *files in arguments.scores:
+        found.append(judged_judges.of_scores(name, runs, [Path(file) for file in files]))
+    if not found:
+        raise InputError(
+            "there is no metric to compare with truth; name a file of scores with --scores NAME FILE"
+        )
+    pairs = sum(len(each.places) for each in runs)
+    print(f"{len(runs)} run(s), {pairs:,} judged captions of changed pairs")
+    show([of_judges([("", judge) for judge in found])])
+
+
+if __name__ == "__main__":
+    run(main)

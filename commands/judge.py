@@ -1,0 +1,65 @@
+"""Judge captions of any program by the scenes: a multimodal model's answers, or a trained model's captions.
+
+python -m commands.judge answers.jsonl --pairs data/pairs/tabletop.jsonl --reader free
+Input: COCO results, JSON lines or CSV (an id, and a caption or prediction), a log of lmms-eval, or a table
+of VLMEvalKit. Output: true captions in percent with intervals over scenes, faults, and unreadable captions.
+Where no scene is published (CLEVR-Change), captions are compared with the references.
+"""
+
+import argparse
+
+from commands import run
+from pipeline.cli.arguments import pairs_of, parsed, to_read, whole, word
+from pipeline.config import params
+from pipeline.datasets.schema import SPLITS
+from pipeline.io.errors import printable
+from pipeline.io.outputs import file_to_write, write_json, write_json_lines
+from pipeline.reporting.tables import show
+from pipeline.results import answers
+from pipeline.results.answers import READERS, Answer
+from pipeline.scoring.prediction_files import read_predictions
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.judge", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("captions", type=to_read, help="the file of captions or answers")
+    parser.add_argument("--pairs", type=to_read, required=True, help="prepared pairs")
+    parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
+    parser.add_argument(
+        "--reader",
+        choices=READERS,
+        default="strict",
+        help="strict: the grammar of the dataset (default); free: free English",
+    )
+    parser.add_argument("--name", type=word, default="answers", help="name in the leaderboard row")
+    parser.add_argument("--row", type=file_to_write, help="the leaderboard row to write, JSON")
+    parser.add_argument("--out", type=file_to_write, help="the verdicts to write, JSON lines")
+    parser.add_argument("--show", type=whole(0, 10_000), default=5, help="unreadable captions to print (5)")
+    arguments = parsed(parser)
+    pairs = pairs_of(arguments.pairs, arguments.split)
+    texts = read_predictions(arguments.captions, pairs)
+    phrases = params.load().score.no_change_phrases
+    found = answers.judged(texts, pairs, arguments.reader, phrases)
+    if arguments.out:
+        write_json_lines(arguments.out, answers.lines(found, arguments.reader))
+    if arguments.row:
+        row = answers.leaderboard_row(arguments.name, arguments.reader, arguments.split, found)
+        write_json(arguments.row, row)
+    show([answers.table(found)])
+    for line in _unreadable(found, arguments.show):
+        print(printable(line))
+
+
+def _unreadable(found: list[Answer], shown: int) -> list[str]:
+    unread = [each for each in found if each.unreadable]
+    lines = [f"unreadable: {len(unread):,} of {len(found):,} captions; they count as false"]
+    return [
+        *lines,
+        *(f"  {each.pair.pair_id}: {' '.join(each.text.split())[:200]}" for each in unread[:shown]),
+    ]
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,81 @@
+"""Agreement of free English with references, where no scene is published (CLEVR-Change, CLEVR-DC).
+
+As in pipeline/scoring/sentences.py, positions are not compared: a claim about places alone is neither correct
+nor wrong. The kind of change, the object's attributes, and the old and new value must be the references'.
+"""
+
+from collections.abc import Sequence
+
+from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair
+from pipeline.free_english.phrase import BECOMES, EXISTS, REST, SAME, SIT, STATE, UNREADABLE, Claim, Values
+from pipeline.free_english.reader import read
+from pipeline.free_english.truth import JudgedClaim, judge_free, verdict
+from pipeline.scoring.sentences import NONE, Claims, Sentence, of_pair
+from pipeline.scoring.truth import ATTRIBUTES, FAULTS, INVENTED, KIND, SILENT, VALUE, Verdict
+from pipeline.scoring.truth import UNREADABLE as NOT_PARSED
+from pipeline.tabletop.words import NEW_VALUE
+
+
+def agrees_free(text: str, pair: Pair, _: Sequence[str] = ()) -> bool | None:
+    """Return True if a text agrees with the pair's references; None if they name no kind of change."""
+    found = agreement(text, pair)
+    return None if found is None else found.true
+
+
+def agreement(text: str, pair: Pair) -> Verdict | None:
+    """Return the verdict on a text by the references of the pair; None if they name no kind of change."""
+    truth = of_pair(pair, [Sentence.of(each) for each in pair.captions])
+    if not truth.kinds:
+        return None
+    return verdict(text, [_judged(claim, truth) for claim in read(text)])
+
+
+FREE = (judge_free, agrees_free)
+"""The reader of free English, in place of pipeline.scoring.results.STRICT."""
+
+
+def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
+    unchanged = NO_CHANGE in truth.kinds
+    if claim.kind == UNREADABLE:
+        return JudgedClaim(claim, NOT_PARSED, False)
+    if claim.kind == NO_CHANGE:
+        return JudgedClaim(claim, "" if unchanged else SILENT, unchanged)
+    if claim.kind in (REST, EXISTS, SAME) or (claim.kind in (STATE, SIT) and claim.when != "now"):
+        return JudgedClaim(claim, "", False)
+    if unchanged:
+        return JudgedClaim(claim, "" if claim.negated else INVENTED, False)
+    faults = _faults(claim, truth)
+    if claim.negated:
+        return JudgedClaim(claim, "" if faults else KIND, False)
+    told = claim.kind not in (BECOMES, STATE) or bool(_named(claim, truth))
+    return JudgedClaim(claim, faults, not faults and claim.kind != CHANGE and told)
+
+
+def _faults(claim: Claim, truth: Claims) -> str:
+    subject = claim.subject.look if claim.subject else ()
+    found = {ATTRIBUTES[name] for name, value in subject if truth.look.get(name, NONE) != {value}}
+    several = claim.subject is not None and claim.subject.count > 1
+    if several or not _kinds(claim) & {*truth.kinds, CHANGE}:
+        found.add(KIND)
+    else:
+        new = all(value in truth.value.get(name, NONE) for name, value in _named(claim, truth))
+        old = all(value in truth.look.get(name, {value}) for name, value in claim.old)
+        found |= {VALUE} if not (new and old) else set()
+    return "".join(letter for letter in FAULTS if letter in found)
+
+
+def _named(claim: Claim, truth: Claims) -> Values:
+    """Return the new values that tell the change; others, as in "a red metal ball", describe it."""
+    kinds = {NEW_VALUE.get(name) for name, _ in claim.new} & truth.kinds
+    return tuple(pair for pair in claim.new if NEW_VALUE.get(pair[0]) in kinds)
+
+
+def _kinds(claim: Claim) -> set[str]:
+    if claim.kind == SIT:
+        return {"move"}
+    if claim.kind not in (BECOMES, STATE):
+        return {claim.kind}
+    named = [name for name, _ in (claim.new or claim.old)] or [claim.aspect]
+    kinds = {NEW_VALUE[name] for name in named if name in NEW_VALUE}
+    whole = claim.whole or claim.kind == STATE
+    return kinds if whole or len(kinds) == len({*named}) == 1 else {"other"}

@@ -1,0 +1,106 @@
+"""Agreement of metrics from outside with truth: a file of scores per caption, such as an LLM's."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from pipeline.datasets.schema import Pair
+from pipeline.io.errors import InputError
+from pipeline.io.records import read_records
+from pipeline.results.judges import Judge, agreement, over_captions
+from pipeline.scoring.metric_names import CIDER, ROUGE_L
+from pipeline.scoring.prediction_files import read_scores
+from pipeline.statistics.corpus_sums import Array
+
+REMEDY = "write it with python -m commands.judge --out, or python -m stages.score --per-pair"
+ONE = "a single run"
+
+
+class Line(BaseModel):
+    """A caption with its verdict, and its scores if stages.score wrote the file; other keys are ignored."""
+
+    pair_id: str
+    scene_id: str | None = None
+    changed: bool | None
+    true: bool | None
+    rouge_l: float | None = Field(default=None, alias="ROUGE-L")
+    cider_d: float | None = Field(default=None, alias="CIDEr-D")
+
+
+@dataclass(frozen=True)
+class Run:
+    """The judged captions of a run, and its model."""
+
+    path: Path
+    model: str
+    lines: Sequence[Line]
+
+    @property
+    def places(self) -> list[int]:
+        """Positions of the changed pairs whose caption is judged."""
+        return [at for at, line in enumerate(self.lines) if line.changed and line.true is not None]
+
+    @property
+    def true(self) -> Array:
+        """Truth of the captions at `places`."""
+        return np.array([bool(self.lines[at].true) for at in self.places])
+
+
+def read_run(path: Path, model: str | None = None) -> Run:
+    """Read verdicts. Raises InputError if the file is missing or has no judged caption of a changed pair.
+
+    Runs of one `model` are its seeds. Without a name, each file is a model of its own.
+    """
+    file = path / "pairs.jsonl" if path.is_dir() else path
+    run = Run(file, model or str(file), list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
+    if not run.places:
+        raise InputError(f"{file} has no judged caption of a changed pair; {REMEDY}")
+    return run
+
+
+def of_scores(name: str, runs: Sequence[Run], files: Sequence[Path]) -> Judge:
+    """Return the agreement of a metric with truth, from a file of scores for each run.
+
+    Raises InputError if the number of files differs, or a file lacks a pair.
+    """
+    if len(files) != len(runs):
+        raise InputError(
+            f"{name} has {len(files)} file(s) of scores for {len(runs)} run(s); name one per run"
+        )
+    found = []
+    for run, file in zip(runs, files, strict=True):
+        pairs = [_pair(line) for line in run.lines]
+        scores = read_scores(file, pairs)
+        found.append(np.array([scores[run.lines[at].pair_id] for at in run.places]))
+    return _agreement(name, runs, found)
+
+
+def known(runs: Sequence[Run]) -> list[Judge]:
+    """Return the agreement of the metrics that all the files have."""
+    found = []
+    for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):
+        values: list[list[Any]] = [[getattr(run.lines[at], key) for at in run.places] for run in runs]
+        if all(value is not None for own in values for value in own):
+            found.append(_agreement(name, runs, [np.array(own, float) for own in values]))
+    return found
+
+
+def _agreement(name: str, runs: Sequence[Run], values: Sequence[Array]) -> Judge:
+    scores, truth = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    within = defaultdict[str, list[tuple[float, float]]](list)
+    for run, own in zip(runs, values, strict=True):
+        scores[run.model].append(float(own.mean()))
+        truth[run.model].append(float(run.true.mean()))
+        within[run.model].append(over_captions(own, run.true))
+    flat = [each for own in within.values() for each in own]
+    return agreement(name, [*scores.values()], [*truth.values()], flat)
+
+
+def _pair(line: Line) -> Pair:
+    """Return a pair that has only its ids, for the reader of scores."""
+    return Pair(line.pair_id, line.scene_id or line.pair_id, "test", "", "", ())

@@ -1,0 +1,126 @@
+"""Commands that judge captions of other programs, and compare metrics with these verdicts."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from pipeline.datasets.schema import write_pairs
+from tests import project_params
+from tests.pipeline.free_english.scenes import SCENES
+from tests.running import refuse, succeed
+
+NAMES = ("color", "drop", "none", "move")
+PAIRS = [replace(SCENES[name], pair_id=f"{name}.png", scene_id=name[0]) for name in NAMES]
+SAID = [
+    "A yellow cylinder became turquoise.",
+    "The big blue cylinder became invisible to me.",
+    "Both scenes are the same; nothing was altered.",
+    "The small green cube was moved. The red cylinder disappeared.",
+]
+
+
+@pytest.fixture
+def place(tmp_path):
+    project_params.write(tmp_path)
+    write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+    rows = [{"id": pair.pair_id, "prediction": said} for pair, said in zip(PAIRS, SAID, strict=True)]
+    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def rows(said):
+    """Name of a row -> its numbers, as printed."""
+    found = [line.split() for line in said.splitlines()]
+    return {words[0]: words[1:] for words in found if len(words) > 4 and words[1].isdigit()}
+
+
+def test_free_english_is_judged(place, capsys):
+    succeed(
+        place,
+        "judge answers.jsonl --pairs pairs.jsonl --reader free --name some --row row.json --out v.jsonl",
+    )
+    said = capsys.readouterr().out
+    found = rows(said)
+    assert (found["all"][:2], found["changed"][:2]) == (["4", "50.0"], ["3", "33.3"])
+    assert found["changed"][-1] == "33.3"
+    assert "unreadable: 1 of 4 captions" in said
+    assert "drop.png: The big blue cylinder became invisible" in said
+    row = json.loads((place / "row.json").read_text())
+    assert (row["name"], row["reader"], row["judged_by"], row["scenes"]) == ("some", "free", "scene", 4)
+    assert row["true"]["all"]["value"] == 0.5
+    assert row["true"]["all"]["low"] < 0.5 < row["true"]["all"]["high"]
+    assert row["unreadable"]["value"] == 0.25
+    verdicts = [json.loads(line) for line in (place / "v.jsonl").read_text().splitlines()]
+    assert [each["true"] for each in verdicts] == [True, False, True, False]
+    assert [claim["verdict"] for claim in verdicts[3]["claims"]] == ["correct", "wrong"]
+
+
+def test_the_strict_grammar_is_the_default(place, capsys):
+    succeed(place, "judge answers.jsonl --pairs pairs.jsonl --show 0")
+    found = rows(capsys.readouterr().out)
+    assert found["changed"][1] == "0.0"
+    assert found["changed"][-1] == "100.0"
+
+
+def test_without_scenes_the_references_are_compared(place, capsys):
+    captions = (
+        "the yellow cylinder turned cyan",
+        "the large blue cylinder is gone",
+        "there is no change",
+        "x",
+    )
+    bare = [replace(pair, scene=None, captions=(said,)) for pair, said in zip(PAIRS, captions, strict=True)]
+    write_pairs(place / "pairs.jsonl", bare)
+    succeed(place, "judge answers.jsonl --pairs pairs.jsonl --reader free --row row.json")
+    assert rows(capsys.readouterr().out)["unchanged"][1] == "100.0"
+    row = json.loads((place / "row.json").read_text())
+    assert (row["judged_by"], row["true"]["color"]["value"]) == ("references", 1.0)
+    write_pairs(
+        place / "pairs.jsonl",
+        [replace(each, change_type=None, captions=("the ball looks nice",)) for each in bare],
+    )
+    refuse(place, "judge answers.jsonl --pairs pairs.jsonl", "pair color.png has no scene")
+
+
+def test_wrong_arguments_are_refused(place):
+    refuse(place, "judge none.jsonl --pairs pairs.jsonl", "none.jsonl is missing")
+    refuse(place, "judge answers.jsonl --pairs answers.jsonl", "answers.jsonl")
+    refuse(place, "judge answers.jsonl --pairs pairs.jsonl --row answers.jsonl", "named twice")
+
+
+def test_scores_of_other_judges_are_compared_with_truth(place, capsys):
+    succeed(place, "judge answers.jsonl --pairs pairs.jsonl --reader free --out v.jsonl")
+    scores = {"color.png": 9, "drop.png": 2, "none.png": 5, "move.png": 4}
+    (place / "good.json").write_text(json.dumps(scores))
+    (place / "bad.csv").write_text("id,score\n" + "".join(f"{key},{-own}\n" for key, own in scores.items()))
+    capsys.readouterr()
+    succeed(place, "agreement v.jsonl --scores LLM good.json --scores inverse bad.csv")
+    said = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = {words[0]: words for words in said if words}
+    assert found["LLM"][-2:] == ["100", "%"]
+    assert found["inverse"][-2:] == ["0", "%"]
+    refuse(
+        place, "agreement v.jsonl --scores LLM good.json bad.csv", "LLM has 2 file(s) of scores for 1 run(s)"
+    )
+    refuse(place, "agreement v.jsonl", "no metric to compare")
+    refuse(place, "agreement v.jsonl --models a b --scores LLM good.json", "--models has 2 name(s)")
+    (place / "short.json").write_text(json.dumps({"color.png": 1}))
+    refuse(place, "agreement v.jsonl --scores LLM short.json", "short.json lacks pairs")
+
+
+def test_several_runs_are_ranked(place, capsys):
+    for number in range(4):
+        lines = [
+            {"pair_id": str(n), "scene_id": str(n), "changed": True, "true": n < 2 + number} for n in range(8)
+        ]
+        (place / f"run{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        own = {str(n): 2.0 * (n < 2 + number) for n in range(8)}
+        (place / f"score{number}.json").write_text(json.dumps(own))
+    runs, files = (
+        " ".join(f"{name}{n}.{end}" for n in range(4)) for name, end in (("run", "jsonl"), ("score", "json"))
+    )
+    succeed(place, f"agreement {runs} --scores perfect {files}")
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("perfect")]
+    assert "1.00" in line
+    assert "100 %" in line

@@ -1,0 +1,71 @@
+"""Agreement of free English with references, where no scene is published."""
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.datasets.schema import Pair
+from pipeline.free_english.agreement import FREE, agreement, agrees_free
+from pipeline.scoring.results import GEOMETRIC, told
+from pipeline.scoring.sentences import agrees
+from tests.pipeline.free_english.scenes import SCENES
+from tests.tabletop_pairs import draw_pairs
+
+GREEN = Pair(
+    "0.png",
+    "0",
+    "test",
+    "a",
+    "b",
+    (
+        "the small red metal ball turned green",
+        "the tiny red shiny sphere that is behind the cube became green",
+    ),
+    "color",
+)
+STILL = replace(GREEN, captions=("there is no change",), change_type="none")
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("The little red ball has been painted green. Everything else is the same.", None),
+        ("A shiny red sphere behind the box is now a green sphere.", None),
+        ("The color of the red ball changed from red to green.", None),
+        ("The little blue ball has been painted green.", "c"),
+        ("The red ball was painted blue.", "v"),
+        ("The ball changed from blue to green.", "v"),
+        ("The red ball disappeared.", "k"),
+        ("The red ball turned matte.", "k"),
+        ("Nothing changed.", "n"),
+        ("The red ball blushed.", "g"),
+        ("The red ball changed its color.", "a"),
+    ],
+)
+def test_texts_are_compared_with_the_references(text, faults):
+    verdict = agreement(text, GREEN)
+    assert verdict is not None
+    assert (verdict.true, verdict.faults) == (faults is None, faults or "")
+
+
+def test_scores_may_use_the_free_reader():
+    texts = {"0.png": "The ball was painted green.", "color.png": "A yellow cylinder became turquoise."}
+    pairs = [GREEN, replace(SCENES["color"], pair_id="color.png")]
+    found = told(texts, pairs, ("no change",), GEOMETRIC, reader=FREE)
+    assert found.judged["0.png"]["agrees"]
+    assert found.judged["color.png"]["true"]
+    strict = told(texts, pairs, ("no change",), GEOMETRIC)
+    assert strict.judged["color.png"]["true"] is False
+
+
+def test_an_unchanged_pair():
+    assert agrees_free("I can't see any difference.", STILL)
+    assert not agrees_free("The ball turned green.", STILL)
+    assert agreement("x", replace(GREEN, captions=("the ball looks nice",), change_type=None)) is None
+
+
+def test_references_agree_as_with_the_strict_reader():
+    for pair in (replace(own, scene=None, changed_object=None) for own in draw_pairs(seed=3, count=60)):
+        for caption in pair.captions:
+            assert agrees_free(caption, pair) == agrees(caption, pair, ("no change",)) or not pair.changed
+            assert agrees_free(caption, pair), caption

@@ -70,10 +70,15 @@ def unnamed(clause: Clause) -> Claim:
 
 
 def same_aspects(clause: Clause) -> list[Claim]:
-    """Return the claims of "the positions and colours of all objects are the same"."""
-    aspects, owner = next(token.meaning for token in clause.tokens if token.symbol == "ASPECTS")
-    if owner == "REST":
-        return [Claim(REST, text=clause.text)]
+    """Return the claims of "the positions of all objects are the same", "all kept their colours"."""
+    aspects = [token.meaning for token in clause.tokens if token.symbol == "COLOR"]
+    aspects += [token.meaning[0] for token in clause.tokens if token.symbol == "ASPECT"]
+    for kinds, owner in (token.meaning for token in clause.tokens if token.symbol == "ASPECTS"):
+        if owner == "REST":
+            return [Claim(REST, text=clause.text)]
+        aspects += kinds
+    if {"position", "color"} <= {*aspects}:
+        return [Claim(NO_CHANGE, text=clause.text)]
     return [Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects]
 
 
@@ -199,6 +204,9 @@ def _filled(other: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
 
 def _valued(claim: Claim, clause: Clause) -> Claim:
     """Return the claim with the old and new value of its clause."""
+    for token in clause.of("v", "NP"):
+        if token.meaning.new and not claim.negated:  # "the cube is a new object"
+            return replace(claim, kind="add")
     (new, whole), (old, _) = (_value(clause.groups.get(group, ())) for group in "vo")
     for token in clause.tokens:
         if token.symbol == "LOSTSHINE":

@@ -85,14 +85,14 @@ class Reading:
             return
         if kind == AMONG:
             self._among(clause)
+        elif kind in (NO_CHANGE, SAME) and clause.has("ASPECTS", "COLOR") and not clause.of("s", "NP"):
+            self.claims += claims.same_aspects(clause)
         elif kind in (NO_CHANGE, REST):
             self.claims.append(Claim(REST if excepted or self._of_rest(clause) else kind, text=clause.text))
         elif kind == REFINE:
             self._refine(clause)
-        elif kind == BECOMES and clause.of("s", "DIFFERENCE"):
+        elif kind == BECOMES and (clause.of("s", "DIFFERENCE") or clause.of("s", "CHANGED")):
             self.claims.append(claims.unnamed(clause))
-        elif kind == SAME and clause.has("ASPECTS"):
-            self.claims += claims.same_aspects(clause)
         else:
             self._about(clause)
 

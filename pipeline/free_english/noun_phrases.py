@@ -162,6 +162,14 @@ def _something(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(indefinite=True, new=len(tokens) > 1))
 
 
+def _less(tokens: list[Token]) -> Token:
+    return joined(tokens, "NP", Phrase(indefinite=True, fewer=True))
+
+
+def _more(tokens: list[Token]) -> Token:
+    return joined(tokens, "NP", Phrase(indefinite=True, new=True))
+
+
 def _it(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(pronoun=True))
 
@@ -176,6 +184,8 @@ BASE: tuple[tuple[str, Build], ...] = (
     (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", _noun_phrase),
     ("SOMETHING NEW?", _something),
     ("NEW? IT", _it),
+    ("LESS", _less),
+    ("MOREOF", _more),
 )
 
 

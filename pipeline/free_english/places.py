@@ -107,6 +107,22 @@ def _nth_from(tokens: list[Token]) -> Token | None:
     return _as_phrase(tokens, replace(phrase, places=found))
 
 
+def _nth_after(tokens: list[Token]) -> Token | None:
+    """Join "the blue cube, the second from the left,"."""
+    alone = _nth_alone(tokens[2:])
+    phrase = tokens[0].meaning
+    return alone and _as_phrase(tokens, replace(phrase, places=(*phrase.places, *alone.meaning.places)))
+
+
+def _nth_alone(tokens: list[Token]) -> Token | None:
+    """Join "the second from the left"."""
+    (nth,), (side,) = _of(tokens, "NTH"), _of(tokens, "SIDE")
+    if side.meaning not in SIDES:
+        return None
+    place = replace(rank(nth), side=side.meaning)
+    return _as_phrase(tokens, Phrase(places=(place,), one=True))
+
+
 def _with_place(tokens: list[Token]) -> Token | None:
     """Attach a place to the noun phrase before it; a place "now" is a claim of its own."""
     phrase, times = tokens[0].meaning, _times(tokens)
@@ -165,6 +181,17 @@ def _one_of_them(tokens: list[Token]) -> Token | None:
     return _as_phrase(tokens, found)
 
 
+def _cleft(tokens: list[Token]) -> Token | None:
+    """Join "it is the cube" before "that moved"."""
+    return tokens[-1] if tokens[0].meaning.pronoun and not tokens[-1].meaning.pronoun else None
+
+
+def _named_after(tokens: list[Token]) -> Token | None:
+    """Join "one more object, a small red cube" at the end of a sentence."""
+    first = tokens[0].meaning
+    return _apposition(tokens) if first.new and not first.look else None
+
+
 def _apposition(tokens: list[Token]) -> Token | None:
     """Join "a new object, a small red cube,"."""
     one, other = (token.meaning for token in _of(tokens, "NP"))
@@ -187,6 +214,8 @@ FORMS: tuple[tuple[str, Build], ...] = (
     ("EVERYTHING AND ITS COLOR", _first),
     ("DET PLACE", _last),
     ("NP PRE SIDE", _nth_from),
+    ("NP COMMA DET? NTH PRE SIDE COMMA?", _nth_after),
+    ("(?<!COMMA) DET? NTH PRE SIDE", _nth_alone),
     ("REL SIDE", _near_side),
     ("NP COMMA? WHICH (?:BE|WAS)* (?:HERE|SEEN|THERE|SIT)+ WHEN COMMA?", _seen),
     ("NP WHEN (?=HAVE|MOVED|BECAME|CHANGED|DROPPED|GONE|REPLACED|PAINTED)", _seen),
@@ -203,6 +232,9 @@ FORMS: tuple[tuple[str, Build], ...] = (
     (f"{ALONE} NP (?:{RELATIVE}|WHEN)? PLACE", _with_place),
     (f"NP COMMA (?:{RELATIVE}|WHEN)? PLACE COMMA", _with_place),
     (f"NP SIT PLACE {VERB}", _with_place),
+    (f"NP AND PLACE {VERB}", _with_place),
+    ("NP (?:BE|WAS) NP (?=COMMA? WHICH)", _cleft),
+    ("(?:VALUE|NP) IN COLOR", _first),
     (f"{ALONE} NP {RELATIVE} SIT PLACE", _with_place),
     ("NP WHICH (?:WHEN|BE|WAS|HAVE)+ MADE? VALUE WHEN*", _with_value),
     ("NP COMMA (?:WHICH (?:WHEN|BE|WAS)+|WHEN) MADE? VALUE WHEN* COMMA", _with_value),
@@ -214,5 +246,6 @@ FORMS: tuple[tuple[str, Build], ...] = (
     ("DET? COLOR (?:OF|IN) NP", _aspect),
     ("(?:ITS|WHOSE) NEW? COLOR", _aspect),
     ("DET ASPECT", _last),
+    ("NP WHEN* COMMA NP$", _named_after),
     (f"NP COMMA NP COMMA {VERB}", _apposition),
 )

@@ -55,6 +55,8 @@ def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight
     if place.relation == "side":
         return all(_on_side(side, item, candidates, sight.camera) for side in place.side.split())
     if place.relation == "rank":
+        if len(candidates) == 1 and place.rank > 1:  # "the red cube, the second from the left": of all cubes
+            candidates = [each for each in sight.objects if each.shape == item.shape]
         return _ranked(place, item, candidates, sight.camera)
     others = [
         [each for each in matching(other, sight) if each.number != item.number] for other in place.others

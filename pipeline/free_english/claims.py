@@ -25,11 +25,8 @@ from pipeline.free_english.phrase import (
 from pipeline.free_english.tokens import Token
 from pipeline.tabletop.words import MATERIALS
 
-PUT, ONLY, LEFT = (
-    "put",
-    "only",
-    "left",
-)  # kinds of rules: "was put", "only in the first image", "four are left"
+PUT, ONLY, LEFT, AWAY = "put", "only", "left", "away"
+"""Kinds of rules: "was put", "only in the first image", "four are left", "no longer behind the ball"."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,8 @@ def _sit(claim: Claim, clause: Clause) -> Claim:
 
 
 def _past(claim: Claim, clause: Clause) -> str:
-    return "before" if clause.has("WAS") and claim.when not in AFTER else claim.when
+    past = clause.has("WAS") or any(token.meaning == "past" for token in clause.tokens)
+    return "before" if past and claim.when not in AFTER else claim.when
 
 
 def _add(claim: Claim, _: Clause) -> Claim:
@@ -139,14 +137,21 @@ def _left(claim: Claim, _: Clause) -> Claim:
     return replace(claim, kind=EXISTS, when="after")
 
 
+def _away(claim: Claim, _: Clause) -> Claim:
+    """Return the claim of "is no longer behind the ball"."""
+    return replace(claim, kind="move", source=claim.target, target=(), left=True, when="")
+
+
 def _exists(claim: Claim, clause: Clause) -> Claim:
     subject = claim.subject or Phrase()
     if subject.fewer:
         return replace(claim, kind="drop")
+    if claim.when == "now" and claim.target and not (subject.new or subject.indefinite):
+        return replace(claim, kind=SIT)  # "the cube can now be found behind the ball"
     fresh = subject.new or claim.when == "now"
     if fresh and not claim.negated and claim.when != "before":
         return replace(claim, kind="add")
-    return replace(claim, when=claim.when or ("before" if clause.has("WAS") else ""))
+    return replace(claim, when=_past(claim, clause))
 
 
 SETTLED = {
@@ -158,6 +163,7 @@ SETTLED = {
     PUT: _put,
     ONLY: _only,
     LEFT: _left,
+    AWAY: _away,
     EXISTS: _exists,
 }
 
@@ -168,6 +174,19 @@ def _named_aspect(claim: Claim, aspect: str) -> Claim:
     if aspect == "other":
         return replace(claim, kind=OTHER)
     return replace(claim, kind="move") if aspect == "position" else replace(claim, aspect=aspect)
+
+
+def number_before(clause: Clause, claim: Claim) -> list[Claim]:
+    """Return the claim of "four objects instead of three" about the first image."""
+    at = next((place for place, token in enumerate(clause.tokens) if token.symbol == "INSTEAD"), None)
+    if at is None or claim.kind not in (EXISTS, "add"):
+        return []
+    counts = [token.meaning for token in clause.tokens[at:] if token.symbol == "COUNT"]
+    numbers = [int(count) for count in counts if count.isdigit()]
+    subject = claim.subject or Phrase()
+    return [
+        Claim(EXISTS, replace(subject, number=number), when="before", text=clause.text) for number in numbers
+    ]
 
 
 def _located(claim: Claim, clause: Clause, landmarks: Sequence[Phrase]) -> Claim:
@@ -235,57 +254,3 @@ def is_change(claim: Claim) -> bool:
     if claim.negated or (claim.kind == STATE and claim.when == "before"):
         return False
     return claim.kind in (BECOMES, STATE, "add", "drop", "move")
-
-
-def together(claims: Sequence[Claim]) -> list[Claim]:
-    """Join claims about both images: "was yellow" and "is cyan", "in the first" and "not in the second"."""
-    found: list[Claim] = []
-    for claim in claims:
-        same = [place for place, own in enumerate(found) if own.subject == claim.subject]
-        views = [place for place in same if found[place].kind in (STATE, EXISTS)]
-        joined = _both_images(found[views[-1]], claim) if views else None
-        if joined:
-            found[views[-1]] = joined
-        elif claim.kind == STATE and not claim.when and same and same[-1] == len(found) - 1:
-            found[-1:] = _described(found[-1], claim)
-        elif claim.kind == EXISTS and claim.negated and not views:
-            kind = "add" if claim.when == "before" else "drop"
-            found.append(replace(claim, kind=kind, negated=False, when=""))
-        else:
-            found.append(claim)
-    return found
-
-
-def _both_images(last: Claim, claim: Claim) -> Claim | None:
-    """Join two claims about one subject, if one is about the first image and one about the second."""
-    if last.kind == STATE and last.when == "before" and not last.negated and _new_value(claim):
-        whole = claim.whole or claim.kind == STATE
-        return replace(claim, kind=BECOMES, old=claim.old or last.new, whole=whole)
-    if last.kind == claim.kind == STATE and last.when in AFTER and claim.when == "before":
-        return replace(last, kind=BECOMES, old=claim.new, whole=True)
-    if last.kind == claim.kind == EXISTS and last.negated != claim.negated and _other_image(last, claim):
-        first = last if last.when == "before" or claim.when in AFTER else claim
-        return replace(last, kind="add" if first.negated else "drop", negated=False, when="")
-    return None
-
-
-def _new_value(claim: Claim) -> bool:
-    return claim.kind in (BECOMES, STATE) and is_change(claim)
-
-
-def _other_image(one: Claim, other: Claim) -> bool:
-    """Return True unless both claims are about the same image."""
-    whens = {each.when.replace("now", "after") for each in (one, other)}
-    return len(whens) > 1 or "" in whens
-
-
-def _described(last: Claim, claim: Claim) -> list[Claim]:
-    """Join "it is red" to the claim before: a new value after a change, else more of the object's look."""
-    if last.kind == BECOMES:
-        return [last, replace(claim, when="now")]
-    if claim.negated:  # "brown now, not green"
-        return [last, replace(claim, when="after")]
-    if last.kind not in ("add", "drop", "move", EXISTS):
-        return [last, claim]
-    subject = claim.subject or Phrase()
-    return [replace(last, subject=replace(subject, look=(*subject.look, *claim.new)))]

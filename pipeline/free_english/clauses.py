@@ -115,7 +115,7 @@ class Reading:
             return
         for subject in subjects:
             claim = claims.of_clause(clause, subject, self.landmarks)
-            self.claims.append(claim)
+            self.claims += [claim, *claims.number_before(clause, claim)]
             own = [*(subject.places if subject else ()), *claim.source, *claim.target]
             self.landmarks += [other for place in own for other in place.others if not other.pronoun]
         self.subject = subjects[-1] or self.subject

@@ -154,6 +154,10 @@ class Facts:
         moving = [place for place in claim.target if place.relation in DYNAMIC]
         if claim.kind == "add" or (claim.kind == SIT and self.old is None):
             return not moving and (not still or self._placed(self.new, still, self.after))
+        if claim.kind == "drop":
+            return not claim.source or self._placed(self.old, claim.source, self.before)
+        if claim.left and any(self._placed(self.new, [place], self.after) for place in claim.source):
+            return False
         if claim.kind not in ("move", SIT) or not (claim.source or claim.target or claim.directions):
             return True
         if self.old is None or self.new is None:

@@ -77,6 +77,8 @@ def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
     if token.symbol == "ONE":
         determiner = after in ("ATTR", "NOUN", "NEW", "SIDE", "MOST")
         return [replace(token, symbol="DET", meaning="a") if determiner else noun]
+    if token.meaning == "spot" and before in ("DET", "NEW", "ITS"):
+        return [replace(token, symbol="COLOR", meaning="position")]
     if token.symbol == "DIFFERENCE" and token.meaning == "change" and before in VERBAL:
         return [replace(token, symbol="CHANGED")]
     if token.meaning == "appear" and after in ("SAME", "ATTR", "NOT", "BE", "CHANGED"):
@@ -175,12 +177,15 @@ def _it(tokens: list[Token]) -> Token:
 
 
 def _rest(tokens: list[Token]) -> Token:
-    return joined(tokens, "REST", None)
+    """Join "the other cubes"; the meaning is one of them."""
+    look = tuple(token.meaning for token in tokens if token.symbol == "ATTR")
+    shape = (tokens[-1].meaning[0] or ()) if tokens[-1].symbol == "NOUN" else ()
+    return joined(tokens, "REST", Phrase((*look, *shape)))
 
 
 MODIFIERS = "(?:(?:NEW|SIDE|MOST|NTH|ATTR) (?:(?:COMMA AND?|AND)(?=ATTR))?)*"
 BASE: tuple[tuple[str, Build], ...] = (
-    ("OTHER COUNT? ATTR* (?:NOUN|EVERYTHING)", _rest),
+    ("COUNT? OTHER COUNT? ATTR* (?:NOUN|EVERYTHING)", _rest),
     (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", _noun_phrase),
     ("SOMETHING NEW?", _something),
     ("NEW? IT", _it),

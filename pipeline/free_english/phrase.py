@@ -61,5 +61,6 @@ class Claim:
     source: tuple[Place, ...] = ()  # places before and after a move
     target: tuple[Place, ...] = ()
     directions: tuple[str, ...] = ()
+    left: bool = False  # no longer at `source`
     when: str = ""  # before, after, now, or empty
     text: str = ""  # its words, in lower case and without contractions

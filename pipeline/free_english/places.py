@@ -74,6 +74,21 @@ def _between_values(tokens: list[Token]) -> Token:
     return joined(tokens, "PLACE", Place("between", (Phrase((*tokens[1].meaning, *shape)), other)))
 
 
+def _between_several(tokens: list[Token]) -> Token | None:
+    """Join "between the two other cubes"."""
+    phrase = tokens[-1].meaning
+    if tokens[-1].symbol == "NP" and (phrase is None or phrase.count == 1):
+        return None
+    one = replace(phrase or Phrase(), count=1, number=0)
+    return joined(tokens, "PLACE", Place("between", (one, one)))
+
+
+def _not_before(tokens: list[Token]) -> Token | None:
+    """Join "a red cube, not present before,"."""
+    new = _times(tokens) == {"before"}
+    return _as_phrase(tokens, replace(tokens[0].meaning, new=True)) if new else None
+
+
 def _side(tokens: list[Token]) -> Token | None:
     """Join "on the left", "at the very back", "to the right side of the image"."""
     own = next(token for token in tokens if token.symbol in ("REL", "SIDE", "MOST"))
@@ -227,12 +242,16 @@ FORMS: tuple[tuple[str, Build], ...] = (
     ("REL OF? NP (?:WHEN(?=WHEN* (?:BE|HAVE|MOVED|BECAME)))?", _place),
     ("BETWEEN NP AND NP", _place),
     ("BETWEEN VALUE AND NP", _between_values),
+    ("BETWEEN (?:NP|REST)", _between_several),
+    ("DET NP", _last),
+    ("NP COMMA NOT (?:HERE|SEEN|THERE|ADDED)+ WHEN COMMA", _not_before),
     ("(?:SIDE|MOST|NTH) (?:OF|AMONG) NP", _ranked_of),
     ("NP (?:OF|AMONG) NP", _one_of_them),
     (f"{ALONE} NP (?:{RELATIVE}|WHEN)? PLACE", _with_place),
     (f"NP COMMA (?:{RELATIVE}|WHEN)? PLACE COMMA", _with_place),
     (f"NP SIT PLACE {VERB}", _with_place),
     (f"NP AND PLACE {VERB}", _with_place),
+    ("NP COMMA SIT PLACE COMMA", _with_place),
     ("NP (?:BE|WAS) NP (?=COMMA? WHICH)", _cleft),
     ("(?:VALUE|NP) IN COLOR", _first),
     (f"{ALONE} NP {RELATIVE} SIT PLACE", _with_place),

@@ -1,7 +1,7 @@
 """Read free English: text -> claims."""
 
-from pipeline.free_english.claims import together
 from pipeline.free_english.clauses import Reading
+from pipeline.free_english.joining import together
 from pipeline.free_english.noun_phrases import noun_phrases
 from pipeline.free_english.phrase import Claim
 from pipeline.free_english.places import places

@@ -124,6 +124,8 @@ def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
         phrase = tuple(each[0] for each in found[at : at + count])
         if phrase in lexicon():
             symbol, meaning = lexicon()[phrase]
+            if symbol == "AROUND" and _symbol(found, at + count) in ("ATTR", "NOUN", "OTHER"):
+                continue  # "between the two cubes"
             token = Token(symbol, _meaning(symbol, meaning, phrase), start, found[at + count - 1][2])
             return (token if symbol else None), count
     return Token("UNKNOWN", word, start, end), 1
@@ -134,6 +136,8 @@ def _meaning(symbol: str, meaning: Any, phrase: tuple[str, ...]) -> Any:
         return ((meaning,) if meaning else (), phrase[-1].endswith("s"))  # attributes, and plural
     if symbol == "DIFFERENCE" and phrase in (("change",), ("changes",)):
         return "change"  # perhaps a verb
+    if phrase == ("spot",):
+        return "spot"  # perhaps "a spot"
     if symbol == "ADDED" and phrase in (("appear",), ("appears",), ("appeared",)):
         return "appear"  # perhaps "appears red"
     return meaning

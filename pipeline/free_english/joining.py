@@ -1,0 +1,61 @@
+"""Join the claims of several clauses: "was yellow" and "is cyan", "in the first" and "not in the second"."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pipeline.free_english.claims import is_change
+from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, STATE, Claim, Phrase
+
+
+def together(claims: Sequence[Claim]) -> list[Claim]:
+    """Return the claims, with those about both images of one object joined."""
+    found: list[Claim] = []
+    for claim in claims:
+        same = [place for place, own in enumerate(found) if own.subject == claim.subject]
+        views = [place for place in same if found[place].kind in (STATE, EXISTS)]
+        joined = _both_images(found[views[-1]], claim) if views else None
+        if joined:
+            found[views[-1]] = joined
+        elif claim.kind == STATE and not claim.when and same and same[-1] == len(found) - 1:
+            found[-1:] = _described(found[-1], claim)
+        elif claim.kind == EXISTS and claim.negated and not views:
+            kind = "add" if claim.when == "before" else "drop"
+            found.append(replace(claim, kind=kind, negated=False, when=""))
+        else:
+            found.append(claim)
+    return found
+
+
+def _both_images(last: Claim, claim: Claim) -> Claim | None:
+    """Join two claims about one subject, if one is about the first image and one about the second."""
+    if last.kind == STATE and last.when == "before" and not last.negated and _new_value(claim):
+        whole = claim.whole or claim.kind == STATE
+        return replace(claim, kind=BECOMES, old=claim.old or last.new, whole=whole)
+    if last.kind == claim.kind == STATE and last.when in AFTER and claim.when == "before":
+        return replace(last, kind=BECOMES, old=claim.new, whole=True)
+    if last.kind == claim.kind == EXISTS and last.negated != claim.negated and _other_image(last, claim):
+        first = last if last.when == "before" or claim.when in AFTER else claim
+        return replace(last, kind="add" if first.negated else "drop", negated=False, when="")
+    return None
+
+
+def _new_value(claim: Claim) -> bool:
+    return claim.kind in (BECOMES, STATE) and is_change(claim)
+
+
+def _other_image(one: Claim, other: Claim) -> bool:
+    """Return True unless both claims are about the same image."""
+    whens = {each.when.replace("now", "after") for each in (one, other)}
+    return len(whens) > 1 or "" in whens
+
+
+def _described(last: Claim, claim: Claim) -> list[Claim]:
+    """Join "it is red" to the claim before: a new value after a change, else more of the object's look."""
+    if last.kind == BECOMES:
+        return [last, replace(claim, when="now")]
+    if claim.negated:  # "brown now, not green"
+        return [last, replace(claim, when="after")]
+    if last.kind not in ("add", "drop", "move", EXISTS):
+        return [last, claim]
+    subject = claim.subject or Phrase()
+    return [replace(last, subject=replace(subject, look=(*subject.look, *claim.new)))]

@@ -12,6 +12,7 @@ from commands import run
 from pipeline.cli.arguments import pairs_of, parsed, to_read, whole, word
 from pipeline.config import params
 from pipeline.datasets.schema import SPLITS
+from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write, write_json, write_json_lines
 from pipeline.reporting.tables import show
@@ -45,7 +46,9 @@ def main() -> None:
     if arguments.out:
         write_json_lines(arguments.out, answers.lines(found, arguments.reader))
     if arguments.row:
-        row = answers.leaderboard_row(arguments.name, arguments.reader, arguments.split, found)
+        files = {"captions": arguments.captions, "pairs": arguments.pairs}
+        hashes = {name: file_hash(path) for name, path in files.items()}
+        row = answers.leaderboard_row(arguments.name, arguments.reader, arguments.split, found, hashes)
         write_json(arguments.row, row)
     show([answers.table(found)])
     for line in _unreadable(found, arguments.show):

@@ -85,6 +85,8 @@ def of_clause(clause: Clause, subject: Phrase | None, landmarks: Sequence[Phrase
     claim = Claim(clause.kind, subject, negated, when=clause.when, text=clause.text)
     if clause.kind in (BECOMES, STATE):
         return _named_aspect(_valued(claim, clause), clause.aspect)
+    if claim.when == "both" and claim.kind in ("move", "add", "drop", PUT, ONLY):
+        return replace(claim, kind=UNREADABLE)  # "moved in both images"
     claim = _located(claim, clause, landmarks)
     settle = SETTLED.get(claim.kind)
     return settle(claim, clause) if settle else claim
@@ -169,7 +171,7 @@ SETTLED = {
 
 
 def _named_aspect(claim: Claim, aspect: str) -> Claim:
-    if claim.kind == BECOMES and claim.when == "before":
+    if claim.kind == BECOMES and claim.when in ("before", "both"):
         return replace(claim, kind=UNREADABLE)  # "turned red in the first image"
     if aspect == "other":
         return replace(claim, kind=OTHER)

@@ -73,7 +73,7 @@ class Facts:
         return told and len(matching(claim.subject or Phrase(), self.described)) == 1
 
     def _sights(self, when: str) -> list[Sight]:
-        if not when:
+        if when in ("", "both"):
             return [self.before, self.after]
         return [self.before if when == "before" else self.after]
 
@@ -81,7 +81,8 @@ class Facts:
         """Judge a description of an image: "the ball is red", "there is a cube behind the ball"."""
         subject = claim.subject or Phrase()
         shown = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *target))
-        found = any(_enough(shown, len(matching(shown, sight))) for sight in self._sights(claim.when))
+        seen = [_enough(shown, len(matching(shown, sight))) for sight in self._sights(claim.when)]
+        found = all(seen) if claim.when == "both" else any(seen)
         return "" if found != claim.negated else KIND
 
     def _of_same(self, claim: Claim) -> str:
@@ -103,7 +104,7 @@ class Facts:
             own = self.kind == "move" and claim.when == "after" and bool(claim.target)
             own = own and self.changed in matching(claim.subject or Phrase(), self.before)
             return own and not self._placed(self.old, claim.target, self.before)
-        if claim.when == "before" or self.new is None:
+        if claim.when in ("before", "both") or self.new is None:
             return False
         return any(
             CHANGED.get(self.kind) == name and getattr(self.new, name) == value for name, value in claim.new

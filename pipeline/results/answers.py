@@ -8,6 +8,7 @@ from typing import Any
 from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
 from pipeline.free_english.agreement import agreement
 from pipeline.free_english.truth import judge_free, judged_claims
+from pipeline.io.content_hashes import with_hashes
 from pipeline.io.errors import InputError
 from pipeline.reporting.tables import Table
 from pipeline.scoring import truth
@@ -91,18 +92,23 @@ def table(answers: Sequence[Answer]) -> Table:
         rows.append([name, str(true.number), percent, true.interval, f"{100 * _unread(own).value:.1f}"])
     faults = Counter(truth.FAULTS[letter] for each in answers for letter in each.verdict.faults)
     said = ", ".join(f"{name} {count:,}" for name, count in faults.most_common()) or "none"
-    headings = ["pairs", "number", "true", "interval", "unreadable"]
+    headings = ["pairs", "number", "true", "interval", "un-readable"]
     return Table(title, headings, rows, [f"faults (captions): {said}"])
 
 
-def leaderboard_row(name: str, reader: str, split: str, answers: Sequence[Answer]) -> dict[str, Any]:
-    """Return the row of a leaderboard: fractions, with the bounds of the 95 % intervals over scenes."""
+def leaderboard_row(
+    name: str, reader: str, split: str, answers: Sequence[Answer], hashes: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the row of a leaderboard: fractions, with the bounds of the 95 % intervals over scenes.
+
+    `hashes`: name -> sha256 of the files of captions and pairs.
+    """
     by_scene = all(each.pair.scene is not None for each in answers)
     shares = {part: _written(_true(own)) for part, own in parts(answers).items()}
     changed = [each for each in answers if each.pair.changed is not False]
     faults = Counter(letter for each in changed for letter in each.verdict.faults)
     counted = {truth.FAULTS[letter]: round(count / len(changed), DIGITS) for letter, count in faults.items()}
-    return {
+    row = {
         "name": name,
         "reader": reader,
         "judged_by": "scene" if by_scene else "references",
@@ -112,6 +118,7 @@ def leaderboard_row(name: str, reader: str, split: str, answers: Sequence[Answer
         "unreadable": _written(_unread(answers)),
         "faults_of_changed": dict(sorted(counted.items())),
     }
+    return with_hashes(row, hashes)
 
 
 def _written(own: Share) -> dict[str, float]:

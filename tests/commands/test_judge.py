@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.datasets.schema import write_pairs
+from pipeline.io.content_hashes import file_hash
 from tests import project_params
 from tests.pipeline.free_english.scenes import SCENES
 from tests.running import refuse, succeed
@@ -51,6 +52,7 @@ def test_free_english_is_judged(place, capsys):
     assert row["true"]["all"]["value"] == 0.5
     assert row["true"]["all"]["low"] < 0.5 < row["true"]["all"]["high"]
     assert row["unreadable"]["value"] == 0.25
+    assert row["hashes"]["captions"] == file_hash(place / "answers.jsonl")
     verdicts = [json.loads(line) for line in (place / "v.jsonl").read_text().splitlines()]
     assert [each["true"] for each in verdicts] == [True, False, True, False]
     assert [claim["verdict"] for claim in verdicts[3]["claims"]] == ["correct", "wrong"]

@@ -23,7 +23,7 @@ def judged(text, scene):
     return verdict
 
 
-@pytest.mark.parametrize("name", sorted({own["set"] for own in TEXTS}))
+@pytest.mark.parametrize("name", sorted({own["set"] for own in TEXTS if own["correct"]}))
 def test_paraphrases_are_read_and_judged_correct(name):
     own = [each for each in TEXTS if each["set"] == name and each["correct"]]
     wrong = [each["text"] for each in own if not judged(each["text"], each["scene"]).true]

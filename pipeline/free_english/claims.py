@@ -226,8 +226,10 @@ def _filled(other: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
 def _valued(claim: Claim, clause: Clause) -> Claim:
     """Return the claim with the old and new value of its clause."""
     for token in clause.of("v", "NP"):
-        if token.meaning.new and not claim.negated:  # "the cube is a new object"
-            return replace(claim, kind="add")
+        subject = claim.subject or Phrase()
+        if (token.meaning.new or subject.new) and not claim.negated:  # "the new object is a cube"
+            look = dict(subject.look) | dict(token.meaning.look)
+            return replace(claim, kind="add", subject=replace(subject, look=tuple(look.items())))
     (new, whole), (old, _) = (_value(clause.groups.get(group, ())) for group in "vo")
     for token in clause.tokens:
         if token.symbol == "LOSTSHINE":

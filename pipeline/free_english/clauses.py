@@ -129,6 +129,9 @@ class Reading:
         """Return the object that a pronoun or "the red one" refers to."""
         if phrase.pronoun:
             return self.subject
+        if phrase.one and self.subject and self.subject.count > 1:  # "of the two cubes, the left one"
+            look = dict(self.subject.look) | dict(phrase.look)
+            return replace(phrase, look=tuple(look.items()))
         if phrase.one and self.subject and "shape" not in dict(phrase.look):
             shape = [pair for pair in self.subject.look if pair[0] == "shape"]
             return replace(phrase, look=(*phrase.look, *shape))

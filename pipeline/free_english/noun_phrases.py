@@ -77,6 +77,8 @@ def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
     if token.symbol == "ONE":
         determiner = after in ("ATTR", "NOUN", "NEW", "SIDE", "MOST")
         return [replace(token, symbol="DET", meaning="a") if determiner else noun]
+    if token.symbol == "ADDED" and before == "DET" and after in ("NOUN", "ATTR"):
+        return [replace(token, symbol="NEW")]  # "the newly added cube"
     if token.meaning == "spot" and before in ("DET", "NEW", "ITS"):
         return [replace(token, symbol="COLOR", meaning="position")]
     if token.symbol == "DIFFERENCE" and token.meaning == "change" and before in VERBAL:

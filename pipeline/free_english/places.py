@@ -261,10 +261,10 @@ FORMS: tuple[tuple[str, Build], ...] = (
     ("VALUE OF NP", _value_of),
     ("WHEN (?:VALUE|PLACE) COMMA NP", _before_phrase),
     ("NP (?:MADE|WITH|IN|OF) VALUE", _with_value),
+    (f"NP COMMA NP COMMA {VERB}", _apposition),
     ("NP POSS NEW? COLOR", _aspect),
     ("DET? COLOR (?:OF|IN) NP", _aspect),
     ("(?:ITS|WHOSE) NEW? COLOR", _aspect),
     ("DET ASPECT", _last),
     ("NP WHEN* COMMA NP$", _named_after),
-    (f"NP COMMA NP COMMA {VERB}", _apposition),
 )

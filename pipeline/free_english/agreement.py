@@ -40,7 +40,7 @@ def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
         return JudgedClaim(claim, NOT_PARSED, False)
     if claim.kind == NO_CHANGE:
         return JudgedClaim(claim, "" if unchanged else SILENT, unchanged)
-    if claim.kind in (REST, EXISTS, SAME) or (claim.kind in (STATE, SIT) and claim.when != "now"):
+    if claim.kind in (REST, EXISTS, SAME) or (claim.kind in (STATE, SIT) and not _of_change(claim, truth)):
         return JudgedClaim(claim, "", False)
     if unchanged:
         return JudgedClaim(claim, "" if claim.negated else INVENTED, False)
@@ -49,6 +49,14 @@ def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
         return JudgedClaim(claim, "" if faults else KIND, False)
     told = claim.kind not in (BECOMES, STATE) or bool(_named(claim, truth))
     return JudgedClaim(claim, faults, not faults and claim.kind != CHANGE and told)
+
+
+def _of_change(claim: Claim, truth: Claims) -> bool:
+    """Return True if a description is of the changed object in the second image, and of what changed."""
+    look = claim.subject.look if claim.subject else ()
+    own = all(value in truth.look.get(name, NONE) for name, value in look)
+    after = claim.kind == STATE and claim.when == "after" and own and bool(_named(claim, truth))
+    return claim.when == "now" or after
 
 
 def _faults(claim: Claim, truth: Claims) -> str:

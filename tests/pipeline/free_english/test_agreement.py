@@ -32,6 +32,8 @@ STILL = replace(GREEN, captions=("there is no change",), change_type="none")
         ("The little red ball has been painted green. Everything else is the same.", None),
         ("A shiny red sphere behind the box is now a green sphere.", None),
         ("The color of the red ball changed from red to green.", None),
+        ("The red ball is green in the second image.", None),
+        ("The red ball turned green; it is blue in the second image.", "v"),
         ("The little blue ball has been painted green.", "c"),
         ("The red ball was painted blue.", "v"),
         ("The ball changed from blue to green.", "v"),

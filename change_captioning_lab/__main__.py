@@ -12,11 +12,13 @@ from pipeline.io.errors import InputError
 
 INSIDE = run.__module__.removesuffix("pipeline.cli.running")  # the package around `pipeline`, with a dot
 COMMANDS = {
+    "agreement": "commands",
     "caption": "commands",
     "compare": "commands",
     "demo": "commands",
     "errors": "commands",
     "export": "commands",
+    "judge": "commands",
     "publish": "commands",
     "score": "stages",
     "truth": "commands",

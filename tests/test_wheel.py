@@ -28,13 +28,14 @@ USE = f"""
 import sys
 import {LIBRARY}
 assert not [name for name in sys.modules if name.startswith("{LIBRARY}.")]
-from {LIBRARY}.judge import judge, Pair, SceneFacts, Placed
+from {LIBRARY}.judge import judge, judge_free, Pair, SceneFacts, Placed
 assert not {{"numpy", "torch"}} & {{*sys.modules}}
 from {LIBRARY}.metrics import score
 ball = Placed(0, "small", "red", "metal", "sphere", 0.0, 0.0)
 facts = SceneFacts((ball,), (), (1.0, 0.0, 1.0), (1.0, 0.0, 1.0), 0)
 pair = Pair("a", "a", "test", "a", "b", ("the ball is gone",), "drop", scene=facts)
 print([judge(text, pair).true for text in ("the ball is gone", "the cube is gone")], callable(score))
+assert [judge_free(text, pair).true for text in ("A red ball vanished.", "A cube did.")] == [True, False]
 from {LIBRARY}.captioner import PictureCaptioner
 print(PictureCaptioner.load(sys.argv[1])(*sys.argv[2:]))
 from {LIBRARY}.__main__ import main

@@ -1,6 +1,7 @@
 """decode@dataset-model-seed: write the captions of the test pairs, as COCO results, and their attention.
 
-Pairs of the report's gallery also get the alignment of their two images, if the model computes one.
+Pairs of the report's gallery also get the alignment of their two images, if the model computes one. With
+`decode.both_ways`, the images of each pair are also captioned in exchanged order.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS
 from pipeline.decoding import attention_maps
-from pipeline.decoding.decode_split import attended_captions, searching
+from pipeline.decoding.decode_split import attended_captions, exchanged_captions, searching
 from pipeline.decoding.gallery_pairs import ALIGNED, choose
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
@@ -45,13 +46,18 @@ def main() -> None:
     decode = params.load().decode
     search = searching(decode.beam, decode.length_penalty)
     found = attended_captions(model, pairs, store, vocabulary, decode.batch, aligned, search)
+    exchanged = (
+        exchanged_captions(model, pairs, store, vocabulary, decode.batch, search)
+        if decode.both_ways
+        else None
+    )
     origin = (
         trained_model.sha256_of(arguments.weights),
         content_hashes.file_hash(arguments.pairs),
         trained.run,
     )
     named = dict(zip(attention_maps.ORIGINS, origin, strict=True))
-    attention_maps.write(arguments.attention, found, named)
+    attention_maps.write(arguments.attention, found, named, exchanged)
     write_json(arguments.out, [{"image_id": pair, "caption": each.caption} for pair, each in found.items()])
 
 

@@ -16,6 +16,7 @@ from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import SPLITS
+from pipeline.decoding import attention_maps
 from pipeline.free_english.agreement import FREE
 from pipeline.io.errors import listed, printable
 from pipeline.io.outputs import file_to_write
@@ -149,6 +150,7 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
         # captions with attention are from a model of this project; of free English, the unreadable is false
         outside=arguments.attention is None and arguments.reader == "strict",
         reader=FREE if arguments.reader == "free" else results.STRICT,
+        exchanged=attention_maps.read_exchanged(arguments.attention) if arguments.attention else None,
     )
 
 

@@ -151,6 +151,7 @@ class Decode(Strict):
     batch: Batch
     beam: Annotated[int, Field(ge=1, le=64)]  # as --beam
     length_penalty: Weight
+    both_ways: bool = False  # also caption (after, before)
 
 
 class Score(Strict):

@@ -13,6 +13,7 @@ aligned_pair, alignment  strings (G,), float16 (G, N, N)        only with cross-
 block_name               strings (B,)                           only if the image encoder has class tokens
 block_pair, block        strings (G,), float16 (G, B, 2, H, W)  class-token attention in both images
 weight_name, weight      strings (K,), float16 (T, K)           decoder weights of a word, sum to 1; optional
+exchanged                strings (P,)              captions of (after, before); only with decode.both_ways
 of_weights, of_pairs, of_run    sha256 of the weights and of the pairs' file; DATASET/MODEL/SEED
 
 A map takes 392 bytes at 14 x 14 cells. No array is a pickle.
@@ -95,11 +96,15 @@ def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
 
 
 def write(
-    path: str | Path, attended: Mapping[str, Attended], origin: Mapping[Origin, str] | None = None
+    path: str | Path,
+    attended: Mapping[str, Attended],
+    origin: Mapping[Origin, str] | None = None,
+    exchanged: Mapping[str, str] | None = None,
 ) -> None:
     """Write captions with attention by pair id, at least one; equal values give equal bytes.
 
-    `origin` names the weights, pairs and run of the captions, for `read_origin`.
+    `origin` names the weights, pairs and run of the captions, for `read_origin`. `exchanged` has a caption of
+    the exchanged images of each pair.
     """
     captions = list(attended.values())
     arrays: dict[str, np.ndarray] = {
@@ -120,6 +125,8 @@ def write(
     if shares := [each.weights for each in captions if each.weights is not None]:
         arrays["weight_name"] = np.array(captions[0].weighed, dtype=np.str_)
         arrays["weight"] = np.concatenate(shares, dtype=np.float16)
+    if exchanged is not None:
+        arrays["exchanged"] = np.array([exchanged[pair] for pair in attended], dtype=np.str_)
     arrays |= {f"of_{name}": np.array([value], dtype=np.str_) for name, value in (origin or {}).items()}
     with replacing(path) as beside, beside.open("wb") as file:
         # not compressed, because compressors' bytes differ between versions; no time stamps are written
@@ -135,6 +142,14 @@ def read(path: str | Path) -> dict[str, Attended]:
 def read_origin(path: str | Path) -> dict[Origin, str]:
     """Return the `origin` given to `write`. Raises InputError if the file is missing or not valid."""
     return _read(path, _origin)
+
+
+def read_exchanged(path: str | Path) -> dict[str, str] | None:
+    """Return the captions of the exchanged images by pair id; None without `decode.both_ways`.
+
+    Raises InputError if the file is missing or not valid.
+    """
+    return _read(path, _exchanged)
 
 
 def _read(path: str | Path, of: Callable[[Any], Value]) -> Value:
@@ -154,6 +169,12 @@ def _read(path: str | Path, of: Callable[[Any], Value]) -> Value:
 
 def _origin(file: Any) -> dict[Origin, str]:
     return {name: str(file[f"of_{name}"][0]) for name in ORIGINS if f"of_{name}" in file.files}
+
+
+def _exchanged(file: Any) -> dict[str, str] | None:
+    if "exchanged" not in file.files:
+        return None
+    return dict(zip(file["pair_id"].tolist(), file["exchanged"].tolist(), strict=True))
 
 
 def _check_unpacked(file: zipfile.ZipFile, size: int) -> None:

@@ -62,6 +62,27 @@ def attended_captions(
         return captions | {pair: replace(captions[pair], blocks=maps) for pair, maps in blocks.items()}
 
 
+@torch.inference_mode()
+def exchanged_captions(
+    model: Captioner,
+    pairs: Sequence[Pair],
+    store: FeatureStore,
+    vocabulary: Vocabulary,
+    batch: int,
+    search: Search = greedy_attending,
+) -> dict[str, str]:
+    """Return the captions of the exchanged images, (after, before), by pair id, and show progress."""
+    turned = [replace(pair, before=pair.after, after=pair.before) for pair in pairs]
+    with evaluating(model):
+        found = (
+            vocabulary.decode(row)
+            for difference in differences(model, turned, store, batch)
+            for row in search(model, difference).words.tolist()
+        )
+        captions = track(found, "decoding (after, before)", "pairs", len(pairs))
+        return dict(zip([pair.pair_id for pair in pairs], captions, strict=True))
+
+
 def _class_token_attention(
     model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> dict[str, dict[str, np.ndarray]]:

@@ -29,6 +29,8 @@ PART_METRICS = {  # tables by subset, truth first
     FITS: "Captions that fit what changed, be it that they fit other things, too: percent of each part.",
     AGREES: "Captions that agree with a reference, percent of each part of the test split.",
     CIDER: "CIDEr-D × 100 of each part of the test split.",
+    "reversed_exact": "Captions that reverse if the images are exchanged (kind, object and values), percent.",
+    "reversed_change": "Captions that agree on change or no change if the images are exchanged, percent.",
     METEOR: "METEOR × 100 of each part of the test split.",
 }
 PARTS = ("change", "no_change", *CHANGE_TYPES, *QUARTILES)

@@ -136,7 +136,8 @@ def settings(cell: Cell) -> str:
     known = cell.dataset in params.tabletop.viewpoint
     rendered = params.tabletop.of(cell.dataset).model_dump(exclude_defaults=True) if known else None
     precision = params.features_of(cell.dataset).precision
-    own = [recipe, cell.seed, rendered, precision, params.decode.model_dump(), params.score.model_dump()]
+    decode = params.decode.model_dump(exclude={"both_ways"})  # changes no caption
+    own = [recipe, cell.seed, rendered, precision, decode, params.score.model_dump()]
     return sha256(json.dumps(own, sort_keys=True).encode())[:16]
 
 

@@ -15,6 +15,7 @@ AGREES = "agrees"  # agrees with the references, where no scene is published
 FAULTS = "faults"  # the false parts of a pair's caption, as letters of truth.FAULTS
 JUDGED = (TRUE, FITS, AGREES)  # of a pair: a truth value; of a subset: the share
 NOT_JUDGED = "not_judged"  # number of captions that are not parseable; of a pair: True if its caption is not
+REVERSED = "reversed_"  # before the names of reversal.Agreement: shares that agree both ways
 RIGHT, ACCURACY = "right", "change_accuracy"  # correct about change or no change: of a pair, and the share
 TRUE_CHANGES, TRUE_NO_CHANGE = "true_changes", "true_no_change"
 AGREES_CHANGES, AGREES_NO_CHANGE = "agrees_changes", "agrees_no_change"
@@ -32,6 +33,10 @@ HEADINGS = {
     AGREES_CHANGES: "agrees, changed",
     AGREES_NO_CHANGE: "agrees, unchanged",
     ACCURACY: "change accuracy",
+    "reversed_change": "reversed, change",
+    "reversed_kind": "reversed, kind",
+    "reversed_object": "reversed, object",
+    "reversed_exact": "reversed, exact",
 }
 
 

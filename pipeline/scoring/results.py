@@ -3,14 +3,14 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.datasets.schema import Pair
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.outputs import write_json, write_json_lines, write_text
-from pipeline.scoring import accuracy
+from pipeline.scoring import accuracy, reversal
 from pipeline.scoring.corpus import TOTAL, Scores, score
 from pipeline.scoring.metric_names import (
     ACCURACY,
@@ -48,12 +48,14 @@ class Told:
     attributes: dict[str, float | None]  # see accuracy.attributes
     scenes: dict[str, str]  # id -> the scene, which several pairs may share
     not_judged: tuple[str, ...] = ()  # ids of captions from outside that are not parseable
+    reversible: dict[str, reversal.Agreement] = field(default_factory=dict)  # id -> agreement both ways
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
-        """Return the shares of JUDGED over these pairs; a metric that no pair has is left out."""
+        """Return the shares of JUDGED and of agreement both ways; a metric that no pair has is left out."""
         ids = list(pair_ids)
         known = [name for name in JUDGED if any(own[name] is not None for own in self.judged.values())]
-        return {name: accuracy.share(self.judged[key][name] for key in ids) for name in known}
+        both_ways = reversal.shares(self.reversible[key] for key in ids if key in self.reversible)
+        return {name: accuracy.share(self.judged[key][name] for key in ids) for name in known} | both_ways
 
 
 def score_pairs(
@@ -65,16 +67,23 @@ def score_pairs(
     grammar: str | None = None,
     outside: bool = False,
     reader: tuple[Judge, Agree] = STRICT,
+    exchanged: Mapping[str, str] | None = None,
 ) -> tuple[Scores, Told]:
     """Score one caption per pair, in total and by kind of change, and check its correctness.
 
     Each subset begins with the share of true captions if scenes are known, or with the share that agrees
-    with the references if their `grammar` is GEOMETRIC. `outside` and `reader`: see `told`.
+    with the references if their `grammar` is GEOMETRIC. `outside` and `reader`: see `told`. `exchanged`: the
+    captions of the exchanged images, for reversibility.
     """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     parts = subsets(pairs)
     scores = score(captions, references, parts, meteor_timeout, tokeniser)
     found = told(captions, pairs, no_change_phrases, grammar, outside, reader)
+    agreements = {
+        key: reversal.agreement(captions[key], text, grammar == GEOMETRIC, no_change_phrases)
+        for key, text in (exchanged or {}).items()
+    }
+    found = replace(found, reversible=agreements)
     members = {TOTAL: list(references)} | parts
     judged = {name: found.shares(members[name]) | own for name, own in scores.subsets.items()}
     warnings = scores.warnings + unread(found.not_judged, captions)
@@ -194,6 +203,7 @@ def write_each(
         | {"changed": told.changed[key] if told else None}
         | (told.judged[key] if told else dict.fromkeys(JUDGED))
         | {FAULTS: told.faults[key] if told else None}
+        | (reversal.named(told.reversible[key]) if told and key in told.reversible else {})
         | ({NOT_JUDGED: True} if told and key in told.not_judged else {})
         | rounded(own | {RIGHT: told.right[key] if told else None} | located.get(key, {}))
         for key, own in scores.pairs.items()

@@ -8,9 +8,20 @@ import pytest
 
 from pipeline.decoding import attention_maps
 from pipeline.features.store import FeatureStore
+from pipeline.scoring.reversal import agreement, shares
 from tests import project_params
 from tests.running import set_params, succeed
-from tests.stage_commands import DECODE, EXTRACT, MAKE_RECIPE, MAKE_VOCAB, PAIRS, PREPARE, STORE, train_with
+from tests.stage_commands import (
+    DECODE,
+    EXTRACT,
+    IMAGES,
+    MAKE_RECIPE,
+    MAKE_VOCAB,
+    PAIRS,
+    PREPARE,
+    STORE,
+    train_with,
+)
 
 
 def test_captions_in_pair_order_in_the_coco_form(trained):
@@ -86,3 +97,26 @@ def test_the_shipped_stride_with_the_finer_map(raw):
     assert all(each.maps.shape[-2:] == (2, 2) for each in found.values())
     captions = json.loads((raw / "captions.json").read_text())
     assert {each["image_id"] for each in captions} == set(found)
+
+
+def test_captions_of_exchanged_images_reach_the_scores(copy):
+    """With decode.both_ways the captions stay the same, and metrics.json has the agreement both ways."""
+    score = f"score --captions captions.json --pairs {PAIRS} --dataset tabletop --images {IMAGES} "
+    score += "--attention attention.npz --out metrics.json --per-pair pairs.jsonl"
+    succeed(copy, DECODE)
+    before = (copy / "captions.json").read_bytes()
+    assert attention_maps.read_exchanged(copy / "attention.npz") is None
+    set_params(copy, decode__both_ways=True)
+    succeed(copy, DECODE)
+    assert (copy / "captions.json").read_bytes() == before
+    exchanged = attention_maps.read_exchanged(copy / "attention.npz")
+    captions = {each["image_id"]: each["caption"] for each in json.loads(before)}
+    assert exchanged is not None
+    assert list(exchanged) == list(captions)
+    succeed(copy, score)
+    own = [agreement(captions[pair], text) for pair, text in exchanged.items()]
+    metrics = json.loads((copy / "metrics.json").read_text())
+    assert {name: metrics["total"][name] for name in shares(own)} == pytest.approx(shares(own), abs=1e-6)
+    assert "reversed_exact" in metrics["change"]
+    lines = [json.loads(line) for line in (copy / "pairs.jsonl").read_text().splitlines()]
+    assert [line["reversed_exact"] for line in lines] == [each.exact for each in own]

@@ -1,0 +1,79 @@
+"""Reversibility: a model should report the reverse change if the two images are exchanged.
+
+`added` becomes `gone`, and `the red ball turned blue` becomes `the blue ball turned red`. Captions are
+compared by their claims (sentences.py), so synonyms and the choice of attributes do not matter. Where
+captions follow no grammar, only change and no change are compared.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from pipeline.datasets.schema import CHANGE_TYPES
+from pipeline.scoring.accuracy import PHRASES, says_no_change
+from pipeline.scoring.metric_names import REVERSED
+from pipeline.scoring.sentences import NONE, Claims, Sentence
+from pipeline.tabletop.words import NEW_VALUE
+
+EXCHANGED = {"add": "drop", "drop": "add"}
+"""Kind of change -> its reverse; the other kinds are their own reverse."""
+ATTRIBUTE = {kind: attribute for attribute, kind in NEW_VALUE.items()}
+"""Kind of change -> the attribute that it changes."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of a caption with the reversed caption of the exchanged images; None without a grammar."""
+
+    change: bool  # both report a change, or both report none
+    kind: bool | None = None  # and the same kind of change
+    object: bool | None = None  # and no attribute of the object has two values
+    exact: bool | None = None  # kind and object agree, and so do old and new value
+
+
+def reverse(said: Claims) -> Claims:
+    """Return the claims about the exchanged images.
+
+    Added and gone are exchanged. Of a new value, the old one becomes new and the new one old; a value that
+    the caption does not name stays unknown.
+    """
+    kinds = frozenset(EXCHANGED.get(kind, kind) for kind in said.kinds)
+    look, value = dict(said.look), dict(said.value)
+    for attribute in {ATTRIBUTE[kind] for kind in kinds if kind in ATTRIBUTE}:
+        old, new = look.pop(attribute, NONE), value.pop(attribute, NONE)
+        look |= {attribute: new} if new else {}
+        value |= {attribute: old} if old else {}
+    return Claims(kinds, look, value)
+
+
+def agreement(
+    caption: str, exchanged: str, grammar: bool = True, phrases: Sequence[str] = PHRASES
+) -> Agreement:
+    """Compare a caption with the caption of the exchanged images.
+
+    `grammar`: captions follow the grammar of coloured solids; else only change or no change is compared.
+    """
+    none = [says_no_change(text, phrases) for text in (caption, exchanged)]
+    if not grammar or any(none):
+        both = none[0] == none[1]
+        return Agreement(both, both, both, both) if grammar else Agreement(both)
+    sentences = Sentence.of(caption), Sentence.of(exchanged)
+    one, other = sentences[0].claims, reverse(sentences[1].claims)
+    kind = bool(one.kinds & {*CHANGE_TYPES}) and one.kinds == other.kinds
+    same = all(each.subject for each in sentences) and not _two_values(one.look, other.look)
+    return Agreement(True, kind, same, kind and same and not _two_values(one.value, other.value))
+
+
+def named(agreement: Agreement) -> dict[str, bool]:
+    """Return the known parts of an agreement under their names in pairs.jsonl."""
+    return {f"{REVERSED}{name}": value for name, value in asdict(agreement).items() if value is not None}
+
+
+def shares(found: Iterable[Agreement]) -> dict[str, float]:
+    """Return the shares of pairs whose captions agree, by their names in metrics.json; {} without pairs."""
+    known = [named(each) for each in found]
+    return {name: sum(each[name] for each in known) / len(known) for name in (known[0] if known else {})}
+
+
+def _two_values(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> bool:
+    """Return True if both name an attribute and have different values of it."""
+    return any(other.get(name) and other[name] != own for name, own in one.items() if own)

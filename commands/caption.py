@@ -4,6 +4,9 @@ python -m commands.caption before.png after.png --weights demo/scorer_cbr
 python -m commands.caption before.png after.png --weights demo/scorer_cbr --top 5 --overlay looked.png
 python -m commands.caption --pairs pairs.csv --out captions.jsonl --weights data/weights/tabletop/scorer_cbr/1
 
+With a confidence.json, a caption has the probability that it is correct, and images unlike those that the
+model was trained on are refused (docs/evaluation.md, "Confidence").
+
 --pairs: a .csv or .jsonl with `before` and `after`, a folder with such a file, or with before/ and after/.
 One line per pair is appended to --out; a stopped run resumes. Exit code 1: some pairs have errors.
 """
@@ -16,11 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commands import run
-from pipeline.cli.arguments import beam, check_there, length_penalty, parsed, part_of, to_read
+from pipeline.cli.arguments import beam, check_there, length_penalty, parsed, part_of, real, to_read
 from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, replacing
 
 if TYPE_CHECKING:
+    from pipeline.captioning.answers import Limits
     from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 
 
@@ -29,6 +33,7 @@ def main() -> None:
     check(arguments)
     # imported late: it takes seconds, and the arguments are checked before
     from pipeline.captioning import many_pairs, pair_jobs
+    from pipeline.captioning.answers import Limits
     from pipeline.captioning.picture_captioner import PictureCaptioner, Search
     from pipeline.compute import devices
 
@@ -36,19 +41,21 @@ def main() -> None:
     search = Search(arguments.beam or arguments.top or 1, arguments.length_penalty)
     # pairs first: loading weights takes seconds
     pairs = pair_jobs.jobs(arguments.pairs) if arguments.pairs else []
-    captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
+    captioner = PictureCaptioner.load(arguments.weights, arguments.lab, arguments.confidence)
+    limits = Limits(arguments.at_least, arguments.any_images)
+    captioner.check_limits(search, limits)
     if arguments.part:
         whole_file = many_pairs.caption_part(
-            captioner, pairs, arguments.out, search, arguments.top, arguments.part
+            captioner, pairs, arguments.out, search, arguments.top, arguments.part, limits
         )
         print(f"{arguments.out} is {'complete' if whole_file else 'waiting for other parts'}")
     elif arguments.pairs:
-        failed = many_pairs.caption(captioner, pairs, arguments.out, search, arguments.top)
+        failed = many_pairs.caption(captioner, pairs, arguments.out, search, arguments.top, limits)
         print(f"{arguments.out}: {len(pairs)} pairs, {failed} of them with an error")
         if failed:
             sys.exit(1)
     else:
-        one(arguments, captioner, search)
+        one(arguments, captioner, search, limits)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,6 +71,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--beam", type=beam, help="as decode.beam (default: --top, or greedy search)")
     made.add_argument("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
     made.add_argument("--top", type=beam, metavar="K", help="print the K best captions and log-probabilities")
+    made.add_argument(
+        "--at-least",
+        type=real(0.0, 1.0),
+        default=0.0,
+        metavar="P",
+        help="withhold captions that are correct with a probability below P",
+    )
+    made.add_argument("--any-images", action="store_true", help="also caption images of another kind")
+    made.add_argument("--confidence", type=to_read, help="a confidence.json in place of the weights' own")
     made.add_argument("--json", action="store_true", help="print one JSON object")
     made.add_argument(
         "--overlay", type=file_to_write, help="an image file to write: the attention at each word"
@@ -96,34 +112,40 @@ def check(arguments: argparse.Namespace) -> None:
     elif arguments.out:
         raise InputError("--out is for --pairs; the caption of two images is printed")
     check_there([arguments.weights], "name a folder of weights or a package, such as demo/scorer_cbr")
+    check_there([arguments.confidence], "name a file that python -m commands.calibrate wrote")
     check_there([arguments.pairs], "name a .csv or .jsonl of pairs, or a folder")
     check_there([arguments.before, arguments.after], "name an image file")
 
 
-def one(arguments: argparse.Namespace, captioner: "PictureCaptioner", search: "Search") -> None:
-    """Caption two images: print the caption and, with --overlay, draw the attention."""
+def one(
+    arguments: argparse.Namespace, captioner: "PictureCaptioner", search: "Search", limits: "Limits"
+) -> None:
+    """Caption two images: print the answer and, with --overlay, draw the attention."""
     from pipeline.captioning import overlay
     from pipeline.captioning.features import opened, turned
 
     before, after = opened(arguments.before), opened(arguments.after)
     if warning := turned(before, after):
         print(f"warning: {warning}", file=sys.stderr)
-    found = captioner.attended(before, after, search)
-    ranked = captioner.ranked(before, after, arguments.top, search) if arguments.top else []
-    if arguments.overlay:
-        sheet = overlay.drawn(before, after, found)
+    found = captioner.answer(before, after, limits, search)
+    wanted = arguments.top and found.caption is not None
+    ranked = captioner.ranked(before, after, arguments.top, search) if wanted else []
+    if arguments.overlay and found.attended is None:
+        print(f"warning: {arguments.overlay} is not written, because there is no caption", file=sys.stderr)
+    elif arguments.overlay and found.attended:
+        sheet = overlay.drawn(before, after, found.attended)
         with replacing(arguments.overlay) as beside:
             sheet.save(beside, "PNG")
     if arguments.json:
         top = [{"caption": each.caption, "log_probability": each.log_probability} for each in ranked]
         names = {"before": str(arguments.before), "after": str(arguments.after)}
-        record = names | {"caption": found.caption, "words": found.words}
+        record = names | found.record | {"words": found.attended.words if found.attended else []}
         print(printable(json.dumps(record | ({"top": top} if top else {}), ensure_ascii=False)))
     elif ranked:
         for each in ranked:
             print(f"{each.log_probability:9.3f}  {printable(each.caption)}")
     else:
-        print(printable(found.caption))
+        print(printable(found.text))
 
 
 if __name__ == "__main__":

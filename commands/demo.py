@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commands import run
-from pipeline.cli.arguments import PORTS, check_there, parsed, to_read, whole
+from pipeline.cli.arguments import PORTS, check_there, parsed, real, to_read, whole
 from pipeline.config import params
 from pipeline.config.params import Tabletop
 from pipeline.io.errors import InputError
 from pipeline.io.records import plain
 
 if TYPE_CHECKING:
+    from pipeline.captioning.answers import Limits
     from pipeline.captioning.picture_captioner import PictureCaptioner
 
 MOST_PIXELS = 1 << 20  # of a rendered image, whose size a package may set
@@ -45,11 +46,16 @@ def main() -> None:
     parser.add_argument(
         "--lab", type=to_read, default=Path(), help="the repository that the trained weights belong to"
     )
+    parser.add_argument(
+        "--at-least", type=real(0.0, 1.0), default=0.0, metavar="P", help="as of commands.caption"
+    )
     parser.add_argument("--port", type=whole(*PORTS), help="default: the first free port from 7860 on")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     arguments = parsed(parser)
     check_there(arguments.weights, "name a folder of weights or a package, such as demo/scorer_cbr")
     # imported late: it takes seconds, and the arguments are checked before
+    from pipeline.captioning.answers import Limits
+    from pipeline.captioning.picture_captioner import Search
     from pipeline.compute import devices
 
     devices.repeatable()
@@ -60,7 +66,10 @@ def main() -> None:
             del os.environ[name]
         os.environ.update(QUIET | {"GRADIO_TEMP_DIR": uploads})
         drawn = settings(captioners, arguments.lab)
-        serve(captioners, drawn, Path(uploads), arguments.port, not arguments.no_browser)
+        limits = Limits(arguments.at_least)
+        for captioner in captioners.values() if arguments.at_least else ():
+            captioner.check_limits(Search(), limits)
+        serve(captioners, drawn, Path(uploads), arguments.port, not arguments.no_browser, limits)
 
 
 def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
@@ -101,13 +110,18 @@ def settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
 
 
 def serve(
-    captioners: "dict[str, PictureCaptioner]", drawn: Tabletop, uploads: Path, port: int | None, browser: bool
+    captioners: "dict[str, PictureCaptioner]",
+    drawn: Tabletop,
+    uploads: Path,
+    port: int | None,
+    browser: bool,
+    limits: "Limits",
 ) -> None:
     """Serve the page until stopped. Raises InputError if the port is taken or the page does not start."""
     # imported late: Gradio reads the environment on import, and importing takes seconds
     from pipeline.demo import guard, page, pair_html
 
-    blocks = page.page(captioners, drawn)
+    blocks = page.page(captioners, drawn, limits)
     try:
         _, address, _ = blocks.launch(
             server_name="127.0.0.1",

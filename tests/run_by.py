@@ -17,6 +17,7 @@ RUN_BY = {
     "make repro": ".ci/fresh-clone",
     "make test": ".ci/fresh-clone",
     "python -m commands.agreement": "tests/commands/test_judge.py",
+    "python -m commands.calibrate": "tests/commands/test_calibrate.py",
     "python -m commands.caption": "tests/test_cookbook.py",
     "python -m commands.check_lock": "tests/pipeline/io/test_dvc_lock.py",
     "python -m commands.check_scores": "tests/commands/test_check_scores.py",

@@ -21,6 +21,7 @@ ROOMS = [
         "publishing",
         "probe",
         "captioning",
+        "confidence",
         "reporting",
         "statistics",
         "training",

@@ -2,7 +2,7 @@
 
 The output is JSON Lines, one line per pair in the table's order. Lines are appended and never rewritten: a
 stopped run resumes after the last complete line. A pair that cannot be captioned has an `error` instead of a
-`caption`.
+`caption`. A pair without an answer has `"caption": null` and a `reason`.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.captioning.answers import ALL, Limits
 from pipeline.captioning.features import opened, turned
 from pipeline.captioning.pair_jobs import Job
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
@@ -32,18 +33,23 @@ Images = tuple[np.ndarray, np.ndarray]
 
 
 def caption(
-    captioner: PictureCaptioner, pairs: Sequence[Job], out: Path, search: Search, top: int | None = None
+    captioner: PictureCaptioner,
+    pairs: Sequence[Job],
+    out: Path,
+    search: Search,
+    top: int | None = None,
+    limits: Limits = ALL,
 ) -> int:
     """Append the missing lines to `out`, and return the number of all pairs with an error.
 
     Raises InputError if `out` has lines of other pairs, weights or settings, if another process appends to
     it, or if it cannot be written.
     """
-    by = _described(captioner, search, top)
+    by = _described(captioner, search, top, limits)
     with alone(out), writing(out):
         failed = _done(out, pairs, by)
         with out.open("a", encoding="utf-8") as file:
-            found = _records(captioner, pairs[len(failed) :], search, top)
+            found = _records(captioner, pairs[len(failed) :], search, top, limits)
             for record in track(found, "captioning", "pairs", len(pairs), len(failed)):
                 file.write(_line(record, by))
                 file.flush()
@@ -58,13 +64,14 @@ def caption_part(
     search: Search,
     top: int | None,
     part: tuple[int, int],
+    limits: Limits = ALL,
 ) -> bool:
     """Caption the shards of one part. The part that finishes last joins all shards, in order.
 
     A shard's file is complete or absent. Returns True if `out` is complete. Raises InputError if `out` comes
     from a run without parts, or from other pairs, weights or settings.
     """
-    by = _described(captioner, search, top)
+    by = _described(captioner, search, top, limits)
     if _whole(out, pairs, by):
         return True
     folder = scratch(out, sha256(by, repr(pairs))[:16])
@@ -75,7 +82,7 @@ def caption_part(
     for number in range(index, len(shards), count):
         if not shards[number].exists():
             own = pairs[number * SHARD : (number + 1) * SHARD]
-            found = _records(captioner, own, search, top)
+            found = _records(captioner, own, search, top, limits)
             write_text(shards[number], "".join(_line(record, by) for record in found))
             print(f"captioning: shard {number + 1} of {len(shards)}", file=sys.stderr, flush=True)
     with in_turn(out):
@@ -106,13 +113,15 @@ def _line(record: dict[str, Any], by: str) -> str:
     return json.dumps(record | {"by": by}, ensure_ascii=False) + "\n"
 
 
-def _described(captioner: PictureCaptioner, search: Search, top: int | None) -> str:
-    """Describe what writes a line: weights, features and search. Only an equal run may resume a file."""
-    recipe = captioner.trained.recipe
+def _described(captioner: PictureCaptioner, search: Search, top: int | None, limits: Limits) -> str:
+    """Describe what writes a line: weights, features, search, confidence. Only an equal run may resume."""
+    recipe, own = captioner.trained.recipe, captioner.calibration
+    limited = f", at least {limits.at_least:g}" + ", any images" * limits.any_images
+    confidence = f", confidence {sha256(own.model_dump_json())[:12]}{limited}" if own else ""
     return (
         f"{recipe.dataset} {recipe.model} seed {captioner.trained.seed}, weights {captioner.identity}, "
         f"features {captioner.made.weights_id} {captioner.made.precision}, beam {search.beam}, "
-        f"length penalty {search.length_penalty:g}" + (f", top {top}" if top else "")
+        f"length penalty {search.length_penalty:g}" + (f", top {top}" if top else "") + confidence
     )
 
 
@@ -152,7 +161,7 @@ def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str)
 
 
 def _records(
-    captioner: PictureCaptioner, pairs: Sequence[Job], search: Search, top: int | None
+    captioner: PictureCaptioner, pairs: Sequence[Job], search: Search, top: int | None, limits: Limits
 ) -> Iterator[dict[str, Any]]:
     """Yield one record per pair, in order. Threads read the next images during captioning.
 
@@ -167,7 +176,7 @@ def _records(
     for start in range(0, len(pairs), BATCH):
         part = [(job, next(loaded)) for job in pairs[start : start + BATCH]]
         images = [each for _, each in part if not isinstance(each, str)]
-        said = iter(_said(captioner, images, search, top) if images else [])
+        said = iter(_said(captioner, images, search, top, limits) if images else [])
         for job, each in part:
             yield _names(job) | ({"error": each} if isinstance(each, str) else next(said))
     if warnings:
@@ -196,14 +205,16 @@ def _names(job: Job) -> dict[str, str]:
 
 
 def _said(
-    captioner: PictureCaptioner, pairs: Sequence[Images], search: Search, top: int | None
+    captioner: PictureCaptioner, pairs: Sequence[Images], search: Search, top: int | None, limits: Limits
 ) -> list[dict[str, Any]]:
     """Caption pairs, and return the remaining keys of each pair's line."""
+    answers = [each.record for each in captioner.answers(pairs, search, limits)]
     if top is None:
-        return [{"caption": each.caption} for each in captioner.of_squashed(pairs, search)]
+        return answers
     ranked = captioner.ranked_of_squashed(pairs, top, search)
     best = [
         [{"caption": c.caption, "log_probability": round(c.log_probability, 4)} for c in own]
         for own in ranked
     ]
-    return [{"caption": own[0]["caption"], "top": own} for own in best]
+    each = zip(answers, best, strict=True)
+    return [answer if answer["caption"] is None else answer | {"top": own} for answer, own in each]

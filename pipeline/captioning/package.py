@@ -8,6 +8,8 @@ statistics.safetensors             mean and deviation of the backbone's channels
 backbone.safetensors               the backbone's weights, on request; never ImageNet weights
 scores.json                        truth by kind of change, test scores by seed, some test captions, and the
                                    settings that render more such images
+confidence.json                    the probability of a correct caption and the images that are refused, if
+                                   commands.calibrate has run
 a README                           the model card, with front matter for hubs
 """
 
@@ -22,6 +24,7 @@ from typing import Any
 
 from pipeline.captioning import feature_backbone, hub_files, model_card, sources
 from pipeline.captioning.feature_backbone import Made
+from pipeline.confidence import calibration
 from pipeline.config import params
 from pipeline.config.store_contents import IMAGENET, PixelSpec, recorded_spec
 from pipeline.io import front_matter
@@ -68,6 +71,8 @@ def write(
         shutil.copyfile(vocabulary, folder / sources.VOCABULARY)
         made = _backbone(folder, trained, lab, with_backbone)
         (folder / sources.FEATURES).write_text(yaml_of(asdict(made)), encoding="utf-8")
+        if (confidence := sources.confidence_file(weights, trained, lab)).exists():
+            shutil.copyfile(confidence, folder / calibration.FILE)
         scores = _scores(trained, weights, lab)
         write_json(folder / sources.SCORES, scores)
         _describe(folder, trained, scores, model_card.text(trained, made, scores, lab, licence), licence_id)

@@ -6,15 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import models.common.captioner
-from pipeline.captioning import sources
+from pipeline.captioning import answers, sources
+from pipeline.captioning.answers import ALL, Answer, Limits
 from pipeline.captioning.feature_backbone import Made
 from pipeline.captioning.features import Features, Picture
+from pipeline.confidence import calibration
+from pipeline.confidence.calibration import Calibration
+from pipeline.confidence.collecting import Reader
+from pipeline.confidence.signals import Signalled, signalled
 from pipeline.config.store_contents import recorded_spec
 from pipeline.decoding.attention_maps import Attended
 from pipeline.decoding.beam_search import n_best
-from pipeline.decoding.decode_split import attended_batch, searching
+from pipeline.decoding.decode_split import attended_batch, attended_captions_of, searching
 from pipeline.features.backbone_weights import input_shape
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
@@ -50,26 +56,33 @@ class PictureCaptioner:
     made: Made
     identity: str  # the first twelve digits of the weights' sha256
     scores: dict[str, Any] | None  # scores.json of a package; None without it
+    sha256: str = ""  # of the weights' file
+    calibration: Calibration | None = None  # confidence.json; None without it
 
     @classmethod
-    def load(cls, weights: str | Path, lab: str | Path = ".") -> "PictureCaptioner":
+    def load(
+        cls, weights: str | Path, lab: str | Path = ".", confidence: str | Path | None = None
+    ) -> "PictureCaptioner":
         """Load a package (.zip or folder), or a folder of data/weights of the laboratory `lab`.
 
-        Raises InputError naming a file that is missing or does not fit.
+        `confidence`: a confidence.json in place of the weights' own. Raises InputError naming a file that is
+        missing or does not fit.
         """
-        weights, lab = Path(weights), Path(lab)
+        weights, lab, given = Path(weights), Path(lab), Path(confidence) if confidence else None
         with sources.opened(weights) as folder:
             model, trained, vocabulary = sources.load(folder, weights, lab)
             network, made = sources.backbone(folder, weights, trained, lab)
-            identity = content_hashes.sha256(trained_model.weights_file(folder))[:12]
+            sha256 = content_hashes.sha256(trained_model.weights_file(folder))
             found = sources.scores(folder, weights)
+            own = sources.confidence(folder, weights, trained, lab, sha256, given)
         spec = recorded_spec(trained.recipe.features)
         if input_shape(spec) != trained.shape:
             raise InputError(
                 f"{weights}: model.yaml names features of {trained.shape}, but {spec} gives others"
             )
         features = Features(network, spec, made.precision)
-        return cls(model.to(features.device), trained, vocabulary, features, made, identity, found)
+        model = model.to(features.device)
+        return cls(model, trained, vocabulary, features, made, sha256[:12], found, sha256, own)
 
     def __call__(self, before: Picture, after: Picture, search: Search | None = None) -> str:
         """Return the caption. Raises InputError for an image that does not open."""
@@ -78,6 +91,16 @@ class PictureCaptioner:
     def attended(self, before: Picture, after: Picture, search: Search | None = None) -> Attended:
         """Return the caption's words with their attention, and the alignment if the model has one."""
         return self.of_squashed([self._squashed(before, after)], search or Search(), aligned=True)[0]
+
+    def answer(
+        self, before: Picture, after: Picture, limits: Limits | None = None, search: Search | None = None
+    ) -> Answer:
+        """Return the caption with the probability that it is correct, or the reason why there is none.
+
+        Raises InputError for an image that does not open, and like `check_limits`.
+        """
+        pair = self._squashed(before, after)
+        return self.answers([pair], search or Search(), limits or Limits())[0]
 
     def ranked(
         self, before: Picture, after: Picture, count: int, search: Search | None = None
@@ -98,11 +121,53 @@ class PictureCaptioner:
         found = attended_batch(
             searching(search.beam, search.length_penalty), self.model, difference, self.vocabulary
         )
-        alignment = difference.alignment(list(range(len(pairs)))) if aligned else None
-        if alignment is None:
-            return found
-        each = alignment.half().cpu().numpy()
-        return [replace(one, alignment=own) for one, own in zip(found, each, strict=True)]
+        return self._aligned(found, difference) if aligned else found
+
+    @torch.inference_mode()
+    def answers(self, pairs: Sequence[tuple[Any, Any]], search: Search, limits: Limits = ALL) -> list[Answer]:
+        """Answer pairs of images from Features.squashed; without a calibration, each with its caption."""
+        self.check_limits(search, limits)
+        own = self.calibration
+        if own is None:
+            return [Answer(each.caption, attended=each) for each in self.of_squashed(pairs, search, True)]
+        before, after = self._grids(pairs)
+        both = self.model.encode(before, after), self.model.encode(after, before)
+        method = searching(search.beam, search.length_penalty)
+        found = method(self.model, both[0])
+        shown = self._aligned(attended_captions_of(found, self.model, self.vocabulary), both[0])
+        captions: Sequence[Signalled | None] = [None] * len(pairs)
+        if own.of(search.beam, search.length_penalty):
+            captions = signalled(
+                self.model, self.vocabulary, method, found.words, *both, own.grammar, own.phrases
+            )
+        distances: Sequence[Any] = [None] * len(pairs)
+        if own.familiarity and not limits.any_images:
+            distances = own.familiarity.distances(before, after).tolist()
+        each = zip(shown, captions, distances, strict=True)
+        return [answers.answer(own, *one, limits) for one in each]
+
+    def check_limits(self, search: Search, limits: Limits) -> None:
+        """Raise InputError if `at_least` needs a calibration, or one of another search."""
+        own = self.calibrated() if limits.at_least else None
+        if own and not own.of(search.beam, search.length_penalty):
+            raise InputError(
+                f"{calibration.FILE} was made with --beam {own.beam} and --length-penalty "
+                f"{own.length_penalty:g}; caption with these, or {calibration.REMEDY}"
+            )
+
+    def calibrated(self) -> Calibration:
+        """Return the calibration. Raises InputError without one."""
+        if self.calibration is None:
+            raise InputError(
+                f"the weights {self.identity} have no {calibration.FILE}; {calibration.REMEDY}, or name one "
+                "by --confidence"
+            )
+        return self.calibration
+
+    def reader(self, own: Calibration) -> Reader:
+        """Return what captions grids with signals, as the calibration did."""
+        search = searching(own.beam, own.length_penalty)
+        return Reader(self.model, self.vocabulary, search, own.grammar, own.phrases)
 
     @torch.inference_mode()
     def ranked_of_squashed(
@@ -116,8 +181,21 @@ class PictureCaptioner:
             for own in found
         ]
 
+    def _aligned(
+        self, found: list[Attended], difference: models.common.captioner.Difference
+    ) -> list[Attended]:
+        """Add the alignment of the images, if the model has one."""
+        alignment = difference.alignment(list(range(len(found))))
+        if alignment is None:
+            return found
+        each = alignment.half().cpu().numpy()
+        return [replace(one, alignment=own) for one, own in zip(found, each, strict=True)]
+
     def _encoded(self, pairs: Sequence[tuple[Any, Any]]) -> models.common.captioner.Difference:
+        return self.model.encode(*self._grids(pairs))
+
+    def _grids(self, pairs: Sequence[tuple[Any, Any]]) -> tuple[Tensor, Tensor]:
         images = [image for pair in pairs for image in pair]
         names = [f"the {side} picture" for _ in pairs for side in ("before", "after")]
         grids = self.features.grids(images, names).float()
-        return self.model.encode(grids[0::2], grids[1::2])
+        return grids[0::2], grids[1::2]

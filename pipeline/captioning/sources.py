@@ -15,6 +15,8 @@ from models.backbones.backbone import Backbone
 from models.common.captioner import Captioner
 from pipeline.captioning import feature_backbone, hub_files
 from pipeline.captioning.feature_backbone import REMEDY, Made
+from pipeline.confidence import calibration
+from pipeline.confidence.calibration import Calibration
 from pipeline.config.store_contents import PIXELS, PixelSpec, recorded_spec
 from pipeline.io.errors import InputError, writing
 from pipeline.io.inputs import check_regular, read_json
@@ -36,6 +38,7 @@ LARGEST = dict.fromkeys(TENSORS, tensor_checks.MOST_BYTES) | {
     CARD: 1 << 20,
     hub_files.CONFIG: hub_files.LARGEST,
     SCORES: 1 << 20,
+    calibration.FILE: calibration.LARGEST,
 }
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 TIGHTEST = 20  # greatest compression factor; trained numbers never compress more
@@ -144,6 +147,27 @@ def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:
     """Return the path of the vocabulary: in the package, else in the repository that trained the model."""
     own = folder / VOCABULARY
     return own if (folder / FEATURES).exists() else lab / f"data/vocab/{trained.recipe.dataset}.json"
+
+
+def confidence_file(folder: Path, trained: Trained, lab: Path) -> Path:
+    """Return the path of the calibration: in the package, else in the repository that trained the model."""
+    if (folder / FEATURES).exists():
+        return folder / calibration.FILE
+    return lab / f"data/confidence/{trained.run}.json"
+
+
+def confidence(
+    folder: Path, weights: Path, trained: Trained, lab: Path, sha256: str, given: Path | None = None
+) -> Calibration | None:
+    """Read the calibration of weights with this hash, from the file `given` or its usual place.
+
+    Returns None if nothing is given and there is none. Raises InputError for a file that is not valid, or of
+    other weights.
+    """
+    path = given or confidence_file(folder, trained, lab)
+    if given is None and not path.exists():
+        return None
+    return calibration.read(path, weights / path.name if path.parent == folder else path, sha256)
 
 
 READ = Made(PIXELS, "float32")

@@ -120,7 +120,12 @@ def attended_batch(
     search: Search, model: Captioner, difference: Difference, vocabulary: Vocabulary
 ) -> list[Attended]:
     """Return the captions of a batch, with the decoder's attention maps and weights if it has them."""
-    found, weighed = search(model, difference), model.decoder.weighed
+    return attended_captions_of(search(model, difference), model, vocabulary)
+
+
+def attended_captions_of(found: Captioned, model: Captioner, vocabulary: Vocabulary) -> list[Attended]:
+    """Return the captions that a search found, as `attended_batch` does."""
+    weighed = model.decoder.weighed
     nothing = torch.empty(*found.words.shape, 0, math.prod(model.cells), dtype=torch.float16)
     grids = (nothing if found.maps is None else found.maps).unflatten(-1, model.cells).cpu().numpy()
     weights = None if found.weights is None else found.weights.cpu().numpy()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import gradio as gr
 
+from pipeline.captioning.answers import ALL, Limits
 from pipeline.captioning.picture_captioner import PictureCaptioner
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.demo import drawn_scenes, pair_html
@@ -15,7 +16,7 @@ from pipeline.io.errors import InputError
 THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"])  # system fonts
 INTRODUCTION = """# What changed?
 Small models of this laboratory describe the change between two images. They were trained on {scenes} rendered
-scenes. Their captions of other images are meaningless, although they look just as confident.
+scenes. A caption has the probability that it is correct. Images of another kind are refused.
 For a rendered scene the change is known: each caption is marked true or false, with wrong words underlined.
 """
 Answered = tuple[Drawn | None, str]
@@ -24,8 +25,13 @@ Answered = tuple[Drawn | None, str]
 class Events:
     """Handlers of the page's buttons; each returns the shown pair and its answer."""
 
-    def __init__(self, captioners: Mapping[str, PictureCaptioner], settings: Tabletop):
-        self.captioners, self.settings, self.numbers = captioners, settings, random.SystemRandom()
+    def __init__(self, captioners: Mapping[str, PictureCaptioner], settings: Tabletop, limits: Limits = ALL):
+        self.limits, self.captioners, self.settings, self.numbers = (
+            limits,
+            captioners,
+            settings,
+            random.SystemRandom(),
+        )
 
     def scene(self, kind: str, viewpoint: Viewpoint) -> Answered:
         """Render a new scene with this kind of change."""
@@ -47,14 +53,14 @@ class Events:
     def _answered(self, pair: Callable[[], Drawn]) -> Answered:
         try:
             found = pair()
-            return found, pair_html.answer(self.captioners, found)
+            return found, pair_html.answer(self.captioners, found, self.limits)
         except InputError as error:
             return None, pair_html.refusal(error)
 
 
-def page(captioners: Mapping[str, PictureCaptioner], settings: Tabletop) -> gr.Blocks:
+def page(captioners: Mapping[str, PictureCaptioner], settings: Tabletop, limits: Limits = ALL) -> gr.Blocks:
     """Build the page, with a first scene."""
-    events = Events(captioners, settings)
+    events = Events(captioners, settings, limits)
     first, html = events.scene("color", "moderate")
     with gr.Blocks(title="What changed?", analytics_enabled=False) as blocks:
         gr.Markdown(INTRODUCTION.format(scenes=settings.scenes))

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from pipeline.captioning.answers import ALL, Answer, Limits
 from pipeline.captioning.features import opened, turned
 from pipeline.captioning.overlay import HEAT, opacities
 from pipeline.captioning.picture_captioner import PictureCaptioner
@@ -33,14 +34,14 @@ UNTRUE = ' aria-description="not true"'  # attribute of a wrong word; page.css u
 HINT = "Point at a word, or tap it: its attention is shown in red, in both images."
 
 
-def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn) -> str:
+def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn, limits: Limits = ALL) -> str:
     """Return the HTML section for a pair. Raises InputError for an image that does not open."""
     before, after = _opened(drawn.before, "before"), _opened(drawn.after, "after")
     warning = f'<p class="lab-hint">Take care: {escape(note)}.</p>' if (note := turned(before, after)) else ""
     shown = _figure("before", before) + _figure("after", after)
-    found = {name: captioner.attended(before, after) for name, captioner in captioners.items()}
-    said = "".join(_caption(name, attended, drawn.pair) for name, attended in found.items())
-    hint = HINT if any(attended.images for attended in found.values()) else ""
+    found = {name: captioner.answer(before, after, limits) for name, captioner in captioners.items()}
+    said = "".join(_answer(name, answer, drawn.pair) for name, answer in found.items())
+    hint = HINT if any(each.attended and each.attended.images for each in found.values()) else ""
     truth = drawn.pair.captions if drawn.pair else ()
     return (
         f'<section class="lab-answer"><div class="lab-pair">{shown}</div>{warning}{_truth(truth)}'
@@ -75,6 +76,16 @@ def _truth(truth: Sequence[str]) -> str:
     return f'<p class="lab-truth"><b>True of this pair:</b> {said}</p>'
 
 
+def _answer(name: str, answer: Answer, pair: Pair | None) -> str:
+    """Return a caption with its probability, or the reason why there is none, as HTML."""
+    chance = "" if answer.probability is None else f"probability {answer.probability:.2f}"
+    small = f'<p class="lab-hint">{chance}</p>' if chance else ""
+    if answer.attended is not None:
+        return f"<article>{_caption(name, answer.attended, pair)}{small}</article>"
+    reason = escape(answer.reason or "no caption")
+    return f'<article><h3>{escape(name)}</h3><p class="lab-error">{reason}</p>{small}</article>'
+
+
 def _caption(name: str, attended: Attended, pair: Pair | None) -> str:
     verdict = judge(attended.caption, pair) if pair else None
     marked = marks(attended.words, verdict.wrong if verdict else ())
@@ -84,8 +95,8 @@ def _caption(name: str, attended: Attended, pair: Pair | None) -> str:
         for word, heat, wrong in zip(attended.words, _heats(attended), marked, strict=True)
     )
     return (
-        f'<article><h3>{escape(name)}</h3><p class="lab-words">{words or "(it says nothing)"}</p>'
-        f"{_judged(verdict, pair)}</article>"
+        f'<h3>{escape(name)}</h3><p class="lab-words">{words or "(it says nothing)"}</p>'
+        f"{_judged(verdict, pair)}"
     )
 
 

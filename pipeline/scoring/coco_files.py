@@ -46,11 +46,12 @@ class Results(RootModel[Annotated[list[Captioned], FailFast()]]):  # stops at th
 
 
 class CaptionLine(BaseModel):
-    """A line of commands.caption; `error` says why the caption is missing."""
+    """A line of commands.caption; `error` or `reason` says why the caption is missing."""
 
     pair_id: str
     caption: StrictStr | None = None
     error: str | None = None
+    reason: str | None = None
 
 
 class Coco(BaseModel):
@@ -99,7 +100,9 @@ def _tree(text: str, path: str | Path, remedy: str) -> Any:
 
 def _of_lines(path: str | Path) -> dict[str, str]:
     found = {line.pair_id: line for line in read_records(path, CaptionLine, LINES, "pair_id", "ignore")}
-    if lacking := [f"{key}: {line.error}" for key, line in found.items() if line.caption is None]:
+    if lacking := [
+        f"{key}: {line.error or line.reason}" for key, line in found.items() if line.caption is None
+    ]:
         raise listed(lacking, f"{path} has pairs without a caption", LINES)
     return {key: line.caption or "" for key, line in found.items()}
 

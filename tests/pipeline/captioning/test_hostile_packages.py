@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from pipeline.captioning import PictureCaptioner
+from pipeline.captioning.answers import Limits
 from pipeline.captioning.picture_captioner import Search
 from pipeline.io.errors import InputError
 from tests.forged import unhash
@@ -225,7 +226,7 @@ def test_a_word_of_terminal_escapes_is_never_printed_raw(package, tmp_path, caps
         arguments = caption.parser().parse_args(
             [str(tmp_path / "a.png"), str(tmp_path / "b.png"), "--weights", "x", *more]
         )
-        caption.one(arguments, captioner, Search(arguments.top or 1))
+        caption.one(arguments, captioner, Search(arguments.top or 1), Limits())
         said = capsys.readouterr().out
         assert "\\u001b[3" in said
         assert not set(said) & {"\x1b", "\x07", "\x9b"}

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from pipeline.captioning import many_pairs, pair_jobs
+from pipeline.captioning.answers import Answer
 from pipeline.captioning.features import opened
 from pipeline.captioning.picture_captioner import Search
 from tests.hostile import pipe
@@ -52,13 +53,8 @@ class Squashing:
     def squashed(self, picture):
         return np.asarray(opened(picture).resize((2, 2)))
 
-    def of_squashed(self, pairs, search):
-        return [Said() for _ in pairs]
-
-
-@dataclass
-class Said:
-    caption: str = "said"
+    def answers(self, pairs, search, limits):
+        return [Answer("said") for _ in pairs]
 
 
 @pytest.fixture

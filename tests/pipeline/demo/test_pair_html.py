@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from commands import demo
+from pipeline.captioning.answers import Answer, Limits
 from pipeline.captioning.features import opened
 from pipeline.config.params import Tabletop
 from pipeline.decoding.attention_maps import Attended
@@ -26,6 +27,10 @@ class Told:
     """In place of a captioner: it tells how bright its pictures are, and looks at one cell."""
 
     trained = SimpleNamespace(recipe=SimpleNamespace(model="told"), seed=1)
+
+    def answer(self, before, after, limits):
+        attended = self.attended(before, after)
+        return Answer(attended.caption, attended=attended)
 
     def attended(self, before, after):
         words = tuple(f"{np.asarray(opened(side)).mean():.3f}" for side in (before, after))
@@ -181,7 +186,7 @@ def test_a_page_that_does_not_start_is_one_line(page, monkeypatch, tmp_path, err
 
     monkeypatch.setattr(page.gr.Blocks, "launch", launch)
     with pytest.raises(InputError) as caught:
-        demo.serve({"told": Told()}, SETTINGS, tmp_path, 7931, False)
+        demo.serve({"told": Told()}, SETTINGS, tmp_path, 7931, False, Limits())
     assert "\n" not in str(caught.value)
     assert ("port 7931" in str(caught.value)) == isinstance(error, OSError)
 
@@ -196,3 +201,21 @@ def test_the_page_needs_nobody_elses_server(page):
     said += pair_html.HEAD + pair_html.CSS + str(page.THEME.__dict__)
     assert "lab-answer" in said
     assert not re.search(r"https?://(?!127\.0\.0\.1)[\w.]*(google|gstatic|jsdelivr|cloudflare)", said)
+
+
+def test_a_refused_pair_has_a_reason_in_place_of_a_caption_and_a_caption_its_probability():
+    class Unsure(Told):
+        def answer(self, before, after, limits):
+            attended = self.attended(before, after)
+            if limits.at_least <= 0.8:
+                return Answer(attended.caption, 0.8, None, attended)
+            return Answer(None, 0.8, "not <sure>")
+
+    drawn = drawn_scenes.draw(SETTINGS, "color", "moderate", 1)
+    html = pair_html.answer({"one": Unsure()}, drawn)
+    assert "probability 0.80" in html
+    assert "lab-word" in html
+    html = pair_html.answer({"one": Unsure()}, drawn, Limits(0.9))
+    assert "not &lt;sure&gt;" in html
+    assert 'class="lab-word"' not in html
+    assert "lab-verdict" not in html

@@ -1,0 +1,66 @@
+"""Fit the probability that a caption is correct, and what images are refused; write confidence.json.
+
+python -m commands.calibrate --weights data/weights/tabletop/scorer_cbr/1
+    on the validation pairs of the laboratory; measured on its test pairs
+python -m commands.calibrate --weights demo/scorer_cbr --labelled FOLDER --out mine.json
+    refitted on your own labelled pairs (docs/cookbook.md, "Recalibrate on 50 pairs of your own")
+"""
+
+import argparse
+from pathlib import Path
+
+from commands import run
+from pipeline.cli.arguments import beam, check_there, length_penalty, parsed, to_read
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import file_to_write, write_text
+
+
+def main() -> None:
+    made = argparse.ArgumentParser(
+        prog="python -m commands.calibrate",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    made.add_argument("--weights", type=to_read, required=True, help="a folder of weights, or a package")
+    made.add_argument("--lab", type=to_read, default=Path(), help="the repository with pairs and features")
+    made.add_argument("--labelled", type=to_read, help="a folder of your own labelled pairs: only refit")
+    made.add_argument(
+        "--confidence", type=to_read, help="the confidence.json to refit (default: the weights')"
+    )
+    made.add_argument("--beam", type=beam, default=1, help="as decode.beam")
+    made.add_argument("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
+    made.add_argument(
+        "--out", type=file_to_write, help="default: in the package, else data/confidence of the laboratory"
+    )
+    made.add_argument("--figure", type=file_to_write, help="an SVG to write: wrong captions against coverage")
+    arguments = parsed(made)
+    check_there([arguments.weights], "name a folder of weights or a package, such as demo/scorer_cbr")
+    check_there([arguments.labelled], "name a folder of labelled images")
+    # imported late: it takes seconds, and the arguments are checked before
+    from pipeline.captioning import calibrating
+    from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+    from pipeline.compute import devices
+
+    devices.repeatable()
+    captioner = PictureCaptioner.load(arguments.weights, arguments.lab, arguments.confidence)
+    search = Search(arguments.beam, arguments.length_penalty)
+    if arguments.labelled:
+        if not arguments.out:
+            raise InputError("--labelled needs --out FILE.json")
+        result = calibrating.on_labelled(captioner, arguments.labelled)
+    else:
+        result = calibrating.on_validation(captioner, arguments.lab, search)
+    out = arguments.out or calibrating.place(captioner, arguments.weights, arguments.lab)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out, result.calibration.model_dump_json(indent=1) + "\n")
+    calibrating.seal(out)
+    print("\n".join([*result.lines, f"wrote {out}"]))
+    if arguments.figure:
+        from pipeline.confidence import summary
+        from pipeline.reporting.figures import WIDE, svg_file
+
+        write_text(arguments.figure, svg_file(summary.drawing(result.measured), WIDE))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,169 @@
+"""Calibration of a captioner: on the validation pairs of a laboratory, or on labelled pairs of one's own."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from pipeline.captioning import package, sources
+from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+from pipeline.confidence import calibration, collecting, familiarity, probability, summary
+from pipeline.confidence.calibration import SAID, Calibration
+from pipeline.confidence.collecting import BATCH, Collected, Reader
+from pipeline.confidence.signals import NAMES
+from pipeline.config import params
+from pipeline.config.store_contents import GRID
+from pipeline.datasets import labelled_scenes, manifest
+from pipeline.datasets.manifest import read_pairs
+from pipeline.datasets.schema import Pair, of_split
+from pipeline.decoding.decode_split import searching
+from pipeline.features.object_storage import store_of
+from pipeline.features.store import FeatureStore, feature_batches
+from pipeline.io import folder_records
+from pipeline.io.errors import InputError
+from pipeline.scoring.results import GEOMETRIC
+
+LEAST = 100  # validation pairs of a full calibration
+FEW = 20  # labelled pairs of a refit
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A calibration, lines to print, and the pairs that it was measured on, by name."""
+
+    calibration: Calibration
+    lines: list[str]
+    measured: dict[str, tuple[Collected, np.ndarray]]
+
+
+def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Calibrated:
+    """Calibrate on the validation pairs of the laboratory `lab`, and measure on its test pairs.
+
+    Raises InputError if pairs or features are missing, do not belong to the weights, or have no known truth.
+    """
+    dataset, read = captioner.trained.recipe.dataset, captioner.trained.recipe.input
+    settings = params.load(lab / "params.yaml")
+    path = lab / f"data/pairs/{dataset}.jsonl"
+    pairs = read_pairs(path)
+    store = FeatureStore(
+        store_of(lab / f"data/features/{dataset}", read), expected=captioner.trained.recipe.features
+    )
+    captioner.trained.check_store(store)
+    manifest.check_images(path, store.location.name, store.images)
+    grammar = settings.negatives.grammar.get(dataset) == GEOMETRIC
+    phrases = settings.score.no_change_phrases
+    meaning = calibration.meaning_of(pairs, grammar)
+    validation = of_split(pairs, "val")
+    if meaning is None or len(validation) < LEAST:
+        fault = (
+            "does not say which pairs changed"
+            if meaning is None
+            else f"has {len(validation)} validation pairs"
+        )
+        raise InputError(f"{path} {fault}; a calibration needs {LEAST} validation pairs of known truth")
+    reader = Reader(
+        captioner.model, captioner.vocabulary, searching(search.beam, search.length_penalty), grammar, phrases
+    )
+    familiar = collecting.familiar_with(of_split(pairs, "train"), store) if read == GRID else None
+
+    def collected(own: list[Pair]) -> Collected:
+        return collecting.collect(reader, own, feature_batches(own, store, BATCH), meaning, familiar)
+
+    fitting, test = collected(validation), collected(of_split(pairs, "test"))
+    if familiar:
+        familiar = familiarity.with_thresholds(familiar, fitting.distances)
+    choice = probability.fit(fitting.signals, fitting.reports_change, fitting.correct, fitting.scenes)
+    chances = choice.probability(test.signals, test.reports_change)
+    numbers = summary.measured(test, chances)
+    found = Calibration(
+        weights=captioner.sha256,
+        signals=list(NAMES),
+        meaning=meaning,
+        grammar=grammar,
+        phrases=list(phrases),
+        beam=search.beam,
+        length_penalty=search.length_penalty,
+        pairs=len(fitting.pairs),
+        method=choice.method,
+        probability=choice.probability,
+        familiarity=familiar,
+        measured={"test": numbers},
+    )
+    losses = ", ".join(f"{name} {loss:.4f}" for name, loss in choice.losses.items())
+    lines = [
+        f"probability that {SAID[meaning]}, fitted on {len(fitting.pairs)} validation pairs",
+        f"cross-validated log-loss: {losses}; chosen: {choice.method}",
+        *summary.lines("test", numbers),
+        *summary.by_kind(test, chances),
+        *_refused("test", found, test),
+    ]
+    return Calibrated(found, lines, {"test": (test, chances)})
+
+
+def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
+    """Refit slope, shift and thresholds of the captioner's calibration on the labelled pairs of a folder.
+
+    Raises InputError without a calibration, with fewer than FEW pairs, and for wrong labels or images.
+    """
+    own = captioner.calibrated()
+    pairs = labelled_scenes.read(folder)
+    if len(pairs) < FEW:
+        raise InputError(f"{folder / labelled_scenes.FILE} gives {len(pairs)} pairs; label at least {FEW}")
+    found = labelled(captioner, folder, pairs)
+    before = own.probability(found.signals, found.reports_change)
+    refitted = probability.refit(own.probability, found.signals, found.reports_change, found.correct)
+    chances = refitted(found.signals, found.reports_change)
+    familiar = own.familiarity
+    if familiar:
+        unlike, scenes = found.distances.max(0)
+        wider = {"unlike": max(familiar.unlike, float(unlike)), "scenes": max(familiar.scenes, float(scenes))}
+        familiar = familiar.model_copy(update=wider)
+    result = own.model_copy(
+        update={"probability": refitted, "familiarity": familiar, "refitted": len(found.pairs)}
+    )
+    numbers = summary.measured(found, before)
+    lines = [
+        *_refused("before, labelled", own, found),
+        *summary.lines("before, labelled", numbers),
+        *summary.lines("refitted, the same pairs", summary.measured(found, chances)),
+    ]
+    return Calibrated(result, lines, {"labelled": (found, before)})
+
+
+def labelled(captioner: PictureCaptioner, folder: Path, pairs: list[Pair]) -> Collected:
+    """Caption and judge labelled pairs, with the settings of the captioner's calibration."""
+    own = captioner.calibrated()
+    return collecting.collect(
+        captioner.reader(own), pairs, _grids(captioner, folder, pairs), "true", own.familiarity
+    )
+
+
+def place(captioner: PictureCaptioner, weights: Path, lab: Path) -> Path:
+    """Return where the captioner looks for its calibration. Raises InputError for a .zip."""
+    if weights.is_file():
+        raise InputError(f"{weights} is a .zip; unzip it, or name a file by --out")
+    return sources.confidence_file(weights, captioner.trained, lab)
+
+
+def seal(out: Path) -> None:
+    """Add a written calibration to the record of the package that contains it."""
+    if folder_records.recorded(out.parent, package.CONTENTS.by) is not None:
+        package.CONTENTS.seal(out.parent)
+
+
+def _grids(captioner: PictureCaptioner, folder: Path, pairs: list[Pair]) -> Iterator[tuple[Tensor, Tensor]]:
+    for start in range(0, len(pairs), BATCH):
+        names = [name for pair in pairs[start : start + BATCH] for name in (pair.before, pair.after)]
+        images = [captioner.features.squashed(folder / name, name) for name in names]
+        grids = captioner.features.grids(images, names)
+        yield grids[0::2], grids[1::2]
+
+
+def _refused(name: str, own: Calibration, found: Collected) -> list[str]:
+    if own.familiarity is None:
+        return []
+    reasons = [own.familiarity.reason(each) for each in found.distances]
+    counts = {reason: reasons.count(reason) for reason in (familiarity.UNLIKE, familiarity.OTHER_SCENE)}
+    return [f"{name}: refused: {count} of {len(reasons)}: {reason}" for reason, count in counts.items()]

@@ -1,0 +1,1 @@
+"""Confidence: the probability that a caption is correct, and images unlike the training images."""

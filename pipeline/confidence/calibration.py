@@ -1,0 +1,98 @@
+"""confidence.json: how a model's signals become the probability of a correct caption, and what it refuses.
+
+A package of weights contains the file; `commands.calibrate` writes it. It has no code, only numbers.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from pipeline.confidence.familiarity import Familiarity
+from pipeline.confidence.probability import Logistic, Method, Probability
+from pipeline.confidence.signals import NAMES
+from pipeline.config.dataset_params import Strict
+from pipeline.datasets.schema import Pair
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_json
+from pipeline.io.records import plain
+from pipeline.scoring.accuracy import right
+from pipeline.scoring.sentences import agrees
+from pipeline.scoring.truth import judge
+
+FILE = "confidence.json"
+LARGEST = 1 << 20  # bytes
+REMEDY = "run python -m commands.calibrate to make it again"
+Meaning = Literal["true", "agrees", "change"]
+"""Correct: true by the scene; agrees with the references; right about change or no change."""
+SAID = {
+    "true": "the caption is true",
+    "agrees": "the caption agrees with the references",
+    "change": "the caption is right about change or no change",
+}
+
+
+class Calibration(Strict):
+    """The content of confidence.json."""
+
+    weights: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]  # sha256 of weights.safetensors
+    signals: list[str]
+    meaning: Meaning
+    grammar: bool  # captions follow the grammar of coloured solids
+    phrases: list[str]  # a caption that contains one reports no change
+    beam: Annotated[int, Field(ge=1, le=64)]
+    length_penalty: Annotated[float, Field(ge=0)]
+    pairs: int  # that the probability was fitted on
+    method: Method
+    refitted: int = 0  # labelled pairs of other images that slope and shift were refitted on
+    probability: Probability
+    familiarity: Familiarity | None = None  # None for a model that reads pixels
+    measured: dict[str, dict[str, float | None]] = Field(default_factory=dict)  # split -> measure -> value
+
+    def of(self, beam: int, length_penalty: float) -> bool:
+        """Return True if the calibration was made with this search."""
+        return (self.beam, self.length_penalty) == (beam, length_penalty)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if tuple(self.signals) != NAMES:
+            raise ValueError(f"signals are not {', '.join(NAMES)}")
+        if any(_wrong(own) for own in (self.probability.change, self.probability.no_change)):
+            raise ValueError("a regression has not one positive deviation and one weight for each signal")
+        if self.familiarity and len(self.familiarity.mean) != len(self.familiarity.deviation):
+            raise ValueError("familiarity has not one deviation for each mean")
+        return self
+
+
+def read(path: Path, named: Path, weights: str) -> Calibration:
+    """Read a confidence.json; messages call it `named`. `weights`: sha256 of the weights' file.
+
+    Raises InputError naming the wrong key, or if it belongs to other weights.
+    """
+    found = plain(named, Calibration, read_json(path, REMEDY, LARGEST), REMEDY)
+    if found.weights != weights:
+        raise InputError(f"{named} was calibrated for other weights; {REMEDY}")
+    return found
+
+
+def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
+    """Return what a correct caption of these pairs is; None if nothing is known about the pairs."""
+    if all(pair.scene for pair in pairs):
+        return "true"
+    if grammar:
+        return "agrees"
+    return "change" if any(pair.changed is not None for pair in pairs) else None
+
+
+def correct(caption: str, pair: Pair, meaning: Meaning, phrases: Sequence[str]) -> bool | None:
+    """Return True if the caption is correct; None if that is unknown."""
+    if meaning == "true":
+        verdict = judge(caption, pair, phrases)
+        return None if verdict is None else verdict.true
+    return agrees(caption, pair, phrases) if meaning == "agrees" else right(caption, pair.changed, phrases)
+
+
+def _wrong(own: Logistic) -> bool:
+    sizes = {len(own.mean), len(own.deviation), len(own.weights)}
+    return sizes != {len(NAMES)} or min(own.deviation) <= 0

@@ -1,0 +1,109 @@
+"""Captions of pairs whose truth is known, with their signals and distances, for calibration and measurement.
+
+P: pairs; S: signals; B: pairs of a batch; C, H, W: channels, rows and columns of a grid.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.common.captioner import Captioner
+from pipeline.confidence import familiarity
+from pipeline.confidence.calibration import Meaning, correct
+from pipeline.confidence.familiarity import Familiarity
+from pipeline.confidence.signals import Signalled, signalled
+from pipeline.datasets.schema import Pair
+from pipeline.decoding.decode_split import Search
+from pipeline.features.store import FeatureStore, feature_batches
+from pipeline.text.vocabularies import Vocabulary
+
+MOST_IMAGES = 4000  # training images that familiarity is fitted on
+BATCH = 64  # pairs
+Grids = Iterable[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Captions of pairs with known truth."""
+
+    pairs: list[Pair]
+    captions: list[Signalled]
+    correct: np.ndarray  # bool (P,)
+    distances: np.ndarray  # (P, 2), `unlike` and `scenes`; (P, 0) without familiarity
+
+    @property
+    def signals(self) -> np.ndarray:
+        """(P, S)."""
+        return np.stack([each.numbers for each in self.captions])
+
+    @property
+    def reports_change(self) -> np.ndarray:
+        """Bool (P,): the caption reports a change."""
+        return np.array([each.reports_change for each in self.captions])
+
+    @property
+    def scenes(self) -> list[str]:
+        """The scene of each pair."""
+        return [pair.scene_id for pair in self.pairs]
+
+    @property
+    def log_probability(self) -> np.ndarray:
+        """(P,), the plain log-probability of the captions."""
+        return np.array([each.signals.log_probability for each in self.captions])
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Model, vocabulary and search that give captions with signals."""
+
+    model: Captioner
+    vocabulary: Vocabulary
+    search: Search
+    grammar: bool
+    phrases: Sequence[str]
+
+    @torch.inference_mode()
+    def captions(self, before: Tensor, after: Tensor) -> list[Signalled]:
+        """Caption a batch of feature grids or pixels (B, C, H, W)."""
+        device = next(self.model.parameters()).device
+        first, second = (each.to(device).float() for each in (before, after))
+        both = self.model.encode(first, second), self.model.encode(second, first)
+        words = self.search(self.model, both[0]).words
+        return signalled(self.model, self.vocabulary, self.search, words, *both, self.grammar, self.phrases)
+
+
+def collect(
+    reader: Reader, pairs: Sequence[Pair], grids: Grids, meaning: Meaning, familiar: Familiarity | None
+) -> Collected:
+    """Caption pairs, given their grids in batches, and judge the captions.
+
+    Pairs of unknown truth are left out.
+    """
+    captions: list[Signalled] = []
+    distances: list[np.ndarray] = []
+    for before, after in grids:
+        captions += reader.captions(before, after)
+        distances.append(familiar.distances(before, after) if familiar else np.empty((len(before), 0)))
+    judged = [
+        correct(own.caption, pair, meaning, reader.phrases) for own, pair in zip(captions, pairs, strict=True)
+    ]
+    known = [place for place, verdict in enumerate(judged) if verdict is not None]
+    return Collected(
+        [pairs[place] for place in known],
+        [captions[place] for place in known],
+        np.array([judged[place] for place in known], dtype=bool),
+        np.concatenate(distances)[known],
+    )
+
+
+def familiar_with(pairs: Sequence[Pair], store: FeatureStore) -> Familiarity:
+    """Fit familiarity on the images of training pairs, evenly chosen, up to MOST_IMAGES."""
+    chosen = pairs[:: max(1, -(-2 * len(pairs) // MOST_IMAGES))]
+    batches = feature_batches(chosen, store, BATCH)
+    return familiarity.fitted(
+        np.concatenate([familiarity.pooled(each) for each in chain.from_iterable(batches)])
+    )

@@ -1,0 +1,78 @@
+"""Images of another kind: distances of a pair from the training images, and between its two images.
+
+`unlike`: the root mean square, over channels, of the standardised mean of a grid's cells; that of the worse
+image. It is a Mahalanobis distance whose covariance is shrunk to its diagonal. Less shrinkage, principal
+components and nearest neighbours do not separate photographs better (docs/notes/2026-11-confidence.md).
+`scenes`: the upper quartile, over cells, of the cosine distance between both grids. A moved camera or one
+changed object leaves most cells alike; two scenes with different objects do not.
+
+B: pairs; C: channels; H, W: rows and columns of the grid.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import FiniteFloat
+from torch import Tensor
+
+from pipeline.config.dataset_params import Strict
+
+QUARTILE = 0.75
+REFUSED = 0.005  # share of validation pairs beyond each of the two thresholds
+LEAST = 1e-3  # least standard deviation of a channel
+UNLIKE = "these images are unlike those the model was trained on"
+OTHER_SCENE = "the two images do not show the same scene"
+
+
+class Familiarity(Strict):
+    """Statistics of the training images' channels, and the largest distances that are accepted."""
+
+    mean: list[FiniteFloat]  # C
+    deviation: list[FiniteFloat]  # C
+    unlike: FiniteFloat
+    scenes: FiniteFloat
+
+    def distances(self, before: Tensor, after: Tensor) -> np.ndarray:
+        """Return `unlike` and `scenes` of grids (B, C, H, W) as an array (B, 2)."""
+        mean, deviation = np.array(self.mean), np.array(self.deviation)
+        sides = [((pooled(each) - mean) / deviation) for each in (before, after)]
+        unlike = np.sqrt(np.maximum(*((each**2).mean(1) for each in sides)))
+        return np.stack([unlike, scenes_apart(before, after)], 1)
+
+    def reason(self, distances: Sequence[float]) -> str | None:
+        """Return why a pair is refused, from its `unlike` and `scenes`; None if it is accepted."""
+        unlike, scenes = distances
+        if not unlike <= self.unlike:  # NaN is refused, too
+            return UNLIKE
+        return None if scenes <= self.scenes else OTHER_SCENE
+
+
+def fitted(training: np.ndarray) -> Familiarity:
+    """Return the statistics of pooled training images (images, C); `with_thresholds` sets the thresholds."""
+    deviation = np.maximum(training.std(0), LEAST)
+    return Familiarity(
+        mean=_short(training.mean(0)), deviation=_short(deviation), unlike=float("1e9"), scenes=2.0
+    )
+
+
+def with_thresholds(own: Familiarity, distances: np.ndarray) -> Familiarity:
+    """Return `own` with thresholds that REFUSED of the validation pairs' distances (pairs, 2) exceed."""
+    unlike, scenes = np.quantile(distances, 1 - REFUSED, axis=0, method="higher")
+    return own.model_copy(update={"unlike": float(unlike), "scenes": float(scenes)})
+
+
+def pooled(grids: Tensor) -> np.ndarray:
+    """Return the mean of each channel over the cells: (B, C, H, W) -> (B, C)."""
+    return grids.float().mean((2, 3)).cpu().numpy()
+
+
+def scenes_apart(before: Tensor, after: Tensor) -> np.ndarray:
+    """Return the upper quartile of the cosine distance between the cells of both grids, (B,)."""
+    cosine = F.cosine_similarity(before.float().flatten(2), after.float().flatten(2), dim=1)
+    return torch.quantile(1 - cosine, QUARTILE, dim=1).cpu().numpy()
+
+
+def _short(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.4g}") for value in values]

@@ -1,0 +1,178 @@
+"""The probability that a caption is correct, fitted on captions that are known to be correct or wrong.
+
+A logistic regression with a ridge penalty reads the signals (signals.py), one for captions of a change and
+one for captions of no change. If cross-validation prefers it, an isotonic regression of the logit follows
+(Zadrozny and Elkan, 2002). A few labelled pairs of another kind of images refit only a slope and a shift of
+the logit (Platt, 1999).
+
+P: captions; S: signals.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, FiniteFloat
+from scipy.optimize import isotonic_regression, minimize
+from scipy.special import expit
+
+from pipeline.config.dataset_params import Strict
+
+RIDGE = 1.0  # penalty of the squared weights of standardised signals
+FOLDS = 5
+SLOPE = 1.0  # prior standard deviation of a refitted slope and shift
+Method = Literal["logistic", "isotonic"]
+Numbers = list[FiniteFloat]
+Unit = Annotated[float, Field(ge=0, le=1)]
+
+
+class Logistic(Strict):
+    """Logit of a caption: weights @ (signals - mean) / deviation + shift."""
+
+    mean: Numbers
+    deviation: Numbers
+    weights: Numbers
+    shift: FiniteFloat
+
+    def logits(self, signals: np.ndarray) -> np.ndarray:
+        """Return the logits (P,) of signals (P, S)."""
+        standard = (signals - np.array(self.mean)) / np.array(self.deviation)
+        return standard @ np.array(self.weights) + self.shift
+
+
+class Steps(Strict):
+    """An isotonic regression: probability at increasing logits, linear between them."""
+
+    logits: Numbers
+    probabilities: list[Unit]
+
+
+class Probability(Strict):
+    """Probability of a correct caption."""
+
+    change: Logistic  # captions that report a change
+    no_change: Logistic
+    steps: Steps | None = None
+    slope: FiniteFloat = 1.0  # of the logit, refitted on other images
+    shift: FiniteFloat = 0.0
+
+    def __call__(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
+        """Return probabilities (P,) of signals (P, S)."""
+        logits = self.logits(signals, reports_change)
+        return expit(self.slope * logits + self.shift) if self.steps is None else self._stepped(logits)
+
+    def logits(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
+        """Return the logits (P,) before slope, shift and steps."""
+        return np.where(reports_change, self.change.logits(signals), self.no_change.logits(signals))
+
+    def _stepped(self, logits: np.ndarray) -> np.ndarray:
+        assert self.steps is not None
+        return np.interp(logits, self.steps.logits, self.steps.probabilities)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The fitted probability, and the cross-validated log-loss of each method."""
+
+    probability: Probability
+    method: Method
+    losses: dict[Method, float]
+
+
+def fit(
+    signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray, scenes: Sequence[str]
+) -> Choice:
+    """Fit on signals (P, S) of captions; choose logistic or isotonic by cross-validation over scenes.
+
+    Pairs of a scene are in one fold. Raises ValueError with fewer scenes than FOLDS.
+    """
+    folds = _folds(scenes)
+    held_out = np.zeros(len(signals))
+    for fold in range(FOLDS):
+        own = folds != fold
+        part = _logistics(signals[own], reports_change[own], correct[own])
+        held_out[~own] = part.logits(signals[~own], reports_change[~own])
+    stepped = np.zeros(len(signals))
+    for fold in range(FOLDS):
+        own = folds != fold
+        steps = _steps(held_out[own], correct[own])
+        stepped[~own] = np.interp(held_out[~own], steps.logits, steps.probabilities)
+    losses: dict[Method, float] = {
+        "logistic": log_loss(expit(held_out), correct),
+        "isotonic": log_loss(stepped, correct),
+    }
+    method = min(losses, key=losses.__getitem__)
+    found = _logistics(signals, reports_change, correct)
+    if method == "isotonic":
+        found = found.model_copy(update={"steps": _steps(held_out, correct)})
+    return Choice(found, method, losses)
+
+
+def refit(
+    own: Probability, signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray
+) -> Probability:
+    """Return `own` with a slope and a shift of the logit for other images; its steps are dropped.
+
+    A normal prior with deviation SLOPE around slope 1 and shift 0 keeps a few pairs from deciding too much.
+    """
+    logits, target = own.logits(signals, reports_change), correct.astype(float)
+
+    def loss(values: np.ndarray) -> float:
+        z = values[0] * logits + values[1]
+        prior = ((values - [1.0, 0.0]) ** 2).sum() / (2 * SLOPE**2)
+        return float(np.logaddexp(0, z).sum() - target @ z + prior)
+
+    slope, shift = minimize(loss, np.array([1.0, 0.0]), method="L-BFGS-B", bounds=[(0, None), (None, None)]).x
+    return own.model_copy(update={"steps": None, "slope": float(slope), "shift": float(shift)})
+
+
+def log_loss(probabilities: np.ndarray, correct: np.ndarray) -> float:
+    """Return the mean negative log-likelihood; probabilities are clipped to 1e-3 … 1 - 1e-3."""
+    p = np.clip(probabilities, 1e-3, 1 - 1e-3)
+    return float(-np.where(correct, np.log(p), np.log1p(-p)).mean())
+
+
+def _folds(scenes: Sequence[str]) -> np.ndarray:
+    numbers = {scene: number for number, scene in enumerate(dict.fromkeys(scenes))}
+    if len(numbers) < FOLDS:
+        raise ValueError(f"{len(numbers)} scenes are fewer than {FOLDS}")
+    return np.array([numbers[scene] % FOLDS for scene in scenes])
+
+
+def _logistics(signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray) -> Probability:
+    parts = [_logistic(signals[own], correct[own]) for own in (reports_change, ~reports_change)]
+    return Probability(change=parts[0], no_change=parts[1])
+
+
+def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
+    """Fit one regression; one correct and one wrong caption with mean signals are added (Laplace's rule)."""
+    count, S = signals.shape
+    mean = signals.mean(0) if count else np.zeros(S)
+    deviation = signals.std(0) if count else np.ones(S)
+    deviation = np.where(deviation > 1e-6, deviation, 1.0)
+    rows = np.vstack([(signals - mean) / deviation, np.zeros((2, S))])
+    rows = np.hstack([rows, np.ones((len(rows), 1))])
+    target = np.concatenate([correct, [True, False]]).astype(float)
+    penalty = RIDGE * np.append(np.ones(S), 0)
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        z = rows @ w
+        value = np.logaddexp(0, z).sum() - target @ z + (penalty * w**2).sum() / 2
+        return float(value), rows.T @ (expit(z) - target) + penalty * w
+
+    w: Any = minimize(loss, np.zeros(S + 1), jac=True, method="L-BFGS-B", options={"maxiter": 1000}).x
+    return Logistic(
+        mean=mean.tolist(), deviation=deviation.tolist(), weights=w[:-1].tolist(), shift=float(w[-1])
+    )
+
+
+def _steps(logits: np.ndarray, correct: np.ndarray) -> Steps:
+    """Fit an isotonic regression; a step's probability stays half a caption away from 0 and 1."""
+    order = np.argsort(logits, kind="stable")
+    found = isotonic_regression(correct[order].astype(float))
+    x, values = logits[order], np.clip(found.x, 0.5 / len(order), 1 - 0.5 / len(order))
+    blocks = list(pairwise(found.blocks.tolist()))
+    centres = [float(x[start:end].mean()) for start, end in blocks]
+    return Steps(logits=centres, probabilities=[float(values[start]) for start, _ in blocks])

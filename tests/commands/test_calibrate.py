@@ -1,0 +1,147 @@
+"""Calibration from the command line: what it writes, what captions then say, and what is refused."""
+
+import json
+import shutil
+
+import pytest
+
+from pipeline.captioning import PictureCaptioner, answers
+from pipeline.captioning.answers import Limits
+from pipeline.confidence.calibration import FILE
+from tests.running import refuse, stage, succeed
+from tests.small_lab import add_weights, make_lab
+
+pytestmark = pytest.mark.slow
+
+WEIGHTS = "data/weights/tabletop/scorer_cbr/1"
+PLACE = "data/confidence/tabletop/scorer_cbr/1.json"
+BEFORE, AFTER = (
+    f"data/raw/tabletop/{name}_000001.png" for name in ("images/CLEVR_default", "sc_images/CLEVR_semantic")
+)
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    folder = make_lab(tmp_path_factory.mktemp("lab"), scenes=60)
+    add_weights(folder, "scorer_cbr")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lab(fresh):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.captioning.calibrating.LEAST", 10)
+        succeed(fresh, f"calibrate --weights {WEIGHTS} --figure risk.svg")
+    return fresh
+
+
+def widened(lab, **changes):
+    """The calibration with other values, as a file."""
+    own = json.loads((lab / PLACE).read_text()) | changes
+    (lab / "wide.json").write_text(json.dumps(own))
+    return "--confidence wide.json"
+
+
+def test_the_file_is_found_packed_and_bound_to_its_weights(lab, tmp_path):
+    own = json.loads((lab / PLACE).read_text())
+    assert own["meaning"] == "agrees"  # the made-up scenes are not described
+    assert own["pairs"] == 12
+    assert "<svg" in (lab / "risk.svg").read_text()
+    assert PictureCaptioner.load(lab / WEIGHTS, lab).calibration is not None
+    succeed(lab, f"export --weights {WEIGHTS} --out {tmp_path}/package")
+    assert json.loads((tmp_path / "package" / FILE).read_text()) == own
+    assert PictureCaptioner.load(tmp_path / "package").calibration.pairs == 12
+    add_weights(lab, "scorer_cbr", 2)
+    refuse(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS[:-1]}2 --confidence {PLACE}", "other weights")
+
+
+def test_the_probability_is_printed_and_a_caption_withheld(lab, capsys):
+    wide = widened(lab, familiarity=None)
+    succeed(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} {wide}")
+    said = capsys.readouterr().out.strip()
+    succeed(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} {wide} --json")
+    record = json.loads(capsys.readouterr().out)
+    assert said == f"{record['caption']}  (probability {record['probability']:.2f})"
+    succeed(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} {wide} --json --at-least 1 --overlay o.png")
+    record = json.loads(capsys.readouterr().out)
+    assert record["caption"] is None
+    assert record["reason"] in (answers.UNSURE_WHAT, answers.UNSURE_WHETHER)
+    assert not (lab / "o.png").exists()
+
+
+def test_images_of_another_kind_are_refused_unless_any_are_welcome(lab, capsys):
+    own = json.loads((lab / PLACE).read_text())["familiarity"]
+    for key, reason in (("unlike", "unlike those the model was trained on"), ("scenes", "same scene")):
+        strict = widened(lab, familiarity=own | {"unlike": 1e9, "scenes": 2.0} | {key: -1.0})
+        for more in ("", "--top 2"):
+            succeed(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} {strict} --json {more}")
+            record = json.loads(capsys.readouterr().out)
+            assert record["caption"] is None
+            assert reason in record["reason"]
+        succeed(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} {strict} --json --any-images")
+        assert json.loads(capsys.readouterr().out)["caption"]
+
+
+def test_a_table_has_probabilities_and_reasons_and_resumes_only_with_the_same(lab, capsys):
+    wide = widened(lab, familiarity=None)
+    (lab / "pairs.csv").write_text(f"before,after\n{BEFORE},{AFTER}\n{AFTER},{BEFORE}\n")
+    table = f"caption --pairs pairs.csv --weights {WEIGHTS} {wide} --out"
+    succeed(lab, f"{table} all.jsonl")
+    lines = [json.loads(line) for line in (lab / "all.jsonl").read_text().splitlines()]
+    assert all(line["caption"] and 0 <= line["probability"] <= 1 for line in lines)
+    refuse(lab, f"{table} all.jsonl --at-least 0.5", "all.jsonl")
+    succeed(lab, f"{table} none.jsonl --at-least 1")
+    lines = [json.loads(line) for line in (lab / "none.jsonl").read_text().splitlines()]
+    assert all(line["caption"] is None and line["reason"] for line in lines)
+    (lab / "references.json").write_text(json.dumps({line["pair_id"]: ["a ball"] for line in lines}))
+    alone = "--references references.json --out metrics.json"
+    refuse(lab, f"score --captions none.jsonl {alone}", "none.jsonl")
+
+
+def test_python_answers_as_the_command(lab):
+    captioner = PictureCaptioner.load(lab / WEIGHTS, lab)
+    found = captioner.answer(lab / BEFORE, lab / AFTER, Limits(any_images=True))
+    assert found.caption == captioner(lab / BEFORE, lab / AFTER)
+    assert found.attended.caption == found.caption
+    withheld = captioner.answer(lab / BEFORE, lab / AFTER, Limits(1.0, any_images=True))
+    assert (withheld.caption, withheld.probability) == (None, found.probability)
+
+
+def test_refitted_on_labelled_pairs(lab, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pipeline.captioning.calibrating.FEW", 2)
+    thing = {"size": "large", "color": "red", "material": "rubber", "shape": "cube", "x": 40, "y": 30}
+    own = shutil.copytree(lab / "data/raw/tabletop", tmp_path / "own")
+    (own / "labels.jsonl").write_text(
+        json.dumps({"scene": 1, "objects": [thing], "changed": 0, "gone": True})
+    )
+    succeed(lab, f"calibrate --weights {WEIGHTS} --labelled {own} --out mine.json")
+    assert "refitted" in capsys.readouterr().out
+    mine = json.loads((lab / "mine.json").read_text())
+    assert mine["refitted"] == 2
+    succeed(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} --confidence mine.json --at-least 0.1")
+    refuse(lab, f"calibrate --weights {WEIGHTS} --labelled {own}", "--out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (f"caption {BEFORE} {AFTER} --weights {WEIGHTS} --at-least 0.5 --beam 2", "--beam 1"),
+        (f"caption {BEFORE} {AFTER} --weights {WEIGHTS} --confidence nowhere.json", "nowhere.json"),
+        (f"calibrate --weights {WEIGHTS}", "validation pairs"),
+        (f"calibrate --weights {WEIGHTS} --labelled nowhere --out o.json", "nowhere"),
+    ],
+)
+def test_what_is_refused(lab, arguments, said):
+    refuse(lab, arguments, said)
+
+
+def test_without_a_calibration_no_probability_can_be_demanded(lab, capsys):
+    add_weights(lab, "subtraction")
+    weights = "--weights data/weights/tabletop/subtraction/1"
+    refuse(lab, f"caption {BEFORE} {AFTER} {weights} --at-least 0.5", FILE)
+    succeed(lab, f"caption {BEFORE} {AFTER} {weights}")
+    assert "probability" not in capsys.readouterr().out
+
+
+def test_bad_probabilities_are_refused(lab):
+    assert stage(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} --at-least 2").returncode == 2

@@ -26,7 +26,7 @@ from pipeline.io.errors import InputError
 from pipeline.scoring.results import GEOMETRIC
 
 LEAST = 100  # validation pairs of a full calibration
-FEW = 20  # labelled pairs of a refit
+FEW = 20  # labelled pairs of a refit; they need probability.FOLDS scenes
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,19 @@ def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
     """
     own = captioner.calibrated()
     pairs = labelled_scenes.read(folder)
-    if len(pairs) < FEW:
-        raise InputError(f"{folder / labelled_scenes.FILE} gives {len(pairs)} pairs; label at least {FEW}")
+    scenes = len({pair.scene_id for pair in pairs})
+    if len(pairs) < FEW or scenes < probability.FOLDS:
+        raise InputError(
+            f"{folder / labelled_scenes.FILE} gives {len(pairs)} pairs of {scenes} scenes; label at least "
+            f"{FEW} pairs of {probability.FOLDS} scenes"
+        )
     found = labelled(captioner, folder, pairs)
     before = own.probability(found.signals, found.reports_change)
     refitted = probability.refit(own.probability, found.signals, found.reports_change, found.correct)
-    chances = refitted(found.signals, found.reports_change)
+    held_out = probability.held_out_refits(
+        own.probability, found.signals, found.reports_change, found.correct, found.scenes
+    )
+    losses = [probability.log_loss(each, found.correct) for each in (before, held_out)]
     familiar = own.familiarity
     if familiar:
         unlike, scenes = found.distances.max(0)
@@ -127,7 +134,8 @@ def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
     lines = [
         *_refused("before, labelled", own, found),
         *summary.lines("before, labelled", numbers),
-        *summary.lines("refitted, the same pairs", summary.measured(found, chances)),
+        *summary.lines("refitted, cross-validated", summary.measured(found, held_out)),
+        f"log-loss: before {losses[0]:.4f}, refitted {losses[1]:.4f}, cross-validated; lower is better",
     ]
     return Calibrated(result, lines, {"labelled": (found, before)})
 

@@ -128,6 +128,22 @@ def refit(
     return own.model_copy(update={"steps": None, "slope": float(slope), "shift": float(shift)})
 
 
+def held_out_refits(
+    own: Probability,
+    signals: np.ndarray,
+    reports_change: np.ndarray,
+    correct: np.ndarray,
+    scenes: Sequence[str],
+) -> np.ndarray:
+    """Return probabilities (P,), each from a refit without the caption's fold of scenes."""
+    folds, found = _folds(scenes), np.zeros(len(signals))
+    for fold in range(FOLDS):
+        part = folds != fold
+        refitted = refit(own, signals[part], reports_change[part], correct[part])
+        found[~part] = refitted(signals[~part], reports_change[~part])
+    return found
+
+
 def log_loss(probabilities: np.ndarray, correct: np.ndarray) -> float:
     """Return the mean negative log-likelihood; probabilities are clipped to 1e-3 … 1 - 1e-3."""
     p = np.clip(probabilities, 1e-3, 1 - 1e-3)

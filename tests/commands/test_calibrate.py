@@ -111,13 +111,15 @@ def test_refitted_on_labelled_pairs(lab, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("pipeline.captioning.calibrating.FEW", 2)
     thing = {"size": "large", "color": "red", "material": "rubber", "shape": "cube", "x": 40, "y": 30}
     own = shutil.copytree(lab / "data/raw/tabletop", tmp_path / "own")
-    (own / "labels.jsonl").write_text(
-        json.dumps({"scene": 1, "objects": [thing], "changed": 0, "gone": True})
-    )
+    one = {"objects": [thing], "changed": 0, "gone": True}
+    lines = [json.dumps({"scene": number} | one) for number in range(1, 6)]
+    (own / "labels.jsonl").write_text("\n".join(lines[:4]))
+    refuse(lab, f"calibrate --weights {WEIGHTS} --labelled {own} --out mine.json", "labels.jsonl")
+    (own / "labels.jsonl").write_text("\n".join(lines))
     succeed(lab, f"calibrate --weights {WEIGHTS} --labelled {own} --out mine.json")
     assert "refitted" in capsys.readouterr().out
     mine = json.loads((lab / "mine.json").read_text())
-    assert mine["refitted"] == 2
+    assert mine["refitted"] == 10
     succeed(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} --confidence mine.json --at-least 0.1")
     refuse(lab, f"calibrate --weights {WEIGHTS} --labelled {own}", "--out")
 

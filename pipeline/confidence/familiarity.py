@@ -2,7 +2,7 @@
 
 `unlike`: the root mean square, over channels, of the standardised mean of a grid's cells; that of the worse
 image. It is a Mahalanobis distance whose covariance is shrunk to its diagonal. Less shrinkage, principal
-components and nearest neighbours do not separate photographs better (docs/notes/2026-11-confidence.md).
+components and nearest neighbours do not separate photographs better (docs/evaluation.md, "Confidence").
 `scenes`: the upper quartile, over cells, of the cosine distance between both grids. A moved camera or one
 changed object leaves most cells alike; two scenes with different objects do not.
 

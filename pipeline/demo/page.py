@@ -16,7 +16,7 @@ from pipeline.io.errors import InputError
 THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"])  # system fonts
 INTRODUCTION = """# What changed?
 Small models of this laboratory describe the change between two images. They were trained on {scenes} rendered
-scenes. A caption has the probability that it is correct. Images of another kind are refused.
+scenes. A calibrated model states the probability that its caption is correct, and refuses unlike images.
 For a rendered scene the change is known: each caption is marked true or false, with wrong words underlined.
 """
 Answered = tuple[Drawn | None, str]

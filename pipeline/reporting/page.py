@@ -19,7 +19,7 @@ from pipeline.reporting.gallery import gallery, searches
 from pipeline.reporting.overview_table import HEADINGS, TOTAL, Key, Row, significance, table
 from pipeline.reporting.paper_comparison import literature
 from pipeline.reporting.tables import Table
-from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, CORPUS, FITS, METEOR, TRUE
+from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, CORPUS, FITS, METEOR, REVERSED_EXACT, TRUE
 from pipeline.scoring.subsets import QUARTILES, subsets
 
 HERE = Path(__file__).parent
@@ -29,7 +29,7 @@ PART_METRICS = {  # tables by subset, truth first
     FITS: "Captions that fit what changed, be it that they fit other things, too: percent of each part.",
     AGREES: "Captions that agree with a reference, percent of each part of the test split.",
     CIDER: "CIDEr-D × 100 of each part of the test split.",
-    "reversed_exact": "Captions that reverse if the images are exchanged (kind, object and values), percent.",
+    REVERSED_EXACT: "Captions that reverse if the images are exchanged (kind, object and values), percent.",
     "reversed_change": "Captions that agree on change or no change if the images are exchanged, percent.",
     METEOR: "METEOR × 100 of each part of the test split.",
 }
@@ -91,6 +91,7 @@ def _section(
         "checked": overview_table.has(rows, "change", TRUE),  # truth is known
         "agreeing": overview_table.has(rows, "change", AGREES),  # agreement with references is known
         "judged": overview_table.has(rows, TOTAL, ACCURACY),  # change accuracy is known
+        "reversed": overview_table.has(rows, "change", REVERSED_EXACT),  # captioned in both orders
         "significance": significance(results),
         "literature": literature(results, ours, params),
         "bars": list(_bars(results.dataset, models, looks)),

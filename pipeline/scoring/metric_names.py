@@ -19,11 +19,15 @@ REVERSED = "reversed_"  # before the names of reversal.Agreement: shares that ag
 RIGHT, ACCURACY = "right", "change_accuracy"  # correct about change or no change: of a pair, and the share
 TRUE_CHANGES, TRUE_NO_CHANGE = "true_changes", "true_no_change"
 AGREES_CHANGES, AGREES_NO_CHANGE = "agrees_changes", "agrees_no_change"
+REVERSED_EXACT = f"{REVERSED}exact"
+REVERSED_CHANGES, REVERSED_NO_CHANGE = "reversed_changes", "reversed_no_change"
 PLACES = {  # name -> subset and score in metrics.json
     TRUE_CHANGES: ("change", TRUE),
     TRUE_NO_CHANGE: ("no_change", TRUE),
     AGREES_CHANGES: ("change", AGREES),
     AGREES_NO_CHANGE: ("no_change", AGREES),
+    REVERSED_CHANGES: ("change", REVERSED_EXACT),
+    REVERSED_NO_CHANGE: ("no_change", REVERSED_EXACT),
 }
 SHOWN = (TRUE_CHANGES, *PRINTED, ACCURACY)  # summary of a run; the most important metric comes first
 CLAIMED = (TRUE_CHANGES, ACCURACY, CIDER)  # metrics that papers' claims are checked against
@@ -33,10 +37,8 @@ HEADINGS = {
     AGREES_CHANGES: "agrees, changed",
     AGREES_NO_CHANGE: "agrees, unchanged",
     ACCURACY: "change accuracy",
-    "reversed_change": "reversed, change",
-    "reversed_kind": "reversed, kind",
-    "reversed_object": "reversed, object",
-    "reversed_exact": "reversed, exact",
+    REVERSED_CHANGES: "reversed, changed",
+    REVERSED_NO_CHANGE: "reversed, unchanged",
 }
 
 

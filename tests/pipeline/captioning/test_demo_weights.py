@@ -1,13 +1,17 @@
 """The committed weights of `make demo`: what their cards say of them is so."""
 
+from itertools import pairwise
 from pathlib import Path
 
+import gradio
 import pytest
 import torch
 
 from pipeline.captioning import PictureCaptioner
+from pipeline.captioning.answers import Limits
 from pipeline.captioning.picture_captioner import Search
 from pipeline.config.params import Tabletop
+from pipeline.demo import drawn_scenes
 from pipeline.scoring.accuracy import right, share
 from pipeline.tabletop import dataset
 from pipeline.tabletop.dataset import PICTURES
@@ -69,3 +73,22 @@ def test_they_are_small():
 def test_they_load_without_a_note(place, capsys):
     PictureCaptioner.load(place)
     assert capsys.readouterr().err == ""
+
+
+def test_photographs_and_different_scenes_are_refused_and_the_sample_is_not():
+    """Gradio's own photographs are of another kind; the sample pair is of the training's."""
+    from pipeline.confidence.familiarity import OTHER_SCENE, UNLIKE
+
+    captioner = PictureCaptioner.load(PLACES[0])
+    photographs = sorted((Path(gradio.__file__).parent / "media_assets/images").glob("*.jpg"))[:4]
+    assert len(photographs) >= 2
+    pairs = [(photographs[0], photographs[0]), *pairwise(photographs)]
+    assert {captioner.answer(*pair).reason for pair in pairs} == {UNLIKE}
+    before, after = (ROOT / f"docs/sample/{name}.png" for name in ("before", "after"))
+    found = captioner.answer(before, after)
+    assert found.caption
+    assert found.probability > 0.9
+    settings = Tabletop.model_validate(captioner.scores["rendered"])
+    other = drawn_scenes.draw(settings, "nothing", "clevr_change", 3).after
+    assert captioner.answer(before, other).reason == OTHER_SCENE
+    assert captioner.answer(before, other, Limits(any_images=True)).caption

@@ -12,6 +12,7 @@ import torch
 from pipeline.captioning import PictureCaptioner
 from pipeline.captioning.answers import Limits
 from pipeline.captioning.picture_captioner import Search
+from pipeline.confidence.calibration import FILE
 from pipeline.io.errors import InputError
 from tests.forged import unhash
 from tests.hostile import folder, hole, pipe, refused
@@ -198,7 +199,7 @@ def test_a_folder_is_refused_for(package, change, said):
     assert str(package) in found or "features." in found  # the file, or the key
 
 
-@pytest.mark.parametrize("name", [MODEL, FEATURES, WORDS, SCORES, STATISTICS])
+@pytest.mark.parametrize("name", [MODEL, FEATURES, WORDS, SCORES, STATISTICS, FILE])
 def test_a_damaged_file_is_refused_or_harmless(package, name):
     """Truncated, a flipped bit, or two exchanged parts: an InputError, and no other exception."""
     chance, data = random.Random(name), (package / name).read_bytes()
@@ -226,7 +227,7 @@ def test_a_word_of_terminal_escapes_is_never_printed_raw(package, tmp_path, caps
         arguments = caption.parser().parse_args(
             [str(tmp_path / "a.png"), str(tmp_path / "b.png"), "--weights", "x", *more]
         )
-        caption.one(arguments, captioner, Search(arguments.top or 1), Limits())
+        caption.one(arguments, captioner, Search(arguments.top or 1), Limits(any_images=True))
         said = capsys.readouterr().out
         assert "\\u001b[3" in said
         assert not set(said) & {"\x1b", "\x07", "\x9b"}

@@ -3,7 +3,7 @@
 B: pairs; L: tokens of the longest caption; V: size of the vocabulary; S: number of signals, len(NAMES).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from models.common.captioner import Captioner, Difference
+from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.decoding.beam_search import Candidate, n_best
 from pipeline.decoding.decode_split import Search
 from pipeline.scoring.accuracy import PHRASES, says_no_change
@@ -37,6 +38,12 @@ class Signals:
     exact: bool
     alternatives: float  # log-odds, in a beam, of the captions that do not contradict the caption
     exchanged_alternatives: float  # the same, of the exchanged images against the reversed caption
+    # norms of the decoder's memory, which encodes the difference of the images: over all tokens of the memory
+    memory_greatest: float
+    memory_mean: float
+    memory_deviation: float
+    exchanged_memory_greatest: float
+    exchanged_memory_deviation: float
 
 
 NAMES = tuple(each.name for each in fields(Signals))
@@ -57,6 +64,67 @@ class Signalled:
         return np.array(astuple(self.signals), dtype=float)
 
 
+@dataclass(frozen=True)
+class _Side:
+    """One order of a pair's images: the caption, and what the model computed for it."""
+
+    caption: str
+    scores: np.ndarray  # log-probability of each token up to <END>
+    leads: np.ndarray  # of each token over the best other one
+    beam: Sequence[Candidate]
+    norms: Sequence[float]  # of memory_norms
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """How captions are compared: by the grammar of coloured solids, or by change and no change only."""
+
+    vocabulary: Vocabulary
+    grammar: bool
+    phrases: Sequence[str]
+
+    def signals(self, one: _Side, other: _Side) -> Signals:
+        """Return the signals of a caption, given the side of the exchanged images."""
+        found = agreement(one.caption, other.caption, self.grammar, self.phrases)
+        agreed = (found.kind, found.object, found.exact)
+        said = self.claims(one.caption)
+        kind, thing, exact = (found.change if each is None else each for each in agreed)
+        return Signals(
+            log_probability=float(one.scores.sum()),
+            mean=float(one.scores.mean()),
+            least=float(one.scores.min()),
+            margin=float(one.leads.min()),
+            exchanged_log_probability=float(other.scores.sum()),
+            exchanged_least=float(other.scores.min()),
+            kind=kind,
+            object=thing,
+            exact=exact,
+            alternatives=self.odds(one, said),
+            exchanged_alternatives=self.odds(other, reverse(said)),
+            memory_greatest=one.norms[0],
+            memory_mean=one.norms[1],
+            memory_deviation=one.norms[2],
+            exchanged_memory_greatest=other.norms[0],
+            exchanged_memory_deviation=other.norms[2],
+        )
+
+    def odds(self, side: _Side, said: Claims) -> float:
+        """Return log p(captions that do not contradict `said`) - log p(captions that do), over a beam."""
+        groups: tuple[list[float], list[float]] = ([RARE], [RARE])
+        for each in side.beam:
+            claims = self.claims(self.vocabulary.decode(each.tokens))
+            groups[contradicts(claims, said)].append(each.log_probability)
+        agreeing, contradicting = (float(np.logaddexp.reduce(group)) for group in groups)
+        return agreeing - contradicting
+
+    def claims(self, caption: str) -> Claims:
+        """Return a caption's claims; without a grammar only change (`change`) or no change (`none`)."""
+        none = says_no_change(caption, self.phrases)
+        if none or not self.grammar:
+            return Claims(frozenset([NO_CHANGE if none else CHANGE]), {}, {})
+        return Sentence.of(caption).claims
+
+
 @torch.inference_mode()
 def signalled(
     model: Captioner,
@@ -73,36 +141,25 @@ def signalled(
     `difference` is the encoded batch, `exchanged` the batch with exchanged images, which `search` captions.
     `grammar`: captions follow the grammar of coloured solids; else only change or no change is compared.
     """
+    rules = _Rules(vocabulary, grammar, phrases)
     back = search(model, exchanged).words
-    sides = [
-        zip(*token_scores(model, each, ids), n_best(model, each, BEAM, BEAM), strict=True)
-        for each, ids in ((difference, words), (exchanged, back))
-    ]
-    captions = [[vocabulary.decode(row) for row in ids.tolist()] for ids in (words, back)]
-    found = []
-    for caption, other, own, reverse_own in zip(*captions, *sides, strict=True):
-        agreed = agreement(caption, other, grammar, phrases)
-        said = _claims(caption, grammar, phrases)
-        odds = [
-            _odds(each[2], vocabulary, wanted, grammar, phrases)
-            for each, wanted in ((own, said), (reverse_own, reverse(said)))
-        ]
-        kinds = [
-            agreed.change if each is None else each for each in (agreed.kind, agreed.object, agreed.exact)
-        ]
-        (log, margin), (log_back, _) = own[:2], reverse_own[:2]
-        numbers = Signals(
-            float(log.sum()),
-            float(log.mean()),
-            float(log.min()),
-            float(margin.min()),
-            float(log_back.sum()),
-            float(log_back.min()),
-            *kinds,
-            *odds,
+    sides = (_sides(model, vocabulary, *each) for each in ((difference, words), (exchanged, back)))
+    return [
+        Signalled(
+            one.caption, other.caption, not says_no_change(one.caption, phrases), rules.signals(one, other)
         )
-        found.append(Signalled(caption, other, not says_no_change(caption, phrases), numbers))
-    return found
+        for one, other in zip(*sides, strict=True)
+    ]
+
+
+def _sides(
+    model: Captioner, vocabulary: Vocabulary, difference: Difference, words: Tensor
+) -> Iterator[_Side]:
+    """Yield the side of each pair, for captions `words` (B, L)."""
+    captions = [vocabulary.decode(row) for row in words.tolist()]
+    scores, leads = token_scores(model, difference, words)
+    beams = n_best(model, difference, BEAM, BEAM)
+    yield from map(_Side, captions, scores, leads, beams, memory_norms(difference))
 
 
 def token_scores(
@@ -127,25 +184,10 @@ def token_scores(
     return first, second
 
 
-def _odds(
-    candidates: Sequence[Candidate],
-    vocabulary: Vocabulary,
-    said: Claims,
-    grammar: bool,
-    phrases: Sequence[str],
-) -> float:
-    """Return log p(captions that do not contradict `said`) - log p(captions that do), over a beam."""
-    groups: tuple[list[float], list[float]] = ([RARE], [RARE])
-    for each in candidates:
-        claims = _claims(vocabulary.decode(each.tokens), grammar, phrases)
-        groups[contradicts(claims, said)].append(each.log_probability)
-    agreeing, contradicting = (float(np.logaddexp.reduce(group)) for group in groups)
-    return agreeing - contradicting
-
-
-def _claims(caption: str, grammar: bool, phrases: Sequence[str]) -> Claims:
-    """Return a caption's claims; without a grammar only change (`change`) or no change (`none`)."""
-    none = says_no_change(caption, phrases)
-    if none or not grammar:
-        return Claims(frozenset(["none" if none else "change"]), {}, {})
-    return Sentence.of(caption).claims
+def memory_norms(difference: Difference) -> list[list[float]]:
+    """Return greatest, mean and deviation of the norms of the memory's tokens, for each of B pairs."""
+    norms = difference.memory.float().norm(dim=-1).flatten(1)
+    numbers: list[list[float]] = torch.stack(
+        [norms.amax(1), norms.mean(1), norms.std(1, correction=0)], 1
+    ).tolist()
+    return numbers

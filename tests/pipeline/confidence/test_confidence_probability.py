@@ -29,7 +29,7 @@ def drawn(count, seed=0, shape=lambda z: z):
 
 
 def test_a_known_probability_is_found():
-    signals, changes, correct, _, scenes = drawn(4000)
+    signals, changes, correct, _, scenes = drawn(8000)
     found = probability.fit(signals, changes, correct, scenes)
     fresh, changes, correct, chance, _ = drawn(4000, seed=1)
     own = found.probability(fresh, changes)

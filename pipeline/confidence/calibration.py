@@ -36,7 +36,7 @@ SAID = {
 class Calibration(Strict):
     """The content of confidence.json."""
 
-    weights: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]  # sha256 of weights.safetensors
+    weights: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]  # sha256 of the weights' file
     signals: list[str]
     meaning: Meaning
     grammar: bool  # captions follow the grammar of coloured solids

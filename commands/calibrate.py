@@ -1,4 +1,6 @@
-"""Fit the probability that a caption is correct, and what images are refused; write confidence.json.
+"""Fit the probability that a caption is correct, and the limits beyond which images are refused.
+
+The result is confidence.json. Images are refused if they are unlike the training images.
 
 python -m commands.calibrate --weights data/weights/tabletop/scorer_cbr/1
     on the validation pairs of the laboratory; measured on its test pairs

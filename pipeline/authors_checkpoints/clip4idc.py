@@ -61,7 +61,7 @@ def exchanged(_: System, path: Path, vocabulary: Vocabulary) -> list[int]:
 
 
 def own(path: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return our sizes; `intra`, the number of blocks on single images, cannot be read from the tensors."""
+    """Return our model's sizes. The tensors do not show `intra`, the number of blocks on single images."""
     blocks = sizes["n"]
     if not 0 <= intra <= blocks:
         raise InputError(f"{path}: its image tower has {blocks} blocks, but --intra is {intra}; correct it")

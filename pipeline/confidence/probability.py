@@ -113,9 +113,10 @@ def fit(
 def refit(
     own: Probability, signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray
 ) -> Probability:
-    """Return `own` with a slope and a shift of the logit for other images; its steps are dropped.
+    """Return the fitted probability `own` with a slope and a shift of its logit, fitted to other images.
 
-    A normal prior with deviation SLOPE around slope 1 and shift 0 keeps a few pairs from deciding too much.
+    The steps of an isotonic regression are dropped. A normal prior, with deviation SLOPE around slope 1 and
+    shift 0, keeps a few pairs from deciding too much.
     """
     logits, target = own.logits(signals, reports_change), correct.astype(float)
 

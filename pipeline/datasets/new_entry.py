@@ -54,7 +54,10 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
 
 def _selecting(like: Dataset) -> dict[str, Any]:
-    """Return the settings that differ from `like`: snapshots are selected by a score that any table has."""
+    """Return the settings that a table of pairs does not take over from the dataset `like`.
+
+    They select snapshots by a score that needs only captions.
+    """
     own = {
         name: {"train": {"select": SELECT}}
         for name, settings in like.own.items()

@@ -34,7 +34,7 @@ class Published:
 
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:
-        """Name of a split in tools -> its pairs; no empty splits."""
+        """Return split name -> pairs, with the names that other tools use (`validation`); no empty splits."""
         found = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
         return {name: pairs for name, pairs in found.items() if pairs}
 

@@ -42,7 +42,10 @@ def resampled(models: Sequence[Evidence], resamples: int, seed: int) -> list[dic
 
 
 def draws(pairs: int, resamples: int, seed: int) -> Iterator[Array]:
-    """Draw resamples of all pairs with replacement; yield blocks of counts (rows, pairs)."""
+    """Draw resamples of all pairs with replacement.
+
+    Each yielded block, (resamples, pairs), counts how often each pair was drawn.
+    """
     random = np.random.default_rng(seed)
     rows = max(1, AT_ONCE // pairs)
     for first in range(0, resamples, rows):

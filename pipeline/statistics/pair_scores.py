@@ -138,7 +138,10 @@ def of_retrieval(
 
 
 def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
-    """Raise InputError, beginning with `what`, unless both have the same pairs in the same order."""
+    """Check that two tables have the same pairs in the same order.
+
+    Raises InputError with a message that begins with `what`.
+    """
     if tuple(a) != tuple(b):
         place = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
         named = [repr(ids[place]) if place < len(ids) else "none" for ids in (a, b)]

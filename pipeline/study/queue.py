@@ -30,7 +30,7 @@ class Task(Protocol):
         """Return the job; None if the task must wait for one of `others`, which are at work."""
 
     def finish(self) -> None:
-        """Take the job's results. If the study was killed meanwhile, the next one takes them again."""
+        """Take the job's results. After a kill, the next study takes them again."""
 
     def reached(self) -> str:
         """Return the progress; the text differs if the job has come further."""

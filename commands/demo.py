@@ -3,8 +3,8 @@
 python -m commands.demo                                   the weights in demo/
 python -m commands.demo --weights mine.zip data/weights/tabletop/scorer_cbr/1
 
-It listens only on 127.0.0.1, and refuses requests that other web pages send. Images never leave this machine, and uploads are
-deleted at the end (Ctrl-C, SIGTERM, or a closed terminal).
+It listens only on 127.0.0.1, and refuses requests that other web pages send. Images never leave this machine,
+and uploads are deleted at the end (Ctrl-C, SIGTERM, or a closed terminal).
 """
 
 import argparse

@@ -108,6 +108,7 @@ def test_the_models_own_files_stand_in_its_recipe():
         "distributed_batch",
         "entry",
         "grid_embedding",
+        "real_words",
         "switches",
         "trainable",
         "transformer_block",

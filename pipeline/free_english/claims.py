@@ -150,7 +150,7 @@ def _exists(claim: Claim, clause: Clause) -> Claim:
         return replace(claim, kind="drop")
     if claim.when == "now" and claim.target and not (subject.new or subject.indefinite):
         return replace(claim, kind=SIT)  # "the cube can now be found behind the ball"
-    fresh = subject.new or claim.when == "now"
+    fresh = subject.new or (claim.when == "now" and not subject.number)
     if fresh and not claim.negated and claim.when != "before":
         return replace(claim, kind="add")
     return replace(claim, when=_past(claim, clause))

@@ -141,6 +141,8 @@ class Reading:
         """Read a noun phrase that names the last claim's object: "one object was removed: the cube"."""
         named = [each for token in clause.of("s", "NP") if (each := self._referred(token.meaning))]
         last = self.claims[-1] if self.claims else None
+        if last is None and named and all(each.new for each in named):
+            last = Claim("add")  # "new object: a small cube"
         vague = any(each.count == ALL and not each.look for each in named)
         if last is None or not named or vague or last.kind in (UNREADABLE, NO_CHANGE):
             self._unreadable(clause.text)

@@ -77,6 +77,8 @@ def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
     if token.symbol == "ONE":
         determiner = after in ("ATTR", "NOUN", "NEW", "SIDE", "MOST")
         return [replace(token, symbol="DET", meaning="a") if determiner else noun]
+    if token.symbol == "COUNT" and before in ("BE", "BECAME") and after == "ATTR":
+        return []  # "is all red now"
     if token.symbol == "ADDED" and before == "DET" and after in ("NOUN", "ATTR"):
         return [replace(token, symbol="NEW")]  # "the newly added cube"
     if token.meaning == "spot" and before in ("DET", "NEW", "ITS"):
@@ -94,7 +96,7 @@ def _no_longer(tokens: list[Token]) -> list[Token]:
     """Join "not ... anymore"."""
     symbols = [token.symbol for token in tokens]
     at = symbols.index("ANYMORE") if "ANYMORE" in symbols else 0
-    nots = [place for place in range(at) if symbols[place] == "NOT"]
+    nots = [place for place in range(at) if symbols[place] in ("NOT", "NO")]
     if not nots:
         return tokens
     own = replace(tokens[nots[-1]], symbol="NOLONGER")
@@ -174,6 +176,13 @@ def _more(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(indefinite=True, new=True))
 
 
+def _grew(tokens: list[Token]) -> list[Token]:
+    """Read "the number of objects increased" as "one more object was added", and "decreased" as "dropped"."""
+    more = tokens[0].symbol == "GREW"
+    phrase = Phrase(indefinite=True, new=more)
+    return [joined(tokens, "NP", phrase), joined(tokens, "ADDED" if more else "DROPPED", "")]
+
+
 def _it(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(pronoun=True))
 
@@ -191,6 +200,7 @@ BASE: tuple[tuple[str, Build], ...] = (
     (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", _noun_phrase),
     ("SOMETHING NEW?", _something),
     ("NEW? IT", _it),
+    ("GREW|FELL", _grew),
     ("LESS", _less),
     ("MOREOF", _more),
 )
@@ -214,7 +224,7 @@ def _values(tokens: list[Token]) -> list[Token]:
             place += 1
         if found and found[-1].symbol in ("DET", "NEW"):
             found.pop()
-        found.append(joined(own, "VALUE", tuple(token.meaning for token in own)))
+        found.append(joined(own, "VALUE", tuple(dict.fromkeys(token.meaning for token in own))))
     return found
 
 
@@ -225,5 +235,9 @@ def _next_attribute(tokens: Sequence[Token], place: int, own: Sequence[Token]) -
         place += 1
     if place == len(tokens) or tokens[place].symbol != "ATTR":
         return None
-    again = tokens[place].meaning[0] in {token.meaning[0] for token in own}
+    again = any(
+        tokens[place].meaning[0] == token.meaning[0]
+        for token in own
+        if token.meaning != tokens[place].meaning
+    )
     return None if again and place > start else place

@@ -201,6 +201,11 @@ def _cleft(tokens: list[Token]) -> Token | None:
     return tokens[-1] if tokens[0].meaning.pronoun and not tokens[-1].meaning.pronoun else None
 
 
+def _topic(tokens: list[Token]) -> Token | None:
+    """Join "the ball, it" before a verb."""
+    return tokens[0] if tokens[-1].meaning.pronoun and not tokens[0].meaning.pronoun else None
+
+
 def _named_after(tokens: list[Token]) -> Token | None:
     """Join "one more object, a small red cube" at the end of a sentence."""
     first = tokens[0].meaning
@@ -244,17 +249,18 @@ FORMS: tuple[tuple[str, Build], ...] = (
     ("BETWEEN VALUE AND NP", _between_values),
     ("BETWEEN (?:NP|REST)", _between_several),
     ("DET NP", _last),
-    ("NP COMMA NOT (?:HERE|SEEN|THERE|ADDED)+ WHEN COMMA", _not_before),
+    ("NP COMMA (?:WHICH (?:BE|WAS)+)? (?:NOT (?:HERE|SEEN|THERE|ADDED)+|DROPPED) WHEN COMMA", _not_before),
     ("(?:SIDE|MOST|NTH) (?:OF|AMONG) NP", _ranked_of),
     ("NP (?:OF|AMONG) NP", _one_of_them),
     (f"{ALONE} NP (?:{RELATIVE}|WHEN)? PLACE", _with_place),
     (f"NP COMMA (?:{RELATIVE}|WHEN)? PLACE COMMA", _with_place),
     (f"NP SIT PLACE {VERB}", _with_place),
     (f"NP AND PLACE {VERB}", _with_place),
-    ("NP COMMA SIT PLACE COMMA", _with_place),
+    ("NP COMMA (?:SIT|HERE|SEEN) PLACE WHEN? COMMA", _with_place),
+    (f"^NP COMMA? NP {VERB}", _topic),
     ("NP (?:BE|WAS) NP (?=COMMA? WHICH)", _cleft),
     ("(?:VALUE|NP) IN COLOR", _first),
-    (f"{ALONE} NP {RELATIVE} SIT PLACE", _with_place),
+    (f"{ALONE} NP {RELATIVE} (?:SIT|HERE|SEEN)+ PLACE WHEN?", _with_place),
     ("NP WHICH (?:WHEN|BE|WAS|HAVE)+ MADE? VALUE WHEN*", _with_value),
     ("NP COMMA (?:WHICH (?:WHEN|BE|WAS)+|WHEN) MADE? VALUE WHEN* COMMA", _with_value),
     ("NP COMMA VALUE WHEN+ COMMA", _with_value),
@@ -266,5 +272,5 @@ FORMS: tuple[tuple[str, Build], ...] = (
     ("DET? COLOR (?:OF|IN) NP", _aspect),
     ("(?:ITS|WHOSE) NEW? COLOR", _aspect),
     ("DET ASPECT", _last),
-    ("NP WHEN* COMMA NP$", _named_after),
+    ("NP WHEN* (?:COMMA|COLON) NP$", _named_after),
 )

@@ -21,6 +21,10 @@ CONTRACTIONS = (
     (r"\b(there|it|that|what|everything|nothing|here|which|he|she)'s\b", r"\1 is"),
     (r"\b(i|you|we|they)'(ve|m|re|d|ll)\b", r"\1"),
     (r"\b(there|it|they)'(ve|re|d|ll)\b", r"\1 have"),
+    (r"-*[-=]>|[→⟶➔➜⇒»]", " to "),
+    (r"^\s*(?:[-•+>]|\(?\d+[.)])\s+", ""),
+    (r"\n\s*(?:[-•+]|\(?\d+[.)])\s+", "\n"),
+    (r"\blook(?=[,!:])", ""),
     (r"\bre-", "re"),
     (r"(?<=[a-z0-9])-(?=[a-z])", " "),
 )

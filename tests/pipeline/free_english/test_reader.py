@@ -70,7 +70,7 @@ def test_a_claim_has_places():
         "The second cube turned cyan.",
         "It turned cyan.",
         "Der gelbe Zylinder ist jetzt cyan.",
-        "yellow cylinder → cyan",
+        "yellow cylinder ↔ cyan",
         "??",
     ],
 )

@@ -31,7 +31,22 @@ CONTRACTIONS = (
 QUOTES = str.maketrans({"’": "'", "*": " ", '"': " ", "“": " ", "”": " ", "_": " ", "#": " "})
 WORD = re.compile(r"[a-z]+|\d+(?:st|nd|rd|th)?|'s?|[.!;\n?…]|[^\s]")
 STOPS = {".", "!", ";", "\n", "?", "…"}
-MODAL = {"be", "no", "not", "now", "only", "see", "also", "still", "longer"}
+MODAL = {
+    "be",
+    "no",
+    "not",
+    "now",
+    "only",
+    "see",
+    "also",
+    "still",
+    "longer",
+    "observe",
+    "find",
+    "spot",
+    "notice",
+    "detect",
+}
 """Words after "can" as a verb; "can" is a cylinder otherwise."""
 Found = tuple[str, int, int]
 """A word with its first and last character's positions."""

@@ -49,9 +49,8 @@ def decoded(root: Path, images: Sequence[Indexed], resize: str, size: int) -> It
     (resizing.py); else they are resized, (B, S, S, 3). Raises InputError for an image that cannot be read or
     that changed, or if a process was killed.
     """
-    workers = max(1, (os.cpu_count() or 1) - OWN)
     bytes_ = max(3 * size * size, *(_bytes(image) for image in images if _bytes(image) <= LARGEST), 0)
-    count, number = _slots(workers, bytes_)
+    workers, count, number = _slots(max(1, (os.cpu_count() or 1) - OWN), bytes_)
     memory = SharedMemory(create=True, size=count * number * bytes_)
     try:
         groups = []
@@ -77,13 +76,14 @@ def _bytes(image: Indexed) -> int:
     return 3 * image.width * image.height
 
 
-def _slots(workers: int, bytes_: int) -> tuple[int, int]:
-    """Return the number of slots, and the images of a slot, for images of so many bytes."""
+def _slots(most: int, bytes_: int) -> tuple[int, int, int]:
+    """Return the processes, `most` or as many as the memory allows, the slots, and the images of a slot."""
     room = min(MOST, int(SHARE * shutil.disk_usage(SHARED).free)) // bytes_
+    workers = max(1, min(most, room // 2))
     for number in GROUPS:
         if (count := room // number) >= 2 * workers:
-            return min(count, 4 * workers), number
-    raise InputError(f"{SHARED} has no room for {2 * workers} images; make it larger (docker: --shm-size)")
+            return workers, min(count, 4 * workers), number
+    raise InputError(f"{SHARED} has no room for two images; make it larger (docker: --shm-size)")
 
 
 def _shape(group: Sequence[Indexed], resize: str, size: int) -> tuple[int, int, int]:

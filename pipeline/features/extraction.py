@@ -31,9 +31,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
 MANY = 4_000  # images from which on decoding processes are worth their start
-GPU_BATCH = (
-    128  # images of a batch on a GPU; it divides a shard, so that a resumed extraction has the same ones
-)
+GPU_BATCH = 128  # images of a batch on a GPU; divides a shard, so that a resumed extraction has the same
 AHEAD = 1  # batches that the device computes while one is copied back
 READ_AHEAD = 64  # images in memory before they are asked for, for stores of pixels
 STANDARD = 64  # train images for the channel statistics

@@ -116,7 +116,7 @@ def fill(
     write: Callable[[int, np.ndarray], None],
     description: str,
 ) -> None:
-    """Pass these shards' features (images, C, H, W) to `write`, in order, and show progress.
+    """Pass these shards' features (images, C, H, W) to `write`, some shards at once, and show progress.
 
     Raises what `grids` and `write` raise; the writer keeps the shards written before.
     """
@@ -126,11 +126,12 @@ def fill(
         grids(rows), description, "images", writer.images - others, writer.images - others - len(rows)
     )
     writing: deque[Future[None]] = deque()
-    # shards are files of their own, so several are written at once; a core in four writes
-    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 4)) as background:
+    # shards are files of their own, so several are written at once
+    threads = max(1, (os.cpu_count() or 1) // 4)
+    with ThreadPoolExecutor(threads) as background:
         for shard in shards:
             block = list(islice(shown, len(writer.rows(shard))))
-            while len(writing) >= background._max_workers:
+            while len(writing) >= threads:
                 writing.popleft().result()
             writing.append(background.submit(_write, write, shard, block))
             del block

@@ -158,6 +158,13 @@ def test_too_little_shared_memory_is_named(root, index, monkeypatch):
         next(decoding.decoded(root, index, "pil_bicubic", 64))
 
 
+def test_little_shared_memory_means_fewer_processes(monkeypatch):
+    room = type("Usage", (), {"free": 20_000})
+    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda path: room)
+    assert decoding._slots(14, 1000) == (5, 10, 1)  # half of the memory holds ten images
+    assert decoding._slots(2, 1000) == (2, 5, 2)
+
+
 def test_groups_are_joined_to_whole_batches():
     groups = [torch.arange(start, start + size) for start, size in ((0, 3), (3, 9), (12, 1), (13, 4))]
     found = list(extraction._joined(groups, 4))

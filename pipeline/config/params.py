@@ -132,6 +132,15 @@ class Reinforce(Strict):
     cross_entropy: Weight = 0.1
     partial_credit: Annotated[float, Field(ge=0, lt=1)] = 0.0
     false_alarm: Annotated[float, Field(ge=0, le=1)] = 1.0
+    both_ways: bool = False  # also reward captions of (after, before)
+
+    @model_validator(mode="after")
+    def _reversible(self) -> Self:
+        if self.both_ways and self.reward in ("agrees", "CIDEr-D"):
+            raise ValueError(
+                f"both_ways needs a reward without references, but reward is {self.reward}; set it to truth"
+            )
+        return self
 
     @model_validator(mode="after")
     def _comparable(self) -> Self:

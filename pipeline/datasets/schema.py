@@ -1,7 +1,7 @@
 """The schema of pairs that all readers return."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +15,8 @@ CHANGE_TYPES = ("color", "texture", "add", "drop", "move")
 Kind = Literal["color", "texture", "add", "drop", "move", "change", "none"]
 """Values of a pair's change_type."""
 NO_CHANGE = "none"
+EXCHANGED = {"add": "drop", "drop": "add"}
+"""Kind of change -> its reverse; the other kinds are their own reverse."""
 CHANGE = "change"
 """A change whose kind the dataset does not name."""
 Number = int | float  # as written: 3 stays 3
@@ -100,6 +102,25 @@ class ClassPair:
     after: str
     before_class: int  # counted from 0
     after_class: int
+
+
+def exchanged(pair: Pair) -> Pair:
+    """Return the pair with its before and after images exchanged: an added object is a dropped object.
+
+    Its captions still describe the original order.
+    """
+    scene, changed = pair.scene, pair.changed_object
+    return replace(
+        pair,
+        before=pair.after,
+        after=pair.before,
+        change_type=EXCHANGED.get(str(pair.change_type), pair.change_type),
+        before_box=pair.after_box,
+        after_box=pair.before_box,
+        changed_object=changed and ChangedObject(changed.after, changed.before),
+        scene=scene
+        and SceneFacts(scene.after, scene.before, scene.after_camera, scene.before_camera, scene.changed),
+    )
 
 
 def changed_things(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:

@@ -21,6 +21,7 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from models.backbones.backbone import Backbone, Standardise
+from pipeline.compute import devices
 from pipeline.config.store_contents import Spec
 from pipeline.datasets.images import Indexed
 from pipeline.features.preprocessing import batches
@@ -52,6 +53,7 @@ def tune(network: Backbone, first: str, spec: Spec, data: Labelled, iterations: 
     parameter has it, for an image that broke, and where no cell shows an object.
     """
     torch.manual_seed(seed)
+    network.to(devices.device())
     if not (data.classes[:, 0] != NOTHING).any():
         raise InputError(f"no cell of {len(data.images)} images holds an object's centre")
     classifier = _Classifier(network, spec, data)
@@ -70,7 +72,7 @@ def tune(network: Backbone, first: str, spec: Spec, data: Labelled, iterations: 
         nn.utils.clip_grad_norm_(trained, CLIP_NORM)
         optimiser.step()
         schedule.step()
-    network.requires_grad_(False)
+    network.requires_grad_(False).cpu()
 
 
 class _Classifier(nn.Module):
@@ -81,9 +83,11 @@ class _Classifier(nn.Module):
         self.sizes = [len(values) for values in ATTRIBUTES.values()]
         self.linear = nn.Linear(network.channels, sum(self.sizes))
         self.standardise = Standardise(network.channels)
+        self.to(devices.device())
         with torch.no_grad():
             first = batches(data.root, data.images[:STATISTICS], spec)
-            self.standardise.take(torch.cat([network.raw(torch.from_numpy(batch)) for batch in first]))
+            grids = [network.raw(devices.upload(torch.from_numpy(batch))) for batch in first]
+            self.standardise.take(torch.cat(grids))
 
     def loss(self, grids: Tensor, classes: Tensor) -> Tensor:
         """Return the mean cross-entropy over objects, summed over attributes: (B, C, H, W), (B, 4, H, W)."""
@@ -117,8 +121,8 @@ def _steps(spec: Spec, data: Labelled, iterations: int, seed: int) -> Iterator[t
     rows = rows[: iterations * count]
     labels = torch.from_numpy(data.classes)
     for step, images in enumerate(batches(data.root, [data.images[row] for row in rows], spec, size=count)):
-        shown = torch.from_numpy(images)
-        classes = labels[rows[step * count : (step + 1) * count]]
+        shown = devices.upload(torch.from_numpy(images))
+        classes = devices.upload(labels[rows[step * count : (step + 1) * count]])
         pairs = [augmented(image, each) for image, each in zip(shown, classes, strict=True)]
         yield torch.stack([image for image, _ in pairs]), torch.stack([each for _, each in pairs])
 
@@ -135,9 +139,11 @@ EFFECTS = v2.Compose(
 def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
     """Return a uint8 image (3, S, S) with random effects, mirrored at random with its classes (4, H, W)."""
     changed, mask = EFFECTS(tv_tensors.Image(image), tv_tensors.Mask(classes))
-    pixels = torch.Tensor(changed) * torch.empty(3, 1, 1).uniform_(*GAIN)
-    pixels = pixels + torch.randn(pixels.shape) * (5 * torch.rand(()))  # of 255
-    return pixels.clamp(0, 255).to(torch.uint8), torch.Tensor(mask).to(classes.dtype)
+    pixels = changed.as_subclass(torch.Tensor)
+    pixels = pixels * torch.empty(3, 1, 1, device=pixels.device).uniform_(*GAIN)
+    strength = 5 * torch.rand((), device=pixels.device)  # of 255
+    pixels = pixels + torch.randn(pixels.shape, device=pixels.device) * strength
+    return pixels.clamp(0, 255).to(torch.uint8), mask.as_subclass(torch.Tensor).to(classes.dtype)
 
 
 def compact(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -8,14 +8,12 @@ captions follow no grammar, only change and no change are compared.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from pipeline.datasets.schema import CHANGE_TYPES
+from pipeline.datasets.schema import CHANGE_TYPES, EXCHANGED
 from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.metric_names import REVERSED
 from pipeline.scoring.sentences import NONE, Claims, Sentence
 from pipeline.tabletop.words import NEW_VALUE
 
-EXCHANGED = {"add": "drop", "drop": "add"}
-"""Kind of change -> its reverse; the other kinds are their own reverse."""
 ATTRIBUTE = {kind: attribute for attribute, kind in NEW_VALUE.items()}
 """Kind of change -> the attribute that it changes."""
 

@@ -2,12 +2,16 @@
 
 The pair encoding, the difference, the decoder and what a loss term prepares (CBR's imagined images) are
 compiled, forward and backward: they consist of many small operations. Their shapes are fixed, except for the
-batch and the caption length, which cost one more compilation. The following is not compiled: a decoder with
-`compiles = False` (decoder_protocol.py); the matching, whose kernels are compiled already; communication
-between processes; Adam, which is one kernel; and validation, which must compute the same as decoding.
+batch and the caption length, which cost one more compilation.
+
+Not compiled are: a decoder with `compiles = False` (decoder_protocol.py); the matching, whose kernels are
+compiled already; communication between processes; Adam, which is one kernel; validation, which must compute
+the same as decoding; and the reward phase's sampled captions, whose numbers and lengths always differ.
 """
 
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -40,6 +44,13 @@ def compile_pieces(model: Trainable, compiler: str) -> None:
         if isinstance(module, Regulariser) and type(module).prepare is not Regulariser.prepare:
             compiled = torch.compile(module.prepare, backend=compiler, options=options)
             setattr(module, "prepare", compiled)  # noqa: B010 - an attribute that hides the method
+
+
+def eager() -> AbstractContextManager[object]:
+    """Return a context in which compiled pieces run without compilation."""
+    if "torch._dynamo" not in sys.modules:  # nothing is compiled, and loading the compiler takes 2 s
+        return nullcontext()
+    return torch.compiler.set_stance("force_eager")
 
 
 def eagerly(function: Callable[[Any], Value]) -> Callable[[Any], Value]:

@@ -22,10 +22,12 @@ from torch import Tensor
 from models.common.captioner import Captioner, Difference
 from models.common.distributed_batch import total
 from models.common.trainable import Labels
-from pipeline.datasets.schema import Pair
+from pipeline.compute import devices
+from pipeline.datasets.schema import Pair, exchanged
 from pipeline.decoding.greedy import evaluating, greedy
 from pipeline.decoding.sampling import sample
 from pipeline.text.vocabularies import NULL, START, Vocabulary
+from pipeline.training import compiling
 from pipeline.training.rewards import Reward, tells_change
 from pipeline.training.sampling import Batch
 
@@ -45,6 +47,7 @@ class SelfCritical:
         self.reward, self.vocabulary = reward, vocabulary
         self.samples, self.baseline = settings["samples"], settings["baseline"]
         self.supervised: bool = settings["cross_entropy"] > 0
+        self.both_ways: bool = settings["both_ways"]
 
     def names(self, model: Captioner) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the names of the loss terms and of the measures."""
@@ -60,9 +63,11 @@ class SelfCritical:
         labels: Labels | None,
     ) -> dict[str, Tensor]:
         """Return the terms and measures of B pairs, (B, N, D) per image, with their references (R*B, L+1)."""
-        with evaluating(model):  # without dropout, as in decoding
-            difference = model.difference(before, after)
-            found = self._policy(model, difference, batch.pairs)
+        pairs, first, second = batch.pairs, before, after
+        if self.both_ways:
+            pairs, first, second = some_exchanged(pairs, before, after)
+        with evaluating(model), compiling.eager():  # without dropout, as in decoding
+            found = self._policy(model, model.difference(first, second), pairs)
         if self.supervised:
             terms = model.losses_of(before, after, tokens, batch.parts, labels)
             found |= {name: terms[name] for name in model.terms}
@@ -93,6 +98,16 @@ class SelfCritical:
             return (reward.sum(1, keepdim=True) - reward) / (self.samples - 1)
         captions = [self.vocabulary.decode(row) for row in greedy(model, difference).tolist()]
         return self._rewards(pairs, captions, 1).to(reward)
+
+
+def some_exchanged(
+    pairs: Sequence[Pair], before: Tensor, after: Tensor
+) -> tuple[tuple[Pair, ...], Tensor, Tensor]:
+    """Exchange the two images of each pair with probability 1/2. before, after: (B, N, D)."""
+    chosen = torch.rand(len(pairs)) < 0.5
+    given = (exchanged(pair) if swap else pair for pair, swap in zip(pairs, chosen.tolist(), strict=True))
+    swap = devices.upload(chosen)[:, None, None]  # (B, 1, 1)
+    return tuple(given), torch.where(swap, after, before), torch.where(swap, before, after)
 
 
 def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -> Tensor:

@@ -91,6 +91,11 @@ def test_settings_that_cannot_be_are_named(folder, tmp_path, key, value, said):
     refuse(tmp_path, MAKE_RECIPE, said)
 
 
+def test_both_ways_needs_a_reward_without_references(tmp_path):
+    set_params(tmp_path, reinforce__reward="CIDEr-D", reinforce__both_ways=True)
+    refuse(tmp_path, MAKE_RECIPE, "both_ways")
+
+
 def test_a_reward_that_the_dataset_does_not_allow_is_named(tmp_path):
     changes = {"reinforce__reward": "agrees", "negatives__grammar__tabletop": None}
     set_params(tmp_path, **changes)

@@ -15,6 +15,8 @@ from pipeline.config import recipe_file
 from pipeline.datasets.schema import of_split
 from pipeline.training import compiling
 from pipeline.training.loop import Training, seed_all
+from pipeline.training.reinforce import SelfCritical
+from pipeline.training.rewards import constant
 from pipeline.training.sampling import Sampler, training_batches
 from tests.killed import KilledError
 from tests.lstm_speaker import Speaker
@@ -114,3 +116,15 @@ def test_a_decoder_says_whether_it_is_compiled(monkeypatch, compiles):
     assert (model.decoder in compiled) is compiles
     assert model.encoding in compiled
     assert model.difference in compiled
+
+
+def test_sampled_captions_of_the_reward_phase_are_not_compiled(prepared, tmp_path):
+    made, batch = training(prepared, tmp_path, compiler := Compiler()), drawn(prepared, 3)
+    settings = {"samples": 2, "baseline": "mean", "cross_entropy": 0.0, "both_ways": False}
+    made.objective = SelfCritical(constant, settings, prepared.vocabulary)
+    encoded = made.model.encoding.eval()(batch.images.float())
+    before, after, runs = encoded[batch.before], encoded[batch.after], compiler.runs
+    made.objective(made.model, before, after, batch.tokens, batch, None)
+    assert compiler.runs == runs > 0
+    made.model.difference(before, after)
+    assert compiler.runs > runs

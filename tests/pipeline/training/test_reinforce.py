@@ -12,12 +12,13 @@ from models.common.trainable import Labels
 from pipeline.compute import devices
 from pipeline.compute.process_group import join
 from pipeline.config import recipe_file
-from pipeline.datasets.schema import of_split
+from pipeline.datasets.schema import NO_CHANGE, exchanged, of_split
 from pipeline.decoding.sampling import sample
+from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
 from pipeline.training import phases
 from pipeline.training.loop import Training, seed_all
-from pipeline.training.reinforce import POLICY, SelfCritical, log_probabilities
+from pipeline.training.reinforce import POLICY, SelfCritical, log_probabilities, some_exchanged
 from pipeline.training.rewards import constant
 from pipeline.training.sampling import Batch, Sampler
 from pipeline.weights import trained_model
@@ -26,9 +27,10 @@ from tests.killed import KilledError, validation
 from tests.models import test_conformance as conformance
 from tests.pipeline.training.test_loop import recipe, same
 from tests.spawned import spawn
+from tests.tabletop_pairs import draw_pairs
 
 WORDS = WordVocabulary(("<NULL>", "<UNK>", "<START>", "<END>", "a", "b"), 4, True)
-SETTINGS = {"reward": "random", "samples": 2, "baseline": "mean", "cross_entropy": 0.0}
+SETTINGS = {"reward": "random", "samples": 2, "baseline": "mean", "cross_entropy": 0.0, "both_ways": False}
 EVERY = [row for row in product((END, 4, 5), repeat=3) if END not in row[:-1]]
 EVERY += [(4, END, NULL), (5, END, NULL), (END, NULL, NULL)]  # 12 of three words, 2 of one, and the empty one
 
@@ -229,3 +231,27 @@ def test_a_constant_reward_teaches_nothing_and_a_kept_cross_entropy_does(prepare
     _, kept = train(prepared, trained, tmp_path / "b", reward="constant")
     assert same(start.state_dict(), alone)
     assert not same(start.state_dict(), kept)
+
+
+def test_exchanged_images_are_judged_by_the_reverse_change():
+    """Half of the pairs are exchanged; each pair keeps its own images, and its references become false."""
+    # a moved object has moved in both directions
+    pairs = tuple(pair for pair in draw_pairs(4, 60) if pair.change_type not in (NO_CHANGE, "move"))
+    before = torch.arange(len(pairs), dtype=torch.float32)[:, None, None]
+    torch.manual_seed(3)
+    given, first, second = some_exchanged(pairs, before, before + 100)
+    swapped = [one != other for one, other in zip(given, pairs, strict=True)]
+    assert 0.25 < sum(swapped) / len(pairs) < 0.75
+    assert (first[:, 0, 0] > 99).tolist() == swapped
+    assert torch.equal(first + second, 2 * before + 100)
+    for pair, other, swap in zip(pairs, given, swapped, strict=True):
+        assert exchanged(exchanged(pair)) == pair
+        assert judge(pair.captions[0], other).true is not swap
+        assert not swap or (other.before, other.after) == (pair.after, pair.before)
+
+
+def test_the_reverse_of_an_added_object_is_a_dropped_one():
+    pair = next(each for each in draw_pairs(4, 40) if each.change_type == "add")
+    caption = next(text for text in pair.captions if text.endswith("has been added"))
+    assert judge(caption, pair).true
+    assert judge(caption.replace("has been added", "is gone"), exchanged(pair)).true

@@ -1,4 +1,7 @@
-"""The models by name. To add one: its file with its entry, the entry here, its settings in params.yaml."""
+"""All models, by name.
+
+To add a model, write its file with an Entry, add the Entry to MODELS, and add its settings to params.yaml.
+"""
 
 import inspect
 from collections.abc import Mapping
@@ -48,7 +51,7 @@ SHARED = {"variant": "paper", "switches": {}}
 
 
 def entry_of(name: str) -> Entry:
-    """Return the model's entry. Raises ValueError if there is no model of that name."""
+    """Return the Entry of a model. Raises ValueError if there is no model of that name."""
     if name not in MODELS:
         raise ValueError(f"unknown model {name!r}; models/__init__.py has {', '.join(MODELS)}")
     return MODELS[name]
@@ -58,9 +61,9 @@ def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str |
     """Build a model: a Captioner, or the Trainable of one of its pretraining phases.
 
     name: key of MODELS
-    settings: keyword arguments of the model's build function; may also name a variant and override switches
-        (switches.py), whose default is the paper's variant
-    phase: name of a pretraining phase in params.yaml; None: captioning
+    settings: keyword arguments of the model's build function. The keys `variant` and `switches` are also
+        allowed: they choose a variant (default: the paper's) and override its switches (switches.py)
+    phase: name of a pretraining phase in params.yaml; with None the captioning model is built
 
     Raises ValueError if there is no such model or phase, or if the settings do not fit it.
     """
@@ -82,9 +85,9 @@ def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str |
 
 
 def switches_of(name: str, settings: Mapping[str, Any]) -> Any:
-    """Return the switches of a model's variant, with the overrides of its settings.
+    """Return the switches of the variant that `settings` choose, after the overrides in `settings`.
 
-    Raises ValueError if there is no such model or variant, or if a switch does not concern the model.
+    Raises ValueError if the model or the variant is unknown, or if a switch does not concern the model.
     """
     found = entry_of(name)
     shared = SHARED | {key: value for key, value in settings.items() if key in SHARED}

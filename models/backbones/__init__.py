@@ -1,1 +1,1 @@
-"""The networks whose feature grids models read."""
+"""Pretrained image networks; their feature grids are the input of the models."""

@@ -1,6 +1,7 @@
-"""A pretrained image network, cut at the feature map of a given stride: image -> feature grid.
+"""Backbone: a pretrained image network that is cut at the feature map of a given stride.
 
-B: images of S x S pixels; s: stride; H x W = S/s x S/s: grid; C: channels.
+It computes the feature grid of an image. B: number of images, S x S pixels each; s: stride;
+H x W = S/s x S/s: size of the grid; C: channels.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,13 +14,13 @@ from torch.nn import functional as F
 from models.backbones import resnet101, timm_maps
 from models.backbones.batch_norm_folding import fold
 
-RESNET = "resnet101"  # torchvision's; any other name is a model of timm
-FINER = 2  # a cell has FINER x FINER cells of the finer map
+RESNET = "resnet101"  # from torchvision; models of all other names are from timm
+FINER = 2  # a cell of the grid covers FINER x FINER cells of the finer map
 ROUNDING = 1e-6  # a channel with a smaller deviation, relative to its mean, is constant
 
 
 class Standardise(nn.Module):
-    """Standardise each channel: subtract its mean, divide by its standard deviation, in float32."""
+    """Subtract each channel's mean and divide by its standard deviation, in float32."""
 
     mean: Tensor
     deviation: Tensor
@@ -33,7 +34,10 @@ class Standardise(nn.Module):
         return (features.float() - self.mean.view(-1, 1, 1)) / self.deviation.view(-1, 1, 1)
 
     def take(self, grids: Tensor) -> None:
-        """Set the statistics of (B, C, H, W) over B, H and W, in float64; constants get deviation 1."""
+        """Set each channel's mean and deviation to those of `grids`, (B, C, H, W).
+
+        They are computed in float64. A constant channel gets the deviation 1.
+        """
         variance, mean = torch.var_mean(grids.double(), dim=(0, 2, 3), correction=0)
         deviation = variance.sqrt()
         self.mean.copy_(mean)
@@ -41,10 +45,12 @@ class Standardise(nn.Module):
 
 
 class Backbone(nn.Module):
-    """uint8 RGB images, (B, 3, S, S), -> features, (B, C, S/s, S/s); not yet trained.
+    """Network that maps uint8 RGB images, (B, 3, S, S), to features, (B, C, S/s, S/s).
 
-    `finer`: adds the channels of the map of half the stride, folded 2 x 2 into cells. Raises ValueError if
-    there is no model of that name, or if it has no map of that stride.
+    A new Backbone has random weights; `load` sets the pretrained ones. With `finer`, a cell also has the
+    channels of the 2 x 2 cells that it covers in the map of half the stride. With `standardise`, features are
+    standardised by channel. Raises ValueError if there is no model of that name, or if it has no map of a
+    needed stride.
     """
 
     pixel_mean: Tensor
@@ -65,7 +71,7 @@ class Backbone(nn.Module):
         return features if self.standardise is None else self.standardise(features)
 
     def raw(self, images: Tensor) -> Tensor:
-        """Return the features before standardisation."""
+        """Compute the features before standardisation."""
         pixels = (images.float() / 255 - self.pixel_mean) / self.pixel_std
         kept = next(self.network.parameters()).dtype
         *finer, features = self.network(pixels.to(kept, memory_format=torch.channels_last))
@@ -73,7 +79,10 @@ class Backbone(nn.Module):
 
 
 def channels(name: str, stride: int, finer: bool = False) -> int:
-    """Return C. Raises ValueError if the model has no map of the stride, or there is no such model."""
+    """Return the number of feature channels.
+
+    Raises ValueError if there is no model of that name, or if it has no map of a needed stride.
+    """
     maps = (resnet101 if name == RESNET else timm_maps).maps(name)
     for wanted in _strides(stride, finer):
         if wanted not in maps:
@@ -87,14 +96,15 @@ def _strides(stride: int, finer: bool) -> tuple[int, ...]:
 
 
 def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
-    """Load weights with the names of the whole model, and switch to evaluation mode; ignore later stages.
+    """Load pretrained weights into the backbone, and switch it to evaluation mode.
 
+    `weights` has the tensor names of the whole, uncut model. Tensors of the stages after the cut are ignored.
     Raises ValueError that names the first tensor that is missing or has another shape.
     """
     wanted = backbone.network.state_dict()
     found = {own: tensor for name, tensor in weights.items() for own in timm_maps.spellings(name)}
     for name, tensor in wanted.items():
-        # missing in old released files, and not used in evaluation
+        # old released files lack this counter, and evaluation does not use it
         if name.endswith("num_batches_tracked"):
             found = {name: tensor, **found}
         if name not in found:
@@ -106,9 +116,10 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
 
 
 def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
-    """Return a copy for inference in `dtype`: batch norms folded into convolutions, weights channels_last.
+    """Return a copy that computes in `dtype` and faster than the original.
 
-    Standardisation stays in float32.
+    Batch norms are folded into convolutions, and weights are in channels_last memory format. Standardisation
+    stays in float32.
     """
     fast = deepcopy(backbone).eval()
     fast.folded = fold(fast.network)
@@ -118,6 +129,10 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
 
 @torch.inference_mode()
 def take_statistics(backbone: Backbone, batches: Iterable[Tensor]) -> None:
-    """Set the statistics of standardisation from images, uint8 (B, 3, S, S), on the backbone's device."""
+    """Set the backbone's channel means and deviations to those of its features of `batches`.
+
+    Each batch holds uint8 images, (B, 3, S, S), on the backbone's device. A backbone that does not
+    standardise stays unchanged.
+    """
     if backbone.standardise is not None:
         backbone.standardise.take(torch.cat([backbone.raw(batch).float() for batch in batches]))

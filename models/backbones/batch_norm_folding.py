@@ -1,6 +1,7 @@
-"""Fold batch norms into the convolutions before them.
+"""Fold batch norms into the convolutions before them, so that inference is faster.
 
-y = (w * x + b - mean) / sqrt(var + eps) * gain + shift is itself a convolution.
+A convolution (weights w, bias b) followed by a batch norm is itself a convolution of the input x:
+y = (w * x + b - mean) / sqrt(var + eps) * gain + shift.
 """
 
 from collections import Counter
@@ -12,7 +13,7 @@ from timm.layers.norm_act import BatchNormAct2d
 from torch import fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # not subclasses: some change their weights in forward
+CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # subclasses are not folded: some change their weights in forward
 NORMS = (nn.BatchNorm2d, BatchNormAct2d)
 
 
@@ -22,10 +23,11 @@ class _Tracer(fx.Tracer):
 
 
 def fold(network: nn.Module) -> int | None:
-    """Fold, in place, each batch norm that is the only reader of a convolution; return their number.
+    """Fold the batch norms of a network into its convolutions, in place, and return how many were folded.
 
-    The network must be in evaluation mode. Returns None, without any change, if it has batch norms but its
-    forward pass cannot be traced.
+    A batch norm is folded if nothing else uses the convolution's output, and if each of the two is called
+    once in the forward pass. The network must be in evaluation mode. If it has batch norms but its forward
+    pass cannot be traced, it stays unchanged and None is returned.
     """
     if not any(type(part) in NORMS for part in network.modules()):
         return 0
@@ -42,7 +44,11 @@ def fold(network: nn.Module) -> int | None:
 
 
 def _pairs(network: nn.Module, graph: fx.Graph) -> Iterator[tuple[str, str]]:
-    """Yield the names of each convolution and of the norm that is its only reader; both are called once."""
+    """Yield the names of each convolution and batch norm that can be folded.
+
+    The norm is the only module that uses the convolution's output. Each of the two is called exactly once in
+    the forward pass.
+    """
     called = Counter(
         id(network.get_submodule(str(each.target))) for each in graph.nodes if each.op == "call_module"
     )

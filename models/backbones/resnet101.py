@@ -1,20 +1,23 @@
-"""ResNet-101 (He et al., 2016) of torchvision, cut after one of its stages: image -> feature maps.
+"""torchvision's ResNet-101 (He et al., 2016), cut after one of its stages, as a source of feature maps.
 
-B: images of S x S pixels; s: stride of a map; C: channels of a map.
+B: number of images, S x S pixels each; s: stride of a map; C: channels of a map.
 """
 
 from torch import Tensor, nn
 from torchvision.models import resnet101
 
-STAGES = {4: "layer1", 8: "layer2", 16: "layer3", 32: "layer4"}  # by stride
-CHANNELS = {4: 256, 8: 512, 16: 1024, 32: 2048}
+STAGES = {4: "layer1", 8: "layer2", 16: "layer3", 32: "layer4"}  # stride -> name of the stage
+CHANNELS = {4: 256, 8: 512, 16: 1024, 32: 2048}  # stride -> channels of the map
 NAMES = ("conv1", "bn1", "relu", "maxpool", *STAGES.values())
-MEAN = (0.485, 0.456, 0.406)  # of ImageNet's RGB in 0..1
-STD = (0.229, 0.224, 0.225)
+MEAN = (0.485, 0.456, 0.406)  # mean of ImageNet's RGB values, which are in 0..1
+STD = (0.229, 0.224, 0.225)  # their standard deviation
 
 
 class Stages(nn.Sequential):
-    """Images, (B, 3, S, S), -> maps of the given strides s, (B, C, S/s, S/s) each, finest first."""
+    """First stages of ResNet-101, which map images, (B, 3, S, S), to their feature maps.
+
+    There is one map for each of the given strides s, (B, C, S/s, S/s), the finest first.
+    """
 
     def __init__(self, strides: tuple[int, ...]):
         super().__init__()
@@ -33,15 +36,15 @@ class Stages(nn.Sequential):
 
 
 def maps(name: str) -> dict[int, int]:
-    """Return channels by stride."""
+    """Return the number of channels of each map, by its stride; `name` is ignored."""
     return CHANNELS
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
-    """Build the stages up to the last of these strides."""
+    """Build the stages up to the last of these strides, with random weights; `name` is ignored."""
     return Stages(strides)
 
 
 def normalisation(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and standard deviation of pixels."""
+    """Return mean and standard deviation of the RGB values, which are in 0..1; `name` is ignored."""
     return MEAN, STD

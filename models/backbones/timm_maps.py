@@ -1,6 +1,6 @@
-"""Models of timm (Wightman, 2019) by name, cut at maps of given strides: image -> feature maps.
+"""Models of timm (Wightman, 2019) by name, cut at given strides, as sources of feature maps.
 
-B: images of S x S pixels; s: stride of a map; C: channels of a map.
+B: number of images, S x S pixels each; s: stride of a map; C: channels of a map.
 """
 
 import difflib
@@ -17,17 +17,20 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Described:
-    """Description of a model by timm: its maps by stride, and the normalisation of pixels."""
+    """Description of a timm model: its feature maps, and the normalisation of pixels."""
 
-    index: dict[int, int]
-    channels: dict[int, int]
-    mean: tuple[float, ...]
+    index: dict[int, int]  # stride -> timm's index of the map
+    channels: dict[int, int]  # stride -> channels of the map
+    mean: tuple[float, ...]  # of RGB values in 0..1
     std: tuple[float, ...]
-    side: int | None  # side of an image in pixels, if the model accepts only one
+    side: int | None  # side of an image in pixels, if the model accepts only one size
 
 
 class Maps(nn.Module):
-    """Images, (B, 3, S, S), -> maps, (B, C, S/s, S/s) each, finest first."""
+    """Wrapper of a cut timm model that maps images, (B, 3, S, S), to maps, (B, C, S/s, S/s).
+
+    The finest map is first. Maps that timm returns with channels last are permuted.
+    """
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -46,12 +49,12 @@ def described(name: str) -> Described:
         near = difflib.get_close_matches(name, timm.list_models(), n=3)
         raise ValueError(f"timm has no model {name!r}" + (f" (near: {', '.join(near)})" if near else ""))
     try:
-        with torch.device("meta"):  # without values
+        with torch.device("meta"):  # tensors have shapes but no values
             network: Any = timm.create_model(name, pretrained=False, features_only=True)
     except (RuntimeError, TypeError, AssertionError) as error:
-        raise ValueError(f"timm cuts no maps out of {name} ({str(error).splitlines()[0]})") from None
+        raise ValueError(f"timm cannot extract maps from {name} ({str(error).splitlines()[0]})") from None
     info, own = network.feature_info, network.pretrained_cfg
-    # the last of several maps of one stride is the deepest
+    # if several maps have the same stride, the dictionaries keep the last, which is the deepest
     index = dict(zip(info.reduction(), info.out_indices, strict=True))
     channels = dict(zip(info.reduction(), info.channels(), strict=True))
     side = own["input_size"][-1] if own["fixed_input_size"] else None
@@ -59,17 +62,17 @@ def described(name: str) -> Described:
 
 
 def maps(name: str) -> dict[int, int]:
-    """Return channels by stride. Raises ValueError as described() does."""
+    """Return the number of channels of each map, by its stride. Raises ValueError as described() does."""
     return described(name).channels
 
 
 def normalisation(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and standard deviation of pixels, RGB in 0..1."""
+    """Return mean and standard deviation of the RGB values, which are in 0..1."""
     return described(name).mean, described(name).std
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
-    """Build the model up to the last of these strides."""
+    """Build the model up to the last of these strides, with random weights."""
     index = described(name).index
     with torch.random.fork_rng(devices=[]):  # the initial weights are not used
         network = timm.create_model(
@@ -83,12 +86,15 @@ def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
 
 
 def _drop_later_blocks(network: Any) -> None:
-    """Drop the blocks after the last map, which EfficientNet, MobileNet and similar models keep."""
+    """Drop the blocks after the last map: timm keeps them in EfficientNet, MobileNet and similar models."""
     last = re.fullmatch(r"blocks\.(\d+)", network.feature_info.module_name()[-1])
     if last and isinstance(getattr(network, "blocks", None), nn.Sequential):
         network.blocks = network.blocks[: int(last[1]) + 1]
 
 
 def spellings(name: str) -> Iterator[str]:
-    """Yield the possible names in a cut model of a tensor of the whole model; timm wraps or flattens some."""
+    """Yield the names that a tensor of the whole model may have in the cut model.
+
+    timm wraps or flattens some modules when it cuts a model.
+    """
     yield from (name, f"inner.{name}", f"inner.model.{name}", f"inner.{name.replace('.', '_', 1)}")

@@ -1,8 +1,9 @@
 """CARD: context-aware difference distilling for multi-change captioning (Tu et al., ACL 2024).
 
-The model subtracts what the images have in common, globally and in each cell; the rest is the difference.
+The model estimates what both images have in common, for the whole image and for each cell, and subtracts it.
+The rest is the difference.
 B: pairs of the batch; b: pairs of this process; N: cells of an image; D: width; h: heads; d = D/h; e: word
-width; L: words. Equations: docs/methods.md, "CARD".
+width; L: words. Symbols such as g, c, s and delta are those of the equations in docs/methods.md, "CARD".
 """
 
 from dataclasses import dataclass, fields
@@ -32,27 +33,31 @@ from models.kernels.matching import contrast
 
 UNKNOWN = 1  # <UNK>
 BOUNDS = (0.001, 0.5)  # range of the learned temperature
-# initialisation `counterpart`:
-SHARPNESS = 8.0  # attention logit of the counterpart; other cells are near 0
-NEAR = 4.0  # gain of the counterpart in s; the cell itself has gain 1
-LIFT = 4.0  # bias of k, so that its ReLU changes nothing; the norm of s removes it
-LOUD = 8.0  # gain of x - s, because differences are smaller than the images
+# constants of the initialisation `counterpart`; a cell's counterpart is the same cell of the other image
+SHARPNESS = 8.0  # attention logit of the counterpart; the logits of other cells are near 0
+NEAR = 4.0  # factor of the counterpart in s; the factor of the cell itself is 1
+LIFT = 4.0  # bias of k, so that the ReLU of k changes nothing; the norm of s removes the bias
+LOUD = 8.0  # factor of x - s, because the difference of two images is smaller than the images
 
 
 @dataclass(frozen=True)
 class CardSwitches:
-    """The defaults are the paper's; if it states none, our own choice (docs/methods.md, "CARD")."""
+    """Switches of CARD. The defaults are the paper's, or our choice where the paper is silent.
 
-    # local common features: each image reads the other's k | after reads the output of before
+    docs/methods.md, "CARD", lists both. The comment above a switch describes its values, separated by |.
+    """
+
+    # local common features: each image attends to the other's k | the after image attends to the before
+    # image's result
     common_exchange: Literal["parallel", "sequential"] = "parallel"
-    # embedding of <NULL>, which is never trained: zero | random
+    # embedding of <NULL>, which is not trained: zero | random
     null_row: Literal["zero", "drawn"] = "zero"
     # decoding never writes <NULL>, <UNK> and <START> | never writes <UNK>
     barred: Literal["marks", "unknown"] = "marks"
-    # ablation: L_con and L_ind | only L_con | only L_ind | neither
+    # ablation, loss terms besides the caption's: L_con and L_ind | only L_con | only L_ind | none
     terms: Literal["both", "consistency", "independence", "none"] = "both"
-    # initialisation: the program's | the same, but the memory is the difference of counterparts (not
-    # published, for training on few pairs)
+    # initial weights: the authors' program's | the same, but changed so that the memory is the difference of
+    # each cell and its counterpart (`compare`; not published, for training on few pairs)
     first_weights: Literal["program", "counterpart"] = "program"
 
 
@@ -61,7 +66,7 @@ RELEASED = CardSwitches(common_exchange="sequential", null_row="drawn", barred="
 
 @dataclass(frozen=True)
 class CardSizes(DataSizes):
-    """Widths and depths."""
+    """Sizes of CARD."""
 
     width: int  # D
     heads: int
@@ -77,7 +82,10 @@ class CardSizes(DataSizes):
 
 
 class Joined(nn.Module):
-    """ReLU(drop(W [x ; y] + b)), 2D -> D, for each cell; x may be one vector for all cells, (B, 1, D)."""
+    """Layer ReLU(drop(W [x ; y] + b)) of each cell, with W from 2D to D channels.
+
+    y is (B, N, D). x has the same shape, or is one vector for all cells, (B, 1, D).
+    """
 
     def __init__(self, sizes: CardSizes, dropout: float):
         super().__init__()
@@ -89,7 +97,10 @@ class Joined(nn.Module):
 
 @dataclass
 class Distilled(Aligned):
-    """Difference with the global features of both images, (B, D) each: common and own."""
+    """Difference with four vectors of each pair, (B, D) each.
+
+    Each image has a vector of what it has in common with the other image, and a vector of its own content.
+    """
 
     before_common: Tensor  # c_bef
     after_common: Tensor
@@ -98,7 +109,11 @@ class Distilled(Aligned):
 
 
 class Distilling(nn.Module):
-    """CARD's encoder: global context, local common features, local differing features."""
+    """CARD's encoder of the difference.
+
+    It computes a context vector of each image, then what the cells of both images have in common, then how
+    they differ.
+    """
 
     def __init__(self, sizes: CardSizes, switches: CardSwitches, dropout: float):
         super().__init__()
@@ -115,7 +130,10 @@ class Distilling(nn.Module):
         self.fuse = Joined(sizes, dropout)  # W_f
 
     def forward(self, before: Tensor, after: Tensor) -> Distilled:
-        """Compute the difference of the cells of both images, (B, N, D) each; the memory is (B, N, D)."""
+        """Compute the Distilled of a batch from the cells of both images, (B, N, D) each.
+
+        Its memory is (B, N, D).
+        """
         b_context, b = self.context(self.before_token, before)  # g, (B, 1, D), and x, (B, N, D)
         a_context, a = self.context(self.after_token, after)
         b_common, a_common = self.common(b_context), self.common(a_context)  # c
@@ -129,15 +147,19 @@ class Distilling(nn.Module):
         return Distilled(self.fuse(b_local, a_local), before, after, *looked, *wholes)
 
     def context(self, token: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-        """Apply the block of single images: return CLS, (B, 1, D), and cells, (B, N, D)."""
+        """Apply the transformer block that sees a single image, to CLS and the cells, (B, N, D).
+
+        Returns the image's context, which is the output at CLS, (B, 1, D), and the cells, (B, N, D).
+        """
         x = torch.cat([token.expand(len(cells), 1, -1), cells], 1) + self.positions  # U, (B, N + 1, D)
         x = self.own_block(x)
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Compute s of both images from k, (B, N, D) each.
+        """Compute s, what the cells of both images have in common, from k of both images, (B, N, D) each.
 
-        Also returns the queries of the after image and the keys of the before image.
+        Returns s of the before image, s of the after image, and operands of the attention for `Aligned`:
+        queries of the after image and keys of the before image, (B, h, N, d) each.
         """
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))
@@ -147,7 +169,10 @@ class Distilling(nn.Module):
 
 
 class Consistency(Regulariser):
-    """L_con: makes the common contexts similar within a pair, and dissimilar between different pairs."""
+    """L_con, a contrastive loss on the common vectors of the images (`before_common`, `after_common`).
+
+    It makes the vectors of a pair similar, and the vectors of different pairs dissimilar.
+    """
 
     def __init__(self, temperature: float):
         super().__init__()
@@ -171,7 +196,10 @@ class Consistency(Regulariser):
 
 
 class Independence(Regulariser):
-    """L_ind: makes the own contexts of both images independent (Hilbert-Schmidt independence criterion)."""
+    """L_ind, a loss that makes `before_own` and `after_own` statistically independent.
+
+    It is the Hilbert-Schmidt independence criterion over the batch.
+    """
 
     def forward(self, pair: Difference, words: Words) -> Tensor:
         assert isinstance(pair, Distilled)
@@ -181,22 +209,22 @@ class Independence(Regulariser):
         if B == 1:  # the criterion is 0 / 0
             return 0 * K.sum()
         J = torch.eye(B, dtype=K.dtype, device=K.device) - 1 / B
-        # each process computes the loss of the whole batch
+        # each process computes the loss of the whole batch, and returns its share
         return (L @ J @ K @ J).trace() / (B - 1) ** 2 / processes()
 
 
 def unit(x: Tensor) -> Tensor:
-    """Normalise rows to length 1, in float32 or wider."""
+    """Normalise each row to length 1, in float32 or a wider type."""
     return F.normalize(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1)
 
 
 def kernel(x: Tensor) -> Tensor:
-    """Gaussian kernel exp(-|x_i - x_j|^2) of all rows: (B, D) -> (B, B)."""
+    """Compute the Gaussian kernel exp(-|x_i - x_j|^2) of all rows i and j of x, (B, D): (B, B)."""
     return torch.exp(-(x[:, None] - x[None]).square().sum(-1))
 
 
 class BareDecoder(CaptionDecoder):
-    """The shared decoder without the layer norm of its words."""
+    """The caption decoder of other models, without the layer norm after the word embedding."""
 
     def __init__(self, sizes: CardSizes, dropout: float):
         depths = sizes.heads, sizes.decoder_layers
@@ -204,7 +232,7 @@ class BareDecoder(CaptionDecoder):
         del self.norm
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D)."""
+        """Embed tokens, (B, L), at the positions `first`, `first` + 1, ...; return (B, L, D)."""
         placed = self.embedding(tokens) + self.positions[first : first + tokens.shape[1]]  # (B, L, e)
         return self.dropout(self.project(placed))
 
@@ -231,14 +259,14 @@ def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperatur
 
 @torch.no_grad()
 def compare(project: nn.Conv2d, difference: Distilling, sizes: CardSizes) -> None:
-    """Initialise the memory Z as ReLU(W (x_bef - x_aft)) of counterparts (not published).
+    """Initialise the weights so that the memory is ReLU(W (x_bef - x_aft)) at each cell (not published).
 
-    x - s is four fifths of the difference of counterparts. W_f subtracts D_aft from D_bef, and
-    ReLU(u) - ReLU(-u) is u.
+    x_bef and x_aft are the same cell of both images. With these weights x - s is four fifths of their
+    difference. W_f subtracts D_aft from D_bef, and ReLU(u) - ReLU(-u) is u.
     """
     D = sizes.width
     places = grid_places(*sizes.grid, D)
-    places -= places.mean(1, keepdim=True)  # orthogonal to the bias of k
+    places -= places.mean(1, keepdim=True)  # makes places orthogonal to the bias of k
     difference.positions[1:] = places
     project.weight *= SHOWN
     calm(difference.own_block.attention.output, difference.common, difference.before_own)

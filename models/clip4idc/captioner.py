@@ -1,7 +1,8 @@
 """CLIP4IDC's captioner: a post-LN transformer encoder and decoder (section 2.4 and appendix B).
 
-B: pairs; M = 2t: tokens of both images; E: width; S: layers of the encoder, and of the decoder; L: words; V:
-size of the vocabulary; h: heads; d = E/h; n: patches of an image.
+B: pairs; n: patches of an image; t = n + 1: tokens of an image, class token first; M = 2t: tokens of both
+images; E: width; S: layers of the encoder, and also of the decoder; L: words; V: size of the vocabulary;
+h: heads; d = E/h. F' is the output of the pair encoder (pair_encoders.py), (B, M, E).
 """
 
 from dataclasses import replace
@@ -19,13 +20,13 @@ from models.common.decoder_protocol import Difference
 from models.common.switches import PAPER
 from models.common.transformer_block import TransformerBlock, feed_forward
 
-EPSILON = 1e-12  # layer norms
+EPSILON = 1e-12  # of the layer norms
 NORM = partial(nn.LayerNorm, eps=EPSILON)
 DEVIATION = 0.02  # standard deviation of the initial weights
 
 
 class Memories(nn.Module):
-    """The captioner's encoder over F': returns the output of every layer, or of the last one."""
+    """Transformer encoder of the captioner, which turns F' into the memories of the decoder's layers."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
@@ -37,7 +38,11 @@ class Memories(nn.Module):
         initialise(self, deviation(sizes, switches))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map F', (B, M, E), to (B, S, M, E) if the switch `memory` is `layerwise`, else to (B, 1, M, E)."""
+        """Return the memories for F', (B, M, E).
+
+        If the switch `memory` is `layerwise`, these are the outputs of all S layers, (B, S, M, E). Otherwise
+        only the last layer's output is returned, (B, 1, M, E).
+        """
         found = []
         for layer in self.layers:
             x = layer(x)
@@ -46,7 +51,10 @@ class Memories(nn.Module):
 
 
 class ClipDecoder(TransformerDecoder):
-    """The captioner's decoder over the memories, (B, S, M, E): logits = h W^T + b, W the word embedding."""
+    """Transformer decoder of the captioner, which attends to the memories, (B, S, M, E) or (B, 1, M, E).
+
+    The logits of a state x are x W^T + b, where W is the word embedding.
+    """
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
@@ -67,14 +75,18 @@ class ClipDecoder(TransformerDecoder):
         return F.linear(self.head_norm(self.head(x)), self.tables.tokens.weight, self.bias)
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
-        """Return encoder layer `number` of the memory, or the last layer if the memory has no other."""
+        """Return the memory that decoder layer `number` attends to, (B, M, E).
+
+        It is the output of encoder layer `number`, or of the last layer if the memory holds only that one.
+        """
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]
 
     def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
-        """Return the last layer's attention for each word's queries: (B, L, h, d) -> (B, L, 1, n).
+        """Return an attention map of each word over the n patches, (B, L, 1, n).
 
-        It is averaged over heads and added over both images, without class tokens; it sums to 1.
+        `looked` holds the words' queries in the last layer, (B, L, h, d). The attention is averaged over
+        heads, and added over both images. Class tokens are left out, and the map is scaled to sum to 1.
         """
         last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
         before, after = last.cross_attention.map(state.queries(looked), keys).chunk(2, -1)
@@ -83,20 +95,24 @@ class ClipDecoder(TransformerDecoder):
 
 
 def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:
-    """Build the shared decoder layer with CLIP4IDC's feed-forward and epsilon."""
+    """Build a DecoderLayer with CLIP4IDC's feed-forward layer and epsilon of layer norms."""
     made = DecoderLayer(sizes.joint, sizes.caption_heads, dropout, replace(PAPER, norm_epsilon=EPSILON))
     made.feed_forward = feed_forward(sizes.joint, nn.GELU())
     return made
 
 
 def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
-    """Standard deviation of initial weights. DEVIATION suits width 512; at 128 activations nearly vanish."""
+    """Return the standard deviation of the captioner's initial weights.
+
+    It is DEVIATION, or with `first_weights: counterpart` 1/sqrt(E). DEVIATION suits the width 512. With it,
+    activations nearly vanish at the width 128.
+    """
     return DEVIATION if switches.first_weights == "clip" else sizes.joint**-0.5
 
 
 @torch.no_grad()
 def initialise(module: nn.Module, deviation: float) -> None:
-    """Initialise linear maps by N(0, deviation), biases by 0."""
+    """Initialise the linear maps of a module by a normal distribution, mean 0, and their biases by 0."""
     for each in module.modules():
         if isinstance(each, nn.Linear):
             each.weight.normal_(0.0, deviation)

@@ -1,7 +1,8 @@
 """CLIP's image and text transformers (Radford et al., 2021; CLIP4IDC section 1), of any size.
 
-U: images of H x W pixels; n: patches; t = n + 1: tokens, class token first; C: channels of
-features; D: width; E: joint width; B: captions; L: words.
+U: number of images, H x W pixels (or cells of features) each; n: patches of an image; t = n + 1: tokens of an
+image, class token first; C: channels of the input; D: width; E: width of the space of images and captions;
+B: captions; L: words.
 """
 
 import math
@@ -15,26 +16,26 @@ from models.clip4idc.switches import ClipSwitches
 from models.common.grid_embedding import DataSizes
 from models.common.transformer_block import QuickGelu, TransformerBlock
 
-END = 3  # <END>, whose state is the caption's vector
-MEAN = (0.48145466, 0.4578275, 0.40821073)  # CLIP's, of RGB in 0..1
-STD = (0.26862954, 0.26130258, 0.27577711)
+END = 3  # <END>; its state becomes the caption's vector
+MEAN = (0.48145466, 0.4578275, 0.40821073)  # CLIP's mean of RGB values in 0..1
+STD = (0.26862954, 0.26130258, 0.27577711)  # their standard deviation
 TABLE, POSITION = 0.02, 0.01  # standard deviations of the initial word and position embeddings
-STEM = (16, 32, 64)  # channels of the convolutions before the last
+STEM = (16, 32, 64)  # output channels of the convolutions before the last one
 
 
 @dataclass(frozen=True)
 class ClipSizes(DataSizes):
-    """Widths and depths."""
+    """Sizes of CLIP4IDC: image encoder, text encoder and captioner."""
 
     patch: int  # side of a patch in pixels, or in cells of features
-    width: int  # D of the image's blocks
+    width: int  # D of the image encoder's blocks
     heads: int
-    intra: int  # blocks on single images
-    inter: int  # blocks on the tokens of both images
+    intra: int  # number of blocks that see a single image
+    inter: int  # number of blocks that see the tokens of both images
     text_width: int
     text_heads: int
     text_layers: int
-    context: int  # positions of the text
+    context: int  # largest number of tokens of a caption
     joint: int  # E: width of the joint space and of the captioner
     caption_heads: int
     caption_layers: int  # layers of the captioner's encoder, and of its decoder
@@ -49,7 +50,7 @@ class ClipSizes(DataSizes):
         if any(side % self.patch for side in self.grid):
             H, W = self.grid
             raise ValueError(
-                f"{H} x {W} pixels, or cells, are not whole patches of {self.patch}; change pixels or patch"
+                f"{H} x {W} pixels (cells) are not whole patches of {self.patch}; change pixels or patch"
             )
         if self.longest > self.context:
             raise ValueError(
@@ -59,20 +60,21 @@ class ClipSizes(DataSizes):
 
     @property
     def cells(self) -> tuple[int, int]:
-        """Rows and columns of patches."""
+        """Numbers of rows and columns of an image's patches."""
         return self.grid[0] // self.patch, self.grid[1] // self.patch
 
 
 def clip_block(width: int, heads: int) -> TransformerBlock:
-    """Build CLIP's block: pre-LN, QuickGELU, no dropout."""
+    """Build a transformer block like CLIP's: layer norms before its layers, QuickGELU, no dropout."""
     return TransformerBlock(width, heads, activation=QuickGelu(), pre_norm=True, name="mlp")
 
 
 class Patches(nn.Module):
-    """Pixels to tokens: class token and patches, plus positions, then ln_pre.
+    """First layer of the image encoder, which turns an image into a class token and a token for each patch.
 
-    Two switch values are not CLIP's, for training on few images: `convolutions`, 3 x 3 convolutions of stride
-    2 instead of one map; `features`, a map of the cells of a frozen backbone's grid.
+    Positions are added to the tokens, and the layer norm ln_pre follows. Two values of the switch `patches`
+    are not CLIP's and are for training on few images. `convolutions` uses 3 x 3 convolutions of stride 2
+    instead of one linear map of a patch. `features` maps cells of a frozen backbone's grid instead of pixels.
     """
 
     mean: Tensor
@@ -91,7 +93,7 @@ class Patches(nn.Module):
         self.register_buffer("std", torch.tensor(STD)[:, None, None], persistent=False)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """RGB 0..255, (U, 3, H, W), or features (U, C, H, W) -> (U, t, D)."""
+        """Return tokens, (U, t, D), of RGB images in 0..255, (U, 3, H, W), or of features, (U, C, H, W)."""
         normed = (pixels / 255 - self.mean) / self.std if self.of_pixels else pixels
         normed = normed.to(next(self.project.parameters()).dtype)
         patches = self.project(normed).flatten(2).transpose(1, 2)  # (U, n, D)
@@ -100,29 +102,32 @@ class Patches(nn.Module):
 
 
 def added(x: Tensor, to: Tensor) -> Tensor:
-    """Convert `x` to 16 bits if the activation `to` has 16 bits (`halve` in model.py)."""
+    """Convert `x` to float16 if the activation `to`, to which it will be added, is float16.
+
+    Activations are float16 after `halve` (model.py).
+    """
     return x.half() if to.dtype == torch.float16 else x
 
 
 def patches(sizes: ClipSizes, switches: ClipSwitches) -> nn.Module:
-    """Build the map (U, C, H, W) -> (U, D, rows, columns) of patches."""
+    """Build the layer that turns an input (U, C, H, W) into patches (U, D, rows, columns)."""
     if switches.patches == "convolutions":
         return convolutions(sizes)
     if switches.patches == "linear":
         return nn.Conv2d(sizes.channels, sizes.width, sizes.patch, sizes.patch, bias=False)
     project = nn.Conv2d(sizes.channels, sizes.width, 1)
-    nn.init.normal_(project.weight, std=sizes.channels**-0.5)  # at the scale of the positions, like CLIP's
+    nn.init.normal_(project.weight, std=sizes.channels**-0.5)  # scaled like positions, as in CLIP
     return nn.Sequential(nn.AvgPool2d(sizes.patch), project)
 
 
 def convolutions(sizes: ClipSizes) -> nn.Module:
-    """Build 3 x 3 convolutions of stride 2 that reduce a patch to 1 x 1.
+    """Build 3 x 3 convolutions of stride 2, as many as reduce a patch to a single position.
 
-    Raises ValueError unless the patch is 2, 4, 8 or 16.
+    Raises ValueError unless the side of a patch is 2, 4, 8 or 16.
     """
     steps = round(math.log2(sizes.patch))
     if 2**steps != sizes.patch or not 1 <= steps <= len(STEM) + 1:
-        raise ValueError(f"patches: convolutions need a patch of 2, 4, 8 or 16, not {sizes.patch}")
+        raise ValueError(f"`patches: convolutions` needs a patch of 2, 4, 8 or 16, not {sizes.patch}")
     widths = [sizes.channels, *STEM[len(STEM) + 1 - steps :], sizes.width]
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
@@ -131,7 +136,7 @@ def convolutions(sizes: ClipSizes) -> nn.Module:
 
 
 class ImageEncoder(nn.Module):
-    """F_intra (CLIP4IDC Eq. 1-3): the first blocks of CLIP, on single images."""
+    """F_intra (CLIP4IDC Eq. 1-3): the first blocks of CLIP's image encoder, which see one image at a time."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, blocks: int):
         super().__init__()
@@ -139,7 +144,7 @@ class ImageEncoder(nn.Module):
         self.blocks = numbered(sizes, range(blocks))
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """RGB 0..255, (U, 3, H, W), or features (U, C, H, W) -> (U, t, D)."""
+        """Encode RGB images in 0..255, (U, 3, H, W), or features (U, C, H, W), as tokens (U, t, D)."""
         x = self.patches(pixels)
         for block in self.blocks.values():
             x = block(x)
@@ -147,12 +152,15 @@ class ImageEncoder(nn.Module):
 
 
 def numbered(sizes: ClipSizes, numbers: range) -> nn.ModuleDict:
-    """Build blocks, named by their numbers in the whole image tower, so that names fit every split."""
+    """Build CLIP blocks, each with its number in the whole image encoder as its name.
+
+    So a block has the same name wherever the encoder is split into `intra` and `inter` blocks.
+    """
     return nn.ModuleDict({str(number): clip_block(sizes.width, sizes.heads) for number in numbers})
 
 
 class Projection(nn.Module):
-    """ln_post, then W, D -> E, for every token."""
+    """Layer norm ln_post, then the linear map W from D to E channels, for every token."""
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()
@@ -161,12 +169,15 @@ class Projection(nn.Module):
         nn.init.normal_(self.map.weight, std=sizes.width**-0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., D) -> (..., E)."""
+        """Project tokens (..., D) to (..., E)."""
         return self.map(self.norm(x))
 
 
 class TextEncoder(nn.Module):
-    """Vector of a caption: the last state at its <END>, through the projection P (CLIP4IDC section 1)."""
+    """Text encoder: computes a vector for each caption (CLIP4IDC section 1).
+
+    The vector is the last block's state at <END>, mapped by the projection P.
+    """
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()
@@ -180,18 +191,21 @@ class TextEncoder(nn.Module):
             initialise(block, sizes.text_layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Captions (B, L), with <START> and <END>, padded with NULL -> (B, E), not normalised."""
+        """Return the vectors of captions, (B, E), which are not normalised.
+
+        `tokens`, (B, L), have <START> and <END> and are padded with NULL.
+        """
         x = self.tables(tokens)
         x = x.half() if self.map.weight.dtype == torch.float16 else x
         for block in self.blocks:
-            x = block(x, causal=True)  # so <END> does not see the padding after it
+            x = block(x, causal=True)  # causal, so that <END> does not see the padding after it
         ends = (tokens == END).int().argmax(1)  # the first <END>
         last = x[torch.arange(len(x), device=x.device), ends]
         return self.map(self.norm(last))
 
 
 class Tables(nn.Module):
-    """Sum of word and position embedding."""
+    """Word and position embeddings of a text, which are added."""
 
     def __init__(self, vocabulary: int, context: int, width: int, position: float = POSITION):
         super().__init__()
@@ -200,12 +214,12 @@ class Tables(nn.Module):
         nn.init.normal_(self.tokens.weight, std=TABLE)
 
     def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D)."""
+        """Embed tokens, (B, L), at the positions `first`, `first` + 1, ...; return (B, L, D)."""
         return self.tokens(tokens) + self.positions[first : first + tokens.shape[1]]
 
 
 def initialise(block: nn.Module, layers: int) -> None:
-    """Initialise one of `layers` text blocks as CLIP does."""
+    """Initialise a block of a text encoder with `layers` blocks, as CLIP does."""
     assert isinstance(block, TransformerBlock)
     D = block.attention.query.in_features
     maps = [D**-0.5] * 3 + [D**-0.5 * (2 * layers) ** -0.5]  # W^Q, W^K, W^V; W^O

@@ -1,7 +1,8 @@
 """CLIP4IDC (Guo et al., AACL-IJCNLP 2022): CLIP's image encoder learns to compare two images by retrieval.
 
-B: pairs; n: patches; t = n + 1: tokens of an image, class token first; D: width; E: joint width; S: layers of
-the captioner; L: words. Equations: docs/methods.md, "CLIP4IDC".
+Training has two phases: the adaptation learns retrieval, and the captioning learns captions.
+B: pairs; n: patches of an image; t = n + 1: tokens of an image, class token first; D: width; E: width of the
+space of pairs and captions; S: layers of the captioner; L: words. Equations: docs/methods.md, "CLIP4IDC".
 """
 
 import math
@@ -21,32 +22,36 @@ from models.common.entry import GRID, PIXELS, EarlierPhase, Entry
 from models.common.trainable import Group, Labels, Retrieves
 from models.initialisation import clip4idc as first_weights
 
-LARGEST = math.log(100.0)  # upper limit, from CLIP, of the logarithm of the learned scale
+LARGEST = math.log(100.0)  # CLIP's upper limit of the logarithm of the learned scale
 STEM = r"^encoding\.patches\."  # tensors that `frozen: stem` freezes, besides CLIP's word embeddings
 ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` freezes in captioning
 
 
 def tower(place: str) -> dict[str, str]:
-    """Map the tensor names of an image tower with prefix `place` to their names in CLIP's file."""
+    """Return the prefixes of an image encoder's tensor names, with their prefixes in CLIP's file.
+
+    `place` is the prefix of the encoder in the model.
+    """
     return {f"{place}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 
-# names of the adaptation, and (difference.inter) of the captioning
+# prefixes of tensor names in the models of both phases -> prefixes in CLIP's file; only the captioning has
+# difference.inter
 STARTS = tower("encoding.") | tower("inter.") | tower("difference.inter.")
 STARTS |= {"text.": "text.", "log_scale": "log_scale"}
 
 
 class Compared(nn.Module):
-    """Pair encoder and the captioner's encoder: computes the memories of the decoder's layers."""
+    """The pair encoder and the captioner's encoder: together they compute the memories of the decoder."""
 
     def __init__(self, inter: nn.Module, memories: Memories):
         super().__init__()
         self.inter, self.memories = inter, memories
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the difference of images (B, t, D).
+        """Compute the Difference of both images' tokens, (B, t, D) each.
 
-        The memory is (B, S, 2t, E) if the switch `memory` is `layerwise`, else (B, 1, 2t, E).
+        Its memory is (B, S, 2t, E) if the switch `memory` is `layerwise`, else (B, 1, 2t, E).
         """
         joint = self.inter(before, after)
         return Difference(
@@ -55,7 +60,7 @@ class Compared(nn.Module):
 
 
 class Retrieval(Retrieves):
-    """Adaptation phase (CLIP4IDC Eq. 6-8): retrieval between image pairs and their sentences."""
+    """Model of the adaptation phase: retrieval between image pairs and their captions (CLIP4IDC Eq. 6-8)."""
 
     terms = ("retrieval",)
     encoding: ImageEncoder
@@ -76,20 +81,24 @@ class Retrieval(Retrieves):
             freeze(self, STEM + r"|^text\.tables\.")
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return v, (B, E), the mean of both class tokens (Eq. 5), for encoded images (B, t, D)."""
+        """Return the vectors v of pairs, (B, E), for the encoded images of each pair, (B, t, D).
+
+        v is the mean of the class tokens of both images (Eq. 5).
+        """
         joint = self.inter(before, after)
         return (joint[:, 0] + joint[:, before.shape[1]]).float() / 2
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """Return g, (B, E), for captions (B, L) with <START> and <END>."""
+        """Return the vectors g of captions, (B, E); the captions, (B, L), have <START> and <END>."""
         return self.text(tokens).float()
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Contrast B pairs with their B sentences; negatives include other processes' pairs (Eq. 6-8).
+        """Return the contrastive loss of B pairs and their B captions (Eq. 6-8).
 
-        Each process returns its share of the loss.
+        Negatives are the other pairs and captions of all processes. Each process returns its share of the
+        loss. `parts` and `labels` have no effect.
         """
         v, g = F.normalize(self.pairs(before, after), dim=-1), F.normalize(self.sentences(tokens), dim=-1)
         scale, mine = self.log_scale.exp(), own(len(v))
@@ -101,7 +110,7 @@ class Retrieval(Retrieves):
 
     @torch.no_grad()
     def constrain(self) -> None:
-        """Clamp the scale exp(l) to at most 100; called after each optimiser step."""
+        """Clamp the learned scale of similarities to at most 100; called after each optimiser step."""
         self.log_scale.clamp_(max=LARGEST)
 
     def halve(self) -> None:
@@ -109,7 +118,7 @@ class Retrieval(Retrieves):
 
 
 class ClipCaptioner(Captioner):
-    """Captioner over CLIP's image encoder."""
+    """Captioner with CLIP's image encoder."""
 
     parts = "sum"
 
@@ -121,18 +130,19 @@ class ClipCaptioner(Captioner):
 
 
 class WideNorm(nn.LayerNorm):
-    """Layer norm computed in 32 bits, for input of any type."""
+    """Layer norm that computes in float32, and returns the type of its input."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.float()).to(x.dtype)
 
 
 def halve(model: nn.Module) -> None:
-    """Convert CLIP's maps to 16 bits, like the released program (`half_weights` of a phase).
+    """Convert the layers that come from CLIP to float16, like the released program.
 
-    In the towers, linear maps, convolutions and activations have 16 bits, and so have gradients and optimiser
-    states. Layer norms, tokens, positions and the captioner have 32 bits; vectors and F' are converted to 32
-    bits before they are compared or captioned.
+    This is the setting `half_weights` of a phase. In CLIP's image and text encoders, linear maps,
+    convolutions and activations become float16, and so do their gradients and optimiser states. Layer norms,
+    class tokens, word embeddings, positions and the captioner stay float32. The encoders' results (vectors of
+    the retrieval, F' of the captioning) are converted to float32 before they are used.
     """
     for name in ("encoding", "inter", "text", "difference.inter"):
         tower = dict(model.named_modules()).get(name)
@@ -144,7 +154,11 @@ def halve(model: nn.Module) -> None:
 
 
 def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
-    """Return the learning rates and weight decay of the adaptation's tensors."""
+    """Return the learning rates and weight decays of the adaptation's tensors.
+
+    Tensors from CLIP use `coef` times the phase's rate. New tensors use the same rate or the phase's rate, by
+    the switch `new_rate`.
+    """
     new = 1.0 if switches.new_rate == "base" else coef
     return (
         Group(r"^inter\.(images|positions|norm\.weight)", new, True),
@@ -155,10 +169,11 @@ def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
 
 
 def captioning(coef: float, clips_words: bool, compares: bool = False) -> tuple[Group, ...]:
-    """Return the captioner's parameter groups: names, rate factor, weight decay.
+    """Return the learning rates and weight decays of the captioner's tensors.
 
-    Tensors from CLIP use the factor `coef`. With `compares`, the first memory layer also uses `coef`, because
-    the full rate would undo its initialisation.
+    Tensors from CLIP use `coef` times the phase's rate. With `compares`, the first layer of the captioner's
+    encoder also does, because the full rate would undo its initialisation. `clips_words`: the word embeddings
+    come from CLIP.
     """
     slow = r"^(encoding|difference\.inter" + r"|difference\.memories\.layers\.0" * compares + r")\."
     words = (Group(r"^decoder\.tables\.", coef, True),) if clips_words else ()
@@ -186,7 +201,10 @@ def captioner(
     dropout: float,
     coef: float,
 ) -> Captioner:
-    """Build the captioner (CLIP4IDC section 2.4, appendix B) over an image encoder."""
+    """Build the captioner (CLIP4IDC section 2.4, appendix B) on an image encoder and a pair encoder.
+
+    Raises ValueError if the captioner uses CLIP's words but the text encoder has another width.
+    """
     clips = switches.words == "clip"
     if clips and sizes.text_width != sizes.joint:
         raise ValueError(f"words: clip needs a text_width of joint's {sizes.joint}, not {sizes.text_width}")
@@ -209,7 +227,7 @@ def captioner(
 def clip4idc(
     sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
 ) -> Captioner:
-    """Build CLIP4IDC's captioning; `temperature` is the adaptation's initial temperature."""
+    """Build CLIP4IDC's captioner. `temperature` is unused: it is a setting of the adaptation."""
     encoding = ImageEncoder(sizes, switches, sizes.intra)
     return captioner(sizes, switches, encoding, JointEncoder(sizes, switches), dropout, coef_lr)
 
@@ -217,23 +235,29 @@ def clip4idc(
 def adaptation(
     sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
 ) -> Retrieval:
-    """Build CLIP4IDC's adaptation, which has no dropout."""
+    """Build the model of CLIP4IDC's adaptation. `dropout` is unused: only the captioning has dropout.
+
+    `temperature` is the initial value of the learned temperature.
+    """
     return Retrieval(sizes, switches, coef_lr, temperature)
 
 
 def no_adapt(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:
-    """Build CLIP4IDC without adaptation (Table 4)."""
+    """Build the captioner of CLIP4IDC for training without the adaptation (Table 4)."""
     return clip4idc(sizes, switches, dropout=dropout, coef_lr=coef_lr, temperature=1.0)
 
 
 def clip_ft(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:
-    """Build CLIP-FT: the whole image tower on single images, and the captioner over both (Table 4)."""
+    """Build CLIP-FT (Table 4): all blocks of CLIP's image encoder see a single image.
+
+    Only the captioner sees both images.
+    """
     encoding = ImageEncoder(sizes, switches, sizes.intra + sizes.inter)
     return captioner(sizes, switches, encoding, SeparateEncoder(sizes), dropout, coef_lr)
 
 
 def reads(switches: ClipSwitches) -> str:
-    """Return the model's input: features for `patches: features`, else pixels."""
+    """Return the kind of the model's input: GRID with the switch `patches: features`, else PIXELS."""
     return GRID if switches.patches == "features" else PIXELS
 
 

@@ -1,7 +1,7 @@
 """CLIP4IDC's encoders of image pairs, and the attention maps of their class tokens.
 
-B: pairs; n: patches; t = n + 1: tokens of an image, class token first; D: width; E: joint width;
-H x W: pixels of an image. Equations: docs/methods.md, "CLIP4IDC".
+B: pairs; n: patches of an image; t = n + 1: tokens of an image, class token first; D: width; E: width of the
+space of pairs and captions; H x W: pixels of an image. Equations: docs/methods.md, "CLIP4IDC".
 """
 
 import torch
@@ -13,7 +13,10 @@ from models.common.transformer_block import TransformerBlock
 
 
 class JointEncoder(nn.Module):
-    """F_inter (CLIP4IDC Eq. 4-5): CLIP's last blocks on the tokens of both images, then W on every token."""
+    """F_inter (CLIP4IDC Eq. 4-5): CLIP's last blocks, which see the tokens of both images.
+
+    The linear map W follows, for every token.
+    """
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
         super().__init__()
@@ -26,13 +29,13 @@ class JointEncoder(nn.Module):
         self.project = Projection(sizes)
 
     def joined(self, before: Tensor, after: Tensor) -> Tensor:
-        """Join both images, (B, t, D) each -> Z, (B, 2t, D) (Eq. 4)."""
+        """Join the tokens of both images, (B, t, D) each, to one sequence Z, (B, 2t, D) (Eq. 4)."""
         images, positions = added(self.images, before), added(self.positions, before)
         Z = torch.cat([before + images[0], after + images[1]], 1) + positions
         return self.norm(Z)
 
     def forward(self, before: Tensor, after: Tensor) -> Tensor:
-        """(B, t, D) each -> F', (B, 2t, E)."""
+        """Encode the tokens of both images, (B, t, D) each, as F', (B, 2t, E)."""
         Z = self.joined(before, after)
         for block in self.blocks.values():
             Z = block(Z)
@@ -40,9 +43,10 @@ class JointEncoder(nn.Module):
 
 
 class SeparateEncoder(nn.Module):
-    """CLIP-FT's encoder: no block sees both images; F' is the tokens of image 1, then of image 2.
+    """CLIP-FT's pair encoder, in which no block sees both images.
 
-    It adds e of Eq. 4, which the paper does not mention. Without e the two images could not be distinguished.
+    It joins the tokens of image 1 and image 2. A learned vector of each image (e of Eq. 4) is added to its
+    tokens. The paper does not mention this for CLIP-FT, but without e the images could not be distinguished.
     """
 
     def __init__(self, sizes: ClipSizes):
@@ -52,7 +56,7 @@ class SeparateEncoder(nn.Module):
         self.project = Projection(sizes)
 
     def forward(self, before: Tensor, after: Tensor) -> Tensor:
-        """(B, t, D) each -> (B, 2t, E)."""
+        """Encode the tokens of both images, (B, t, D) each, as F', (B, 2t, E)."""
         images = added(self.images, before)
         return self.project(torch.cat([before + images[0], after + images[1]], 1))
 
@@ -64,11 +68,13 @@ def class_maps(
     after: Tensor,
     cells: tuple[int, int],
 ) -> dict[str, Tensor]:
-    """Return class-token attention by block, (B, 2, rows, columns), for images (B, 3, H, W).
+    """Return the class token's attention to the patches in two blocks, for images (B, 3, H, W).
 
-    The blocks are the last one on single images and the last one on both (blocks 9 and 12 in CLIP4IDC's
-    figures), or the last two if one kind is missing. In a block on both images the before image's class token
-    is used. Maps are averaged over heads, exclude class tokens, and sum to 1 over each image.
+    A key is the name of a block. A value is (B, 2, rows, columns), a map for each image. One block is the
+    last one that sees a single image, the other is the last one that sees both images (blocks 9 and 12 in
+    CLIP4IDC's figures). If one kind is missing, the last two blocks are used. In a block that sees both
+    images, the class token of the before image attends. Attention is averaged over heads. Class tokens are
+    left out, and each map is scaled to sum to 1.
     """
     assert isinstance(encoding, ImageEncoder)
     sides, found = [encoding.patches(image) for image in (before, after)], {}
@@ -90,6 +96,6 @@ def class_maps(
 
 
 def first_row(block: nn.Module, x: Tensor) -> Tensor:
-    """Return the attention of the first token of (B, t, D): (B, t)."""
+    """Return the attention weights of the first token of x, (B, t, D), over all tokens: (B, t)."""
     assert isinstance(block, TransformerBlock)
     return block.weights(x)[:, 0]

@@ -1,1 +1,1 @@
-"""Parts that several models share: encoder and decoder classes, attention, switches, base of loss terms."""
+"""Modules that several models share: encoders, decoders, attention, switches, base class of loss terms."""

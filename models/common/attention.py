@@ -14,12 +14,13 @@ Kind = TypeVar("Kind", bound=nn.Module)
 
 
 class MultiHeadAttention(nn.Module):
-    """Concat_i softmax(q_i k_i^T / sqrt(d)) v_i, then W^O; dropout on the attention weights.
+    """Multi-head attention: Concat_i softmax(q_i k_i^T / sqrt(d)) v_i over heads i, then W^O.
 
-    `bias`: all projections have a bias. `output`: there is a W^O.
+    `dropout` is on the attention weights. With `bias`, all projections have a bias. Without `output`, there
+    is no W^O.
 
-    Projections are separate methods, because SCORER's matching uses the same queries and keys (Eq. 2 and 5),
-    and because decoding keeps the keys and values of earlier words.
+    Projections are separate methods for two reasons. SCORER's matching uses the same queries and keys (Eq. 2
+    and 5), and decoding keeps the keys and values of earlier words.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, bias: bool = True, output: bool = True):
@@ -31,38 +32,45 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(width, width, bias) if output else nn.Identity()
 
     def split(self, projected: Tensor) -> Tensor:
-        """(B, L, D) -> (B, h, L, d)."""
+        """Split a projection, (B, L, D), into heads: (B, h, L, d)."""
         return projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def queries(self, x: Tensor) -> Tensor:
-        """(B, L, D) -> (B, h, L, d)."""
+        """Return the queries of all heads, (B, h, L, d), for x, (B, L, D)."""
         return self.split(self.query(x))
 
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, M, D) -> (B, h, M, d) each."""
+        """Return the keys and the values of all heads, (B, h, M, d) each, for x, (B, M, D)."""
         return self.split(self.key(x)), self.split(self.value(x))
 
     def projections(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values by one product: (B, L, D) -> (B, h, L, d) each."""
+        """Return queries, keys and values of all heads, (B, h, L, d) each, for x, (B, L, D).
+
+        On a GPU they are computed by one matrix product (`jointly`).
+        """
         q, k, v = jointly(x, self.query, self.key, self.value)
         return self.split(q), self.split(k), self.split(v)
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Apply attention: queries (B, h, L, d), keys and values (B, h, M, d) -> (B, L, D).
+        """Apply attention and W^O to queries (B, h, L, d), keys and values (B, h, M, d): (B, L, D).
 
-        `causal`: a query does not see later keys. `real`, (B, M): true for the keys that are seen.
+        With `causal`, a query does not see later keys. With `real`, (B, M), queries see only the keys for
+        which it is true.
         """
         return self.output(self.weighed(q, k, v, causal, real))
 
     def weighed(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Return the heads' weighted values, concatenated, before W^O; arguments as in `attend`."""
+        """Return the result of attention before W^O, (B, L, D): the heads' weighted values, concatenated.
+
+        The arguments are the same as those of `attend`.
+        """
         p = self.dropout if self.training else 0.0
         if q.requires_grad and q.device.type == "cpu" and q.dtype == torch.bfloat16:
-            # the fused kernel's backward pass is slower here: 22 against 7 ms for 16 x 2 heads x 196 x 196
+            # the fused kernel's backward pass is slower here: 22 instead of 7 ms for 16 x 2 heads x 196 x 196
             heads = F.dropout(attention_weights(q, k, causal, real).to(v.dtype), p) @ v
         elif real is None:
             heads = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal)
@@ -72,26 +80,36 @@ class MultiHeadAttention(nn.Module):
         return heads.transpose(1, 2).flatten(2)  # (B, L, D)
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the attention weights, averaged over heads: (B, h, L, d), (B, h, M, d) -> (B, L, M)."""
+        """Return the attention weights, averaged over heads, (B, L, M).
+
+        q: queries, (B, h, L, d). k: keys, (B, h, M, d).
+        """
         return attention_weights(q, k).mean(1)
 
     def forward(self, x: Tensor, memory: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-        """MHA(x, memory, memory): (B, L, D), (B, M, D) -> (B, L, D); `causal` and `real` as in `attend`."""
+        """Let x, (B, L, D), attend to the memory, (B, M, D); return (B, L, D).
+
+        `causal` and `real` have the same meaning as in `attend`.
+        """
         if x is memory:
             return self.attend(*self.projections(x), causal, real)
         return self.attend(self.queries(x), *self.keys_values(memory), causal, real)
 
 
 def jointly(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
-    """Apply several linear maps to x, (..., D): on a GPU by one product.
+    """Apply several linear maps to x, (..., D), and return their results.
 
-    On a CPU each has its own: the copies around one product took 3 % of a step.
+    On a GPU this is a single matrix product. On a CPU each map has its own product, because the copies around
+    a single product took 3 % of a training step.
     """
     return one_product(x, *maps) if x.is_cuda else tuple(each(x) for each in maps)
 
 
 def one_product(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
-    """Apply several linear maps to x, (..., D), by one product; all have a bias, or none has."""
+    """Apply several linear maps to x, (..., D), by one matrix product.
+
+    Either all maps must have a bias, or none.
+    """
     weight = torch.cat([each.weight for each in maps])
     named = (pair for each in maps for pair in each.named_parameters(recurse=False))
     biases: list[Tensor] = [value for name, value in named if name == "bias"]
@@ -100,11 +118,12 @@ def one_product(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
 
 
 class RespectiveAttention(nn.Module):
-    """Separate attention to both images: [MHA(x, X_bef, X_bef) ; MHA(x, X_aft, X_aft)] W + b, 2D -> D.
+    """Attention to each image separately: [MHA(x, X_bef, X_bef) ; MHA(x, X_aft, X_aft)] W + b.
 
-    This is the fusion `respective` of SCORER's supplement. Both images share W^Q, W^K and W^V; W, which
-    replaces W^O, distinguishes them. The memory is the M tokens of the before image, followed by the M tokens
-    of the after image; keys and values have the same order.
+    W has 2D inputs and D outputs. This is the fusion `respective` of SCORER's supplement. W^Q, W^K and W^V
+    are the same for both images; W, which replaces W^O, distinguishes them. The memory consists of the M
+    tokens of the before image, followed by the M tokens of the after image. Keys and values have the same
+    order.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0):
@@ -114,57 +133,66 @@ class RespectiveAttention(nn.Module):
 
     @property
     def query(self) -> nn.Linear:
-        """W^Q of both images."""
+        """The projection W^Q, which is the same for both images."""
         return self.each.query
 
     def split(self, projected: Tensor) -> Tensor:
-        """(B, L, D) -> (B, h, L, d)."""
+        """Split a projection, (B, L, D), into heads: (B, h, L, d)."""
         return self.each.split(projected)
 
     def queries(self, x: Tensor) -> Tensor:
-        """(B, L, D) -> (B, h, L, d)."""
+        """Return the queries of all heads, (B, h, L, d), for x, (B, L, D)."""
         return self.each.queries(x)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, 2M, D) -> (B, h, 2M, d) each."""
+        """Return the keys and the values of all heads, (B, h, 2M, d) each, for a memory (B, 2M, D)."""
         return self.each.keys_values(memory)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Apply attention: queries (B, h, L, d), keys and values (B, h, 2M, d) -> (B, L, D)."""
+        """Apply attention and W to queries (B, h, L, d), keys and values (B, h, 2M, d): (B, L, D)."""
         return self.output(self.weighed(q, k, v))
 
     def weighed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Return the weighted values of both images, concatenated, before W: (B, L, 2D)."""
+        """Return the result of attention before W, (B, L, 2D): the before image's, then the after image's."""
         halves = zip(k.chunk(2, 2), v.chunk(2, 2), strict=True)
         return torch.cat([self.each.weighed(q, *half) for half in halves], -1)
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the weights, averaged over heads and images: (B, h, L, d), (B, h, 2M, d) -> (B, L, M)."""
+        """Return the attention weights, averaged over heads and over both images, (B, L, M).
+
+        q: queries, (B, h, L, d). k: keys, (B, h, 2M, d).
+        """
         before, after = (self.each.map(q, half) for half in k.chunk(2, 2))
         return (before + after) / 2
 
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        """(B, L, D), (B, 2M, D) -> (B, L, D)."""
+        """Let x, (B, L, D), attend to the memory, (B, 2M, D); return (B, L, D)."""
         return self.attend(self.queries(x), *self.keys_values(memory))
 
 
 def all_of(kind: type[Kind], modules: nn.ModuleList) -> list[Kind]:
-    """Return the modules of a list with their type, which torch's lists do not have."""
+    """Return the modules of a ModuleList as a list of `kind`, for type checkers."""
     found = [module for module in modules if isinstance(module, kind)]
     assert len(found) == len(modules)
     return found
 
 
 def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-    """softmax(q k^T / sqrt(d)), (B, h, L, M); `attend` applies these weights without storing them."""
-    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)  # dividing q is cheaper: it is smaller
+    """Return the attention weights of each head, softmax(q k^T / sqrt(d)), (B, h, L, M).
+
+    `attend` applies the same weights, but does not store them.
+    """
+    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)  # q is smaller than the product
     if causal or real is not None:
         scores = scores.masked_fill(~allowed(q, k, causal, real), -math.inf)
     return scores.softmax(-1)
 
 
 def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
-    """Return the mask, true where a query may see a key: (L, M), or (B, 1, L, M) with `real` (B, M)."""
+    """Return the mask that is true where a query may see a key, (L, M).
+
+    With `real`, (B, M), the mask is (B, 1, L, M).
+    """
     L, M = q.shape[-2], k.shape[-2]
     mask = torch.ones(L, M, dtype=torch.bool, device=q.device)
     mask = mask.tril(M - L) if causal else mask

@@ -1,4 +1,4 @@
-"""The change captioner: pair encoding, difference, decoder and loss terms. All models are Captioners.
+"""Captioner, the base class of all models: pair encoding, difference, decoder and loss terms.
 
 B: pairs; C: feature channels; H x W: grid; N = H*W: cells; D: width; L: words; V: size of the vocabulary;
 R: captions per pair.
@@ -25,36 +25,43 @@ from models.common.switches import PAPER, Switches
 from models.common.trainable import Labels, Trainable
 
 Record = TypeVar("Record", bound="Difference | Words | States")
-# the decoder's input ends with: the last word | <END> | padding up to the length of the longest caption
+# what the decoder's input ends with: the last word | <END> | padding up to the length of the longest caption
 Reads = Literal["words", "end", "padding"]
-NEVER = (NULL, 1, 2)  # <NULL>, <UNK>, <START>: not words of a caption
+NEVER = (NULL, 1, 2)  # <NULL>, <UNK> and <START>, which are not words of a caption
 DEVIATION = 0.02  # standard deviation of the released programs' initial weights
 
 
 class Regulariser(nn.Module):
-    """Additional loss term: maps the Difference and the Words of a batch to a scalar."""
+    """Base class of the loss terms other than the caption's.
+
+    A term maps the Difference and the Words of a batch to a scalar.
+    """
 
     def prepare(self, pair: Difference, words: Words) -> Any:
-        """Return the record that `forward` gets in place of the Difference; it is computed for all parts."""
+        """Return the record that `forward` gets in place of the Difference.
+
+        It is computed once for the whole batch, before the batch is split into parts.
+        """
         return pair
 
     def constrain(self) -> None:
-        """Clamp the parameters to their bounds, if they have any; called after each optimiser step."""
+        """Clamp the parameters that have bounds to these bounds; called after each optimiser step."""
 
 
 class Captioner(Trainable):
     """Model that captions the change between two images.
 
-    difference: turns two encoded images into a Difference
+    difference: module that turns two encoded images into a Difference
     regularisers: additional loss terms by name; `loss.lambda_<name>` is the weight of a term
-    respective: the decoder attends to each image separately; the memory holds the tokens of both images
-    keep_layers: the Words include the states of each decoder layer
-    reads: where the decoder's input ends
-    encoding, decoder: already initialised; None: SCORER's, initialised according to the switches
+    respective: True if the decoder attends to each image separately; the memory holds the tokens of both
+    keep_layers: True if the Words include the states of each decoder layer
+    reads: where the decoder's input ends (Reads)
+    encoding, decoder: modules that are already initialised; with None, SCORER's modules are built and
+        initialised according to the switches
     """
 
-    parts: Literal["mean", "sum"] = "mean"  # how the losses of the parts are combined
-    never: tuple[int, ...] = NEVER  # tokens that decoding does not write
+    parts: Literal["mean", "sum"] = "mean"  # how the losses of a batch's parts are combined
+    never: tuple[int, ...] = NEVER  # tokens that decoding never writes
 
     def __init__(
         self,
@@ -89,38 +96,39 @@ class Captioner(Trainable):
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Names of the loss terms, starting with `cap`, the cross-entropy of the caption."""
+        """Names of the loss terms; the first is `cap`, the cross-entropy of the caption."""
         return ("cap", *self.regularisers)
 
     def class_token_maps(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
-        """Return the image encoder's class-token attention by block, for images (B, C, H, W).
+        """Return the attention of the image encoder's class token, for images (B, C, H, W).
 
-        Each entry is (B, 2, rows, columns) and sums to 1 over an image. Empty without class tokens.
+        A key is the name of a block. A value is (B, 2, rows, columns), a map for each image, which sums to 1.
+        A model without class tokens returns an empty dictionary.
         """
         return {}
 
     def encode(self, before: Tensor, after: Tensor) -> Difference:
-        """Encode the feature grids (B, C, H, W) of both images as a Difference."""
+        """Encode both images' feature grids, (B, C, H, W) each, as a Difference."""
         return self.difference(self.encoding(before), self.encoding(after))
 
     def losses(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Return all loss terms, scalars, for the feature grids (B, C, H, W) of both images.
+        """Return all loss terms, scalars by name, for both images' feature grids, (B, C, H, W) each.
 
-        `tokens`: (B, L+1), with <START> and <END>, padded with NULL.
+        `tokens`: captions, (B, L+1), with <START> and <END>, padded with NULL.
         """
         return self.losses_of(self.encoding(before), self.encoding(after), tokens)
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return all loss terms for encoded images (B, N, D).
+        """Return all loss terms, scalars by name, for both images' encodings, (B, N, D) each.
 
-        The batch is split into `parts` equal parts; their losses are averaged or summed (`self.parts`).
+        tokens: captions, (B*R, L+1); the R captions of a pair are consecutive, and regularisers see only the
+            first of them
+        parts: number of equal parts into which the batch is split; a pair is contrasted only with pairs of
+            its own part (SCORER section 4.3), and the parts' losses are averaged or summed (`self.parts`)
 
-        tokens: (B*R, L+1), a pair's R captions are consecutive; regularisers see only its first caption
-        parts: a pair is contrasted only with pairs of its own part (SCORER section 4.3)
-
-        If processes share the batch, each returns its share of a term (distributed_batch.py).
+        If several processes share the batch, each returns its share of a term (distributed_batch.py).
         """
         difference = self.difference(before, after)
         tokens = self.padded(tokens)
@@ -138,14 +146,15 @@ class Captioner(Trainable):
         return {name: together(torch.stack([found[name] for found in terms])) for name in self.terms}
 
     def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
-        """Logits of each word given the words before it: captions (R*B, L+1) -> (R*B, L, V).
+        """Return the logits of each word of captions, given the words before it: (R*B, L, V).
 
-        The R captions of a pair follow each other; they have both marks and are NULL-padded.
+        `tokens`: captions, (R*B, L+1), with <START> and <END>, padded with NULL. The R captions of a pair are
+        consecutive.
         """
         return self.decoder(tokens, difference).logits.float()
 
     def padded(self, tokens: Tensor) -> Tensor:
-        """Pad captions (B, L+1) so that the decoder's input ends where `reads` says."""
+        """Pad captions, (B, L+1), so that the decoder's input ends where `self.reads` says."""
         room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the decoder does not read the last token
         more = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
         return F.pad(tokens, (0, more), value=NULL)
@@ -161,7 +170,7 @@ class Captioner(Trainable):
 
 
 def _papers(sizes: DataSizes) -> Sizes:
-    assert isinstance(sizes, Sizes)  # models with other sizes pass their own encoding and decoder
+    assert isinstance(sizes, Sizes)  # models with other sizes have their own encoding and decoder
     return sizes
 
 
@@ -181,9 +190,10 @@ def _decoder(sizes: Sizes, dropout: float, switches: Switches, respective: bool)
 
 @torch.no_grad()
 def initialise(model: nn.Module) -> None:
-    """Initialise as SCORER's released program does: N(0, 0.02) for linear maps and embeddings, biases 0.
+    """Initialise a model's weights as SCORER's released program does.
 
-    Convolutions and layer norms keep torch's initialisation; the padding token's row stays zero.
+    Linear maps and embeddings get N(0, 0.02), and biases 0. Convolutions and layer norms keep torch's
+    initialisation. The embedding of the padding token stays zero.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear) and type(module) in (nn.Linear, PairMap):
@@ -199,8 +209,9 @@ def initialise(model: nn.Module) -> None:
 def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
     """Initialise each weight of two or more dimensions by Xavier's uniform (Glorot and Bengio, 2010).
 
-    Other parameters keep torch's initialisation; the padding token's row stays zero. `joint`: query, key and
-    value of an attention count as one weight, (3D, D), and its biases are 0, as in nn.MultiheadAttention.
+    Other parameters keep torch's initialisation. The embedding of the padding token stays zero. With `joint`,
+    the query, key and value maps of an attention count as one weight, (3D, D), and the attention's biases are
+    0, as in nn.MultiheadAttention.
     """
     for parameter in model.parameters():
         if parameter.dim() > 1:
@@ -216,7 +227,10 @@ def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
 
 @torch.no_grad()
 def oppose(model: nn.Module) -> None:
-    """Initialise each fusion as a map of the difference, like Subtraction: equal images cancel out."""
+    """Initialise each PairMap of a model so that it maps the difference of both images.
+
+    Equal images then give 0 before the bias, as in the model Subtraction.
+    """
     for module in model.modules():
         if isinstance(module, PairMap):
             oppose_halves(module.weight)
@@ -224,13 +238,19 @@ def oppose(model: nn.Module) -> None:
 
 @torch.no_grad()
 def oppose_halves(weight: Tensor) -> None:
-    """Make W [x ; y] = W' (x - y): the second half of W, (..., 2D), becomes the negative of the first."""
+    """Replace the second half of a weight W, (..., 2D), by the negative of its first half W'.
+
+    Then W [x ; y] = W' (x - y).
+    """
     first, second = weight.chunk(2, 1)
     second.copy_(-first)
 
 
 def initialise_jointly(attention: MultiHeadAttention) -> None:
-    """Initialise query, key and value by Xavier's uniform, as one weight; biases 0."""
+    """Initialise the query, key and value maps of an attention by Xavier's uniform, as one weight.
+
+    All biases of the attention are set to 0.
+    """
     for map_ in (attention.query, attention.key, attention.value):
         nn.init.xavier_uniform_(map_.weight, gain=0.5**0.5)  # sqrt(6 / (3D + D)), not sqrt(6 / (D + D))
     for name, parameter in attention.named_parameters():
@@ -239,7 +259,7 @@ def initialise_jointly(attention: MultiHeadAttention) -> None:
 
 
 def split(record: Record, parts: int) -> list[Record]:
-    """Split a Difference or Words into equal parts."""
+    """Split a record such as Difference or Words into equal parts of the batch."""
 
     def part(number: int) -> Callable[[Tensor], Tensor]:
         return lambda x: x.chunk(parts)[number]
@@ -248,7 +268,10 @@ def split(record: Record, parts: int) -> list[Record]:
 
 
 def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
-    """Choose rows of a Difference or Words; each field is a tensor or a tuple of such records."""
+    """Return a copy of a record such as Difference or Words, with `choose` applied to each of its tensors.
+
+    `choose` selects rows of the batch. A field of the record is a tensor or a tuple of such records.
+    """
 
     def chosen(value: Tensor | tuple[Record, ...]) -> Any:
         return choose(value) if isinstance(value, Tensor) else tuple(rows(each, choose) for each in value)
@@ -257,7 +280,10 @@ def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:
-    """L_cap (SCORER Eq. 12): cross-entropy, averaged over the target tokens of all processes."""
+    """Return L_cap (SCORER Eq. 12), the cross-entropy of captions, `tokens` (B, L+1).
+
+    It is averaged over the words to predict of all processes. Each process returns its share.
+    """
     logits, targets = words.logits.float().flatten(0, 1), tokens[:, 1:].flatten()
     summed = F.cross_entropy(logits, targets, ignore_index=NULL, reduction="sum")
     return summed / total(words.real.sum())

@@ -1,1 +1,1 @@
-"""DIRL, and cross-modal contrastive regularization (CCR)."""
+"""DIRL, and its cross-modal contrastive regularisation (CCR) (Tu et al., ECCV 2024)."""

@@ -1,7 +1,7 @@
 """CCR: cross-modal contrastive regularisation (Tu et al., ECCV 2024), Eq. 8-14.
 
-The attended difference of a pair should match the words of its own caption better than the words of
-other captions. B: pairs of the batch; b: pairs of this process; L: words; D: width.
+The difference that the decoder attends to should match the words of the pair's own caption better than the
+words of other captions. B: pairs of the batch; b: pairs of this process; L: words; D: width.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,10 @@ from models.kernels.matching import Contrast, contrast
 
 
 class CrossModalContrast(Regulariser):
-    """L_ccr (DIRL Eq. 10-14): the mean over all decoder layers, or the loss of the last layer."""
+    """Loss L_ccr (DIRL Eq. 10-14), as a mean over all decoder layers, or of the last layer only.
+
+    The switch `ccr_layers` selects one of the two.
+    """
 
     def __init__(self, temperature: float, switches: Switches):
         super().__init__()
@@ -31,17 +34,20 @@ class CrossModalContrast(Regulariser):
         return torch.stack([self.of_layer(states, words.real) for states in layers]).mean()
 
     def of_layer(self, states: States, real: Tensor) -> Tensor:
-        """Return the loss of one layer; `real`, (B, L), is true if the word to predict is not padding."""
+        """Return the loss of one decoder layer.
+
+        `real`, (b, L), is true where the word to predict is not padding.
+        """
         with torch.autocast(real.device.type, enabled=False):  # in float32 at least
             text, visual = self.pooled(states, real)  # (b, D) each
-            to_visual = text @ everyone(visual).T  # (b, B): own captions, differences of all processes
-            to_text = visual @ everyone(text).T  # (b, B): own differences, captions of all processes
+            to_visual = text @ everyone(visual).T  # (b, B): captions of this process, differences of all
+            to_text = visual @ everyone(text).T  # (b, B): differences of this process, captions of all
         if self.switches.directions == "averaged":
             return contrast((to_visual + to_text) / 2, self.contrast.temperature)
         return self.contrast(to_visual, to_text)  # L_t2v and L_v2t
 
     def pooled(self, states: States, real: Tensor) -> tuple[Tensor, Tensor]:
-        """Average text and attended difference over the words of each caption: (B, D) each."""
+        """Return the mean text state and the mean attended difference of each caption, (b, D) each."""
         if self.switches.streams == "attended":
             streams = states.self_attended, states.cross_attended  # Eq. 8-9, (B, L, D)
         else:
@@ -56,7 +62,7 @@ class CrossModalContrast(Regulariser):
 
 
 def ccr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
-    """Build CCR: the transformer with the cross-modal contrast (Table 6)."""
+    """Build CCR: the model `transformer` with the cross-modal contrastive loss (Table 6)."""
     terms = {"ccr": CrossModalContrast(temperature, switches)}
     return _captioner(sizes, switches, terms, dropout)
 
@@ -64,7 +70,7 @@ def ccr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float)
 def dirl_ccr(
     sizes: Sizes, switches: Switches, *, dropout: float, alpha: float, temperature: float
 ) -> Captioner:
-    """Build DIRL+CCR, the complete model of the paper."""
+    """Build DIRL+CCR, the complete model of the paper. `alpha`: see ChannelCorrelation."""
     terms = {
         "dirl": ChannelCorrelation(sizes, alpha, switches, dropout),
         "ccr": CrossModalContrast(temperature, switches),
@@ -75,7 +81,7 @@ def dirl_ccr(
 def _captioner(
     sizes: Sizes, switches: Switches, terms: Mapping[str, Regulariser], dropout: float
 ) -> Captioner:
-    # `pooled: all` averages over the positions of the longest caption, independently of the batch
+    # `pooled: all` averages over the positions of the longest caption of the data, not only of the batch
     reads: Reads = "padding" if switches.pooled == "all" else "words"
     difference = Interaction(sizes, switches, dropout)
     return Captioner(sizes, difference, terms, dropout, switches, keep_layers=True, reads=reads)

@@ -1,8 +1,8 @@
 """DIRL: distractors-immune representation learning (Tu et al., ECCV 2024), Eq. 2-7.
 
-Corresponding channels of the two images should be correlated, and other channels should not. The difference
-is each image minus the part that it shares with the other. F of the paper is our pair encoding.
-B: pairs; N: cells of an image; D: width; h: heads; d = D/h.
+Corresponding channels of the two images should be correlated, and different channels should not. The
+difference is each image minus the part that it shares with the other. What the paper calls F is our pair
+encoding. B: pairs; N: cells of an image; D: width; h: heads; d = D/h.
 """
 
 import torch
@@ -18,10 +18,10 @@ from models.common.transformer_block import feed_forward
 
 
 class Interaction(nn.Module):
-    """Each image minus the part that it shares with the other (DIRL Eq. 5-7).
+    """DIRL's encoder of the difference: each image minus the part that it shares with the other (Eq. 5-7).
 
-    The shared part comes from `sizes.layers` blocks (attention, residual, layer norm), or with the switch
-    `shared: attention` from a single attention, as in Eq. 5.
+    The shared part is the output of `sizes.layers` blocks of attention, residual and layer norm. With the
+    switch `shared: attention` it is the output of a single attention, as in Eq. 5.
     """
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
@@ -41,12 +41,12 @@ class Interaction(nn.Module):
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """Compute the difference of a pair encoding, (B, N, D) each."""
+        """Compute the difference of the encoded images, (B, N, D) each."""
         b, a = before, after
         for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
             b_queries, b_keys, b_values = attention.projections(b)  # (B, h, N, d)
             a_queries, a_keys, a_values = attention.projections(a)
-            # Eq. 5: F^s; both directions read the layer's inputs and use the same weights
+            # Eq. 5: F^s; both directions start from the layer's inputs and use the same weights
             b_shared = attention.attend(b_queries, a_keys, a_values)  # (B, N, D)
             a_shared = attention.attend(a_queries, b_keys, b_values)
             b, a = self._next(norm, b, b_shared), self._next(norm, a, a_shared)
@@ -59,9 +59,11 @@ class Interaction(nn.Module):
 
 
 class ChannelCorrelation(Regulariser):
-    """L_dirl (DIRL Eq. 2-4): the correlation matrix of channels over the batch should be the identity.
+    """Loss L_dirl (DIRL Eq. 2-4), which drives the correlation matrix of channels to the identity.
 
-    `alpha` is the weight of the correlations of different channels.
+    Channels of the before image are correlated with channels of the after image, over all tokens of the
+    batch. `alpha` is the weight of the correlations of different channels. Raises ValueError if `alpha` is
+    negative.
     """
 
     def __init__(self, sizes: Sizes, alpha: float, switches: Switches, dropout: float):
@@ -72,23 +74,24 @@ class ChannelCorrelation(Regulariser):
         self.mlp = feed_forward(sizes.width, nn.ReLU(), dropout)
 
     def forward(self, pair: Difference, words: Words) -> Tensor:
-        b, a = (self.mlp(x).flatten(0, 1) for x in (pair.before, pair.after))  # Eq. 2, tokens x D
+        b, a = (self.mlp(x).flatten(0, 1) for x in (pair.before, pair.after))  # Eq. 2, (B*N, D)
         C = correlation(b, a, self.center)
         same = C.diagonal()
-        alike = (1 - same).square().sum()  # Eq. 4: non-perturbation,
-        apart = self.alpha * (C.square().sum() - same.square().sum())  # and discrimination
+        alike = (1 - same).square().sum()  # Eq. 4: the term of non-perturbation
+        apart = self.alpha * (C.square().sum() - same.square().sum())  # Eq. 4: the term of discrimination
         chosen = {"both": alike + apart, "non_perturbation": alike, "discrimination": apart}
         return chosen[self.terms] / processes()  # each process computes the whole loss from the whole C
 
 
 def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
-    """Correlate channel i of before with channel j of after (DIRL Eq. 3): (tokens, D) each -> C, (D, D).
+    """Return the correlations of the channels of `before` with the channels of `after` (DIRL Eq. 3), (D, D).
 
-    C is computed over the tokens of all processes, in float32 or wider. With `center` each channel is
+    Each image's tokens are (tokens, D). Row i, column j is the correlation of channel i of `before` with
+    channel j of `after`, over the tokens of all processes, in float32 or wider. With `center` each channel is
     standardised first (mean 0, unbiased standard deviation 1), and products are divided by the token count.
     """
     kind = torch.promote_types(before.dtype, torch.float32)
-    with torch.autocast(before.device.type, enabled=False):  # a sum of 25,000 products at batch 128
+    with torch.autocast(before.device.type, enabled=False):  # because 25,000 products are added at batch 128
         b, a = before.to(kind), after.to(kind)
         tokens = len(b) * processes()
         if center:
@@ -100,12 +103,12 @@ def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
 
 
 def transformer(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
-    """Build the transformer: the same network with only the caption's loss (Table 6)."""
+    """Build the model `transformer`: DIRL's network, trained with only the caption's loss (Table 6)."""
     return Captioner(sizes, Interaction(sizes, switches, dropout), {}, dropout, switches)
 
 
 def dirl(sizes: Sizes, switches: Switches, *, dropout: float, alpha: float) -> Captioner:
-    """Build DIRL without the cross-modal contrast (Table 6)."""
+    """Build DIRL without the cross-modal contrast (Table 6). `alpha`: see ChannelCorrelation."""
     terms = {"dirl": ChannelCorrelation(sizes, alpha, switches, dropout)}
     return Captioner(sizes, Interaction(sizes, switches, dropout), terms, dropout, switches)
 

@@ -1,1 +1,1 @@
-"""DUDA: dual attention over both images, and a dynamic speaker."""
+"""DUDA, a model with an attention map on each image and an LSTM decoder (Park et al., ICCV 2019)."""

@@ -1,8 +1,8 @@
 """DUDA: dual dynamic attention (Park, Darrell, Rohrbach, "Robust Change Captioning", ICCV 2019).
 
-Each image has its own attention map, computed from the image and the difference of both images.
-Equations: docs/methods.md, "DUDA". B: pairs; N: cells of an image; K: width of a cell, C channels of the
-features, or C + 2 with coordinates; M: channels of a map.
+Each image has its own attention map, which is computed from the image and the difference of both images.
+Equations: docs/methods.md, "DUDA". B: pairs; N: cells of an image; C: channels of the features; K: width of a
+cell, C, or C + 2 with coordinates; M: channels from which a map is computed.
 """
 
 import torch
@@ -23,12 +23,16 @@ from models.common.entry import Entry
 from models.common.grid_embedding import GridCells
 from models.initialisation.counterpart_weights import CALM
 
-# initialisation `differing`: a cell has weight 1/2 if X_diff is 1.5 times as long as on average
+# initialisation `differing`: a cell has the weight 1/2 if its difference X_diff is 1.5 times as long as on
+# average (STEEPNESS and LEAST: CellMap.begin)
 STEEPNESS, LEAST = 12.5, 0.6
 
 
 class DualAttention(nn.Module):
-    """Attended vectors of both images and their difference; both maps are computed with the same weights."""
+    """DUDA's dual attention: it weighs the cells of each image by a map, and adds them to one vector.
+
+    The maps of both images are computed with the same weights.
+    """
 
     def __init__(self, width: int, sizes: SpeakerSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()
@@ -38,7 +42,7 @@ class DualAttention(nn.Module):
             look_at_differences(self.map)
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
-        """Compute the difference of the cells of both images, (B, N, K) each."""
+        """Compute the attended vectors of a pair from the cells of both images, (B, N, K) each."""
         difference = after - before
         maps = [self.map(image, difference) for image in (before, after)]  # (B, N) each
         l_bef, l_aft = (
@@ -50,10 +54,11 @@ class DualAttention(nn.Module):
 
 @torch.no_grad()
 def look_at_differences(cells: CellMap) -> None:
-    """Initialise the map so that it is high where the images differ (not published).
+    """Initialise a CellMap so that it is high where the images differ (not published).
 
-    Its channels are ReLU(w X_diff) and ReLU(-w X_diff), so their mean grows with the length of X_diff. The
-    norm divides it by its root mean square over the cells.
+    The channels of the map are ReLU(w X_diff) and ReLU(-w X_diff), where X_diff is the difference at a cell.
+    So their mean grows with the length of X_diff. The group norm divides the channels by their root mean
+    square over the cells.
     """
     of_image, of_difference = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
     of_image *= CALM
@@ -63,7 +68,7 @@ def look_at_differences(cells: CellMap) -> None:
 
 
 def duda(sizes: SpeakerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
-    """Build DUDA, without its classifier of the change type, which no loss uses."""
+    """Build DUDA. Its classifier of the change type is left out, because no loss uses it."""
     width = sizes.channels + 2 * switches.coordinates
     difference = DualAttention(width, sizes, switches, dropout)
     return DynamicCaptioner(sizes, width, switches, dropout, GridCells(switches.coordinates), difference)

@@ -1,7 +1,8 @@
 """The caption decoder that several papers share: a post-LN transformer over words (SCORER Eq. 8).
 
-B: captions; L: words; e: word width; D: model width; h: heads; d = D/h; N: tokens of the memory; V: size of
-the vocabulary; R: rows of a search, k captions for each of the pairs that are not finished.
+B: captions, or pairs if k is named; k: captions per pair; L: words; T: positions with a word (real_words.py);
+e: word width; D: model width; h: heads; d = D/h; N: tokens of the memory; V: size of the vocabulary; R: rows
+of a search, which are the k captions of each pair that is not finished.
 """
 
 import math
@@ -19,7 +20,7 @@ NULL = 0  # the padding token
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """Fixed positions, (L, e): sin and cos of position / 10000^(2i/e), alternating (Vaswani et al., 3.5)."""
+    """Return fixed position embeddings of sines and cosines, (length, width) (Vaswani et al., 2017, 3.5)."""
     position = torch.arange(length)[:, None]
     frequency = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
     table = torch.zeros(length, width)
@@ -29,7 +30,7 @@ def sinusoids(length: int, width: int) -> Tensor:
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, cross-attention to the memory, feed-forward; each with residual and LN."""
+    """Causal self-attention, cross-attention to the memory and feed-forward, each with residual and LN."""
 
     def __init__(
         self, width: int, heads: int, dropout: float, switches: Switches = PAPER, respective: bool = False
@@ -54,10 +55,13 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, memory: Tensor, keys: Tensor | None = None, words: AllWords = ALL_WORDS
     ) -> States:
-        """Compute all words at once: rows of words (k*B, L, D) or (T, D), memory (B, N, D) -> States.
+        """Compute the States of all words at once.
 
-        The k captions of a pair are consecutive, and attend to its memory like one caption of k*L words.
-        `keys`, (k*B, L): true for the words that are keys of the self-attention.
+        x: words, (k*B, L, D), or (T, D) without padding if `words` packs them; the k captions of a pair are
+            consecutive, and attend to its memory like one caption of k*L words
+        memory: (B, N, D)
+        keys: (k*B, L), true for the words that are keys of the self-attention; None: all are
+        words: packs the words of the batch, so that padding is not computed
         """
         own = self.attend_words(x, keys, words)
         x = self.norms[0](x + self.dropout(own))
@@ -66,7 +70,7 @@ class DecoderLayer(nn.Module):
         return States(own, x, seen, y, self.norms[2](self.fed_forward(y)))
 
     def attend_words(self, x: Tensor, keys: Tensor | None, words: AllWords) -> Tensor:
-        """Return the self-attention's output, rows as `x`."""
+        """Return the output of the self-attention, in the shape of `x`."""
         maps = self.self_attention
         projected = jointly(x, maps.query, maps.key, maps.value)
         q, k, v = (maps.split(words.spread(each)) for each in projected)  # (k*B, h, L, d)
@@ -74,7 +78,7 @@ class DecoderLayer(nn.Module):
         return maps.output(words.pack(heads))
 
     def attend_memory(self, x: Tensor, memory: Tensor, words: AllWords) -> Tensor:
-        """Return the cross-attention's output, rows as `x`."""
+        """Return the output of the cross-attention, in the shape of `x`."""
         maps = self.cross_attention
         q = words.spread(maps.query(x))  # (k*B, L, D)
         together = q.unflatten(0, (len(memory), -1)).flatten(1, 2)  # (B, k*L, D)
@@ -82,25 +86,26 @@ class DecoderLayer(nn.Module):
         return maps.output(words.pack(heads.unflatten(1, (-1, q.shape[1])).flatten(0, 1)))
 
     def step(self, x: Tensor, past: "Past", position: int) -> tuple[Tensor, Tensor]:
-        """Compute the next word of each caption, (R, 1, D), from the keys and values that `past` keeps.
+        """Apply the layer to the newest word of each caption, x (R, 1, D), which is at `position`.
 
-        Also returns the queries of the cross-attention, (R, h, d).
+        Keys and values of earlier words come from `past`, and those of x are added to it. Returns the output,
+        (R, 1, D), and the queries of the cross-attention, (R, h, d).
         """
         q = self.self_attention.queries(x)
         keys, values = past.append(self, x, position)
         x = self.norms[0](x + self.dropout(self.self_attention.attend(q, keys, values)))
-        together = x.view(-1, past.beam, x.shape[-1])  # (B, k, D): a pair's captions share its memory
+        together = x.view(-1, past.beam, x.shape[-1])  # (left, k, D): a pair's captions share its memory
         x, q = self.rest(together, past.memory_keys[: past.left], past.memory_values[: past.left])
         return x.flatten(0, 1)[:, None], q.transpose(1, 2).flatten(0, 1)
 
     def rest(self, x: Tensor, memory_keys: Tensor, memory_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the part after the self-attention; also return the queries of the cross-attention."""
+        """Apply what follows the self-attention; return the output and the cross-attention's queries."""
         q = self.cross_attention.queries(x)
         x = self.norms[1](x + self.dropout(self.cross_attention.attend(q, memory_keys, memory_values)))
         return self.norms[2](self.fed_forward(x)), q
 
     def fed_forward(self, x: Tensor) -> Tensor:
-        """Return the feed-forward with its residual, before the norm."""
+        """Apply the feed-forward layer with its residual, but not the layer norm that follows."""
         if self.wide:
             return x + self.dropout(self.feed_forward(x))
         first, gelu, last = self.feed_forward
@@ -109,9 +114,9 @@ class DecoderLayer(nn.Module):
 
 
 class Past:
-    """Keys and values of one layer: of the memory (computed once), and of the words so far.
+    """Keys and values of one decoder layer in a search: those of the memory, and those of the words so far.
 
-    The first `left` of the B pairs are not finished; with k captions each, R = left * k. Memory for the
+    The first `left` of the B pairs are not finished; with k captions each, R = left * k. Space for the
     longest caption is allocated at the start, because growing tensors would be copied at every word.
     """
 
@@ -123,22 +128,22 @@ class Past:
         self.values = torch.empty_like(self.keys)
 
     def append(self, layer: DecoderLayer, x: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Add the word x, (R, 1, D); return the keys and values of all words, (R, h, position + 1, d)."""
+        """Add the words x, (R, 1, D); return keys and values of all words, (R, h, position + 1, d) each."""
         k, v = layer.self_attention.keys_values(x)
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
         keys[:, :, position], values[:, :, position] = k[:, :, 0], v[:, :, 0]
         return keys[:, :, : position + 1], values[:, :, : position + 1]
 
     def follow(self, parents: Tensor, words: int) -> None:
-        """Replace the first `words` words of caption r by those of caption parents[r], for R rows."""
+        """Replace the first `words` words of each caption r by those of caption parents[r]."""
         for kept in (self.keys, self.values):
             rows = kept[: self.left].flatten(0, 1)[:, :, :words]  # a view
             rows.copy_(rows[parents])
 
     def leave(self, places: Exchange) -> None:
-        """Move unfinished pairs to the front, and drop the others.
+        """Move the pairs that are not finished to the front, and drop the others.
 
-        The memory's keys of finished pairs are kept, because the attention maps need them.
+        Only the memory's keys of the finished pairs are kept, because the attention maps need them.
         """
         places.apply(self.memory_keys)
         for kept in (self.memory_values, self.keys, self.values):
@@ -147,7 +152,10 @@ class Past:
 
 
 class TransformerState:
-    """Search state of a transformer: keys and values of each layer, and the pair of each position."""
+    """Search state of a transformer decoder: keys and values of each layer, and the present order of pairs.
+
+    `order[row]` is the pair at a row; the pairs are numbered as they were given to `begin`.
+    """
 
     def __init__(self, layers: list[Past]):
         self.layers, self.words = layers, 0
@@ -155,40 +163,40 @@ class TransformerState:
         self.order = torch.arange(len(memory), device=memory.device)
 
     def follow(self, parents: Tensor) -> None:
-        """Replace caption r by caption parents[r], for each of the R rows."""
+        """Replace each caption r by caption parents[r]; `parents` has the shape (R)."""
         for kept in self.layers:
             kept.follow(parents, self.words)
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the pairs for which `ended` (left) is true."""
+        """Remove the pairs for which `ended` is true; it has a value for each pair that is not finished."""
         places = Exchange(ended)
         for kept in self.layers:
             kept.leave(places)
         places.apply(self.order)
 
     def queries(self, looked: Tensor | None) -> Tensor:
-        """Reorder the words' queries, (B, L, h, d), like the memory's keys: (B, h, L, d)."""
+        """Reorder the words' queries `looked`, (B, L, h, d), like the memory's keys: (B, h, L, d)."""
         assert looked is not None  # each step returns its queries
         return looked[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Reorder maps (B, L, N) like the pairs given to `begin`: (B, L, 1, N)."""
+        """Reorder maps, (B, L, N), like the pairs that were given to `begin`: (B, L, 1, N)."""
         return maps[self.order.argsort(), :, None]
 
 
 class TransformerDecoder(Unweighed, nn.Module):
-    """Decoder made of DecoderLayers. Subclasses define `layers`, `longest`, `embed` and `predict`."""
+    """Base class of transformer decoders. Subclasses define `layers`, `longest`, `embed` and `predict`."""
 
     compiles = True
     layers: nn.ModuleList
-    longest: int  # words of a caption
+    longest: int  # largest number of words of a caption
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D)."""
+        """Embed tokens, (B, L), at the positions `first`, `first` + 1, ...; return (B, L, D)."""
         raise NotImplementedError
 
     def predict(self, x: Tensor) -> Tensor:
-        """Return the logits (..., V) of states (..., D)."""
+        """Return the logits of the next word, (..., V), for states of the last layer, (..., D)."""
         raise NotImplementedError
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
@@ -198,11 +206,12 @@ class TransformerDecoder(Unweighed, nn.Module):
     def forward(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Predict words 1..L of captions (k*B, L+1), with <START> and <END>, padded with NULL.
+        """Predict words 1 to L of captions, (k*B, L+1), each from the words before it.
 
-        The k captions of a pair are consecutive. `keep_layers`: the Words include each layer's states.
-        `padding_is_key` affects only the states at padding, because no word sees the padding after it. On a
-        CPU without `keep_layers`, states and logits at padding are zeros.
+        The captions have <START> and <END>, and are padded with NULL. The k captions of a pair are
+        consecutive. With `keep_layers`, the Words include each layer's states. `padding_is_key` affects only
+        the states at padding, because no word sees the padding after it. On a CPU, without `keep_layers` and
+        with `padding_is_key`, states and logits at padding are not computed but zero.
         """
         x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
         packs = x.device.type == "cpu" and padding_is_key and not keep_layers
@@ -216,31 +225,36 @@ class TransformerDecoder(Unweighed, nn.Module):
         return Words(logits, hidden, tokens[:, 1:] != NULL, read, tuple(kept))
 
     def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
-        """Return the state from which `step` writes `beam` captions of each pair."""
+        """Return the search state before the first word, for `beam` captions of each pair."""
         layers = enumerate(all_of(DecoderLayer, self.layers))
         return TransformerState(
             [Past(layer, self.memory_of(difference, number), self.longest, beam) for number, layer in layers]
         )
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
-        """Predict the word after `tokens` (R), which are at `position`."""
+        """Predict the word after `tokens`, (R), which are the captions' words at `position`."""
         x, state.words = self.embed(tokens[:, None], position), position + 1
         for layer, kept in zip(all_of(DecoderLayer, self.layers), state.layers, strict=True):
             x, queries = layer.step(x, kept, position)
         return NextWord(self.predict(x[:, 0]), queries)
 
     def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
-        """Return the last layer's attention for each word's queries: (B, L, h, d) -> (B, L, 1, N).
+        """Return the attention map of each word in the last layer, (B, L, 1, N), which sums to 1.
 
-        It is averaged over heads, and over images if they are attended to separately; it sums to 1. All words
-        are computed at once, because each product with the keys copies them.
+        `looked` holds the words' queries, (B, L, h, d). Attention is averaged over heads, and over both
+        images if the decoder attends to them separately. All words are computed at once, because each product
+        with the keys copies the keys.
         """
         last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
         return state.one_map(last.cross_attention.map(state.queries(looked), keys))
 
 
 class CaptionDecoder(TransformerDecoder):
-    """Decoder of SCORER, DIRL and others. `respective`: the memory holds both images' tokens, (B, 2N, D)."""
+    """Caption decoder of SCORER, DIRL and other models.
+
+    With `respective`, it attends to each image separately. The memory then holds the tokens of both images,
+    (B, 2N, D).
+    """
 
     positions: Tensor
 

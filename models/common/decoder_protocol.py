@@ -1,8 +1,8 @@
 """The interface between encoder, decoder and search: Difference, Words, and the protocol of a Decoder.
 
 B: pairs; k: captions per pair; L: words; V: size of the vocabulary; D: width; h: heads; d = D/h; N: cells of
-an image; K: decoder weights per word; I: maps per word. In a search, `left` pairs are not finished, and the
-R = left * k rows are their captions; the captions of a pair are consecutive.
+an image; K: decoder weights per word; I: attention maps per word. In a search, `left` pairs are not finished.
+The rows of the search are their R = left * k captions; the captions of a pair are consecutive.
 """
 
 from dataclasses import dataclass
@@ -15,29 +15,30 @@ from models.common.attention import attention_weights
 
 @dataclass
 class Difference:
-    """Encoded batch of pairs: everything that the decoder and the loss terms see of the images."""
+    """Encoded images of a batch of pairs: all that the decoder and the loss terms get of the images."""
 
     memory: Tensor  # (B, N, D), input of the decoder; (B, 2N, D) if it attends to each image separately
     before: Tensor  # (B, N, D): the pair encoding, before any interaction
     after: Tensor  # (B, N, D)
 
     def alignment(self, rows: list[int]) -> Tensor | None:
-        """Return the cross-view attention of some pairs; None if the model has none."""
+        """Return the attention between the images of the pairs `rows`; None if the model has none."""
         return None
 
 
 @dataclass
 class Aligned(Difference):
-    """Difference of a model with cross-view attention: operands of its last layer, (B, h, N, d) each."""
+    """Difference of a model with attention between both images, with operands of its last attention layer."""
 
-    after_queries: Tensor
-    before_keys: Tensor
+    after_queries: Tensor  # (B, h, N, d)
+    before_keys: Tensor  # (B, h, N, d)
 
     def alignment(self, rows: list[int]) -> Tensor:
-        """Return the attention of the after image's cells to the before image's cells: (rows, N, N).
+        """Return the attention of the after image's cells to the before image's cells.
 
-        SCORER's and DIRL's Eq. 5, averaged over heads; each row sums to 1. `rows` selects pairs: the whole
-        batch would need too much memory, because (N, N) is 196 x 196 per head.
+        The result is (rows, N, N). For each pair of `rows` it has a row for each cell of the after image,
+        which sums to 1. This is the attention of Eq. 5 of SCORER and of DIRL, averaged over heads. The whole
+        batch would need too much memory, because there are 196 x 196 weights per head.
         """
         return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
@@ -47,10 +48,10 @@ class States:
     """States of one decoder layer, (B, L, D) each."""
 
     self_attended: Tensor  # the self-attention's output
-    self_normed: Tensor  # after its residual and LN
+    self_normed: Tensor  # the same after residual and layer norm
     cross_attended: Tensor  # the cross-attention's output
-    cross_normed: Tensor
-    out: Tensor  # after the feed-forward: the next layer's input
+    cross_normed: Tensor  # the same after residual and layer norm
+    out: Tensor  # the layer's output
 
 
 @dataclass
@@ -58,91 +59,108 @@ class Words:
     """Output of the decoder for a batch of captions."""
 
     logits: Tensor  # (B, L, V)
-    hidden: Tensor  # (B, L, D), the last layer's states; `logits` are a linear map of them
+    hidden: Tensor  # (B, L, D), the last layer's states, from which the logits are computed
     real: Tensor  # (B, L), true if the word to predict is not padding
     read: Tensor  # (B, L), true if the input word is not padding; includes <END> if it is an input
-    layers: tuple[States, ...] = ()  # only with `keep_layers`
+    layers: tuple[States, ...] = ()  # states of each layer; empty without `keep_layers`
 
 
 @dataclass
 class NextWord:
-    """Output of one step of the decoder."""
+    """Output of one step of the decoder: the prediction of each caption's next word."""
 
     logits: Tensor  # (R, V)
-    looked: Tensor | None  # (R, ...), attention of this step, from which `maps` and `word_weights` compute
+    looked: Tensor | None  # (R, ...), the step's attention, for the decoder's `maps` and `word_weights`
 
 
 class State(Protocol):
-    """Search state, for example keys and values, or the two vectors of an LSTM."""
+    """Protocol of a decoder's state in a search, for example its keys and values, or an LSTM's vectors."""
 
     def follow(self, parents: Tensor) -> None:
-        """Replace caption r by caption parents[r], for each of the R rows."""
+        """Replace each caption r by caption parents[r]; `parents` has the shape (R)."""
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the pairs for which `ended` (left) is true; `Exchange(ended)` gives the others' places."""
+        """Remove the pairs for which `ended` is true.
+
+        `ended` has the shape (left): a value for each pair that is not finished. The other pairs get the rows
+        that `Exchange(ended)` assigns to them.
+        """
 
 
 Kept = TypeVar("Kept", bound=State)
 
 
 class Decoder(Protocol[Kept]):
-    """Decoder of a captioner; it predicts all words at once in training, and word by word in a search."""
+    """Protocol of a captioner's decoder.
 
-    compiles: bool  # `train.compile` compiles it; a loop over words would be a graph for each length
-    weighed: tuple[str, ...]  # names of the K inputs that it weighs at each word; may be empty
+    A call predicts all words at once, for training. `begin` and `step` predict word by word, for a search.
+    """
+
+    compiles: bool  # whether `train.compile` compiles it; a loop over words would be a graph for each length
+    weighed: tuple[str, ...]  # names of the K inputs that the decoder weighs at each word; may be empty
 
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Predict words 1..L of captions (k*B, L+1), with <START> and <END>; k consecutive per pair."""
+        """Predict words 1 to L of captions, (k*B, L+1), each from the words before it.
+
+        The captions have <START> and <END>; the k captions of a pair are consecutive.
+        """
 
     def begin(self, difference: Difference, beam: int = 1) -> Kept:
-        """Return the state from which `step` writes `beam` captions of each pair."""
+        """Return the search state before the first word, for `beam` captions of each pair."""
 
     def step(self, tokens: Tensor, position: int, state: Kept) -> NextWord:
-        """Predict the word after `tokens` (R), which are at `position`."""
+        """Predict the word after `tokens`, (R), which are the captions' words at `position`."""
 
     def maps(self, looked: Tensor | None, state: Kept) -> Tensor | None:
-        """Return the attention maps of one caption per pair, (B, L, I, N); None without attention.
+        """Return the attention maps of one caption per pair, (B, L, I, N); None if there is no attention.
 
-        looked: (B, L, ...), results of the steps, in the order of `begin`, zero after a caption's end
+        looked: (B, L, ...), `NextWord.looked` of all steps, in the order of the pairs given to `begin`;
+            values after a caption's end are zero
 
-        Each map sums to 1. I is 1 if a map is shown on both images, 2 for one map on each image.
+        Each map sums to 1. I is 1 if a word has one map for both images, and 2 if it has one for each image.
         """
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
-        """Return the weights of `weighed` at each word, (B, L, K), which sum to 1; None if K is 0.
+        """Return the weights of the K inputs `weighed` at each word, (B, L, K); None if K is 0.
 
-        `looked`: as for `maps`.
+        The weights of a word sum to 1. `looked`: as for `maps`.
         """
 
 
 class Unweighed:
-    """Base of decoders without weights per word."""
+    """Base class of decoders that do not weigh inputs at each word."""
 
     weighed: tuple[str, ...] = ()
 
     def word_weights(self, looked: Tensor | None) -> None:
-        """Return None: there are no weights."""
+        """Return None, because there are no weights."""
 
 
 class Exchange:
-    """Moves unfinished rows to the front, by exchanging ended rows there with unfinished rows behind."""
+    """Reordering of a search's rows that moves the unfinished ones to the front.
+
+    It exchanges ended rows at the front with unfinished rows behind them.
+    """
 
     def __init__(self, ended: Tensor):
-        """`ended`: true for the rows that leave."""
+        """Find the rows to exchange; `ended` is true for the rows that have ended."""
         here = ~ended
         self.left = int(here.sum())
         self.front = ended[: self.left].nonzero()[:, 0].tolist()  # ended rows
         self.back = (self.left + here[self.left :].nonzero()[:, 0]).tolist()  # unfinished rows
 
     def move(self, rows: Tensor) -> None:
-        """Overwrite ended rows with unfinished ones. Rows are copied one at a time to save memory."""
+        """Overwrite ended rows at the front with the unfinished rows behind, in place.
+
+        Rows are copied one at a time, to save memory.
+        """
         for front, back in zip(self.front, self.back, strict=True):
             rows[front].copy_(rows[back])
 
     def apply(self, rows: Tensor) -> None:
-        """Exchange ended and unfinished rows; none is lost."""
+        """Exchange ended rows at the front with the unfinished rows behind, in place, and keep both."""
         for front, back in zip(self.front, self.back, strict=True):
             ended = rows[front].clone()
             rows[front].copy_(rows[back])

@@ -1,7 +1,8 @@
-"""One batch on several processes (GPUs): a process sees the pairs of all others, and gradients flow back.
+"""A batch that several processes (GPUs) share.
 
-Each process holds b of the batch's B pairs, in the order of ranks. The loss of the batch is the SUM of
-the losses that the processes return; the same is true of gradients. A single process holds the whole batch.
+A process can use the pairs of all other processes, and gradients flow back to them. Each process holds b of
+the batch's B pairs, in the order of ranks. The loss of the batch is the SUM of the losses that the processes
+return, and its gradient is the sum of their gradients. A single process holds the whole batch.
 """
 
 from collections.abc import Iterable
@@ -17,26 +18,27 @@ def processes() -> int:
 
 
 def own(rows: int) -> slice:
-    """Return the position of this process's `rows` pairs in the batch."""
+    """Return the positions in the batch of this process's pairs, of which there are `rows`."""
     first = distributed.get_rank() * rows if processes() > 1 else 0
     return slice(first, first + rows)
 
 
 def everyone(x: Tensor) -> Tensor:
-    """Gather the pairs of all processes: (b, ...) -> (B, ...)."""
+    """Return the pairs of all processes, (B, ...), when each process passes its own, (b, ...)."""
     return _Everyone.apply(x) if processes() > 1 else x
 
 
 def total(x: Tensor) -> Tensor:
-    """Sum over processes; each process gets the sum."""
+    """Return the sum of x over all processes, in each of them."""
     return _Total.apply(x) if processes() > 1 else x
 
 
 def add_gradients(parameters: Iterable[Tensor]) -> None:
-    """Replace each gradient by its sum over processes, in one message; all processes get the same bits.
+    """Replace each parameter's gradient by its sum over all processes.
 
-    All processes build the same graph. So a parameter without a gradient has none in any process, and keeps
-    none. DistributedDataParallel does not fit: it averages, and needs a single forward call.
+    All gradients are sent in one message, and all processes get the same bits. All processes build the same
+    graph. So a parameter without a gradient in one process has none in any process, and stays without.
+    DistributedDataParallel is no alternative: it averages gradients, and needs a single forward call.
     """
     trained = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
     if processes() == 1 or not trained:

@@ -1,8 +1,10 @@
-"""The dynamic speaker of DUDA and VARD: at each word, LSTMs weigh both images and their difference.
+"""The dynamic speaker, the caption decoder of DUDA and VARD.
 
-Park et al., ICCV 2019; Tu et al., TIP 2023. Equations: docs/methods.md, "DUDA".
-B: pairs; k: captions per pair; R = B*k: rows; L: words; V: size of the vocabulary; N: cells of an image; K:
-width of a cell; M: channels of a map; H: width of the LSTM states; e: word width.
+One LSTM weighs both images and their difference at each word, and another LSTM predicts the word (Park et
+al., ICCV 2019; Tu et al., TIP 2023). Symbols and equations: docs/methods.md, "DUDA".
+B: pairs; k: captions per pair; R = B*k: captions; L: words; V: size of the vocabulary; N: cells of an image;
+K: width of a cell; M: channels from which an attention map is computed; H: width of the LSTM states; e: word
+width.
 """
 
 from dataclasses import dataclass, field
@@ -19,23 +21,28 @@ from models.common.distributed_batch import total
 from models.common.grid_embedding import DataSizes, pointwise
 from models.common.trainable import Labels
 
-CHANNELS_A_GROUP = 4  # group norm of the maps
+CHANNELS_A_GROUP = 4  # channels in a group of the maps' group norm
 Pooled = Literal["sum", "mean"]
 
 
 @dataclass(frozen=True)
 class SpeakerSwitches:
-    """The defaults are the papers'. Settings of the training loop are in params.yaml."""
+    """Switches of DUDA and VARD. The defaults are the papers'.
 
-    # two more channels per cell: x = 2j/W - 1 and y = 2i/H - 1
+    Settings of the training loop are in params.yaml. The comment above a switch describes its values,
+    separated by |.
+    """
+
+    # true: a cell has two more channels, its position x = 2j/W - 1 and y = 2i/H - 1 (row i, column j)
     coordinates: bool = False
-    # attended vector: sum over cells | the sum divided by the map's sum. The mean is not published: the sum
-    # saturates the LSTMs on standardised features, and vanishes if the map is near 0
+    # attended vector of an image: weighted sum of its cells | this sum divided by the sum of the weights. The
+    # mean is not published. The sum saturates the LSTMs on standardised features, and vanishes if the map is
+    # near 0
     pooled: Pooled = "sum"
     # decoding never writes <NULL>, <UNK> and <START> | may write any token
     barred: Literal["marks", "none"] = "marks"
-    # initialisation: torch's, as in the programs | the same, but maps are high where the images differ (not
-    # published, for training on few pairs)
+    # initial weights: torch's, as in the authors' programs | the same, but the attention maps are high where
+    # the images differ (not published, for training on few pairs)
     first_weights: Literal["program", "differing"] = "program"
 
 
@@ -44,10 +51,10 @@ RELEASED = SpeakerSwitches(coordinates=True, barred="none")
 
 @dataclass(frozen=True)
 class SpeakerSizes(DataSizes):
-    """Widths of the speaker and the attention maps."""
+    """Sizes of the speaker and of the attention maps."""
 
-    maps: int  # M
-    hidden: int  # H
+    maps: int  # M, channels from which a map is computed
+    hidden: int  # H, width of the LSTM states
     word_width: int  # e
 
     def __post_init__(self) -> None:
@@ -65,13 +72,13 @@ class Attended(Difference):
 
 @dataclass
 class Weighed(Words):
-    """Words with three weights per word: before image, difference, after image."""
+    """Words of the speaker, with the weights of before image, difference and after image at each word."""
 
-    weights: Tensor = field(kw_only=True)  # (R, L, 3), sums to 1
+    weights: Tensor = field(kw_only=True)  # (R, L, 3); the three weights sum to 1
 
 
 class CellMap(nn.Module):
-    """Attention map of an image: a logit for each cell, from the cell and the difference at the cell."""
+    """Module that computes an attention map: a logit for each cell, from the cell and its difference."""
 
     def __init__(self, width: int, channels: int, dropout: float):
         super().__init__()
@@ -81,7 +88,7 @@ class CellMap(nn.Module):
         self.weigh = nn.Conv2d(channels, 1, 1)
 
     def forward(self, cells: Tensor, difference: Tensor) -> Tensor:
-        """Cells and difference, (B, N, K) each, -> logits (B, N)."""
+        """Return the map's logits, (B, N), for an image's cells and the difference, (B, N, K) each."""
         x = pointwise(self.embed, torch.cat([cells, difference], -1)).transpose(1, 2)  # (B, M, N)
         x = torch.relu(self.dropout(self.norm(x))).transpose(1, 2)
         return pointwise(self.weigh, x)[..., 0]
@@ -96,12 +103,18 @@ class CellMap(nn.Module):
 
 
 def shares(maps: Tensor) -> Tensor:
-    """Return sigmoid(maps) divided by its sum over cells, (..., N); also exact if all sigmoids are near 0."""
+    """Return sigmoid(maps), (..., N), divided by its sum over the N cells.
+
+    The computation is also exact if all sigmoids are near 0.
+    """
     return F.logsigmoid(maps).softmax(-1)
 
 
 def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
-    """Return l, the sum or mean of cells weighted by sigmoid(maps): (B, N), (B, N, K) -> (B, K)."""
+    """Return the attended vector of each image, (B, K).
+
+    This is the sum or the mean of its cells, (B, N, K), weighted by sigmoid(maps), where `maps` is (B, N).
+    """
     weights = maps.sigmoid() if pooled == "sum" else shares(maps)
     return (weights[:, None] @ cells)[:, 0]
 
@@ -110,20 +123,20 @@ def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
 class SpeakerState:
     """Search state of the speaker."""
 
-    looking: Tensor  # (R, H), projected memory: the same at each word
+    looking: Tensor  # (R, H), projected memory, which is the same at each word
     heard: Tensor  # (R, 3, 4H), contribution of each vector of the memory to the gates of LSTM_c
-    weighing: tuple[Tensor, Tensor]  # h_d, c_d, (R, H) each
-    speaking: tuple[Tensor, Tensor]  # h_c, c_c
-    maps: Tensor  # (B, 2, N), in the order of `begin`
-    beam: int
+    weighing: tuple[Tensor, Tensor]  # state of LSTM_d: h_d and c_d, (R, H) each
+    speaking: tuple[Tensor, Tensor]  # state of LSTM_c: h_c and c_c, (R, H) each
+    maps: Tensor  # (B, 2, N), logits of the attention maps, in the order of the pairs given to `begin`
+    beam: int  # k
 
     def follow(self, parents: Tensor) -> None:
-        """Replace caption r by caption parents[r] of the same pair, for each of the R rows."""
+        """Replace each caption r by caption parents[r] of the same pair; `parents` has the shape (R)."""
         (h_d, c_d), (h_c, c_c) = self.weighing, self.speaking
         self.weighing, self.speaking = (h_d[parents], c_d[parents]), (h_c[parents], c_c[parents])
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the pairs for which `ended` (left) is true."""
+        """Remove the pairs for which `ended` is true; it has a value for each pair that is not finished."""
         places = Exchange(ended)
 
         def kept(rows: Tensor) -> Tensor:
@@ -135,13 +148,16 @@ class SpeakerState:
 
 
 class DynamicSpeaker(nn.Module):
-    """Decoder of two LSTMs: LSTM_d weighs the three vectors of the memory, LSTM_c predicts the next word."""
+    """Decoder of two LSTMs, LSTM_d and LSTM_c.
+
+    LSTM_d weighs the three vectors of the memory at each word. LSTM_c predicts the next word.
+    """
 
     compiles = False  # a loop over words
     weighed: tuple[str, ...] = ("before", "difference", "after")
 
     def __init__(self, sizes: SpeakerSizes, width: int, dropout: float):
-        """`width`: K."""
+        """Build the decoder; `width` is K, the width of the memory's vectors."""
         super().__init__()
         H, e = sizes.hidden, sizes.word_width
         self.words = nn.Embedding(sizes.vocabulary, e)
@@ -155,7 +171,10 @@ class DynamicSpeaker(nn.Module):
     def forward(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Weighed:
-        """Predict words 1..L of captions (R, L+1), with <START> and <END>; k consecutive per pair."""
+        """Predict words 1 to L of captions, (R, L+1), each from the words before it.
+
+        The captions have <START> and <END>; the k captions of a pair are consecutive.
+        """
         state = self.begin(difference, len(tokens) // len(difference.memory))
         said = [self._advance(word, state) for word in tokens[:, :-1].unbind(1)]
         hidden, weights = (torch.stack(each, 1) for each in zip(*said, strict=True))
@@ -163,7 +182,7 @@ class DynamicSpeaker(nn.Module):
         return Weighed(self.vocabulary(hidden), hidden, tokens[:, 1:] != NULL, read, weights=weights)
 
     def begin(self, difference: Difference, beam: int = 1) -> SpeakerState:
-        """Return the state from which `step` writes `beam` captions of each pair."""
+        """Return the search state before the first word, for `beam` captions of each pair."""
         assert isinstance(difference, Attended)
         looking = torch.relu(self.look(difference.memory.flatten(1)))
         # W l_dyn is the weighted sum of W l_bef, W l_diff and W l_aft, which are the same at each word
@@ -173,12 +192,15 @@ class DynamicSpeaker(nn.Module):
         return SpeakerState(looking, heard, (zero, zero), (zero, zero), difference.maps, beam)
 
     def step(self, tokens: Tensor, position: int, state: SpeakerState) -> NextWord:
-        """Predict the word after `tokens` (R); also return its three weights."""
+        """Predict the word after `tokens`, (R). `NextWord.looked` has the word's three weights, (R, 3)."""
         hidden, weights = self._advance(tokens, state)
         return NextWord(self.vocabulary(hidden), weights)
 
     def _advance(self, words: Tensor, state: SpeakerState) -> tuple[Tensor, Tensor]:
-        """Read one word per row; return the hidden state (R, H) and the weights (R, 3)."""
+        """Feed a word of each caption, (R), to both LSTMs, and update `state`.
+
+        Returns LSTM_c's hidden state, (R, H), and the three weights, (R, 3).
+        """
         v = self.dropout(state.looking)  # another mask at each word
         state.weighing = self.weighing(torch.cat([v, state.speaking[0]], 1), state.weighing)
         weights = self.weights(state.weighing[0]).softmax(-1)
@@ -188,7 +210,7 @@ class DynamicSpeaker(nn.Module):
         return self.dropout(state.speaking[0]), weights
 
     def _speak(self, x: Tensor, heard: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """LSTM_c on [x ; l_dyn]; `heard` is the product of l_dyn with the input weights."""
+        """Return LSTM_c's next h and c for the input [x ; l_dyn]; `heard` is W l_dyn, W its input weights."""
         cell = self.speaking
         said = F.linear(x, cell.weight_ih[:, : x.shape[1]], cell.bias_ih)
         i, f, g, o = (heard + said + F.linear(h, cell.weight_hh, cell.bias_hh)).chunk(4, 1)
@@ -196,17 +218,20 @@ class DynamicSpeaker(nn.Module):
         return o.sigmoid() * c.tanh(), c
 
     def maps(self, looked: Tensor | None, state: SpeakerState) -> Tensor:
-        """Return the maps of both images, divided by their sums, the same for every word: (B, L, 2, N)."""
+        """Return both images' maps, (B, L, 2, N), the same for all words; each is divided by its sum."""
         assert looked is not None  # each step returns its weights, (B, L, 3)
         return shares(state.maps)[:, None].expand(-1, looked.shape[1], -1, -1)
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
-        """Return alpha of each word, (B, L, 3), as the steps returned it."""
+        """Return the three weights of each word, (B, L, 3), as the steps returned them."""
         return looked
 
 
 class DynamicCaptioner(Captioner):
-    """Captioner with the dynamic speaker. `maps` and `entropy` ignore pairs known to be unchanged."""
+    """Captioner with the dynamic speaker, and the loss terms `maps` and `entropy`.
+
+    These two terms ignore pairs that are known to be unchanged.
+    """
 
     terms = ("cap", "maps", "entropy")
     decoder: DynamicSpeaker
@@ -220,7 +245,10 @@ class DynamicCaptioner(Captioner):
         encoding: nn.Module,
         difference: nn.Module,
     ):
-        """`difference` returns Attended with vectors of `width`."""
+        """Build the captioner from its encoding and a module `difference`, which must return Attended.
+
+        `width` is the width of Attended's vectors.
+        """
         speaker = DynamicSpeaker(sizes, width, dropout)
         super().__init__(sizes, difference, {}, dropout, encoding=encoding, decoder=speaker)
         self.never = NEVER if switches.barred == "marks" else ()
@@ -228,10 +256,12 @@ class DynamicCaptioner(Captioner):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the loss terms of B encoded pairs; `tokens`: k consecutive captions per pair.
+        """Return the loss terms, scalars by name, for both images' encodings, (B, N, K) each.
 
-        cap: mean over parts of their token means. maps, entropy: `map_size` and `negative_entropy` of the
-        whole batch. If processes share the batch, each returns its share.
+        `tokens` holds k consecutive captions of each pair. The term `cap` is the mean cross-entropy of a
+        word in each of `parts` equal parts of the batch, averaged over the parts. The terms `maps` and
+        `entropy` are `map_size` and `negative_entropy` of the whole batch. If processes share the batch, each
+        returns its share.
         """
         difference = self.difference(before, after)
         words: Weighed = self.decoder(tokens, difference)
@@ -244,19 +274,23 @@ class DynamicCaptioner(Captioner):
         }
 
 
-LOSS = {"maps": 2.5e-3, "entropy": 1e-4}  # weights of the terms
+LOSS = {"maps": 2.5e-3, "entropy": 1e-4}  # default weights of the loss terms
 
 
 def map_size(difference: Attended, changed: Tensor) -> Tensor:
-    """Sum of an image's map over cells, averaged over both images and the pairs with `changed` (B) 1."""
+    """Return the sum of sigmoid(map) over cells, averaged over both images and the changed pairs.
+
+    `changed`, (B,), is 1 for these pairs. If processes share the batch, each returns its share.
+    """
     sizes = difference.maps.float().sigmoid().sum(-1).mean(-1)  # B
     return (changed * sizes).sum() / total(changed.sum()).clamp(min=1)
 
 
 def negative_entropy(words: Weighed, changed: Tensor) -> Tensor:
-    """Negative entropy (nats) of a word's three weights, summed over the words of a caption and its <END>.
+    """Return the negative entropy, in nats, of the three weights at each word.
 
-    It is averaged over the captions of changed pairs, where `changed` (B) is 1.
+    It is summed over the words of a caption, including <END>, and averaged over the captions of the pairs for
+    which `changed`, (B,), is 1. If processes share the batch, each returns its share.
     """
     weights = words.weights.float()
     entropies = -(weights * weights.clamp(min=1e-38).log()).sum(-1)  # (R, L)

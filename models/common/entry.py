@@ -8,16 +8,21 @@ from models.common.captioner import Captioner
 from models.common.grid_embedding import DataSizes, Sizes
 from models.common.trainable import Trainable
 
-GRID, PIXELS = "grid", "pixels"  # a model's input: features of a backbone, or images
+GRID, PIXELS = "grid", "pixels"  # kinds of input of a model: features of a backbone, or images
 
 
 @dataclass(frozen=True)
 class EarlierPhase:
-    """Pretraining phase of a model: a Trainable built from the same sizes and settings."""
+    """Declaration of a pretraining phase of a model.
 
-    settings: Literal["adapt", "images", "pretrain"]  # name of its settings in dataset.<name>.own.<own>
-    build: Callable[..., Trainable]  # as Entry.build
-    # retrieval of pairs by sentences, selected by R@1 | several tasks, one per iteration
+    The phase trains a Trainable that is built from the model's sizes and settings.
+    """
+
+    # name of the phase; its settings in params.yaml are dataset.<name>.own.<Entry.own>.<settings>
+    settings: Literal["adapt", "images", "pretrain"]
+    build: Callable[..., Trainable]  # arguments as for Entry.build
+    # what it learns: retrieval of pairs by sentences, with snapshots selected by R@1 | several tasks, one per
+    # iteration
     learns: Literal["retrieval", "tasks"]
     asked: Callable[[Any], bool] = lambda switches: True  # true if a model with these switches has the phase
     dataset: Literal["cub"] | None = None  # dataset of single images; None: the pairs of the model's dataset
@@ -30,20 +35,21 @@ class Entry:
     # (sizes, switches, *, settings) -> Captioner; the annotations of the settings are checked
     build: Callable[..., Captioner]
     released: Any  # switches of the variant `released`, the authors' program
-    switches: frozenset[str]  # names of the switches that concern it
+    switches: frozenset[str]  # names of the switches that concern the model
     sizes: type[DataSizes] = Sizes
-    own: str | None = None  # key of its sizes and phases in dataset.<name>.own, if they are there
-    reads: Callable[[Any], str] = lambda switches: GRID
+    own: str | None = None  # key of the model's sizes and phases in dataset.<name>.own, if they are there
+    reads: Callable[[Any], str] = lambda switches: GRID  # kind of input: GRID or PIXELS
     phases: tuple[EarlierPhase, ...] = ()  # pretraining phases, in order
     captioning: tuple[str, ...] = ()  # switches that concern only the captioning
-    loss: Mapping[str, float] = field(default_factory=dict)  # default weights of its loss terms
-    # number of marks of a caption that is padded to the phase's max_tokens; 0: captions are padded to the
-    # longest training caption; None: its phases have no max_tokens
+    loss: Mapping[str, float] = field(default_factory=dict)  # default weights of the loss terms
+    # function of the switches. None: the phases have no setting max_tokens. A number above 0: captions are
+    # padded to max_tokens, and have this number of special tokens. 0: captions are padded to the longest
+    # training caption
     fills: Callable[[Any], int] | None = None
 
     @property
     def retrieves(self) -> bool:
-        """True if a pretraining phase learns retrieval."""
+        """True if the model has a pretraining phase that learns retrieval."""
         return any(phase.learns == "retrieval" for phase in self.phases)
 
     def phases_of(self, switches: Any) -> tuple[EarlierPhase, ...]:
@@ -51,5 +57,5 @@ class Entry:
         return tuple(phase for phase in self.phases if phase.asked(switches))
 
     def phase(self, settings: str) -> EarlierPhase | None:
-        """Return the pretraining phase of that name."""
+        """Return the pretraining phase with that name, or None."""
         return next((phase for phase in self.phases if phase.settings == settings), None)

@@ -1,4 +1,4 @@
-"""The first layer of each model that reads features: a feature grid becomes cells of the model's width.
+"""The first layer of the models whose input is a feature grid: it maps the grid's cells to the model's width.
 
 B: images; C: feature channels; H x W: grid; N = H*W: cells; D: width.
 """
@@ -12,36 +12,40 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class DataSizes:
-    """Sizes that the data determine."""
+    """Sizes of a model that the data determine."""
 
     channels: int  # C; 3 for pixels
-    grid: tuple[int, int]  # H, W: cells, or pixels
+    grid: tuple[int, int]  # H, W: rows and columns of cells, or of pixels
     vocabulary: int  # V
     longest: int  # L, tokens of a caption with <START> and <END>
 
 
 @dataclass(frozen=True)
 class Sizes(DataSizes):
-    """Widths and depths of SCORER, DIRL and their baselines."""
+    """Sizes of SCORER, DIRL and their baselines."""
 
     width: int  # D
     heads: int
-    layers: int  # of cross-view reconstruction, or of DIRL's released interaction
+    layers: int  # number of layers of the encoder of the difference
     decoder_layers: int
     word_width: int  # e
 
 
 class PairMap(nn.Linear):
-    """Map of both images' cells, W [before ; after] + b, 2D -> D (Eq. 7 of SCORER and of DIRL)."""
+    """Linear map W [before ; after] + b of both images' cells, from 2D to D channels.
+
+    It is the fusion of SCORER and of DIRL (Eq. 7 of both).
+    """
 
     def __init__(self, width: int):
         super().__init__(2 * width, width)
 
 
 class GridCells(nn.Module):
-    """Feature grids (B, C, H, W) -> cells (B, N, C), row by row.
+    """Module that turns feature grids, (B, C, H, W), into sequences of cells, (B, N, C), row by row.
 
-    `pool`: a cell is the mean of pool x pool positions. `coordinates`: adds the channels of `coordinates`.
+    With `pool` above 1, a cell is the mean of pool x pool positions. With `coordinates`, a cell has two more
+    channels, its position (the function `coordinates`).
     """
 
     def __init__(self, coordinates: bool = False, pool: int = 1):
@@ -58,7 +62,10 @@ class GridCells(nn.Module):
 
 
 class GridEmbedding(GridCells):
-    """Linear map of each cell, W x + b; with a `grid`, plus embeddings of column and row (SCORER Eq. 1)."""
+    """Linear map of each cell, W x + b, to the model's width.
+
+    With `grid`, embeddings of the cell's column and row are added (SCORER Eq. 1).
+    """
 
     def __init__(
         self, channels: int, width: int, grid: tuple[int, int] | None = None, coordinates: bool = False
@@ -71,25 +78,31 @@ class GridEmbedding(GridCells):
             self.column, self.row = nn.Embedding(W, width // 2), nn.Embedding(H, width // 2)
 
     def positions(self) -> Tensor:
-        """Return the embeddings of each cell's column and row, concatenated: (N, D)."""
+        """Return each cell's position embedding, (N, D): that of its column, then that of its row."""
         H, W = self.row.num_embeddings, self.column.num_embeddings
         column = self.column.weight[None].expand(H, W, -1)  # (H, W, D/2)
         row = self.row.weight[:, None].expand(H, W, -1)
         return torch.cat([column, row], -1).flatten(0, 1)
 
     def forward(self, features: Tensor) -> Tensor:
-        """(B, C, H, W) -> (B, N, D)."""
+        """Embed the cells of feature grids, (B, C, H, W), as (B, N, D)."""
         cells = pointwise(self.project, super().forward(features))
         return cells + self.positions() if self.has_positions else cells
 
 
 def pointwise(convolution: nn.Conv2d, cells: Tensor) -> Tensor:
-    """Apply a 1x1 convolution to cells (B, N, C) as a linear map, which is three times faster on a CPU."""
+    """Apply a 1x1 convolution to cells, (B, N, C), as a linear map.
+
+    This is three times faster on a CPU than the convolution of a grid.
+    """
     return F.linear(cells, convolution.weight.flatten(1), convolution.bias)
 
 
 def coordinates(features: Tensor) -> Tensor:
-    """Return x = 2j/W - 1 and y = 2i/H - 1 of row i and column j, (2, H, W), for features (B, C, H, W)."""
+    """Return the position of each cell of features (B, C, H, W), as (2, H, W).
+
+    The two channels are x = 2j/W - 1 and y = 2i/H - 1 in row i and column j.
+    """
     H, W = features.shape[-2:]
     x = 2 * torch.arange(W, dtype=features.dtype, device=features.device) / W - 1
     y = 2 * torch.arange(H, dtype=features.dtype, device=features.device) / H - 1

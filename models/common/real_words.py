@@ -1,20 +1,21 @@
-"""The rows of a decoder's linear maps: all positions of a batch of captions, or only those with a word.
+"""Packing of captions, so that a decoder's linear maps are computed only at positions with a word.
 
-B: pairs; k: captions of a pair; L: positions; T: positions with a word; C: channels.
+The other positions are padding. B: pairs; k: captions of a pair; L: positions of a caption; T: positions with
+a word in all captions; C: channels.
 """
 
 from torch import Tensor
 
 
 class AllWords:
-    """Rows of a decoder's linear maps: every position of captions (k*B, L), padding too."""
+    """No packing: linear maps are computed at all positions of the captions, also at padding."""
 
     def pack(self, x: Tensor) -> Tensor:
-        """Return the rows of positions (k*B, L, C)."""
+        """Return x, (k*B, L, C), unchanged."""
         return x
 
     def spread(self, x: Tensor) -> Tensor:
-        """Return rows at their positions: (k*B, L, C)."""
+        """Return x, (k*B, L, C), unchanged."""
         return x
 
 
@@ -22,19 +23,20 @@ ALL_WORDS = AllWords()
 
 
 class RealWords(AllWords):
-    """Only the T positions with a word: on tabletop 40 % of all. Padding gets zeros.
+    """Packing of the T positions with a word, which are 40 % of all positions in the dataset `tabletop`.
 
-    For a CPU: on a GPU, the number of words would have to be waited for.
+    It is used on a CPU. On a GPU, the program would have to wait until the number of words is known.
     """
 
     def __init__(self, read: Tensor):
+        """Find the positions with a word: those where `read`, (k*B, L), is true."""
         self.shape, self.at = read.shape, read.flatten().nonzero()[:, 0]
 
     def pack(self, x: Tensor) -> Tensor:
-        """(k*B, L, C) -> (T, C)."""
+        """Return the values of x, (k*B, L, C), at the T positions with a word: (T, C)."""
         return x.flatten(0, 1).index_select(0, self.at)
 
     def spread(self, x: Tensor) -> Tensor:
-        """(T, C) -> (k*B, L, C)."""
+        """Put the values x, (T, C), back at their positions, (k*B, L, C); padding gets zeros."""
         whole = x.new_zeros(self.shape.numel(), x.shape[-1])
         return whole.index_copy(0, self.at, x).unflatten(0, self.shape)

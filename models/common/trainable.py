@@ -1,6 +1,6 @@
-"""The interface that the training loop needs from a model, in captioning and in pretraining.
+"""Trainable, the interface between the training loop and a model, in captioning and in pretraining.
 
-B: pairs; N: cells or tokens of an image; D: width; L: words; E: width of the space of retrieval.
+B: pairs; N: cells or tokens of an image; D: width; L: words; E: width of the vectors of retrieval.
 """
 
 from collections.abc import Mapping
@@ -16,34 +16,46 @@ class Labels:
     """Labels of B pairs, in addition to their captions."""
 
     changed: Tensor  # (B,), int64: 1 changed, 0 unchanged, -1 unknown
-    task: str = ""  # in a phase with several tasks: mlm | mvcl | fda | class_pairs
+    task: str = ""  # the batch's task in a phase with several: mlm | mvcl | fda | class_pairs
     classes: Tensor | None = None  # (2, B), int64, for class_pairs: classes of the before and after images
 
 
 @dataclass(frozen=True)
 class Group:
-    """Learning rate and weight decay of the tensors whose names match `names`, a regular expression."""
+    """A group of tensors with the same learning rate and weight decay."""
 
-    names: str
-    rate: float  # factor of the phase's learning rate
-    decays: bool  # True: the phase's weight decay; False: none
+    names: str  # regular expression, which matches the names of the tensors
+    rate: float  # factor by which the phase's learning rate is multiplied
+    decays: bool  # True: the tensors have the phase's weight decay; False: none
 
 
 class Trainable(nn.Module):
-    """Model of a phase: `encoding` maps images to tokens, `losses_of` maps encoded pairs to losses."""
+    """Base class of the models that the training loop trains.
+
+    `encoding` maps images to tokens, and `losses_of` maps the encoded images of pairs to losses.
+    """
 
     encoding: nn.Module
-    terms: Any  # names of its loss terms: tuple[str, ...], or a property that returns one
-    measures: tuple[str, ...] = ()  # names of other results of `losses_of`
-    groups: tuple[Group, ...] = ()  # the first that matches a tensor's name; empty: all learn alike
-    takes: Mapping[str, str] = MappingProxyType({})  # prefix of names in the previous phase -> prefix here
-    starts: Mapping[str, str] = MappingProxyType({})  # prefix of names here -> prefix in CLIP's file
-    zero_idle = False  # tensors that a step does not use get zero gradients, so that Adam still moves them
+    terms: Any  # names of the loss terms: tuple[str, ...], or a property that returns such a tuple
+    measures: tuple[str, ...] = ()  # names of the results of `losses_of` that are not losses
+    # a tensor is in the first group that matches its name; without groups, all tensors learn in the same way
+    groups: tuple[Group, ...] = ()
+    # tensors to copy from the model of the previous phase: prefix of their names there -> prefix here
+    takes: Mapping[str, str] = MappingProxyType({})
+    # tensors to copy from CLIP's file: prefix of their names here -> prefix in the file
+    starts: Mapping[str, str] = MappingProxyType({})
+    # True: tensors that a step does not use get zero gradients, so that Adam still moves them
+    zero_idle = False
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the losses and measures of B encoded pairs, (B, N, D) each: scalars, by name."""
+        """Return losses and measures, scalars by name, for both images' encodings, (B, N, D) each.
+
+        tokens: captions of the pairs, (captions, words)
+        parts: number of equal parts of the batch, for losses that contrast a pair with others of its part
+        labels: labels of the pairs, if they are known
+        """
         raise NotImplementedError
 
     def constrain(self) -> None:
@@ -55,12 +67,12 @@ class Trainable(nn.Module):
 
 
 class Retrieves(Trainable):
-    """Retrieval model: pairs and sentences are vectors of one space, (B, E) each."""
+    """Base class of retrieval models, which map pairs and captions to vectors, (B, E), of the same space."""
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return v, the vectors of encoded image pairs, (B, N, D) each."""
+        """Return the vectors v of pairs, (B, E), for both images' encodings, (B, N, D) each."""
         raise NotImplementedError
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """Return g, the vectors of captions (B, L) with <START> and <END>."""
+        """Return the vectors g of captions, (B, E); `tokens`, (B, L), have <START> and <END>."""
         raise NotImplementedError

@@ -12,26 +12,29 @@ from models.common.attention import MultiHeadAttention
 
 
 class QuickGelu(nn.Module):
-    """g(z) = z sigmoid(1.702 z), CLIP's activation."""
+    """CLIP's activation function, g(z) = z sigmoid(1.702 z)."""
 
     def forward(self, z: Tensor) -> Tensor:
         return z * torch.sigmoid(1.702 * z)
 
 
 def feed_forward(width: int, activation: nn.Module, dropout: float | None = None) -> nn.Sequential:
-    """Return the module W_2 drop(g(W_1 x)), W_1 D -> 4D; without `dropout` it has no dropout module."""
+    """Build the feed-forward layer W_2 drop(g(W_1 x)), where g is `activation`.
+
+    W_1 maps from D to 4D channels, and W_2 back to D. If `dropout` is None, there is no dropout module.
+    """
     inner = [activation] if dropout is None else [activation, nn.Dropout(dropout)]
     return nn.Sequential(nn.Linear(width, 4 * width), *inner, nn.Linear(4 * width, width))
 
 
 class TransformerBlock(nn.Module):
-    """Attention, then a feed-forward FF, with layer norms after or before each.
+    """Self-attention MHA, then a feed-forward layer FF, each with a layer norm after or before it.
 
     post-LN: y = LN_1(x + drop(MHA(x))), then LN_2(y + drop(FF(y)))
-    pre-LN:  y = x + drop(MHA(LN_1(x))), then y + drop(FF(LN_2(y)))
+    pre-LN (`pre_norm`): y = x + drop(MHA(LN_1(x))), then y + drop(FF(LN_2(y)))
 
-    Without `activation` there is no FF (post-LN only). `inner_dropout`: FF also has dropout. `name`: name of
-    FF in saved weights.
+    Without `activation` there is no FF; this is only possible with post-LN. With `inner_dropout`, FF has
+    dropout after its activation, too. `norm` builds a layer norm. `name` is the name of FF in saved weights.
     """
 
     def __init__(
@@ -59,19 +62,22 @@ class TransformerBlock(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, causal: bool = False) -> Tensor:
-        """Apply the block: (B, T, D) -> (B, T, D)."""
+        """Apply the block to tokens x, (B, T, D); with `causal`, a token does not see later ones."""
         y = self.norm_1(x) if self.pre_norm else x
         return self.rest(x, self.attention(y, y, causal))
 
     @property
     def fed(self) -> nn.Sequential:
-        """The feed-forward FF; the block must have one."""
+        """The feed-forward layer FF; the block must have been built with an activation."""
         assert self.name
         found: nn.Sequential = getattr(self, self.name)
         return found
 
     def rest(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Apply the part after the attention, whose output for `x` is `attended`: (B, T, D) each."""
+        """Apply what follows the attention: x is the block's input, `attended` the attention's output.
+
+        Both have the shape (B, T, D), like the result.
+        """
         y = x + self.dropout(attended)
         if self.name is None:
             return self.norm(y)
@@ -81,6 +87,6 @@ class TransformerBlock(nn.Module):
         return self.norms[1](y + self.dropout(self.fed(y)))
 
     def weights(self, x: Tensor) -> Tensor:
-        """Return the self-attention weights for (B, T, D), averaged over heads: (B, T, T)."""
+        """Return the self-attention's weights for x, (B, T, D), averaged over heads: (B, T, T)."""
         y = self.norm_1(x) if self.pre_norm else x
         return self.attention.map(self.attention.queries(y), self.attention.keys_values(y)[0])

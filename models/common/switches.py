@@ -1,6 +1,6 @@
 """Switches: options in which a paper's equations, its released program and its ablations differ.
 
-A variant is a set of values of these switches, not a second copy of a class. A module reads only the switches
+A variant is a set of values of these switches, not a second copy of a class. A module uses only the switches
 that concern it. docs/methods.md, "Switches", lists all of them.
 """
 
@@ -17,64 +17,74 @@ Fusion = Literal["cat", "sum", "hadamard", "respective"]
 
 @dataclass(frozen=True)
 class Switches:
-    """Switches of SCORER (Tu et al., ICCV 2023), then of DIRL, with their equation numbers and defaults."""
+    """Switches of SCORER (Tu et al., ICCV 2023), then those of DIRL.
 
-    # pair encoding (Eq. 1): two more channels, x = 2j/W - 1 and y = 2i/H - 1
+    The comment above a switch names the equation that it concerns, and describes its values, separated by |.
+    """
+
+    # pair encoding (Eq. 1): true: cells have two more channels, x = 2j/W - 1 and y = 2i/H - 1
     coordinates: bool = False
-    # matching (Eq. 2-3): TM per head, averaged | TM of one product over all heads | the same, as Fig. 3 calls
-    # it | product of mean-pooled tokens | product of max-pooled tokens
+    # matching (Eq. 2-3): TM in each head, averaged | TM of similarities that are summed over all heads | the
+    # same, by the name that Fig. 3 uses | product of mean-pooled tokens | product of max-pooled tokens
     mtm: Mtm = "per_head"
-    # contrast between views (Eq. 4): other pairs are negatives | distance of the pair's images (RR+, Fig. 13)
+    # contrast between views (Eq. 4): other pairs are negatives | the distance between the images of a pair,
+    # without negatives (RR+, Fig. 13)
     contrast: Literal["infonce", "distance"] = "infonce"
-    # contrast (Eq. 4): divided by the setting `temperature` | multiplied by exp(s), with s learned
+    # contrast (Eq. 4): similarities are divided by the setting `temperature` | multiplied by exp(s), with a
+    # learned s
     temperature: Literal["fixed", "learned"] = "fixed"
-    # attention of reconstruction and decoder (Eq. 5, 8): W^O after the heads are concatenated
+    # attention of reconstruction and decoder (Eq. 5, 8): true: W^O follows after the heads are concatenated
     attention_output: bool = True
-    # reconstruction (Eq. 5): the setting `dropout` on attention weights
+    # reconstruction (Eq. 5): true: the setting `dropout` also applies to attention weights
     attention_dropout: bool = False
     # reconstruction and decoder (Eq. 6, 8): epsilon of the layer norms
     norm_epsilon: float = 1e-5
-    # fusion of both images (Eq. 7, supplement): [b ; a] | b + a | b * a, each through fc and ReLU | none: the
-    # decoder attends to each image separately
+    # fusion of both images (Eq. 7, supplement): [b ; a] | b + a | b * a, each followed by a linear map and
+    # ReLU | no fusion: the decoder attends to each image separately
     fusion: Fusion = "cat"
-    # fusion (Eq. 7): the setting `dropout` before the ReLU
+    # fusion (Eq. 7): true: the setting `dropout` also applies before the ReLU
     fusion_dropout: bool = False
-    # decoder layer (Eq. 8): LN(x + FFN(x)), 4D wide | u = GELU(W1 x), LN(W2 u + u), D wide
+    # feed-forward of a decoder layer (Eq. 8): LN(x + FFN(x)), with 4D hidden channels | LN(W2 u + u), where
+    # u = GELU(W1 x) has D channels
     feed_forward: Literal["wide", "inner_residual"] = "wide"
-    # word embedding (Eq. 8): the setting `dropout` before the layer norm | after it
+    # word embedding (Eq. 8): the setting `dropout` applies before the layer norm | after the layer norm
     word_dropout: Literal["before_norm", "after_norm"] = "before_norm"
-    # initialisation (the papers state none): Xavier's uniform, both halves of the fusion (Eq. 7) opposite, so
-    # that it starts as a difference | Xavier's uniform | the same, with query, key and value of an attention
-    # as one weight, and its biases 0 (DIRL's program) | N(0, 0.02), biases 0 (SCORER's program) | torch's
+    # initial weights (the papers state none): Xavier's uniform, but the fusion (Eq. 7) starts as a map of the
+    # difference, because its two halves are opposite | Xavier's uniform | the same, but query, key and value
+    # of an attention count as one weight, and its biases are 0 (DIRL's program) | N(0, 0.02), biases 0
+    # (SCORER's program) | torch's
     initialisation: Literal["xavier_opposed", "xavier", "xavier_joint", "normal", "torch"] = "xavier_opposed"
-    # backward reasoning (before Eq. 9): mean of the states that predict words | sum of the states of all
-    # tokens but padding, including <END>, divided by the length of the longest caption
+    # sentence vector of backward reasoning (before Eq. 9): mean of the states that predict words | sum of the
+    # states of all tokens except padding, including <END>, divided by the length of the longest caption
     sentence: Literal["real", "padded"] = "real"
-    # backward reasoning (Eq. 11): a separate after-to-imagined matrix | the transpose of the other matrix
+    # matrix of similarities from after to imagined images (Eq. 11): a separate matrix | the transpose of the
+    # matrix from imagined to after images
     reverse: Literal["own", "transpose"] = "own"
-    # backward reasoning (Eq. 10): biases of its self-attention
+    # backward reasoning (Eq. 10): true: its self-attention has biases
     cbr_bias: bool = True
-    # backward reasoning: its parameters are trained | keep their random values
+    # backward reasoning: true: its parameters are trained; false: they keep their random values
     train_cbr: bool = True
 
-    # DIRL (Tu et al., ECCV 2024) and its equation numbers
-    # correlation (Eq. 3): channels are standardised first, and products divided by the number of tokens
+    # from here on: DIRL (Tu et al., ECCV 2024) and its equation numbers
+    # correlation (Eq. 3): true: channels are standardised first, and products divided by the number of tokens
     center: bool = False
-    # loss (Eq. 4): both terms | only one of them (Table 7)
+    # loss (Eq. 4): both terms | only the first | only the second (Table 7)
     terms: Literal["both", "non_perturbation", "discrimination"] = "both"
     # shared part of the images (Eq. 5): `layers` blocks LN(x + dropout(attention)), as in the Transformer
     # that the paper cites | the output of one attention, as in the equation
     shared: Literal["layers", "attention"] = "layers"
-    # fusion (Eq. 7): a layer norm after the linear map
+    # fusion (Eq. 7): true: a layer norm follows the linear map
     fusion_norm: bool = False
-    # cross-modal contrast (Eq. 8-9): outputs of the attentions | the same after residual and layer norm
+    # inputs of the cross-modal contrast (Eq. 8-9): outputs of the decoder's attentions | these outputs after
+    # residual and layer norm
     streams: Literal["attended", "normed"] = "attended"
-    # cross-modal contrast (Eq. 10-14): mean over words | mean over all positions of the longest caption; then
-    # padding is not a key of the decoder's self-attention, but <END> is
+    # averaging in the cross-modal contrast (Eq. 10-14): over words | over all positions of the longest
+    # caption. In the second case padding is not a key of the decoder's self-attention, but <END> is
     pooled: Literal["real", "all"] = "real"
-    # cross-modal contrast (Eq. 10-14): two cross-entropies | one, of the mean of both directions' matrices
+    # cross-modal contrast (Eq. 10-14): a cross-entropy for each direction | a single cross-entropy, of the
+    # mean of both directions' similarities
     directions: Literal["each", "averaged"] = "each"
-    # cross-modal contrast: mean over all decoder layers | only the last layer
+    # loss of the cross-modal contrast: mean over all decoder layers | only of the last layer
     ccr_layers: Literal["every", "last"] = "every"
 
 
@@ -94,7 +104,7 @@ RELEASED = Switches(  # SCORER's program
     cbr_bias=False,
     train_cbr=False,
 )
-RELEASED_DIRL = Switches(  # DIRL's program for CLEVR-DC; checkpoints for CLEVR-Change may have coordinates
+RELEASED_DIRL = Switches(  # DIRL's program for CLEVR-DC; for CLEVR-Change, some checkpoints have coordinates
     fusion_dropout=True,
     word_dropout="after_norm",
     initialisation="xavier_joint",
@@ -114,13 +124,15 @@ Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
 def resolve(key: str, variant: Any, overrides: Any, released: Kind, concerning: frozenset[str]) -> Kind:
-    """Return the switches of a variant with overrides.
+    """Return the switches of a variant, with some values overridden.
 
     key: "model.<name>", for error messages
-    released: switches of the variant `released`; the variant `paper` has the defaults of the class
+    variant: `paper`, which has the defaults of the switches' class, or `released`
+    overrides: switch name -> value
+    released: switches of the variant `released`
     concerning: names of the switches that may be overridden
 
-    Raises ValueError that names the wrong key.
+    Raises ValueError if the variant, a switch or a value is not valid; the message names its key.
     """
     if not isinstance(variant, str) or variant not in VARIANTS:
         raise ValueError(f"{key}.variant must be {' or '.join(VARIANTS)}, not {variant!r}")

@@ -1,11 +1,11 @@
 """IDC-PCL's decoding: a [MASK] after the words so far is replaced by the most likely word.
 
-Image tokens do not see the text, so they pass the cross-modal blocks only once. A step feeds the last word,
-whose keys and values are kept, and [MASK], whose keys and values the next step overwrites. The decoder has no
-tensors of its own: it uses the captioner's network.
+Image tokens do not see the text, so they pass the cross-modal blocks only once. A step computes two tokens:
+the last word, whose keys and values are kept, and [MASK], whose keys and values the next step overwrites. The
+decoder has no tensors of its own, but uses the captioner's network.
 
-B: pairs; k: captions per pair; R: captions of unfinished pairs; L: words; N: cells of an image; M: image
-tokens; D: width; h: heads; d = D/h.
+B: pairs; k: captions per pair; R: captions of the pairs that are not finished; L: words; N: cells of an
+image; M = 2(N + 1): image tokens of a pair; D: width; h: heads; d = D/h.
 """
 
 import torch
@@ -19,7 +19,7 @@ from models.idc_pcl.network import Network, word_attention
 
 
 class Kept(Past):
-    """Keys and values of one cross-modal block: of the image tokens, and of the words so far."""
+    """Keys and values of one cross-modal block in a search: those of image tokens and of the words so far."""
 
     def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
         self.memory_keys, self.memory_values = keys, values  # (B, h, M, d)
@@ -29,7 +29,10 @@ class Kept(Past):
         self.values = torch.empty_like(self.keys)
 
     def with_mask(self, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Add a word at `position` and the [MASK] after it, (R, h, 2, d); return (R, h, position + 2, d)."""
+        """Store keys k and values v of a word at `position` and of the [MASK] after it, (R, h, 2, d) each.
+
+        Returns the keys and the values of all words and of [MASK], (R, h, position + 2, d) each.
+        """
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
         keys[:, :, position : position + 2], values[:, :, position : position + 2] = k, v
         return keys[:, :, : position + 2], values[:, :, : position + 2]
@@ -46,23 +49,23 @@ class MaskDecoder(Unweighed):
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Predict each token of captions with masked words, (k*B, L); the memory is V~, (B, M, D).
+        """Predict the tokens of captions in which words are masked, (k*B, L), at their own positions.
 
-        No word sees the padding, which comes after all words.
+        The memory is V~ (network.py), (B, M, D). No word sees the padding, which comes after all words.
         """
         x = self.network.over_words(tokens, self.network.over_images(difference.memory)[0])
         return Words(self.network.output(x), x, tokens != NULL, tokens != NULL)
 
     def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
-        """Return the state from which `step` writes `beam` captions of each pair."""
+        """Return the search state before the first word, for `beam` captions of each pair."""
         kept, _ = self.network.over_images(difference.memory)
         return TransformerState([Kept(keys, values, self.longest, beam) for keys, values in kept])
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
         """Predict the next word of each caption.
 
-        `tokens` (R) are the words at `position`. The prediction is read at the [MASK] that is appended after
-        each of them.
+        `tokens`, (R), are the captions' words at `position`. A [MASK] is appended to each of them, and the
+        word is predicted there.
         """
         masks, state.words = torch.full_like(tokens, self.network.mask), position + 1
         x = self.network.cross.norm(self.network.text(torch.stack([tokens, masks], 1), position))
@@ -72,9 +75,10 @@ class MaskDecoder(Unweighed):
         return NextWord(self.network.output(x[:, 1]), queries)
 
     def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
-        """Return the attention of each [MASK] in the last block: queries (B, L, h, d) -> (B, L, 1, N).
+        """Return the attention map of each word over the cells, (B, L, 1, N), which sums to 1.
 
-        It covers only the cells, is averaged over heads and added over both images, and sums to 1.
+        It is the attention of the word's [MASK] in the last block. `looked` holds the queries of [MASK],
+        (B, L, h, d). The attention is averaged over heads, and added over both images.
         """
         before, after = state.layers[-1].memory_keys.chunk(2, 2)  # [IMG1] or [IMG2], then cells
         keys = torch.cat([before[:, :, 1:], after[:, :, 1:]], 2)
@@ -83,9 +87,9 @@ class MaskDecoder(Unweighed):
 
 
 def step(block: TransformerBlock, x: Tensor, kept: Kept, position: int) -> tuple[Tensor, Tensor]:
-    """Apply one block to a word and the [MASK] after it, (R, 2, D); also return [MASK]'s queries, (R, h, d).
+    """Apply one block to the last word of each caption and the [MASK] after it, x (R, 2, D).
 
-    The word does not see the [MASK].
+    The word does not see the [MASK]. Returns the output, (R, 2, D), and the queries of [MASK], (R, h, d).
     """
     attention, y = block.attention, block.norm_1(x)
     q = attention.queries(y)  # (R, h, 2, d)

@@ -1,6 +1,6 @@
-"""IDC-PCL (Yao et al., AAAI 2022): pretrained on three tasks; captions by predicting masked words.
+"""IDC-PCL (Yao et al., AAAI 2022): it is pretrained on three tasks, and captions by predicting masked words.
 
-network.py: the network; pretraining.py: the pretraining phases; decoding.py: the decoder. Equations:
+The network is in network.py, the pretraining in pretraining.py, the decoder in decoding.py. Equations:
 docs/methods.md, "IDC-PCL". B: pairs; C: feature channels; N: cells of an image; D: width; L: words; R:
 captions per pair; V: size of the vocabulary.
 """
@@ -27,7 +27,7 @@ from models.idc_pcl.switches import RELEASED, PclSizes, PclSwitches
 
 
 class MaskedCaptioner(Captioner):
-    """Captioner: predicts masked words from the pair and the words before them.
+    """Captioner that learns to predict masked words from the images and the words before them.
 
     Its `difference` is the whole network, which the decoder also uses.
     """
@@ -55,10 +55,14 @@ class MaskedCaptioner(Captioner):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the cross-entropies of masked words and of the change judgement, for cells (B, N, C).
+        """Return the cross-entropies of masked words (`cap`) and of changed or unchanged pairs (`judge`).
 
-        `tokens`: R consecutive captions per pair, padded with NULL. `parts` has no effect. If processes share
-        the batch, each returns its share. Without labels it is unknown which pairs changed.
+        before, after: cells of both images, (B, N, C) each
+        tokens: R consecutive captions of each pair, padded with NULL
+        parts: has no effect
+        labels: say which pairs are changed; without labels, no pair counts for `judge`
+
+        If processes share the batch, each returns its share.
         """
         (network,) = self.network
         kept, marks = network.over_images(network(before, after).memory)
@@ -72,9 +76,10 @@ class MaskedCaptioner(Captioner):
         return found | self.judged(marks, changed)
 
     def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
-        """Return each word's logits given the earlier words, read at a [MASK] after them, as in decoding.
+        """Return the logits of each word of captions, given the words before it: (R*B, L, V).
 
-        Captions (R*B, L+1) -> (R*B, L, V). Every word is a row of its own, so it costs L passes over words.
+        `tokens`: captions, (R*B, L+1). As in decoding, a word is predicted at a [MASK] after the earlier
+        words. So each of the L words needs a pass of its own over the words before it.
         """
         (network,) = self.network
         R, L = len(tokens), tokens.shape[1] - 1
@@ -87,9 +92,10 @@ class MaskedCaptioner(Captioner):
         return network.output(network.over_words(read, kept, asked)).float().unflatten(0, (R, L))
 
     def judged(self, marks: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """Return loss and accuracy of telling changed from unchanged pairs by [IMG1] and [IMG2], (B, 2, D).
+        """Return loss and accuracy of the classifier of changed and unchanged pairs.
 
-        Pairs with `changed` = -1 (unknown) are ignored.
+        marks: its input, the tokens [IMG1] and [IMG2], (B, 2, D)
+        changed: (B,), 1 changed, 0 unchanged, -1 unknown; unknown pairs are ignored
         """
         logits = self.judge(marks.flatten(1)).float()
         known = total((changed >= 0).sum()).clamp(min=1)
@@ -111,7 +117,12 @@ def built(
     tau1: float,
     tau2: float,
 ) -> Any:
-    """Build the model of a phase: pretraining on CUB's single images, pretraining on pairs, or captioning."""
+    """Build the model of a phase.
+
+    images: pretraining on the single images of CUB
+    pretrain: pretraining on image pairs
+    captioning: the captioner
+    """
     if phase == "captioning":
         return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
     shares, taus = (masked_words, masked_cells), (tau1, tau2)
@@ -121,16 +132,21 @@ def built(
 def no_pretraining(
     sizes: PclSizes, switches: PclSwitches, *, dropout: float, masked_words_captioning: float, coef_lr: float
 ) -> Captioner:
-    """Build the captioning without pretraining (Table 3)."""
+    """Build the captioner for training without pretraining (Table 3)."""
     return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
 
 
 def filled(switches: PclSwitches) -> int:
-    """Return the number of marks of a padded caption: <START>, <END> and [CLS] in the program, else 0."""
+    """Return the number of special tokens of a caption that is padded to max_tokens.
+
+    In the authors' program these are <START>, <END> and [CLS]. If captions are padded only to the longest
+    caption, return 0.
+    """
     return 3 if switches.length == "max_tokens" else 0
 
 
-LATER = ("reduction", "distractor_judging", "barred")  # only in captioning
+LATER = ("reduction", "distractor_judging", "barred")  # switches that concern only captioning
+# switches that concern only pretraining
 EARLIER = frozenset(("padding", "mvcl_negatives", "idle_gradients", "tasks", "extra_data"))
 EVERY = frozenset(field.name for field in fields(PclSwitches))
 NO_PRETRAINING = Entry(no_pretraining, RELEASED, EVERY - EARLIER, PclSizes, "idc_pcl", fills=filled)

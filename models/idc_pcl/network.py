@@ -1,5 +1,6 @@
 """IDC-PCL's network (Yao et al., AAAI 2022), trained in all phases: embeddings and three transformers.
 
+The transformers are `single` (one image), `pair` (both images; its output is V~) and `cross` (V~ and words).
 B: pairs; C: feature channels; N: cells of an image; D: width; h: heads; d = D/h; k: captions per pair; W:
 words, the last L of which are queries; V: size of the vocabulary; T: tokens of any kind; M = 2(N + 1): image
 tokens, which are [IMG1], cells of image 1, [IMG2], cells of image 2. Equations: docs/methods.md, "IDC-PCL".
@@ -21,14 +22,14 @@ from models.idc_pcl.switches import PclSizes, PclSwitches
 from models.initialisation.counterpart_weights import calm_block, look_across, look_at
 from models.initialisation.idc_pcl import kept_apart, raise_within, show_beside
 
-EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # layer norms of blocks; of embeddings and MVCL's head
+EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: in blocks; in embeddings and MVCL's head
 KeysValues = tuple[Tensor, Tensor]
-CLS_TYPE, WORD_TYPE = 5, 6  # types of tokens; 1: [IMG1], 2: its cells, 3: [IMG2], 4: its cells, 0: unused
-GAIN, TYPE_DEVIATION = 4.0, 0.1  # initialisation `balanced`
+CLS_TYPE, WORD_TYPE = 5, 6  # token types; 1: [IMG1], 2: cells of image 1, 3: [IMG2], 4: cells of image 2
+GAIN, TYPE_DEVIATION = 4.0, 0.1  # for `Network.balance`
 
 
 class DeviationNorm(nn.Module):
-    """The released program's layer norm: a (x - mean) / (s + eps) + b, s the unbiased standard deviation."""
+    """Layer norm of the released program: a (x - mean) / (s + eps) + b, s the unbiased deviation."""
 
     def __init__(self, width: int, epsilon: float):
         super().__init__()
@@ -41,24 +42,26 @@ class DeviationNorm(nn.Module):
 
 
 def rates(coef: float) -> tuple[Group, ...]:
-    """Return the learning rates: `coef` times the phase's rate for the layers before V~.
+    """Return the learning rates of the tensors: `coef` times the phase's rate for the layers before V~.
 
-    At the full rate W grows and saturates the sigmoid, and the initialisation `counterpart` is undone.
+    The other layers have the phase's rate. At this full rate, the map W of cells would grow and saturate the
+    sigmoid, and the effect of the initialisation `counterpart` would be lost.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 
 
 def norm(width: int, switches: PclSwitches, epsilon: float = EPSILON) -> nn.Module:
-    """Build the layer norm of the variant."""
+    """Build the layer norm that the switch `layer_norm` names."""
     if switches.layer_norm == "deviation":
         return DeviationNorm(width, epsilon)
     return nn.LayerNorm(width, epsilon)
 
 
 def positions(length: int, width: int, switches: PclSwitches) -> Tensor:
-    """Fixed positions, (length, D), float32; angles are float64, because float32 errs by 5e-6 at 80."""
+    """Return fixed position embeddings, (length, width), in float32."""
     channel = torch.arange(width)
     step = channel if switches.positions == "doubled" else channel // 2
+    # in float64: float32 has an error of 5e-6 at position 80
     angle = torch.arange(length)[:, None] / 10_000 ** (2 * step.double() / width)
     return torch.where(channel % 2 == 0, angle.sin(), angle.cos()).float()
 
@@ -66,10 +69,10 @@ def positions(length: int, width: int, switches: PclSwitches) -> Tensor:
 def attend_images(
     block: TransformerBlock, x: Tensor, real: Tensor | None = None, every: int = 1
 ) -> tuple[Tensor, KeysValues]:
-    """Apply a block to (B, T, D); also return the keys and values, (B, h, T, d) each.
+    """Apply a block to tokens x, (B, T, D); also return keys and values of all tokens, (B, h, T, d) each.
 
-    `real`, (B, T): true for the tokens that are keys. `every`: the output has only the tokens 0, every,
-    2 every, ...
+    `real`, (B, T), is true for the tokens that are keys. The output has only the tokens 0, `every`,
+    2 * `every`, ...
     """
     y, attention = block.norm_1(x), block.attention
     k, v = attention.keys_values(y)
@@ -80,9 +83,10 @@ def attend_images(
 def attend_words(
     block: TransformerBlock, x: Tensor, images: KeysValues, asked: Tensor | None = None
 ) -> Tensor:
-    """Apply a block to words (kB, L, D), which see their pair's image tokens and words up to themselves.
+    """Apply a block to words x, (kB, L, D).
 
-    `asked`, (kB, L): the output has only the n words where it is true, (n, D).
+    A word attends to the image tokens of its pair, to itself and to earlier words. `images` holds the image
+    tokens' keys and values. With `asked`, (kB, L), the output has only the n words where it is true, (n, D).
     """
     y, attention = block.norm_1(x), block.attention
     dropout = attention.dropout if block.training else 0.0
@@ -92,10 +96,11 @@ def attend_words(
 
 
 def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: float = 0.0) -> Tensor:
-    """Apply attention: queries (kB, h, L, d), images (B, h, M, d) and words (kB, h, W, d) -> (kB, h, L, d).
+    """Let queries of words, (kB, h, L, d), attend to image tokens and words; return (kB, h, L, d).
 
-    A query does not see later words. The captions of a pair share the keys and values of its images, which
-    are not repeated: their queries are joined instead. `dropout`: on the attention weights.
+    Keys and values are (B, h, M, d) for image tokens and (kB, h, W, d) for words. A query does not see later
+    words. The captions of a pair use the same keys and values of image tokens; to avoid copies, the captions'
+    queries are joined. `dropout` is the probability for the attention weights.
     """
     (keys, values), (word_keys, word_values) = images, words
     (B, _, M, d), L, W = keys.shape, q.shape[2], word_keys.shape[2]
@@ -108,17 +113,17 @@ def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: fl
 
 
 def together(x: Tensor, pairs: int) -> Tensor:
-    """Join the captions of a pair: (kB, h, L, n) -> (B, h, kL, n)."""
+    """Join the k captions of each pair to one sequence: (kB, h, L, n) becomes (B, h, kL, n)."""
     return x.unflatten(0, (pairs, -1)).transpose(1, 2).flatten(2, 3)
 
 
 def apart(x: Tensor, queries: int) -> Tensor:
-    """Separate the captions of a pair: (B, h, kL, n) -> (kB, h, L, n)."""
+    """Separate the k captions of each pair again: (B, h, kL, n) becomes (kB, h, L, n)."""
     return x.unflatten(2, (-1, queries)).transpose(1, 2).flatten(0, 1)
 
 
 class Transformer(nn.Module):
-    """A layer norm, then blocks; without a layer norm at the end."""
+    """Transformer with a layer norm before its blocks, and none after them."""
 
     def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float, blocks: int):
         super().__init__()
@@ -134,11 +139,11 @@ class Transformer(nn.Module):
         )
 
     def each(self) -> list[TransformerBlock]:
-        """Return the blocks with their type."""
+        """Return the blocks as a list, for type checkers."""
         return all_of(TransformerBlock, self.blocks)
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D); `real`, (B, T): true for the tokens that are keys."""
+        """Apply the transformer to tokens x, (B, T, D); `real`, (B, T), is true for tokens that are keys."""
         x = self.norm(x)
         for block in self.each():
             x, _ = attend_images(block, x, real)
@@ -146,27 +151,27 @@ class Transformer(nn.Module):
 
 
 class Network(nn.Module):
-    """Embeddings of cells and words, and three transformers.
+    """Embeddings of cells and words, three transformers, and the output layer of words.
 
     The word embedding has the V words of the vocabulary, then [MASK] and [CLS], then [IMG1] and [IMG2] if
-    these are separate vectors. The output covers the vocabulary, or with `softmax: all` also [MASK] and
-    [CLS].
+    these are separate vectors. The output layer has a logit for each word of the vocabulary, and with
+    `softmax: all` also for [MASK] and [CLS].
     """
 
-    positions: Tensor  # positions of words
-    places: Tensor  # positions of cells, (N, D)
+    positions: Tensor  # position embeddings of words
+    places: Tensor  # position embeddings of cells, (N, D)
 
     def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float):
         super().__init__()
         D, V, (rows, columns) = sizes.width, sizes.vocabulary, sizes.cells
         self.mask, self.cls, self.count, self.cells = V, V + 1, rows * columns, sizes.cells
         self.image_marks = (V + 2, V + 3) if switches.image_tokens == "own" else (self.cls, self.cls)
-        self.project = nn.Linear(sizes.channels, D)  # W; MVCL's head also uses it
+        self.project = nn.Linear(sizes.channels, D)  # W, the map of cells; MVCL's head also uses it
         self.words = nn.Embedding(max(self.cls, *self.image_marks) + 1, D)
         self.types = nn.Embedding(WORD_TYPE + 1, D)
         longest = max(self.count, sizes.longest)
         self.register_buffer("positions", positions(longest, D, switches), persistent=False)
-        # saved for `counterpart`, so that weights that were trained with other positions are refused
+        # `counterpart` saves them with the weights, so that weights with other positions are refused
         ours = switches.first_weights == "counterpart"
         self.register_buffer("places", self.positions[: self.count].clone(), persistent=ours)
         self.norm, self.dropout = norm(D, switches, EMBEDDING_EPSILON), nn.Dropout(dropout)
@@ -183,7 +188,7 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def balance(self) -> None:
-        """Scale words to N(0, 1) (after their own scaling), types to N(0, TYPE_DEVIATION), and W by GAIN."""
+        """Scale embedded words to N(0, 1), types to N(0, TYPE_DEVIATION), and the map W by GAIN."""
         self.words.weight /= math.sqrt(self.words.embedding_dim)
         self.types.weight *= TYPE_DEVIATION
         self.project.weight *= GAIN
@@ -193,9 +198,10 @@ class Network(nn.Module):
         """Initialise the first block that sees both images so that each cell attends to its counterpart.
 
         The type embeddings of cells encode which image they belong to. The type embeddings of [IMG1] and
-        [IMG2] do not, because cells would attend to them. With `compares`, the single-image blocks are scaled
-        down by CALM, the block amplifies the difference in half of its directions, and the first cross block
-        makes words attend to cells that differ.
+        [IMG2] do not, because otherwise cells would attend to them. If the network has the transformers
+        `single` and `pair` (`self.compares`), the blocks of `single` are scaled down by CALM, the first block
+        of `pair` amplifies the difference, and the first block of `cross` makes words attend to cells that
+        differ.
         """
         self.places, side, room = kept_apart(self.cells, self.words.embedding_dim)
         show_beside(self.project, room)
@@ -209,17 +215,20 @@ class Network(nn.Module):
             look_at(self.cross.each()[0].attention, differs, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
-        """Embed [IMG1], [IMG2] or [CLS], (1, 1, D): a row of the word embedding, unscaled, plus its type."""
+        """Embed [IMG1], [IMG2] or [CLS], (1, 1, D): an unscaled row of the word embedding, plus the type."""
         return (self.words.weight[row] + self.types.weight[kind])[None, None]
 
     def image(self, cells: Tensor, side: int) -> Tensor:
-        """Embed cells (B, N, C) of image 1 or 2 (side 0 or 1): its mark, then its cells, (B, N+1, D)."""
+        """Embed [IMG1] and the cells (B, N, C) if `side` is 0, or [IMG2] and the cells if 1: (B, N+1, D)."""
         mark = self.mark(self.image_marks[side], 1 + 2 * side).expand(len(cells), -1, -1)
         shown = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.places
         return self.dropout(self.norm(torch.cat([mark, shown], 1)))
 
     def text(self, tokens: Tensor, first: int = 0, cls: bool = False) -> Tensor:
-        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D); with `cls` (B, 1+L, D)."""
+        """Embed tokens, (B, L), at the positions `first`, `first` + 1, ... as (B, L, D).
+
+        With `cls`, [CLS] is put before them: (B, 1+L, D).
+        """
         scaled = math.sqrt(self.words.embedding_dim) * self.words(tokens)
         x = scaled + self.types.weight[WORD_TYPE] + self.positions[first : first + tokens.shape[1]]
         if cls:
@@ -227,21 +236,24 @@ class Network(nn.Module):
         return self.dropout(self.norm(x))
 
     def singles(self, before: Tensor, after: Tensor) -> Tensor:
-        """Apply the single-image transformer: (2B, N+1, D), the before images, then the after images."""
+        """Embed both images' cells, (B, N, C) each, and apply the transformer `single`.
+
+        Returns (2B, N+1, D): the before images, then the after images.
+        """
         both = torch.cat([self.image(before, 0), self.image(after, 1)])
         return self.single(both) if self.compares else both
 
     def paired(self, singles: Tensor) -> Tensor:
-        """Apply the pair transformer to the result of `singles`: V~, (B, M, D)."""
+        """Apply the transformer `pair` to the result of `singles`; return V~, (B, M, D)."""
         x = torch.cat(singles.chunk(2), 1)
         return self.pair(x) if self.compares else x
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the difference of cells (B, N, C); its memory is V~, (B, M, D)."""
+        """Compute the Difference of both images' cells, (B, N, C) each; its memory is V~, (B, M, D)."""
         return Difference(self.paired(self.singles(before, after)), before, after)
 
     def alone(self, cells: Tensor) -> Tensor:
-        """Return V~ of single images, (B, N+2, D); [IMG2] is added before the pair transformer."""
+        """Return V~ of single images, (B, N+2, D), which ends with an [IMG2] without cells."""
         one = self.image(cells, 0)
         mark = self.dropout(self.norm(self.mark(self.image_marks[1], 3))).expand(len(cells), -1, -1)
         if not self.compares:
@@ -249,10 +261,10 @@ class Network(nn.Module):
         return self.pair(torch.cat([self.single(one), mark], 1))
 
     def joint(self, memory: Tensor, tokens: Tensor, padding: bool) -> tuple[Tensor, Tensor]:
-        """Apply the cross-modal blocks to V~, (B, M, D), and tokens (B, L) in pretraining.
+        """Apply the transformer `cross` to V~, (B, M, D), and captions, (B, L), as in pretraining.
 
-        They see each other. Returns V^, (B, M, D), and T^, (B, 1+L, D), which starts with [CLS]. `padding`:
-        NULL is also a key.
+        Image tokens and words attend to each other. Returns the image tokens V^, (B, M, D), and the words T^,
+        (B, 1+L, D), which start with [CLS]. With `padding`, the padding token NULL is also a key.
         """
         x = torch.cat([memory, self.text(tokens, cls=True)], 1)
         ahead = x.shape[1] - tokens.shape[1]
@@ -261,10 +273,11 @@ class Network(nn.Module):
         return images, words
 
     def over_images(self, memory: Tensor) -> tuple[list[KeysValues], Tensor]:
-        """Apply the cross-modal blocks to image tokens. In captioning, image tokens do not see the text.
+        """Apply the transformer `cross` to image tokens only, (B, M, D), as in captioning.
 
-        Returns each block's keys and values, and [IMG1] and [IMG2] of V^, (B, 2, D). Of the other tokens the
-        last block computes only keys and values.
+        There image tokens do not see the text. Returns each block's keys and values for the words, and the
+        outputs at [IMG1] and [IMG2], (B, 2, D). For the other tokens, the last block computes only keys and
+        values.
         """
         x, kept, blocks = self.cross.norm(memory), [], self.cross.each()
         for block in blocks:
@@ -273,9 +286,10 @@ class Network(nn.Module):
         return kept, x
 
     def over_words(self, tokens: Tensor, kept: list[KeysValues], asked: Tensor | None = None) -> Tensor:
-        """Apply the cross-modal blocks to words (k*B, L), k consecutive captions per pair: T^, (k*B, L, D).
+        """Apply the transformer `cross` to words, (k*B, L), as in captioning; return T^, (k*B, L, D).
 
-        `asked`, (k*B, L): the result has only the n words where it is true, (n, D).
+        The k captions of a pair are consecutive. `kept`: keys and values of image tokens, from `over_images`.
+        With `asked`, (k*B, L), the result has only the n words where it is true, (n, D).
         """
         x, blocks = self.cross.norm(self.text(tokens)), self.cross.each()
         for block, images in zip(blocks, kept, strict=True):

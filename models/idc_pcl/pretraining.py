@@ -1,8 +1,10 @@
 """IDC-PCL's pretraining: masked words (MLM), masked cells (MVCL), fine-grained negatives (FDA).
 
-Items are pairs, or single images with captions (CUB); a fourth task has pairs of NABirds' classes.
-B: pairs; I: images of an item, 2 or 1; C: feature channels; N: cells of an image; M: image tokens; D: width;
-L: words; K: classes. Equations: docs/methods.md, "IDC-PCL".
+These are three tasks on image pairs, or on single images with captions (CUB). A fourth task, on the dataset
+NABirds, has pairs of images with known classes (`class_pairs`).
+B: pairs; I: images of a pair, 2 (1 on CUB); C: feature channels; N: cells of an image; M: image tokens; D:
+width; L: words. V^ and T^: outputs of the network for image tokens and for words. Equations: docs/methods.md,
+"IDC-PCL".
 """
 
 import torch
@@ -16,7 +18,7 @@ from models.idc_pcl.network import EMBEDDING_EPSILON, Network, norm, rates
 from models.idc_pcl.switches import PclSizes, PclSwitches
 
 START, END = 2, 3
-MASKED, RANDOM = 0.8, 0.1  # shares of the chosen words that become [MASK], and any token
+MASKED, RANDOM = 0.8, 0.1  # shares of the chosen words that become [MASK], and that become a random token
 TASKS = {"mlm": ("mlm",), "mlm_mvcl": ("mlm", "mvcl"), "all": ("mlm", "mvcl", "fda")}
 MEASURES = {
     "mlm": ("mlm_accuracy",),
@@ -24,14 +26,15 @@ MEASURES = {
     "fda": ("fda_accuracy_change", "fda_accuracy_no_change"),
     "class_pairs": ("class_accuracy", "same_accuracy"),
 }
-CLASSES = 555  # NABirds
-MARGIN = 0.4  # cosine up to which images of different classes are not penalised
+CLASSES = 555  # number of classes of NABirds
+MARGIN = 0.4  # a cosine up to this value is not penalised for images of different classes
 
 
 class ClassPairs(nn.Module):
-    """Task on NABirds, without text: class of each image, same or different class, contrast of images.
+    """Head and loss of the task on NABirds, which has no text.
 
-    See the section on data expansion in the paper.
+    The loss has three terms: the class of each image, whether both images have the same class, and a contrast
+    of the images of the batch (section on data expansion in the paper).
     """
 
     def __init__(self, sizes: PclSizes, classes: int):
@@ -42,9 +45,10 @@ class ClassPairs(nn.Module):
     def forward(
         self, network: Network, before: Tensor, after: Tensor, classes: Tensor, same: Tensor
     ) -> dict[str, Tensor]:
-        """Return the loss and both accuracies for cells (B, N, C) of each image.
+        """Return the loss and two accuracies, scalars by name, for both images' cells, (B, N, C) each.
 
-        `classes`: (2, B), of the before and after images; `same`: (B), 1 if both images have the same class.
+        classes: (2, B), classes of the before images, then of the after images
+        same: (B,), 1 if both images of a pair have the same class, else 0
         """
         singles = network.singles(before, after)  # (2B, N+1, D)
         c, flat = singles[:, 0], classes.flatten()
@@ -62,7 +66,10 @@ class ClassPairs(nn.Module):
 
 
 class CellHead(nn.Module):
-    """Head of MVCL: p = W^T LN(GELU(A v + a)) + c, D -> D -> C; W is the weight of the cell embedding."""
+    """Head of MVCL, which predicts the features of a cell: p = W^T LN(GELU(A v + a)) + c.
+
+    A maps from D to D channels, and W^T from D to C. W is the weight of the network's cell embedding.
+    """
 
     def __init__(self, sizes: PclSizes, switches: PclSwitches):
         super().__init__()
@@ -71,12 +78,12 @@ class CellHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(sizes.channels))
 
     def forward(self, v: Tensor, weight: Tensor) -> Tensor:
-        """Outputs (..., D) and W, (D, C) -> (..., C)."""
+        """Return predictions, (..., C), for the network's outputs v, (..., D), and W, (D, C)."""
         return self.norm(F.gelu(self.map(v))) @ weight + self.bias
 
 
 class Pretraining(Trainable):
-    """Pretraining phase; each step has one task, which its Labels name."""
+    """Model of a pretraining phase. Each batch has one task, which its Labels name."""
 
     def __init__(
         self,
@@ -88,13 +95,19 @@ class Pretraining(Trainable):
         coef: float,
         single: bool = False,
     ):
-        """`masked`: shares of hidden words and cells; `taus`: temperatures of MVCL and FDA."""
+        """Build the model.
+
+        masked: shares of words and of cells that are hidden
+        taus: temperatures of MVCL and of FDA
+        coef: factor of the learning rate, as in network.rates
+        single: True for single images (CUB)
+        """
         super().__init__()
         self.sizes, self.switches = sizes, switches
         (self.word_share, self.cell_share), (self.tau1, self.tau2) = masked, taus
         self.groups = rates(coef)
-        self.single = single  # CUB: an item is one image, passed as before
-        self.takes = {"difference.": "difference.", "cell_head.": "cell_head."}  # from the phase on CUB
+        self.single = single  # CUB: a pair is one image, which is passed as `before`
+        self.takes = {"difference.": "difference.", "cell_head.": "cell_head."}  # if there was a phase on CUB
         self.terms: tuple[str, ...] = TASKS[switches.tasks]
         if "nabirds" in switches.extra_data and not single:
             self.terms += ("class_pairs",)
@@ -111,10 +124,11 @@ class Pretraining(Trainable):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the loss and measures of the task for cells (B, N, C) of both images.
+        """Return loss and measures of the batch's task for both images' cells, (B, N, C) each.
 
-        `tokens`: a caption of each pair, padded with NULL; in FDA 7 consecutive captions, the pair's own and
-        six negatives. Without labels the task is the one that needs the most memory.
+        tokens: a caption of each pair, padded with NULL; in FDA 7 consecutive captions of each pair, its own
+            and six negatives
+        labels: name the task; without labels, the task is the one that needs the most memory
         """
         task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
         if labels and labels.classes is not None:
@@ -130,20 +144,23 @@ class Pretraining(Trainable):
         return self.fda(before, after, tokens, labels.changed)
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return V^ and T^ for cells (B, N, C) and one or several consecutive captions per pair."""
+        """Return V^ and T^ for both images' cells, (B, N, C) each, and one or several captions of each pair.
+
+        The captions of a pair are consecutive.
+        """
         memory = self.difference.alone(before) if self.single else self.difference(before, after).memory
         memory = memory.repeat_interleave(len(tokens) // len(memory), 0)
         return self.difference.joint(memory, tokens, self.switches.padding == "attended")
 
     def marks_and_cells(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Split V^, (B, M, D), into [IMG1] and [IMG2], (B, 2, D), and cells, (B, I, N, D)."""
+        """Split V^, (B, M, D), into the tokens [IMG1] and [IMG2], (B, 2, D), and the cells, (B, I, N, D)."""
         if self.single:  # [IMG2] is after the cells
             return images[:, [0, -1]], images[:, None, 1:-1]
         both = images.unflatten(1, (2, -1))
         return both[:, :, 0], both[:, :, 1:]
 
     def mlm(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Return the mean of -log P(w | other words, V~) over masked words, and the accuracy."""
+        """Return loss and accuracy of the task MLM: predict masked words from the other words and images."""
         read, chosen = masked_words(tokens, self.word_share, self.difference.mask)
         _, words = self.joint(before, after, read)
         logits = self.difference.output(words[:, 1:][chosen]).float()
@@ -151,10 +168,10 @@ class Pretraining(Trainable):
         return {"mlm": F.cross_entropy(logits, tokens[chosen]), "mlm_accuracy": right}
 
     def mvcl(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Contrast a masked cell's output with its feature and with negatives.
+        """Return loss and rank of the task MVCL: the feature of a masked cell is found among negatives.
 
-        The rank is the place of the true feature among all masked cells, from 0 (first) to 1 (last).
-        Chance is 1/2.
+        The rank is the mean place of a masked cell's true feature, if the features of all masked cells are
+        sorted by similarity: 0 is first, 1 is last, and chance is 1/2.
         """
         cells = torch.stack([before] if self.single else [before, after], 1)  # (B, I, N, C)
         hidden = masked_cells(cells.shape[:3], self.cell_share, cells.device)
@@ -164,7 +181,7 @@ class Pretraining(Trainable):
         weight = self.difference.project.weight
         x = F.normalize(cells.float(), dim=-1)
         p = F.normalize(self.cell_head(v[hidden], weight).float(), dim=-1)
-        alike = p @ x[hidden].T  # row i, column j: cos(p_i, x_j)
+        alike = p @ x[hidden].T  # cos(p_i, x_j) at row i, column j
         if self.switches.mvcl_negatives == "originals":
             right = alike.diagonal()[:, None]
             logits, place = torch.cat([right, p @ x[~hidden].T], 1), torch.zeros(len(p), dtype=torch.int64)
@@ -176,7 +193,11 @@ class Pretraining(Trainable):
         return {"mvcl": loss, "mvcl_rank": before_it.mean() / max(1, len(p) - 1)}
 
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """Contrast the images' similarity to their own caption with that to six negative captions."""
+        """Return loss and accuracies of the task FDA: a pair's own caption is found among six negatives.
+
+        The images should be most similar to their own caption. There is an accuracy of the changed pairs, and
+        another of the unchanged pairs, for which `changed`, (B,), is 0. It is NaN if there are no such pairs.
+        """
         images, words = self.joint(before, after, tokens)
         marks, _ = self.marks_and_cells(images)
         first, second = marks.float().unbind(1)
@@ -184,17 +205,20 @@ class Pretraining(Trainable):
         q = q.unflatten(0, (len(before), -1))  # (B, 7)
         right = (q.argmax(1) == 0).float()
         found = {"fda": F.cross_entropy(q / self.tau2, torch.zeros_like(changed))}
-        found["fda_accuracy_change"] = right[changed != 0].mean()  # NaN without such pairs
+        found["fda_accuracy_change"] = right[changed != 0].mean()
         return found | {"fda_accuracy_no_change": right[changed == 0].mean()}
 
 
 def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:
-    """Mask words of captions (B, L); return the tokens to read, and a mask of the words to predict.
+    """Mask random words of captions, (B, L).
 
-    Each word is chosen with probability `share`. Of the chosen words, 8 of 10 become [MASK], 1 of 10 becomes
-    any token (from 0 to [CLS], `mask` + 1), and 1 of 10 stays. If no word of a caption is chosen, the first
-    one becomes [MASK]. <END> is also chosen with probability `share`, and always becomes [MASK]. <START> and
-    padding are never chosen.
+    Each word is chosen with the probability `share`. A chosen word becomes [MASK] (id `mask`) in 8 of 10
+    cases and a random token (ids 0 to `mask` + 1, which is [CLS]) in 1 of 10 cases, and stays in 1 of 10
+    cases. If no word of a caption is chosen, its first word becomes [MASK]. <END> is also chosen with the
+    probability `share`, and then always becomes [MASK]. <START> and padding are never chosen.
+
+    Returns the masked captions, and a mask, (B, L), that is true for the chosen words, which are to be
+    predicted.
     """
     drawn, kind = (
         torch.rand(tokens.shape, device=tokens.device),
@@ -212,10 +236,10 @@ def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tenso
 
 
 def masked_cells(shape: torch.Size, share: float, device: torch.device) -> Tensor:
-    """Return the mask of hidden cells; `shape`: (B, I, N).
+    """Return a mask of the given shape, (B, I, N), that is true for the cells to hide.
 
-    One image of each pair has hidden cells, either with probability 1/2. Each of its cells is hidden with
-    probability `share`, and at least one is.
+    Only one image of a pair has hidden cells. It is either image with probability 1/2. Each of its cells is
+    hidden with probability `share`; at least one is hidden.
     """
     pairs, images, cells = shape
     drawn = torch.rand(pairs, cells, device=device)

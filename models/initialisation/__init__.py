@@ -1,1 +1,1 @@
-"""Initial weights that no paper has: training on few pairs starts from them."""
+"""Initial weights that are in no paper, for training on few pairs."""

@@ -1,9 +1,11 @@
-"""Initial weights of CLIP4IDC for few images: the switch `first_weights: counterpart`. Not published.
+"""Initial weights of CLIP4IDC for training on few images: the switch `first_weights: counterpart`.
 
-Without pretrained weights, CLIP's own initial weights do not learn to compare two images on a small dataset
-(docs/methods.md, "CLIP4IDC"). All of these weights are trained. The weights of CLIP's towers must learn
-slowly (`coef_lr`): otherwise training undoes them before the decoder can use them.
-D: width; E: joint width; N: cells of an image; t = N + 1: tokens of an image, class token first.
+They are not published. A model without pretrained weights that starts from CLIP's usual initial weights does
+not learn to compare two images on a small dataset (docs/methods.md, "CLIP4IDC"). With the weights of this
+module it does. All of them are trained. CLIP's image encoder must learn slowly (`coef_lr`); otherwise
+training changes its weights before the decoder can use them. A token's counterpart is the token at the same
+place in the other image. D: width; E: width of the space of pairs and captions; N: cells of an image; t = N +
+1: tokens of an image, class token first.
 """
 
 import math
@@ -33,36 +35,38 @@ from models.initialisation.counterpart_weights import (
     within,
 )
 
-TOKEN = 6.0  # length of a class token, apart from its place
-ASKING = 1.4  # times LOOK and SIDED: the logit of a token, sqrt(D) long, that is only its own direction
-GATHERED = 2.0  # gain of the values that class tokens gather
-GAIN = 6.0  # gain of the difference in the decoder, because it is smaller than the images
+TOKEN = 6.0  # length of a class token without its position
+# factor of LOOK and SIDED in the logits of a class token that is sqrt(D) long and has only its own direction
+ASKING = 1.4
+GATHERED = 2.0  # factor of the values that class tokens gather
+GAIN = 6.0  # factor of the difference in the decoder, because the difference is smaller than the images
 
 
 @dataclass
 class DifferenceDirections:
-    """Orthogonal directions of E along which a token holds the difference from its counterpart."""
+    """Orthogonal directions, among the E channels, that hold a token's difference from its counterpart."""
 
-    half: Tensor  # (E, E/2): the difference
-    how_much: Tensor  # (E): its size
-    side: Tensor  # (E): positive for the first image's tokens, negative for the second's
+    half: Tensor  # (E, E/2), directions of the difference
+    how_much: Tensor  # (E,), direction of the size of the difference
+    side: Tensor  # (E,), direction of the image: positive for the first image's tokens, else negative
 
 
 @torch.no_grad()
 def compare(
     encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder, layer: TransformerBlock | None = None
 ) -> DifferenceDirections | None:
-    """Make the first block on both images compare each token with the same token of the other image.
+    """Make the first block that sees both images compare each token with its counterpart.
 
-    Tokens are distinguished by their places. Then the first E/2 channels of F' hold the difference, the next
-    one its size, the next one the image's side, and the rest the content of the cell itself. If no block sees
-    both images, `layer`, the first layer of the captioner, compares instead.
-    Raises ValueError if E is over D or under 4.
+    Tokens are distinguished by their position embeddings. Afterwards the first E/2 channels of F' (the pair
+    encoder's output) hold the difference, the next channel its size, the next the image's side, and the
+    others the content of the cell itself. If no block sees both images, `layer` compares instead, the first
+    layer of the captioner. Returns the directions of the difference, or None if no block and no layer
+    compares. Raises ValueError if E is above D or below 4, or if E is odd and `layer` compares.
     """
     places = all_places(encoding)
     side = QUIET / 2 * side_beside(places)
     toward = F.normalize(side, dim=0)
-    shown = last_map(encoding).mul_(SHOWN)  # content avoids the directions that the comparison reads
+    shown = last_map(encoding).mul_(SHOWN)  # content avoids the directions that the comparison uses
     shown -= (within(places) + torch.outer(toward, toward)) @ shown
     inter.images[0], inter.images[1] = side, -side
     if isinstance(inter, JointEncoder):
@@ -87,11 +91,13 @@ def compare(
 def compare_later(
     W: Tensor, places: Tensor, side: Tensor, layer: TransformerBlock | None
 ) -> DifferenceDirections | None:
-    """Make F' begin with the side and the places, so that `layer` can compare. W is (E, D).
+    """Make `layer` of the captioner compare each token with its counterpart.
 
-    Raises ValueError if E is odd: half of its directions hold the difference.
+    W, (E, D), is set so that the first channels of F' hold the image's side and the token's place. Returns
+    the directions of the difference, or None without `layer`. Raises ValueError if E is odd, because half of
+    the E directions hold the difference.
     """
-    known = torch.cat([side[None], whitening(places)[0]])  # the places' strongest directions first
+    known = torch.cat([side[None], whitening(places)[0]])  # the strongest directions of places come first
     W.copy_(torch.linalg.qr(known.T, mode="complete").Q[:, : len(W)].T)
     if layer is None:
         return None
@@ -104,10 +110,10 @@ def compare_later(
 
 
 def all_places(encoding: ImageEncoder) -> Tensor:
-    """Set the positions of the class token and of all cells, and return them: (t, D).
+    """Set the position embeddings of the class token and of all cells, and return them, (t, D).
 
-    The class token is beyond the last row and column. Without a place of its own it would compare itself with
-    the mean of all tokens, and nothing would differ as much.
+    The class token gets a place beyond the last row and column. Without a place of its own, it would be
+    compared with the mean of all tokens, and this difference would be larger than any other.
     """
     rows, columns = encoding.patches.cells
     waves = grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])
@@ -119,17 +125,17 @@ def all_places(encoding: ImageEncoder) -> Tensor:
 
 
 def last_map(encoding: ImageEncoder) -> Tensor:
-    """Return the weights of the patches' last map, (D, ...): a view."""
+    """Return the weights of the last layer that computes patches, (D, ...), as a view."""
     *_, last = encoding.patches.project.modules()
     assert isinstance(last, nn.Conv2d)
     return last.weight.flatten(1)
 
 
 def tell_differences(half: Tensor, places: Tensor, side: Tensor, mlp: nn.Sequential) -> Tensor:
-    """Make the MLP add the size of the difference along one direction, (D), and return this direction.
+    """Make a block's MLP add the size of the difference along one direction, and return this direction, (D,).
 
-    The MLP adds little else. The direction is at right angles to `half`, (D, D/2), to the side and to all
-    directions in which places differ.
+    The MLP adds little else. The direction is at right angles to `half`, (D, D/2), which holds the
+    difference, to `side`, and to all directions in which `places` differ.
     """
     up, *_, down = mlp
     assert isinstance(up, nn.Linear)
@@ -142,25 +148,28 @@ def tell_differences(half: Tensor, places: Tensor, side: Tensor, mlp: nn.Sequent
 
 
 def all_of_blocks(blocks: nn.ModuleDict) -> list[TransformerBlock]:
-    """Return the blocks of a tower, in order."""
+    """Return the blocks of an encoder as a list, in order, for type checkers."""
     return all_of(TransformerBlock, nn.ModuleList(blocks.values()))
 
 
 def beside(*known: Tensor) -> Tensor:
-    """The direction, (D), with the least in common with `known`, (D, any): at right angles if possible."""
+    """Return the direction, (D,), that has the least in common with the directions `known`, (D, any) each.
+
+    It is at right angles to all of them if possible.
+    """
     directions = F.normalize(torch.cat(known, 1), dim=0)
     return torch.linalg.eigh(directions @ directions.T).eigenvectors[:, 0]  # of the least eigenvalue
 
 
 @torch.no_grad()
 def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
-    """Make class tokens attend to the tokens that differ, in the last block. For the adaptation.
+    """Make the class tokens attend, in the last block, to the tokens that differ from their counterparts.
 
-    v is the mean of the class tokens. Queries are large only for class tokens, because class tokens have a
-    direction of their own. Call `compare` first.
+    This is for the adaptation, in which the mean of both class tokens is the vector of a pair. Queries are
+    large only for class tokens, because class tokens have a direction of their own. Call `compare` first.
     """
     if len(inter.blocks) < 2:
-        return  # the one block compares
+        return  # the only block compares
     W, attention = inter.project.map.weight, all_of_blocks(inter.blocks)[-1].attention
     assert isinstance(attention.output, nn.Linear)
     E, D, h = *W.shape, attention.heads
@@ -182,10 +191,10 @@ def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
 def begin_captioner(
     encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder, memories: Memories, decoder: ClipDecoder
 ) -> bool:
-    """Make the decoder attend to tokens with a large difference, which its keys and values represent.
+    """Initialise a captioner: it compares both images, and the decoder attends to tokens that differ.
 
-    Returns True if the image encoder has no block that sees both images. Then the captioner's first layer
-    compares the images.
+    The decoder's keys and values are made of the difference. Returns True if no block of the pair encoder
+    sees both images. Then the first layer of the captioner's encoder compares them.
     """
     first, *later = all_of(TransformerBlock, memories.layers)
     found = compare(encoding, inter, first)

@@ -1,8 +1,10 @@
-"""Initial weights with which a block on both images compares cells with their counterparts. Not published.
+"""Initial weights with which a transformer block compares each cell with its counterpart. Not published.
 
-The counterpart is the cell of the same place in the other image. With weights that attend to all cells alike,
-a transformer does not learn to compare two images from a small dataset; with these it does (docs/methods.md,
-"IDC-PCL"). All of them are trained. N: cells of an image; D: width; h: heads; d = D/h.
+A cell's counterpart is the cell at the same place in the other image. With weights that attend to all cells
+alike, a transformer does not learn to compare two images from a small dataset. With these weights it does
+(docs/methods.md, "IDC-PCL"). All of them are trained.
+A place is the position embedding of a cell. A side is a direction that is added to the tokens of the first
+image and subtracted from those of the second. N: cells of an image; D: width; h: heads; d = D/h.
 """
 
 import math
@@ -14,28 +16,34 @@ from torch import Tensor, nn
 from models.common.attention import MultiHeadAttention
 from models.common.transformer_block import TransformerBlock
 
-SHARPNESS = 24.0  # logit of the counterpart, if all other cells are near 0; features blur it
-QUIET = 0.5  # gain of places and sides
-SHOWN = (
-    0.12  # gain of a cell's content, shorter than its place, so that layer norms keep how much cells differ
-)
-CALM = 0.1  # gain of the output of all other blocks, so that the content and the difference pass them
-FAINT = 0.1  # share of the strongest direction in which places differ; weaker ones are not amplified
-TELL = 7.0  # divided by sqrt(D): gain of the difference's size (a sum of |x|) along its direction
-USUAL = 0.22  # by how much unchanged cells differ in each direction, in units of a layer norm
-LOOK, SIDED = 17.0, 11.0  # logits of a token, sqrt(D) long, that is only that direction, or only a side
+# attention logit of the counterpart, where other cells are near 0; the content of cells adds noise to it
+SHARPNESS = 24.0
+QUIET = 0.5  # factor of places and sides
+# factor of a cell's content; it is then shorter than the place, so that layer norms keep how much cells
+# differ
+SHOWN = 0.12
+CALM = 0.1  # factor of the output of all other blocks, so that they change content and difference little
+FAINT = 0.1  # directions in which places differ less than this share of the strongest are not amplified
+TELL = 7.0  # TELL / sqrt(D) is the factor of the difference's size (a sum of |x|) along its direction
+USUAL = 0.22  # by how much unchanged cells differ in each direction, after a layer norm
+# attention logits of a token, sqrt(D) long, that has only the direction of the difference's size | only a
+# side
+LOOK, SIDED = 17.0, 11.0
 
 
 def grid_places(rows: int, columns: int, width: int) -> Tensor:
-    """Sines and cosines of a cell's row, then of its column: (N, D). Raises ValueError unless 4 divides D."""
+    """Return the place of each cell, (N, D): sines and cosines of its row, then those of its column.
+
+    Raises ValueError unless 4 divides D.
+    """
     row, column = line_places(rows, width), line_places(columns, width)
     return torch.cat([row.repeat_interleave(columns, 0), column.repeat(rows, 1)], 1)
 
 
 def line_places(count: int, width: int) -> Tensor:
-    """Sines, then cosines, of a row's or column's number, (count, D/2): frequencies evenly from 0 to pi.
+    """Return sines, then cosines, of the numbers of `count` rows (or columns): (count, D/2).
 
-    Raises ValueError unless 4 divides D.
+    The frequencies are evenly spaced from 0 to pi. Raises ValueError unless 4 divides D.
     """
     if width % 4:
         raise ValueError(f"first_weights: places need a width that is a multiple of 4, not {width}")
@@ -45,19 +53,22 @@ def line_places(count: int, width: int) -> Tensor:
 
 
 def side_of(width: int) -> Tensor:
-    """A random direction, (D), sqrt(D) long: added to one image's tokens, subtracted from the other's."""
+    """Return a random side, (D,), of the length sqrt(D)."""
     return F.normalize(torch.randn(width), dim=0) * math.sqrt(width)
 
 
 def side_beside(places: Tensor) -> Tensor:
-    """A side, (D), at right angles to all directions in which places differ."""
+    """Return a random side, (D,), of the length sqrt(D), at right angles to all directions of `places`.
+
+    These are the directions in which places differ.
+    """
     side = side_of(places.shape[1])
     side -= within(places) @ side
     return math.sqrt(len(side)) * F.normalize(side, dim=0)
 
 
 def within(places: Tensor) -> Tensor:
-    """Return the projection on the directions in which places differ: (D, D)."""
+    """Return the projection matrix, (D, D), onto the directions in which places differ."""
     directions = F.normalize(whitening(places)[0], dim=1)  # (min(N, D), D), some of them 0
     return directions.T @ directions
 
@@ -66,13 +77,14 @@ def within(places: Tensor) -> Tensor:
 def look_across(
     attention: MultiHeadAttention, places: Tensor, side: Tensor, sharpness: float = SHARPNESS
 ) -> Tensor:
-    """Make each token attend to its counterpart, with q_i k_j^T / sqrt(d) of about `sharpness`.
+    """Initialise a self-attention so that each token attends to its counterpart, which is then subtracted.
 
-    Tokens hold `places`, (N, D), by their cell, and `side`, (D), by their image (- side for the second one).
-    The first d - 1 directions of each head see places, the last one sees the side. - W^O W^V projects on
-    half of the directions. There the counterpart is subtracted, so that the residual holds the difference;
-    the other half holds what the cell itself shows. The side is in the other half: twice its length would be
-    left, which is longer than any change.
+    A token contains the place of its cell, from `places` (N, D), and the side of its image, `side` (D,) or
+    its negative. The first d - 1 channels of each head's queries and keys are computed from places, the last
+    one from the side. So the logit q_i k_j^T / sqrt(d) of the counterpart is about `sharpness`. -W^O W^V
+    projects onto half of the directions. In this half the counterpart is subtracted, so that the residual
+    holds the difference. The other half holds the content of the cell itself. It also holds the side, whose
+    difference would be longer than any change.
 
     Returns the half, (D, D/2): unit vectors at right angles to each other.
     """
@@ -93,9 +105,10 @@ def look_across(
 
 @torch.no_grad()
 def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, gain: float) -> None:
-    """Make cells read `gain` times the content of the other image's cells, mostly of their counterpart.
+    """Initialise an attention between images so that each cell attends mostly to its counterpart.
 
-    q_i k_j^T / sqrt(d) is about `sharpness` for the same place. Cells hold `places`, (N, D).
+    The attention's output is `gain` times the content of the attended cells. The logit q_i k_j^T / sqrt(d) of
+    the counterpart is about `sharpness`. A cell contains its place, from `places`, (N, D).
     """
     D = places.shape[1]
     d = D // attention.heads
@@ -108,7 +121,10 @@ def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, g
 
 
 def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Return maps of a cell's place, (rows, D) for each head, randomly rotated: |W place|^2 is `square`."""
+    """Return a linear map W of places for each head, (rows, D), randomly rotated.
+
+    |W place|^2 is about `square`.
+    """
     directions, strong = (each[:rows] for each in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()
     drawn = [nn.init.orthogonal_(torch.empty(rows, len(strong))) for _ in range(heads)]
@@ -116,17 +132,17 @@ def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Te
 
 
 def without_biases(attention: MultiHeadAttention) -> None:
-    """Set all biases to 0."""
+    """Set all biases of an attention to 0."""
     for each in attention.children():
         assert isinstance(each, nn.Linear)
         nn.init.zeros_(each.bias)
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the directions in which places differ, (min(N, D), D), and a mask of the strong ones.
+    """Return the directions in which places differ, (min(N, D), D), and which of them are strong.
 
-    The strongest direction is first. Along each strong direction the variance of places is scaled to 1; weak
-    directions (FAINT) are 0.
+    The strongest direction is first. A strong direction is scaled so that the variance of places along it is
+    1. Weak directions (FAINT) are set to 0. The second result is 1 for a strong direction, else 0.
     """
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
     strong = deviations > FAINT * deviations[0]
@@ -136,12 +152,12 @@ def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
-    """Make the first D channels of a feed-forward add the size of the difference along `differs`.
+    """Initialise a feed-forward layer so that it adds the size of the difference along `differs`.
 
-    The size is the sum of |x| over `half`, (D, D/2). Keys are a linear map, which cannot compute it.
-    f(x) + f(-x) is |x| for ReLU, and nearly for GELU. `differs`, (D): a unit vector at right angles
-    to `half`.
-    `up` is W_1, `down` is W_2.
+    `up` and `down` are the layer's linear maps W_1 and W_2; the first D hidden channels are used. The size is
+    the sum of |x| over the directions `half`, (D, D/2), which hold the difference. Attention keys are a
+    linear map and could not compute the size. f(x) + f(-x) is |x| for ReLU, and nearly so for GELU.
+    `differs`, (D,), is a unit vector at right angles to `half`.
     """
     D = len(half)
     up.weight[:D], up.bias[:D] = torch.cat([half.T, -half.T]), 0
@@ -151,9 +167,11 @@ def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
 
 @torch.no_grad()
 def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> None:
-    """Make all queries attend to cells that differ: half of the heads in image 1, half in image 2.
+    """Initialise an attention so that all queries attend to cells that differ from their counterparts.
 
-    Only the first direction of each head is set. `differs`, (D): see `tell`. `side`, (D): the first image's.
+    Half of the heads attend to image 1, the others to image 2. Only the first channel of each head is set.
+    differs: (D,), direction of the difference's size, as for `tell`
+    side: (D,), side of the first image
     """
     D, h = len(differs), attention.heads
     toward = F.normalize(side, dim=0)
@@ -166,12 +184,12 @@ def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> Non
 
 @torch.no_grad()
 def calm(*maps: nn.Module) -> None:
-    """Multiply the weights and biases of `maps` by CALM."""
+    """Multiply the weights and biases of some linear maps by CALM."""
     for each in maps:
         for parameter in each.parameters():
             parameter.mul_(CALM)
 
 
 def calm_block(block: TransformerBlock) -> None:
-    """Scale both residual branches of a block (attention output, last feed-forward layer) by CALM."""
+    """Multiply both residual branches of a transformer block by CALM, so that it changes its input little."""
     calm(block.attention.output, block.fed[-1])

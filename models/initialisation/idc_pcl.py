@@ -1,9 +1,9 @@
-"""Initial weights of IDC-PCL for few pairs: its switch `first_weights: counterpart`. Not published.
+"""Initial weights of IDC-PCL for training on few pairs: the switch `first_weights: counterpart`.
 
-The first block on both images compares each cell with its counterpart (counterpart_weights.py). The
-difference is made large enough for words to see it, and words start by attending to cells that differ. All
-weights are trained. Results: docs/methods.md, "IDC-PCL". N: cells of an image; D: width; C: feature
-channels.
+They are not published. The first block that sees both images compares each cell with its counterpart, the
+cell at the same place in the other image (counterpart_weights.py). The difference is amplified, and words
+start by attending to cells that differ. All weights are trained. Results: docs/methods.md, "IDC-PCL". N:
+cells of an image; D: width; C: feature channels.
 """
 
 import math
@@ -14,16 +14,17 @@ from torch import Tensor, nn
 
 from models.initialisation.counterpart_weights import QUIET, calm, grid_places, side_beside, tell
 
-SHOWN = 0.5  # gain of W: sigma flattens large values, and then the layer norm hides how much cells differ
-LOUD, OWN = -5.0, 2.0  # gains of the difference and of a cell's own content, which are added
+# factor of W: the sigmoid flattens large values, and then the layer norm would hide how much cells differ
+SHOWN = 0.5
+LOUD, OWN = -5.0, 2.0  # factors of the difference and of a cell's own content in their sum
 
 
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
-    """Return places, (N, D), and a side, (D), in the first channels only, and the number of these channels.
+    """Return the places of cells, (N, D), and a side, (D,), that use only the first channels.
 
-    The content of cells is kept out of these channels: it is often alike, and would attract attention.
-    There are enough channels for all rows and columns to differ well, but fewer than half.
-    Raises ValueError if the width has no room for any.
+    The third result is the number of these channels. The content of cells is kept out of them, because the
+    content of many cells is alike and would attract attention. The channels are enough to distinguish all
+    rows and columns, but fewer than half of all. Raises ValueError if the width is too small for any.
     """
     room = min(max(width // 16, *cells), (width - 2) // 8) * 4
     if not room:
@@ -37,21 +38,25 @@ def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]
 
 @torch.no_grad()
 def show_beside(project: nn.Linear, room: int) -> None:
-    """Keep the content of a cell, W x with W (D, C), out of the first `room` channels."""
+    """Scale the map W, (D, C), of a cell's features, and set its first `room` output channels to 0.
+
+    So the content of cells stays out of the channels of places and sides.
+    """
     project.weight *= SHOWN
     project.weight[:room], project.bias[:room] = 0, 0
 
 
 @torch.no_grad()
 def raise_within(half: Tensor, room: int, feed_forward: nn.Sequential) -> Tensor:
-    """Make W_2 ReLU(W_1 x) add the difference (LOUD times), the cell's content (OWN times), and a size.
+    """Initialise the feed-forward layer W_2 ReLU(W_1 x) of the block that compares.
 
-    The difference is the part of x in `half`, (D, D/2). LOUD is negative, so that words attend to the cell
-    that shows the object, not to the cell where it is missing. A linear map can find a cell that lacks
-    something, because no unchanged cell does. It cannot find a cell with something more, because other
-    objects have the same. The size of the difference is added along one direction, (D), which is at right
-    angles to all others and is returned (`tell`). This takes 3 D channels, because ReLU(x) - ReLU(-x) = x.
-    The other channels are scaled by CALM.
+    It adds LOUD times the difference, OWN times the cell's content, and the difference's size. The difference
+    is the part of x along the directions `half`, (D, D/2). LOUD is negative, so that words attend to the cell
+    that shows the object, not to the cell where the object is missing. A linear map can find a cell where
+    something is missing, because no unchanged cell is like that. It cannot find a cell where something was
+    added, because other objects look the same. The size is added along one direction, (D,), at right angles
+    to `half` and to the first `room` channels (`tell`). This direction is returned. All this uses 3 D hidden
+    channels, because ReLU(x) - ReLU(-x) = x. The other hidden channels are scaled by CALM.
     """
     up, *_, down = feed_forward
     assert isinstance(up, nn.Linear)

@@ -27,21 +27,26 @@ from models.common.grid_embedding import DataSizes, GridEmbedding
 from models.common.transformer_block import TransformerBlock
 from models.initialisation.counterpart_weights import SHOWN, calm_block, line_places
 
-WORDS = 0.1  # bound of the uniform initialisation of word embeddings and logits
-# initialisation `opposed`: gain of keys and values, because differences are smaller than the images
+WORDS = 0.1  # word embeddings and the map of logits are initialised uniformly from -WORDS to WORDS
+# initialisation `opposed`: factor of keys and values, because differences are smaller than the images
 GAIN = {"cross": 12.0, "joint": 4.0}
 
 
 @dataclass(frozen=True)
 class MccSwitches:
-    """The defaults are the paper's, or the usual choice if it states none."""
+    """Switches of the MCCFormers.
 
-    # initial weights of S's and the decoder's layers: drawn for each layer | copies of the first layer's
+    The defaults are the paper's, or the usual choice where the paper is silent. The comment above a switch
+    describes its values, separated by |.
+    """
+
+    # initial weights of the layers of S's encoder and of the decoder: random in each layer | copies of the
+    # first layer's
     layers_start: Literal["separate", "equal"] = "separate"
     # decoding never writes <NULL>, <UNK> and <START> | may write any token
     barred: Literal["marks", "none"] = "marks"
-    # initialisation: the program's | the same, but the decoder attends to x_bef - x_aft (not published, for
-    # training on few pairs)
+    # initial weights: the authors' program's | the same, but changed so that the decoder attends to the
+    # difference x_bef - x_aft of the images' cells (not published, for training on few pairs)
     first_weights: Literal["program", "opposed"] = "program"
 
 
@@ -50,47 +55,53 @@ RELEASED = MccSwitches(layers_start="equal", barred="none")
 
 @dataclass(frozen=True)
 class MccSizes(DataSizes):
-    """Widths and depths."""
+    """Sizes of the MCCFormers."""
 
     width: int  # D
-    heads: int  # of the encoder, and of the decoder
-    layers: int  # of the encoder
+    heads: int  # number of heads of the encoder, and also of the decoder
+    layers: int  # number of layers of the encoder
     decoder_layers: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError for sizes that do not fit."""
+        """Check that the sizes fit each other. Raises ValueError if not."""
         if self.width % self.heads or self.width % 2:
             raise ValueError(f"width {self.width} is not an even multiple of heads ({self.heads})")
 
     @property
     def shared(self) -> Sizes:
-        """Sizes for the pair encoding and the decoder. Words have the decoder's width, M."""
+        """The same sizes in the form of `Sizes`; word embeddings have the decoder's width, M."""
         M = 2 * self.width
         data = self.channels, self.grid, self.vocabulary, self.longest
         return Sizes(*data, self.width, self.heads, self.layers, self.decoder_layers, M)
 
 
 class CrossEncoder(nn.Module):
-    """Encoder of D: cells attend only to the other image; both images have the same weights."""
+    """Encoder of MCCFormers-D, in which cells attend only to the other image.
+
+    Both directions use the same weights.
+    """
 
     def __init__(self, sizes: MccSizes, dropout: float):
         super().__init__()
         self.layers = layers_of(sizes, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """Compute the difference of a pair encoding, (B, N, D) each; the memory is (B, N, M)."""
+        """Compute the difference of the encoded images, (B, N, D) each; its memory is (B, N, M)."""
         b, a = before, after
         for layer in all_of(TransformerBlock, self.layers):
             b_queries, b_keys, b_values = layer.attention.projections(b)  # (B, h, N, d)
             a_queries, a_keys, a_values = layer.attention.projections(a)
-            # both images read the layer's inputs
+            # both directions start from the layer's inputs
             b = layer.rest(b, layer.attention.attend(b_queries, a_keys, a_values))  # (B, N, D)
             a = layer.rest(a, layer.attention.attend(a_queries, b_keys, b_values))
         return Aligned(torch.cat([b, a], -1), before, after, a_queries, b_keys)
 
 
 class JointEncoder(nn.Module):
-    """Encoder of S: the cells of both images are one sequence, with a learned vector for each image."""
+    """Encoder of MCCFormers-S, in which the cells of both images are one sequence.
+
+    A learned vector of each image is added to its cells.
+    """
 
     def __init__(self, sizes: MccSizes, dropout: float):
         super().__init__()
@@ -98,7 +109,10 @@ class JointEncoder(nn.Module):
         self.layers = layers_of(sizes, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """Compute the difference, as CrossEncoder does; the alignment is normalised over cells of before."""
+        """Compute the difference of the encoded images, (B, N, D) each; its memory is (B, N, M).
+
+        In the alignment, the attention of an after image's cell is normalised over the before image's cells.
+        """
         u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
         for layer in all_of(TransformerBlock, self.layers):
             queries, keys, values = layer.attention.projections(u)
@@ -111,7 +125,7 @@ Encoder = CrossEncoder | JointEncoder
 
 
 def layers_of(sizes: MccSizes, dropout: float) -> nn.ModuleList:
-    """Build the encoder's post-LN layers."""
+    """Build the layers of an encoder, with layer norms after attention and feed-forward."""
     return nn.ModuleList(
         TransformerBlock(sizes.width, sizes.heads, dropout, nn.ReLU(), inner_dropout=True)
         for _ in range(sizes.layers)
@@ -119,7 +133,7 @@ def layers_of(sizes: MccSizes, dropout: float) -> nn.ModuleList:
 
 
 class Logits(nn.Linear):
-    """Logits W_o drop(x) + b."""
+    """Output layer W_o drop(x) + b, which computes the logits of words."""
 
     def __init__(self, width: int, words: int, dropout: float):
         super().__init__(width, words)
@@ -130,7 +144,10 @@ class Logits(nn.Linear):
 
 
 class WideDecoder(CaptionDecoder):
-    """Decoder of width M over words of the same width, without a map or a norm before its layers."""
+    """Caption decoder of width M, whose word embeddings also have the width M.
+
+    There is no linear map and no layer norm between the embedding and the first layer.
+    """
 
     def __init__(self, sizes: Sizes, dropout: float, word_dropout: float):
         M = sizes.word_width
@@ -140,14 +157,14 @@ class WideDecoder(CaptionDecoder):
         self.vocabulary = Logits(M, sizes.vocabulary, dropout)
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, M)."""
+        """Embed tokens, (B, L), at the positions `first`, `first` + 1, ...; return (B, L, M)."""
         return self.dropout(self.embedding(tokens) + self.positions[first : first + tokens.shape[1]])
 
 
 def captioner(
     sizes: MccSizes, switches: MccSwitches, difference: Encoder, dropout: float, word_dropout: float
 ) -> Captioner:
-    """Build and initialise encoder and decoder."""
+    """Build a captioner with the encoder `difference`, and initialise it."""
     encoding = GridEmbedding(sizes.channels, sizes.width, sizes.grid)
     decoder = WideDecoder(sizes.shared, dropout, word_dropout)
     initialise(encoding, difference, decoder, copied=switches.layers_start == "equal")
@@ -160,10 +177,12 @@ def captioner(
 
 @torch.no_grad()
 def initialise(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder, copied: bool) -> None:
-    """Initialise as the program does: Xavier's for D's encoder; torch's for S's encoder and the decoder.
+    """Initialise the weights as the authors' program does.
 
-    Query, key and value of an attention are one weight with Xavier's uniform, with biases 0. Words and logits
-    are uniform up to WORDS. `copied`: the layers of S and of the decoder are copies of the first.
+    The encoder of MCCFormers-D has Xavier's initialisation. The encoder of MCCFormers-S and the decoder have
+    torch's. In each attention, query, key and value count as one weight with Xavier's uniform, and biases are
+    0. Word embeddings and the map of logits are uniform from -WORDS to WORDS. With `copied`, all layers of
+    S's encoder and of the decoder are copies of the first layer.
     """
     towers: list[nn.ModuleList] = [decoder.layers]
     if isinstance(difference, CrossEncoder):
@@ -183,9 +202,10 @@ def initialise(encoding: GridEmbedding, difference: Encoder, decoder: WideDecode
 
 @torch.no_grad()
 def oppose(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder) -> None:
-    """Initialise the decoder's keys and values as maps of x_bef - x_aft (`first_weights: opposed`).
+    """Initialise the decoder's keys and values as linear maps of x_bef - x_aft (`first_weights: opposed`).
 
-    The image vectors of S are 0, because their difference would be larger than any change.
+    The learned vectors of the images in MCCFormers-S are set to 0, because their difference would be larger
+    than any change.
     """
     if isinstance(difference, JointEncoder):
         difference.images.weight.zero_()
@@ -200,7 +220,10 @@ def oppose(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder) -
 
 
 def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
-    """Make layers add little, and positions longer than cells, so that norms keep how much cells differ."""
+    """Initialise the encoder so that its layers add little to the cells.
+
+    Position embeddings become longer than the cells' content, so that layer norms keep how much cells differ.
+    """
     D = encoding.project.out_channels
     for places in (encoding.row.weight, encoding.column.weight):
         places.copy_(line_places(len(places), D))
@@ -212,14 +235,17 @@ def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
 def mccformers_d(
     sizes: MccSizes, switches: MccSwitches, *, dropout: float, default_dropout: float
 ) -> Captioner:
-    """Build MCCFormers-D; `default_dropout`: dropout of words, which is torch's default in the program."""
+    """Build MCCFormers-D.
+
+    `default_dropout` is the dropout of word embeddings; in the authors' program it is torch's default.
+    """
     return captioner(sizes, switches, CrossEncoder(sizes, dropout), dropout, default_dropout)
 
 
 def mccformers_s(
     sizes: MccSizes, switches: MccSwitches, *, dropout: float, default_dropout: float
 ) -> Captioner:
-    """Build MCCFormers-S; `default_dropout`: dropout of words and of the encoder."""
+    """Build MCCFormers-S. `default_dropout` is the dropout of word embeddings and of the encoder."""
     return captioner(sizes, switches, JointEncoder(sizes, default_dropout), dropout, default_dropout)
 
 

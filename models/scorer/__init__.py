@@ -1,1 +1,1 @@
-"""SCORER, its backward reasoning (CBR), and the subtraction baseline."""
+"""SCORER, its backward reasoning (CBR), and its subtraction baseline (Tu et al., ICCV 2023)."""

@@ -1,7 +1,7 @@
 """CBR: cross-modal backward reasoning (Tu et al., ICCV 2023), section 3.4.
 
-From the before image and the caption, the model imagines the after image, which should match the real one.
-B: pairs of the batch; b: pairs of this process; N, M: cells of an image; D: width; h: heads;
+The model computes an imagined after image from the before image and the caption. It should match the real
+after image. B: pairs of the batch; b: pairs of this process; N, M: cells of an image; D: width; h: heads;
 d = D/h; L: words.
 """
 
@@ -21,11 +21,17 @@ from models.scorer.model import RECONSTRUCTION, VIEWS, between_views, captioner
 
 
 class CellMap(nn.Linear):
-    """A 1x1 convolution as a linear map; all variants initialise it like a convolution."""
+    """Linear map that computes a 1x1 convolution.
+
+    It has a class of its own, so that `initialise` leaves it with torch's weights, like convolutions.
+    """
 
 
 class BackwardReasoning(Regulariser):
-    """L_cm (SCORER Eq. 9-11), with its own matching; the switch `contrast` does not affect it."""
+    """Loss L_cm of backward reasoning (SCORER Eq. 9-11).
+
+    It has its own matching. The switch `contrast` has no effect on it.
+    """
 
     def __init__(self, sizes: Sizes, temperature: float, switches: Switches):
         super().__init__()
@@ -33,22 +39,27 @@ class BackwardReasoning(Regulariser):
         self.switches, self.longest = switches, sizes.longest
         self.contrast = Contrast(temperature, switches.temperature == "learned")
         self.join = CellMap(2 * D, D)
-        # it has a W^O in all variants: `attention_output` concerns only reconstruction and decoder
+        # this attention has a W^O in all variants: `attention_output` concerns only reconstruction and
+        # decoder
         self.attention = MultiHeadAttention(D, sizes.heads, bias=switches.cbr_bias)
         self.imagine = CellMap(D, D)
         self.match = MultiHeadMatching(D, sizes.heads, switches.mtm)
-        # includes the learned temperature: the released optimiser has none of these parameters
+        # also the learned temperature: the released program's optimiser has none of these parameters
         self.requires_grad_(switches.train_cbr)
 
     def hallucinate(self, before: Tensor, sentence: Tensor) -> Tensor:
-        """Return the imagined after tokens, (B, N, D), from before tokens (B, N, D) and sentences (B, D)."""
+        """Return the imagined after images, (B, N, D).
+
+        before: tokens of the before images, (B, N, D)
+        sentence: vectors of the captions, (B, D)
+        """
         of_cells, of_words = self.join.weight.chunk(2, 1)
         words = F.linear(sentence, of_words, self.join.bias)[:, None]  # (B, 1, D)
         joined = F.linear(before, of_cells) + words  # Eq. 9: W [before ; words], (B, N, D)
         return self.imagine(self.attention(joined, joined))  # Eq. 10
 
     def prepare(self, pair: Difference, words: Words) -> "Imagined":
-        """Imagine the after images of all parts, and project both ways of the matching."""
+        """Compute the imagined after images of the whole batch, and the operands of their matching."""
         sentence = mean_word(words) if self.switches.sentence == "real" else self.padded_mean(words)
         imagined = self.hallucinate(pair.before, sentence)
         return self.match.projected(imagined, pair.after, both=self.switches.reverse == "own")
@@ -60,10 +71,11 @@ class BackwardReasoning(Regulariser):
         return self.contrast(to_after, *to_imagined)  # Eq. 11
 
     def padded_mean(self, words: Words) -> Tensor:
-        """Sum the states of all tokens, with <START> and <END>; divide by the longest caption's length.
+        """Return the sentence vectors, (B, D), of the variant `sentence: padded`.
 
-        The released programs pad every caption to that length. Using it instead of the width of the batch
-        makes the result independent of the other captions in the batch.
+        They are the sum of the states of all tokens, with <START> and <END>, divided by the length of the
+        longest caption of the data. The released programs pad every caption to this length. So the result
+        does not depend on the other captions of the batch.
         """
         return masked_sum(words.hidden, words.read) / self.longest
 
@@ -73,21 +85,25 @@ class BackwardReasoning(Regulariser):
 
 @dataclass
 class Way:
-    """Tokens of one direction of the matching: queries (B, h, N, d), keys (B, h, M, d)."""
+    """Operands of one direction of the matching."""
 
-    queries: Tensor
-    keys: Tensor
+    queries: Tensor  # (B, h, N, d)
+    keys: Tensor  # (B, h, M, d)
 
 
 @dataclass
 class Imagined:
-    """The matching's directions: the imagined image with the real one, and with `reverse: own` back."""
+    """Operands of the matching of imagined and real after images.
+
+    The first direction is from the imagined to the real images. With the switch `reverse: own` there is also
+    the direction back.
+    """
 
     ways: tuple[Way, ...]
 
 
 class MultiHeadMatching(nn.Module):
-    """Projections of MTM (SCORER Eq. 3), as backward reasoning has them: W^Q and W^K."""
+    """Projections W^Q and W^K of the multi-head token-wise matching, MTM (SCORER Eq. 3)."""
 
     def __init__(self, width: int, heads: int, mtm: Mtm = "per_head"):
         super().__init__()
@@ -96,7 +112,10 @@ class MultiHeadMatching(nn.Module):
         self.key = nn.Linear(width, width)
 
     def projected(self, first: Tensor, second: Tensor, both: bool) -> Imagined:
-        """Project images (B, N, D) for the matching of the first with the second, and with `both` back."""
+        """Return the operands for the matching of the images `first` with `second`, (B, N, D) each.
+
+        With `both`, also those of the direction from `second` to `first`.
+        """
         if not both:
             return Imagined((Way(self._split(self.query(first)), self._split(self.key(second))),))
         (q, k), (q_back, k_back) = (
@@ -109,17 +128,20 @@ class MultiHeadMatching(nn.Module):
 
 
 def mean_word(words: Words) -> Tensor:
-    """Average the decoder's last states over the words of each caption: (B, D) (before SCORER Eq. 9)."""
+    """Return the mean of the decoder's last states over the words of each caption, (B, D).
+
+    This is the sentence vector that SCORER describes before Eq. 9.
+    """
     return masked_sum(words.hidden, words.real) / words.real.to(words.hidden.dtype).sum(1, keepdim=True)
 
 
 def masked_sum(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Sum over the positions where the mask, (B, L), is true: (B, L, D) -> (B, D)."""
+    """Sum `hidden`, (B, L, D), over the positions where `mask`, (B, L), is true: (B, D)."""
     return (hidden * mask[..., None].to(hidden.dtype)).sum(1)
 
 
 def rr_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
-    """Build RR+CBR: reconstruction and backward reasoning, without the contrast between views (Table 6)."""
+    """Build RR+CBR: reconstruction and backward reasoning, without the contrast L_cv (Table 6)."""
     terms = {"cbr": BackwardReasoning(sizes, temperature, switches)}
     return captioner(sizes, switches, dropout, terms)
 

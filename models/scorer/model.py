@@ -17,7 +17,7 @@ from models.common.entry import Entry
 from models.common.switches import DECODER, RELEASED, Switches
 from models.kernels.matching import Contrast, matching, partner_matching
 
-JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # input of the map in Eq. 7, (B, N, D) each
+JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # how Eq. 7 joins both images, (B, N, D) each
     "cat": lambda before, after: torch.cat([before, after], -1),  # (B, N, 2D)
     "sum": torch.add,
     "hadamard": torch.mul,
@@ -26,14 +26,20 @@ JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # input of the map in
 
 @dataclass
 class CrossView(Aligned):
-    """Difference with the last layer's projected tokens, (B, h, N, d), shared by matching and attention."""
+    """Difference with queries and keys of both images in the last layer, (B, h, N, d) each.
+
+    The attention and the matching use the same queries and keys.
+    """
 
     before_queries: Tensor
     after_keys: Tensor
 
 
 class Scorer(nn.Module):
-    """Reconstruction of each image from the other, which keeps what is unchanged (SCORER Eq. 5-7)."""
+    """SCORER's encoder of the difference (Eq. 5-7).
+
+    It reconstructs each image from the other, which keeps what is unchanged, and fuses both reconstructions.
+    """
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
         super().__init__()
@@ -50,20 +56,22 @@ class Scorer(nn.Module):
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> CrossView:
-        """Compute the difference of a pair encoding, (B, N, D) each."""
+        """Compute the difference of the encoded images, (B, N, D) each."""
         b, a = before, after
         for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
             b_queries, b_keys, b_values = attention.projections(b)  # (B, h, N, d)
             a_queries, a_keys, a_values = attention.projections(a)
-            # Eq. 5: both directions read the layer's inputs; Eq. 6: the common part of the views
+            # Eq. 5: both directions start from the layer's inputs; Eq. 6: the common part of the images
             b = norm(b + attention.attend(b_queries, a_keys, a_values))  # (B, N, D)
             a = norm(a + attention.attend(a_queries, b_keys, b_values))
         return CrossView(self.fused(b, a), before, after, a_queries, b_keys, b_queries, a_keys)
 
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return X_c = ReLU(fc([X^c_bef ; X^c_aft])), or fc of their sum or product (Eq. 7): (B, N, D).
+        """Fuse both reconstructed images, (B, N, D) each, as X_c = ReLU(fc([X^c_bef ; X^c_aft])) (Eq. 7).
 
-        `respective` does not fuse: it returns the before image's tokens, then the after image's, (B, 2N, D).
+        The result is (B, N, D). By the switch `fusion`, fc is applied to their sum or their product instead.
+        With `fusion: respective` they are not fused: the before image's tokens are followed by the after
+        image's, (B, 2N, D).
         """
         if self.fusion == "respective":
             return torch.cat([before, after], 1)
@@ -71,7 +79,10 @@ class Scorer(nn.Module):
 
 
 class ViewInvariance(Regulariser):
-    """L_cv (SCORER Eq. 4): the images of a pair match each other better than other images of the batch."""
+    """Loss L_cv (SCORER Eq. 4), a contrast between the images of different pairs.
+
+    It makes the two images of a pair match each other better than the images of other pairs.
+    """
 
     def __init__(self, temperature: float, switches: Switches):
         super().__init__()
@@ -89,11 +100,11 @@ class ViewInvariance(Regulariser):
 
 
 class ViewDistance(Regulariser):
-    """L_cv of RR+ (SCORER supplement, Fig. 13): (1/B) sum_k (1 - S_kk), without negatives or temperature.
+    """Loss L_cv of RR+ (SCORER supplement, Fig. 13): (1/B) sum_k (1 - S_kk), without negatives.
 
-    S_kk is the mean of both directions, and uses cosines. With the dot products of Eq. 2, longer queries and
-    keys would always match better, and without negatives they would grow without bound. A temperature would
-    only scale lambda_cv.
+    S_kk is the matching of the two images of pair k, as a mean of both directions. It uses cosines. With the
+    dot products of Eq. 2, longer queries and keys would always match better, and without negatives they would
+    grow without bound. There is no temperature, because it would only scale the loss, like lambda_cv.
     """
 
     def __init__(self, switches: Switches):
@@ -101,13 +112,13 @@ class ViewDistance(Regulariser):
         self.mtm = switches.mtm
 
     def forward(self, pair: CrossView, words: Words) -> Tensor:
-        before_to_after = partner_matching(pair.before_queries, pair.after_keys, self.mtm)  # b
+        before_to_after = partner_matching(pair.before_queries, pair.after_keys, self.mtm)  # (b,)
         after_to_before = partner_matching(pair.after_queries, pair.before_keys, self.mtm)
         return (1 - (before_to_after + after_to_before) / 2).mean() / processes()
 
 
 def between_views(temperature: float, switches: Switches) -> ViewInvariance | ViewDistance:
-    """Build L_cv, by the switch `contrast`."""
+    """Build the loss L_cv that the switch `contrast` names."""
     return (
         ViewDistance(switches) if switches.contrast == "distance" else ViewInvariance(temperature, switches)
     )
@@ -116,14 +127,14 @@ def between_views(temperature: float, switches: Switches) -> ViewInvariance | Vi
 def captioner(
     sizes: Sizes, switches: Switches, dropout: float, terms: Mapping[str, Regulariser]
 ) -> Captioner:
-    """Build reconstruction and decoder with these loss terms."""
+    """Build a captioner from reconstruction, decoder and the given loss terms besides the caption's."""
     difference, respective = Scorer(sizes, switches, dropout), switches.fusion == "respective"
     reads: Reads = "end" if "cbr" in terms and switches.sentence == "padded" else "words"
     return Captioner(sizes, difference, terms, dropout, switches, respective=respective, reads=reads)
 
 
 def rr(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
-    """Build RR: representation reconstruction, without the contrast between views (Table 6)."""
+    """Build RR: SCORER's representation reconstruction without the contrast L_cv (Table 6)."""
     return captioner(sizes, switches, dropout, {})
 
 

@@ -12,19 +12,22 @@ from models.common.switches import DECODER, RELEASED, Switches
 
 
 class Subtraction(nn.Module):
-    """X_c = ReLU(fc(X_aft - X_bef)), cell by cell; a moved camera looks like a change everywhere."""
+    """Difference ReLU(fc(X_aft - X_bef)) of each cell, where fc is a linear map.
+
+    If the camera moves, all cells differ, as if everything had changed.
+    """
 
     def __init__(self, width: int):
         super().__init__()
         self.fc = nn.Linear(width, width)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the difference of a pair encoding, (B, N, D) each."""
+        """Compute the difference of the encoded images, (B, N, D) each."""
         return Difference(torch.relu(self.fc(after - before)), before, after)
 
 
 def subtraction(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
-    """Build subtraction with the shared decoder; its only loss is the caption's."""
+    """Build the model `subtraction` with SCORER's decoder. Its only loss is the caption's."""
     return Captioner(sizes, Subtraction(sizes.width), {}, dropout, switches)
 
 

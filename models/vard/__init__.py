@@ -1,1 +1,1 @@
-"""VARD: what the images of a pair share is separated from what differs."""
+"""VARD, a model that separates what the images share from what differs (Tu et al., TIP 2023)."""

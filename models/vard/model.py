@@ -1,9 +1,10 @@
 """VARD: viewpoint-adaptive representation disentanglement (Tu et al., TIP 2023).
 
-PERL relates the cells of an image to each other and to their positions. URD subtracts the part that the other
-image has in common. The rest, D, determines the attention maps. Equations: docs/methods.md, "VARD".
-B: pairs; C: feature channels; H x W: grid; N: cells of an image; A: width; h: heads; d = A/h; U: an
-image's cells after the first layer.
+The module PERL relates the cells of an image to each other and to their positions. The module URD subtracts
+from each image the part that it shares with the other image. The rest, D, determines the attention maps.
+Equations: docs/methods.md, "VARD". B: pairs; C: feature channels; H x W: grid; N: cells of an image; A:
+width; h: heads; d = A/h. U: an image's cells after the first layer; P: the output of PERL; D: the difference.
+All three are (B, N, A).
 """
 
 from dataclasses import dataclass
@@ -30,18 +31,19 @@ from models.common.entry import Entry
 from models.common.grid_embedding import DataSizes, GridCells
 from models.initialisation.counterpart_weights import CALM, SHOWN, calm
 
-EPSILON = 1e-6  # layer norms
-# initialisation `differing`:
-LOUD = 24.0  # D = ReLU(LOUD R (c_bef - c_aft)), R orthogonal
-USUAL = 6.0  # bias before the norm of D; much longer than its other input
-STEEPNESS, LEAST = 4.0, 2.0  # a cell has weight over 1/2 if D is two deviations above the mean of the cells
-HEARD = 10.0  # gain of the attended vectors in the speaker, because the common bias dominates them
-DIFFERENT = 1.5  # scale of l_diff in the speaker
+EPSILON = 1e-6  # of the layer norms
+# constants of the initialisation `differing`
+LOUD = 24.0  # D = ReLU(LOUD R (c_bef - c_aft)), where R is orthogonal and c are an image's cells
+USUAL = 6.0  # size of the bias before the norm of D, which is much longer than the rest of the norm's input
+# a cell has a weight above 1/2 if D is two deviations above the mean of all cells (CellMap.begin)
+STEEPNESS, LEAST = 4.0, 2.0
+HEARD = 10.0  # factor of the attended vectors in the speaker, because a common bias dominates them
+DIFFERENT = 1.5  # scale of l_diff, the vector of the difference, in the speaker
 
 
 @dataclass(frozen=True)
 class VardSizes(SpeakerSizes):
-    """Sizes of the speaker and the detector."""
+    """Sizes of VARD with the dynamic speaker: its detector and its speaker."""
 
     width: int  # A
     heads: int
@@ -54,7 +56,7 @@ class VardSizes(SpeakerSizes):
 
 @dataclass(frozen=True)
 class TransformerSizes(DataSizes):
-    """Sizes of the detector and the transformer decoder."""
+    """Sizes of VARD with a transformer decoder."""
 
     width: int  # A
     heads: int
@@ -77,7 +79,8 @@ def check_heads(width: int, heads: int) -> None:
 class Perl(nn.Module):
     """Position-embedded representation learning (PERL): P = LN(MHA(U, U, U) + DW(v) + U).
 
-    MHA has no output map. DW is a depthwise 3 x 3 convolution of the values v over the grid.
+    MHA is a self-attention without an output map. DW is a depthwise 3 x 3 convolution of the attention's
+    values v over the grid.
     """
 
     def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
@@ -88,7 +91,7 @@ class Perl(nn.Module):
         self.norm = nn.LayerNorm(width, EPSILON)
 
     def forward(self, cells: Tensor) -> Tensor:
-        """U, (B, N, A) -> P, (B, N, A)."""
+        """Compute P, (B, N, A), of the cells U of an image, (B, N, A)."""
         attention, values = self.attention, self.attention.value(cells)
         q, k = attention.queries(cells), attention.split(attention.key(cells))
         related = attention.attend(q, k, attention.split(values))
@@ -97,23 +100,29 @@ class Perl(nn.Module):
         return self.norm(related + placed + cells)
 
     def across(self, cells: Tensor, others: Tensor) -> Tensor:
-        """Return MHA(P_own, P_other, P_other) without projections: (B, N, A) each -> (B, N, A)."""
+        """Let an image's cells attend to the other image's cells, (B, N, A) each, without projections.
+
+        Returns MHA(P_own, P_other, P_other), (B, N, A).
+        """
         split = self.attention.split
         return self.attention.attend(split(cells), split(others), split(others))
 
 
 class Disentangling(nn.Module):
-    """Unchanged representation disentanglement (URD): D, the part of cells that the images do not share."""
+    """Unchanged representation disentanglement (URD).
+
+    It computes D, the part of the cells that the images do not share.
+    """
 
     def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
         super().__init__()
         self.perl = Perl(grid, width, heads, dropout)
-        self.same = nn.LayerNorm(width, EPSILON)  # the same for both directions
+        self.same = nn.LayerNorm(width, EPSILON)  # used for both directions
         self.fuse, self.norm = nn.Linear(2 * width, width), nn.LayerNorm(width, EPSILON)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """U of both images, (B, N, A) each -> P of both, and D, of the same shape."""
+        """Return P of the before image, P of the after image, and D, for U of both images, (B, N, A) each."""
         b, a = self.perl(before), self.perl(after)
         b_same = self.same(self.perl.across(b, a) + b)
         a_same = self.same(self.perl.across(a, b) + a)
@@ -122,7 +131,10 @@ class Disentangling(nn.Module):
 
 
 class Detector(nn.Module):
-    """VARD's change detector: like DUDA's, but the maps are computed from D instead of a subtraction."""
+    """VARD's change detector, which computes attended vectors of both images and of their difference.
+
+    It is like DUDA's, but the attention maps are computed from D instead of a subtraction of the images.
+    """
 
     def __init__(self, sizes: VardSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()
@@ -133,7 +145,7 @@ class Detector(nn.Module):
         self.dropout, self.pooled = nn.Dropout(dropout), switches.pooled
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
-        """Compute the difference of U of both images, (B, N, A) each."""
+        """Compute the attended vectors of a pair from U of both images, (B, N, A) each."""
         b, a, D = self.disentangle(before, after)
         maps = [self.map(image, D) for image in (b, a)]  # (B, N) each
         l_bef, l_aft = (attended(own, image, self.pooled) for own, image in zip(maps, (b, a), strict=True))
@@ -143,7 +155,7 @@ class Detector(nn.Module):
 
 
 class Changed(nn.Module):
-    """D as the memory of a transformer decoder."""
+    """Encoder whose result D is the memory of a transformer decoder."""
 
     def __init__(self, sizes: TransformerSizes, dropout: float):
         super().__init__()
@@ -156,9 +168,10 @@ class Changed(nn.Module):
 
 @torch.no_grad()
 def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
-    """Initialise D as a map of c_bef - c_aft, at any scale (not published); return the common part of all P.
+    """Initialise D as a map of the difference c_bef - c_aft of the images' cells (not published).
 
-    The shift of D's norm cancels the effect of the bias before it. The common part has the shape (A).
+    The map works for differences of any size. The shift of D's norm cancels the effect of the bias before it.
+    Returns the common part of all P, (A,).
     """
     cells = encoding[1]
     assert isinstance(cells, nn.Linear)
@@ -177,7 +190,11 @@ def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
 
 @torch.no_grad()
 def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Tensor) -> None:
-    """Initialise the map as the sum of D, which is not negative; the speaker reads l without `common`."""
+    """Initialise the attention maps so that they are high where D is large.
+
+    The map's channels are sums of D, which is never negative. The speaker's weights are changed so that
+    `common`, the common part of all P, is subtracted from the attended vectors.
+    """
     of_image, of_difference = detector.map.embed.weight.flatten(1).chunk(2, 1)  # (M, A) each
     of_image *= CALM
     of_difference.abs_()
@@ -189,19 +206,22 @@ def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Ten
 
 
 def listen(weight: Tensor, bias: Tensor, usual: Tensor) -> None:
-    """Replace W x + b by HEARD W (x - usual) + b."""
+    """Replace a linear map W x + b by HEARD W (x - usual) + b, in place."""
     weight *= HEARD
     bias -= weight @ usual
 
 
 def encoding(sizes: VardSizes | TransformerSizes, switches: SpeakerSwitches) -> nn.Sequential:
-    """Build the pair encoding U = W x + b: (B, C, H, W) -> (B, N, A)."""
+    """Build the module that maps the cells x of a feature grid, (B, C, H, W), to U = W x + b, (B, N, A)."""
     cells = GridCells(switches.coordinates)
     return nn.Sequential(cells, nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width))
 
 
 def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
-    """Build VARD with LSTMs, as released, without its classifier, which no loss uses."""
+    """Build VARD with LSTMs, as in the released program.
+
+    Its classifier of the change type is left out, because no loss uses it.
+    """
     cells, detector = encoding(sizes, switches), Detector(sizes, switches, dropout)
     model = DynamicCaptioner(sizes, sizes.width, switches, dropout, cells, detector)
     if switches.first_weights == "differing":
@@ -210,7 +230,10 @@ def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Capt
 
 
 def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
-    """Build VARD with a Transformer decoder, which is in its tables but in no program (details inferred)."""
+    """Build VARD with a transformer decoder.
+
+    The paper's tables have this model, but no program was released. We inferred the details.
+    """
     widths = sizes.word_width, sizes.width, sizes.heads, sizes.decoder_layers
     decoder = CaptionDecoder(sizes.vocabulary, sizes.longest, *widths, dropout)
     cells, difference = encoding(sizes, switches), Changed(sizes, dropout)

@@ -69,7 +69,7 @@ class MccSizes(DataSizes):
 
     @property
     def shared(self) -> Sizes:
-        """The same sizes in the form of `Sizes`; word embeddings have the decoder's width, M."""
+        """These sizes in the form of `Sizes`; word embeddings have the decoder's width, M."""
         M = 2 * self.width
         data = self.channels, self.grid, self.vocabulary, self.longest
         return Sizes(*data, self.width, self.heads, self.layers, self.decoder_layers, M)

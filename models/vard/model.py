@@ -220,7 +220,7 @@ def encoding(sizes: VardSizes | TransformerSizes, switches: SpeakerSwitches) -> 
 def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
     """Build VARD with LSTMs, as in the released program.
 
-    Its classifier of the change type is left out, because no loss uses it.
+    The program's classifier is left out, because no loss uses it.
     """
     cells, detector = encoding(sizes, switches), Detector(sizes, switches, dropout)
     model = DynamicCaptioner(sizes, sizes.width, switches, dropout, cells, detector)

@@ -1,1 +1,1 @@
-"""Compute resources of a stage: device, precision, free memory, and processes that share the work."""
+"""Compute resources of a stage: device, precision, free memory, and processes that share its work."""

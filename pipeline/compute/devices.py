@@ -1,4 +1,4 @@
-"""Device and precision to compute with, and settings for repeatable results."""
+"""The device and the precision of computations, and settings for repeatable results."""
 
 import os
 from contextlib import AbstractContextManager
@@ -8,17 +8,21 @@ import torch
 
 
 def device() -> torch.device:
-    """Return this process's GPU (set by process_group.py, else the first), or the CPU if there is none."""
+    """Return this process's GPU, or the CPU if there is no GPU.
+
+    With several processes, process_group.py has chosen a GPU for each. Otherwise the GPU is the first.
+    """
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    # with its number: in other threads another GPU may be current
+    # the device includes the GPU's number, because another GPU may be current in other threads
     return torch.device("cuda", torch.cuda.current_device())
 
 
 def upload(tensor: torch.Tensor) -> torch.Tensor:
-    """Copy a tensor of CPU memory to this process's GPU while the GPU works; on a CPU, return it.
+    """Return a copy of a CPU tensor in the memory of this process's GPU.
 
-    Only the calling thread waits for the copy.
+    The GPU computes meanwhile; only the calling thread waits for the copy. Without a GPU, or if the tensor is
+    already on a GPU, return the tensor itself.
     """
     on = device()
     if on.type == "cpu" or tensor.device.type != "cpu":
@@ -37,27 +41,36 @@ def _copies(on: torch.device) -> torch.cuda.Stream:
 
 
 def identity() -> str:
-    """Return the device and the number of threads, which determine a result's bytes on this machine."""
+    """Return the names of the device and the number of threads, as text.
+
+    On this machine they determine the bytes of a result.
+    """
     cuda = torch.cuda.is_available()
-    # GPU 0 in every process, so that all processes agree
+    # the name of GPU 0 in every process, so that all processes return the same text
     name = torch.cuda.get_device_name(0) if cuda else f"cpu {torch.backends.cpu.get_cpu_capability()}"
     return f"{name}, {torch.get_num_threads()} threads"
 
 
 def precision(wanted: str, on: torch.device) -> torch.dtype:
-    """Return the type of `wanted`; `auto` is bfloat16 if the device computes in it natively, else float32."""
+    """Return the torch type of a setting: `bfloat16`, `float32` or `auto`.
+
+    `auto` gives bfloat16 if the device `on` computes in it natively, else float32.
+    """
     if wanted == "auto":
         wanted = "bfloat16" if _has_bfloat16(on) else "float32"
     return {"bfloat16": torch.bfloat16, "float32": torch.float32}[wanted]
 
 
 def autocast(on: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
-    """Return torch.autocast in `dtype`; it does nothing in float32."""
+    """Return a context in which torch computes in `dtype`; for float32 it changes nothing."""
     return torch.autocast(on.type, dtype=dtype, enabled=dtype != torch.float32)
 
 
 def repeatable() -> None:
-    """Allow only deterministic algorithms: the same program on the same machine gives the same bits."""
+    """Allow only deterministic algorithms.
+
+    Then the same program gives the same bits on the same machine.
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # like use_deterministic_algorithms(True), which also loads torch's compiler for 2 s
     torch.set_deterministic_debug_mode("error")

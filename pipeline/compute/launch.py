@@ -1,10 +1,10 @@
 """Launcher that runs a stage as several processes on this machine, and ends them together.
 
-The launcher only starts the processes and waits. If one fails or is killed, it ends the others. If the
-launcher is killed, its end of their standard input closes, and they exit. torch's launchers (tried with
-torch 2.15) do not do that: the processes of `python -m torch.distributed.run` and of
-torch.multiprocessing.spawn survived the launcher's SIGKILL. The former also prints a page at Ctrl-C; the
-latter waits 30 s for a hanging process.
+The launcher only starts the processes and waits. If a process fails or is killed, the launcher ends the
+others. If the launcher is killed, the pipes to the processes' standard input close, and the processes exit.
+torch's own launchers, `python -m torch.distributed.run` and torch.multiprocessing.spawn, were tried with
+torch 2.15: their processes survived when the launcher got SIGKILL. The first also prints a page of text at
+Ctrl-C. The second waits 30 s for a process that hangs.
 """
 
 import os
@@ -24,11 +24,14 @@ from pipeline.compute.process_group import PATIENCE, STORE, Ranks
 from pipeline.io.errors import InputError
 from pipeline.io.source_code import ROOT
 
-POLL = 0.1  # seconds
+POLL = 0.1  # seconds between checks of the processes
 
 
 def processes(settings: dict[str, Any]) -> int:
-    """Return `train.processes` of a recipe. Raises InputError if it does not divide the batch."""
+    """Return the number of processes of a training, from the recipe's settings `train`.
+
+    Raises InputError if the number does not divide the batch.
+    """
     count, batch = settings["processes"], settings["batch"]
     if batch % count:
         raise InputError(
@@ -38,7 +41,7 @@ def processes(settings: dict[str, Any]) -> int:
 
 
 def check_group(settings: dict[str, Any], ranks: Ranks) -> None:
-    """Raise InputError if torchrun started another number of processes than the recipe has."""
+    """Raise InputError if torchrun started a number of processes that differs from train.processes."""
     if (count := processes(settings)) != ranks.world:
         raise InputError(
             f"torchrun started {ranks.world} process(es), but train.processes is {count}; make them equal"
@@ -46,10 +49,11 @@ def check_group(settings: dict[str, Any], ranks: Ranks) -> None:
 
 
 def start(module: str, arguments: Sequence[str], count: int) -> int:
-    """Run `python -m module arguments` as `count` processes; return a failed process's exit code, else 0.
+    """Run `python -m module arguments` as `count` processes, and wait for their end.
 
-    Each process has a GPU, or they share this process's threads. Raises InputError if there are too few GPUs,
-    or a process was killed.
+    Returns the exit code of a process that failed, or 0 if none failed. Each process has a GPU of its own. On
+    a machine without GPUs, the processes share the threads of this process. Raises InputError if there are
+    too few GPUs, or if a process was killed.
     """
     gpus = torch.cuda.device_count()
     if gpus and count > gpus:
@@ -69,13 +73,13 @@ def start(module: str, arguments: Sequence[str], count: int) -> int:
 
 
 def end_with_starter() -> None:
-    """End this process when the launcher that started it ends, however it ends."""
+    """Make this process end when its launcher ends, also if the launcher is killed."""
     if {STORE, "RANK"} <= os.environ.keys():
         threading.Thread(target=_follow, daemon=True).start()
 
 
 def _follow() -> None:
-    os.read(0, 1)  # nothing is ever written to it
+    os.read(0, 1)  # waits until the pipe closes, because nothing is ever written to it
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(PATIENCE)
     os._exit(143)
@@ -93,11 +97,11 @@ def _environment(rank: int, count: int, port: int) -> dict[str, str]:
 def _running(
     command: list[str], environments: list[dict[str, str]]
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Start the processes; none of them outlives the block."""
+    """Start a process for each of the environments, and end all of them at the end of the block."""
     started: list[subprocess.Popen[bytes]] = []
     try:
         for environment in environments:
-            # a process group of its own: Ctrl-C reaches only the launcher
+            # in a process group of its own, so that Ctrl-C reaches only the launcher
             process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, process_group=0)
             started.append(process)
         yield started

@@ -1,4 +1,4 @@
-"""Memory: free bytes of a GPU, machine or container; errors when it runs out; reuse of freed blocks."""
+"""Free memory of a GPU, machine or container, errors when memory runs out, and reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -16,21 +16,26 @@ if TYPE_CHECKING:  # scoring runs without torch
 
 from pipeline.io.errors import InputError
 
-# torch's messages on the CPU, in a plain RuntimeError
+# parts of torch's messages when CPU memory runs out; the exception is a plain RuntimeError
 REFUSED = ("can't allocate memory", "not enough memory")
 GROUPS = Path("/proc/self/cgroup")  # one control group per line: number:controllers:path
 MOUNTED = Path("/sys/fs/cgroup")
-# a group's limit, its usage, and the part of the usage that is inactive page cache
+# files of a control group with its limit and its usage, and the key in memory.stat of the part of the usage
+# that is inactive page cache
 FILES = (
     ("memory.max", "memory.current", "inactive_file"),  # control groups of version 2
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),  # of version 1
 )
 
-TRIM_THRESHOLD, MMAP_MAX = -1, -4  # of mallopt, in glibc's malloc.h
+TRIM_THRESHOLD, MMAP_MAX = -1, -4  # options of mallopt, from glibc's malloc.h
 
 
 def free(device: torch.device | None = None) -> int:
-    """Return the free bytes of the device; for the CPU, what can be allocated without swapping."""
+    """Return the number of free bytes of a GPU, or of the machine if `device` is None or the CPU.
+
+    For the machine, these are the bytes that can be allocated without swapping and within the container's
+    limits.
+    """
     if device is not None and device.type == "cuda":
         import torch
 
@@ -39,7 +44,7 @@ def free(device: torch.device | None = None) -> int:
 
 
 def _left_to_groups() -> Iterator[int]:
-    """Yield the rest of the limit of each control group that contains this process (psutil ignores them)."""
+    """Yield the bytes left to each control group that contains this process; psutil ignores their limits."""
     for line in GROUPS.read_text().splitlines() if GROUPS.exists() else []:
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
@@ -63,9 +68,10 @@ def _left(folder: Path) -> Iterator[int]:
 
 @contextmanager
 def enough(batch: int, processes: int = 1) -> Iterator[None]:
-    """If memory runs out in the block, raise an InputError that proposes half of the batch.
+    """Raise an InputError that proposes half of the batch if memory runs out in the block.
 
-    On a CPU the system may overcommit memory and kill the process instead (SIGKILL).
+    The proposed batch is a multiple of `processes`. On a CPU, the system may instead kill the process
+    (SIGKILL), because it promises more memory than it has.
     """
     try:
         yield
@@ -79,11 +85,11 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
 
 
 def keep_freed() -> bool:
-    """Keep freed memory in the process from now on; return False if the C library cannot.
+    """Make the C library keep freed memory for later use, from now on; return False if it cannot.
 
-    glibc returns blocks above 32 MiB to the kernel at once, and the kernel clears new pages each time.
-    Extraction spent two fifths of its time on that (benchmarks/README.md, "Extraction of the embedded
-    dataset's features").
+    By default, glibc returns blocks above 32 MiB to the kernel when they are freed. At the next allocation
+    the kernel clears new pages. The extraction of features spent two fifths of its time on that
+    (benchmarks/README.md, "Extraction of the embedded dataset's features").
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -93,7 +99,7 @@ def keep_freed() -> bool:
 
 
 def _ran_out(error: Exception) -> bool:
-    import torch  # its errors exist only if it is installed
+    import torch  # not at the top, because scoring runs without torch
 
     ours = (MemoryError, torch.OutOfMemoryError)
     return isinstance(error, ours) or any(words in str(error) for words in REFUSED)

@@ -1,7 +1,7 @@
-"""A group of processes that share one piece of work, started by torchrun or launch.py, or a single process.
+"""Group of processes that share the work of a stage, started by torchrun or by launch.py.
 
-It uses torch.distributed, but not its barrier, which keeps GPUs busy. An error that all processes have is
-printed once.
+Without either, a single process does all work. The group uses torch.distributed, but not its barrier, because
+a waiting barrier keeps GPUs busy. An InputError that several processes raise is printed only once.
 """
 
 import os
@@ -20,13 +20,14 @@ from torch import distributed, nn
 
 from pipeline.io.errors import InputError
 
-# a finished process waits for the others; the launcher ends all if one fails
+# time limit of communication: a finished process may wait long for the others; if a process fails, the
+# launcher ends all
 LONG = timedelta(days=7)
-PATIENCE = 3.0  # seconds until the launcher has ended all processes after one has failed
-POLL = 0.02  # seconds
-SILENT = 1.0  # seconds of waiting without a message: a launcher starts its processes one after the other
-HANDSHAKE = timedelta(seconds=20)  # until the store answers
-STORE = "RANKS_STORE"  # variable with the port of launch.py's store
+PATIENCE = 3.0  # seconds within which the launcher ends all processes after one has failed
+POLL = 0.02  # seconds between checks while waiting
+SILENT = 1.0  # seconds of waiting without a message, because a launcher starts processes one after the other
+HANDSHAKE = timedelta(seconds=20)  # time limit for the store's first answer
+STORE = "RANKS_STORE"  # environment variable with the port of launch.py's store
 REMEDY = "`unset RANK WORLD_SIZE` runs it alone, torchrun starts it as several processes"
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -34,22 +35,25 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process's number among `world` processes, from 0."""
+    """The place of this process in its group."""
 
-    rank: int
-    world: int
+    rank: int  # number of this process, from 0
+    world: int  # number of processes
 
     def wait(self) -> None:
         """Wait until all processes have called this method."""
         if self.world > 1:
-            # on the CPU: a barrier would keep GPUs busy
+            # a sum of a CPU tensor, because a barrier would keep GPUs busy
             work = distributed.all_reduce(torch.zeros(()), async_op=True)
             while not work.is_completed():  # work.wait() alone would block signals
                 time.sleep(POLL)
             work.wait()  # raises if a process has gone
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call make() in process 0, then in the others, which find its results on disk."""
+        """Call make() in process 0, then in the others, and return its result.
+
+        The other processes find on disk what process 0 has made.
+        """
         if self.rank:
             self.wait()
             return make()
@@ -62,17 +66,20 @@ class Ranks:
         return items[self.rank :: self.world]
 
     def part(self, batch: int) -> slice:
-        """Return this process's scenes of a batch, as in distributed_batch.py; `world` divides the batch."""
+        """Return the positions of this process's scenes in a batch of `batch` scenes.
+
+        `world` must divide `batch`. models/common/distributed_batch.py uses the same order.
+        """
         each = batch // self.world
         return slice(self.rank * each, (self.rank + 1) * each)
 
     def agree(self, network: nn.Module) -> None:
-        """Copy the weights of process 0 to every process."""
+        """Copy the network's weights from process 0 to every process."""
         for tensor in network.state_dict().values() if self.world > 1 else ():
             distributed.broadcast(tensor, 0)
 
     def leave(self) -> None:
-        """Leave the group when the work is done."""
+        """Leave the group; called when the work is done."""
         if self.world > 1:
             distributed.destroy_process_group()
 
@@ -82,24 +89,27 @@ ALONE = Ranks(0, 1)
 
 @dataclass(frozen=True)
 class Part(Ranks):
-    """One of `world` shards of a job. Each shard is a process of its own that does not communicate.
+    """One of `world` shards of a job: a process that does not communicate with the other shards.
 
-    A shard's items depend only on their numbers, not on what other shards have done. Only one shard at a time
-    is in its `turn`.
+    The items of a shard follow only from their numbers, not from what other shards have done.
     """
 
+    # returns a context in which only one shard can be at a time
     turn: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def wait(self) -> None:
         """Do nothing: shards do not wait for each other."""
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call make() in one shard at a time: later shards find the first one's results on disk."""
+        """Call make() in one shard at a time, and return its result.
+
+        Later shards find on disk what the first one has made.
+        """
         with self.turn():
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the numbers that are assigned to this shard."""
+        """Return the items of this shard; items are numbers, assigned by their remainder after / `world`."""
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
     def agree(self, network: nn.Module) -> None:
@@ -110,19 +120,21 @@ class Part(Ranks):
 
 
 def join() -> Ranks:
-    """Join the group; if there are GPUs, each process gets one.
+    """Join the group of processes, and return this process's place in it.
 
-    Raises InputError if there are too few GPUs, or the launcher's variables are incomplete, not numbers, or
-    lead to no process.
+    If there are GPUs, each process gets one. Raises InputError if there are too few GPUs. Raises InputError
+    if the launcher's environment variables are incomplete or not numbers, or if no process answers there.
     """
     return _meet()[0]
 
 
 @contextmanager
 def joined() -> Iterator[Ranks]:
-    """Join the group for the block. If several processes raise InputError, only one of them prints it.
+    """Join the group for the block, as `join` does, and leave it afterwards.
 
-    The other processes, and one that may have lost its partner, wait for the launcher to end them.
+    If several processes raise InputError in the block, only the first of them lets the error through, to be
+    printed. The others wait for the launcher to end them. A process with another error also waits first,
+    because the error may only be a consequence of another process's end.
     """
     ranks, store = _meet()
     try:
@@ -139,7 +151,7 @@ def joined() -> Iterator[Ranks]:
 
 
 def _is_first(store: distributed.Store) -> bool:
-    """Return True if no other process had an error earlier; False if the store's process has ended."""
+    """Return True if no process had an error before; False if the process with the store has ended."""
     try:
         return store.add("errors", 1) == 1
     except distributed.DistError:
@@ -184,7 +196,7 @@ def _number(name: str) -> int:
 
 
 def _store(rank: int) -> distributed.TCPStore:
-    """Return the group's key-value store: launch.py's, torchrun's, or else one in process 0."""
+    """Return the group's key-value store, which launch.py or torchrun has opened, or else process 0."""
     if STORE in os.environ:
         address, port, serves = "127.0.0.1", _number(STORE), False
     else:
@@ -205,9 +217,10 @@ def _store(rank: int) -> distributed.TCPStore:
 
 
 def _opened(address: str, port: int, serves: bool) -> distributed.TCPStore | str:
-    """Return the store, or why it cannot be opened.
+    """Return the store at an address, or a text that says why it cannot be opened.
 
-    A thread opens it, so that signals are handled here: torch waits for a silent server without end.
+    With `serves`, this process is the store's server. Another thread opens the store, because torch waits
+    without end for a server that does not answer, and this thread must handle signals meanwhile.
     """
     found: list[distributed.TCPStore | str] = []
 
@@ -237,7 +250,7 @@ def _opened(address: str, port: int, serves: bool) -> distributed.TCPStore | str
 
 @contextmanager
 def _without_torch_messages() -> Iterator[None]:
-    """Suppress torch's C++ messages on standard error: a long backtrace for each attempt to connect."""
+    """Suppress standard error in the block: torch's C++ code prints a backtrace for each failed attempt."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
@@ -259,7 +272,7 @@ def _find(address: str, port: int) -> None:
 
 
 def _gather(store: distributed.Store, rank: int, world: int) -> None:
-    """Wait until all processes are here; process 0 prints how many are missing."""
+    """Wait until all processes have joined; meanwhile process 0 prints how many are missing."""
     store.add("here", 1)
     for wait in _waits():
         if (missing := world - store.add("here", 0)) <= 0:
@@ -268,7 +281,10 @@ def _gather(store: distributed.Store, rank: int, world: int) -> None:
 
 
 def _waits() -> Iterator[Callable[[str], None]]:
-    """Yield without end a function that sleeps briefly; after a second it prints what is awaited."""
+    """Yield a function `wait(what)`, without end, for a loop that waits for something.
+
+    `wait` sleeps briefly. When the loop has waited for longer than SILENT, it also prints `what` is missing.
+    """
     begun, said = time.monotonic(), ""
 
     def wait(what: str) -> None:

@@ -1,4 +1,4 @@
-"""Worker processes, for work in which threads would wait for Python's global lock."""
+"""Pools of worker processes, for work in which threads would wait for Python's global lock."""
 
 import multiprocessing
 import os
@@ -14,11 +14,11 @@ ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "M
 
 
 def pool(count: int) -> ProcessPoolExecutor:
-    """Return a pool of `count` processes with one thread each, started now; they end with this process.
+    """Start a pool of `count` worker processes, and return it. A worker has one thread.
 
-    Arguments and results are pickled. The workers import the functions' modules but not the main program,
-    which would load torch in each. If a worker is killed, the others end too, and pending results raise
-    BrokenProcessPool.
+    The workers end when this process ends. Arguments and results are pickled. A worker imports the modules of
+    the functions that it calls, but not the main program, which would load torch in each worker. If a worker
+    is killed, the others end too, and pending results raise BrokenProcessPool.
     """
     workers = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_start)
     with _one_thread_each(), _no_program():  # workers inherit the environment
@@ -43,7 +43,7 @@ def _one_thread_each() -> Iterator[None]:
 
 @contextmanager
 def _no_program() -> Iterator[None]:
-    """Replace the main module by one without a file, which new processes do not import."""
+    """Replace the main module in the block by a module without a file; new processes do not import it."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -53,7 +53,10 @@ def _no_program() -> Iterator[None]:
 
 
 def _start() -> None:
-    """Ignore Ctrl-C, which the parent handles, and exit when the parent ends, even if it is killed."""
+    """Prepare a worker: ignore Ctrl-C, which the parent handles, and exit when the parent ends.
+
+    This also works if the parent is killed.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None  # this runs in a worker

@@ -1,1 +1,1 @@
-"""Decoding: captions by greedy or beam search, with the decoder's attention maps."""
+"""Decoding: captions of pairs by greedy or beam search, with the decoder's attention maps."""

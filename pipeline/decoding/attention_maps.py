@@ -1,20 +1,22 @@
 """Read and write attention.npz: attention maps of every generated word, and alignments of image pairs.
 
-P: captions; T: words of all captions; (H, W): grid of cells; N = H * W; G: pairs that keep more
-(gallery_pairs.ALIGNED); I: maps per word (0: no attention, 1: shown on both images, 2: one on each image);
-B: blocks of the image encoder; K: named weights per word.
+P: number of captions, one for each pair; T: number of words in all captions; H x W: grid of cells; N = H * W;
+G: number of pairs for which the file also has alignments and class-token attention (gallery_pairs.ALIGNED);
+I: maps per word (0: no attention, 1: a map for both images, 2: a map for each image); B: blocks of the image
+encoder; K: decoder weights per word.
 
 array                    type and shape            content
 pair_id                  strings (P,)              pair of each caption
 start                    integers (P + 1,)         words of caption p: word[start[p]:start[p + 1]]
 word                     strings (T,)              words of all captions
 map                      float16 (T, H, W)         attention, sums to 1; (T, I, H, W) unless I = 1
-aligned_pair, alignment  strings (G,), float16 (G, N, N)        only with cross-view attention
+aligned_pair, alignment  strings (G,), float16 (G, N, N)        only if the images attend to each other
 block_name               strings (B,)                           only if the image encoder has class tokens
 block_pair, block        strings (G,), float16 (G, B, 2, H, W)  class-token attention in both images
 weight_name, weight      strings (K,), float16 (T, K)           decoder weights of a word, sum to 1; optional
 exchanged                strings (P,)              captions of (after, before); only with decode.both_ways
-of_weights, of_pairs, of_run    sha256 of the weights and of the pairs' file; DATASET/MODEL/SEED
+of_weights, of_pairs     strings (1,)              sha256 of the weights' file and of the pairs' file
+of_run                   strings (1,)              DATASET/MODEL/SEED
 
 A map takes 392 bytes at 14 x 14 cells. No array is a pickle.
 """
@@ -40,18 +42,21 @@ ROUNDING = 0.01  # tolerance of a sum; rounding to float16 changes the sum of a 
 
 @dataclass(frozen=True)
 class Attended:
-    """Caption with the attention maps and decoder weights of its words (shapes: top of this file)."""
+    """Caption with the attention maps and the decoder weights of its words.
+
+    The letters of shapes are explained at the top of this file.
+    """
 
     words: tuple[str, ...]
     maps: np.ndarray  # float16, (words, I, H, W), each map sums to 1
-    alignment: np.ndarray | None = None  # float16, (N, N): rows: after image; columns: before
+    alignment: np.ndarray | None = None  # float16, (N, N): from the after image's cells to the before's
     blocks: Mapping[str, np.ndarray] | None = None  # block name -> float16, (2, H, W): class-token attention
-    weighed: tuple[str, ...] = ()  # K names
+    weighed: tuple[str, ...] = ()  # names of the K inputs that the decoder weighs
     weights: np.ndarray | None = None  # float16, (words, K), each row sums to 1; None if K is 0
 
     @property
     def caption(self) -> str:
-        """Caption as written to captions.json."""
+        """The caption as text, as it is in captions.json."""
         return " ".join(self.words)
 
     @property
@@ -61,12 +66,15 @@ class Attended:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Grid size (H, W)."""
+        """Size of the grid of cells, (H, W)."""
         rows, columns = self.maps.shape[2:]
         return rows, columns
 
     def on(self, side: int) -> np.ndarray | None:
-        """Return the maps on before (0) or after (1), `(words, H, W)`; None without attention."""
+        """Return the words' maps on the before image (`side` 0) or the after image (1), (words, H, W).
+
+        None if there is no attention. If a word has a single map, it is returned for both images.
+        """
         return self.maps[:, min(side, self.images - 1)] if self.images else None
 
 
@@ -76,11 +84,14 @@ def attended(
     weighed: tuple[str, ...] = (),
     weights: np.ndarray | None = None,
 ) -> Attended:
-    """Return a caption whose words have the mean maps and weights of their tokens.
+    """Return a caption with attention, from the attention of its tokens.
+
+    A word may consist of several tokens. Its maps and weights are the means over them.
 
     spoken: each word with its number of tokens
-    maps: (tokens, I, H, W)
-    weights: (tokens, K) for the K names of `weighed`
+    maps: maps of the tokens, (tokens, I, H, W)
+    weighed: names of the K inputs that the decoder weighs
+    weights: weights of the tokens, (tokens, K)
     """
     words, counts = tuple(word for word, _ in spoken), [count for _, count in spoken]
     own = None if weights is None else _means(weights, counts)
@@ -88,7 +99,10 @@ def attended(
 
 
 def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
-    """Average consecutive rows: `(tokens, ...)` -> `(words, ...)`, float16; `counts` are tokens per word."""
+    """Average the rows of each word's tokens: (tokens, ...) becomes (words, ...), float16.
+
+    `counts` has the number of tokens of each word.
+    """
     if not counts:
         return rows[:0].astype(np.float16)
     summed = np.add.reduceat(rows[: sum(counts)].astype(np.float32), np.cumsum([0, *counts[:-1]]))
@@ -101,10 +115,11 @@ def write(
     origin: Mapping[Origin, str] | None = None,
     exchanged: Mapping[str, str] | None = None,
 ) -> None:
-    """Write captions with attention by pair id, at least one; equal values give equal bytes.
+    """Write captions with their attention. Equal values give a file of equal bytes.
 
-    `origin` names the weights, pairs and run of the captions, for `read_origin`. `exchanged` has a caption of
-    the exchanged images of each pair.
+    attended: pair id -> caption with attention, at least one
+    origin: names of the weights, the pairs and the run that the captions are from, for `read_origin`
+    exchanged: pair id -> caption of the pair's images in exchanged order, (after, before)
     """
     captions = list(attended.values())
     arrays: dict[str, np.ndarray] = {
@@ -129,25 +144,29 @@ def write(
         arrays["exchanged"] = np.array([exchanged[pair] for pair in attended], dtype=np.str_)
     arrays |= {f"of_{name}": np.array([value], dtype=np.str_) for name, value in (origin or {}).items()}
     with replacing(path) as beside, beside.open("wb") as file:
-        # not compressed, because compressors' bytes differ between versions; no time stamps are written
-        # (type: ignore, because an array could be named like numpy's keyword allow_pickle)
+        # not compressed, because the bytes of a compressor differ between versions; no time stamps are
+        # written (type: ignore, because an array could be named like numpy's keyword allow_pickle)
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def read(path: str | Path) -> dict[str, Attended]:
-    """Read captions with attention by pair id. Raises InputError if the file is missing or not valid."""
+    """Return pair id -> caption with attention. Raises InputError if the file is missing or not valid."""
     return _read(path, lambda file: dict(_attended({name: file[name] for name in file.files})))
 
 
 def read_origin(path: str | Path) -> dict[Origin, str]:
-    """Return the `origin` given to `write`. Raises InputError if the file is missing or not valid."""
+    """Return the `origin` that was given to `write`.
+
+    Raises InputError if the file is missing or not valid.
+    """
     return _read(path, _origin)
 
 
 def read_exchanged(path: str | Path) -> dict[str, str] | None:
-    """Return the captions of the exchanged images by pair id; None without `decode.both_ways`.
+    """Return pair id -> caption of the pair's images in exchanged order, (after, before).
 
-    Raises InputError if the file is missing or not valid.
+    None if the file has no such captions, because `decode.both_ways` was off. Raises InputError if the file
+    is missing or not valid.
     """
     return _read(path, _exchanged)
 
@@ -178,7 +197,7 @@ def _exchanged(file: Any) -> dict[str, str] | None:
 
 
 def _check_unpacked(file: zipfile.ZipFile, size: int) -> None:
-    """Raise ValueError for compressed or overlapping arrays; `write` makes neither."""
+    """Raise ValueError if arrays are compressed or overlap; `write` never writes such a file."""
     parts = file.infolist()
     if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
         raise ValueError("its arrays are packed")
@@ -187,7 +206,10 @@ def _check_unpacked(file: zipfile.ZipFile, size: int) -> None:
 
 
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
-    """Yield captions by pair id. Raises KeyError or ValueError for arrays that do not fit each other."""
+    """Yield each pair id with its caption.
+
+    Raises KeyError or ValueError if an array is missing or if arrays do not fit each other.
+    """
     pairs, start, words, maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
     maps = maps[:, None] if maps.ndim == 3 else maps
     _demand(pairs.shape == (len(set(pairs.tolist())),), "pair_id has duplicates")
@@ -236,7 +258,10 @@ def _weights(arrays: dict[str, np.ndarray], words: int) -> tuple[tuple[str, ...]
 
 
 def _shares(maps: np.ndarray, axes: tuple[int, ...] = (-2, -1)) -> bool:
-    """Return True if all values are at least 0 and sum to 1 over the axes; False if one is NaN."""
+    """Return True if all values are at least 0 and their sums over the axes are 1.
+
+    Return False if a value is NaN.
+    """
     sums = maps.sum(axes, dtype=np.float32)
     return bool((np.abs(sums - 1) <= ROUNDING).all() and (maps >= 0).all())
 

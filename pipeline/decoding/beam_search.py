@@ -1,17 +1,19 @@
-"""Beam search: keeps the k most likely partial captions of every pair.
+"""Beam search: at each position, the k most likely partial captions of every pair are kept.
 
 A caption that has ended keeps one of the k places, as in the program of Xu et al. (Show, Attend and Tell,
 2015), so that a beam of 1 equals greedy search. The score of a caption is the sum of its words'
 log-probabilities, including <END>, divided by (number of words) ** length_penalty, as in the program of
-Vinyals et al. (Show and Tell, 2016). A length_penalty of 0 is the sum, the usual choice; 1 is the mean. Ties
-go to the caption with the better place, then to the lowest word id, then to the caption that ended first.
+Vinyals et al. (Show and Tell, 2016). With a length_penalty of 0, the usual choice, the score is the sum; with
+1 it is the mean. Between equal scores, the caption with the better place wins, then the lowest word id, then
+the caption that ended first.
 
-`n_best` returns the K best captions of a beam; the first is the result of `beam_search`.
+`beam_search` returns the best caption of each pair, and `n_best` the best few captions.
 
-This module is separate from greedy.py so that editing it does not make DVC train again.
+This module is separate from greedy.py, so that a change of it does not make DVC train again.
 
-B: pairs; k: beam; L: tokens of the longest caption found; V: words of the vocabulary; longest: the model's
-limit of tokens; left: pairs that are not settled.
+B: pairs; k: beam, the number of places; L: tokens of the longest caption that was found; V: words of the
+vocabulary; longest: the model's limit of tokens. A pair is settled when no further word can give it a better
+caption; left: number of pairs that are not settled.
 """
 
 from dataclasses import dataclass
@@ -27,7 +29,7 @@ from pipeline.text.vocabularies import END, NULL, START
 
 @torch.inference_mode()
 def beam_search(model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0) -> Tensor:
-    """Return the best caption of each pair: token ids `(B, L)`, in the form of `greedy`."""
+    """Return the best caption of each pair as token ids, (B, L), in the same form as `greedy`."""
     return Beam(model, difference, beam, length_penalty).run().words
 
 
@@ -35,14 +37,14 @@ def beam_search(model: Captioner, difference: Difference, beam: int, length_pena
 def beam_attending(
     model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0
 ) -> Captioned:
-    """Return the captions of `beam_search`, with the decoder's maps and weights of each word."""
+    """Return the captions that `beam_search` returns, with the decoder's attention maps and weights."""
     search = Beam(model, difference, beam, length_penalty, attending=True).run()
     return captioned(search.decoder, search.words, search.seen, search.state)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Caption that a beam search found, with its score."""
+    """A caption that a beam search found, with its score."""
 
     tokens: tuple[int, ...]  # with <END>, unless it was cut at the model's limit
     log_probability: float  # sum over its tokens
@@ -53,9 +55,10 @@ class Candidate:
 def n_best(
     model: Captioner, difference: Difference, beam: int, count: int, length_penalty: float = 0.0
 ) -> list[list[Candidate]]:
-    """Return the `count` best captions of each pair, best first: B lists.
+    """Return the `count` best captions of each pair, as B lists with the best caption first.
 
-    A list is shorter only if there are fewer captions at all. Raises ValueError for count > beam.
+    A list has fewer captions only if no others are possible. Raises ValueError if `count` is larger than
+    `beam`.
     """
     if count > beam:
         raise ValueError(f"a beam of {beam} does not end with {count} captions")
@@ -66,10 +69,11 @@ def n_best(
 
 
 class Beam:
-    """Beam search over a batch; `words`, `scores` and `seen` hold the best ended caption of each pair.
+    """Beam search over a batch.
 
-    Pairs whose best caption is settled are no longer computed. `order[row]` is the pair at a row of `state`;
-    unsettled pairs come first. `sums`, `free`, `written` and `looked` have the same order.
+    `words`, `scores` and `seen` hold the tokens, the score and the attention of each pair's best ended
+    caption. Settled pairs are no longer computed. `order[row]` is the pair at a row of `state`; pairs that
+    are not settled come first. `sums`, `free`, `written` and `looked` have the same order as `state`.
     """
 
     def __init__(
@@ -86,18 +90,18 @@ class Beam:
         self.beam, self.length_penalty, self.attending = beam, length_penalty, attending
         self.state = self.decoder.begin(difference, beam)
         self.order = torch.arange(B, device=device)
-        self.free = torch.full_like(self.order, beam)  # places without an ended caption
+        self.free = torch.full_like(self.order, beam)  # number of places without an ended caption
         # float64: unequal logits stay unequal as log-probabilities, so that a beam of 1 is greedy search
         self.sums = torch.full((B, beam), -torch.inf, dtype=torch.float64, device=device)
         self.sums[:, 0] = 0  # start from one empty caption, not from k
         self.written = torch.full((B, beam, self.longest), NULL, device=device)
         self.scores = torch.full_like(self.sums[:, 0], -torch.inf)
         self.words = self.written[:, 0].clone()
-        self.looked: Tensor | None = None  # (B, k, longest, ...), attention as returned by the decoder
+        self.looked: Tensor | None = None  # (B, k, longest, ...), `NextWord.looked` of the steps
         self.seen: Tensor | None = None  # (B, longest, ...), attention of the best ended caption
 
     def run(self) -> "Beam":
-        """Decode all captions; afterwards `words` has the width of the longest."""
+        """Decode all captions, and return this object. `words` is cut to the longest caption."""
         word = torch.full_like(self.written[:, :, 0], START)  # (left, k)
         for position in range(self.longest):
             step = self.decoder.step(word.flatten(), position, self.state)
@@ -114,7 +118,7 @@ class Beam:
         return self
 
     def _keep(self, looked: Tensor | None, position: int) -> None:
-        """Keep the step's attention, from which the decoder later computes maps and weights."""
+        """Store the step's attention, from which the decoder later computes maps and weights."""
         if looked is None or not self.attending:
             return
         if self.looked is None:
@@ -124,9 +128,10 @@ class Beam:
         self.looked[: len(own), :, position] = own
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose the best of k captions times V words for the free places.
+        """Choose which captions continue with which words, for the free places of each pair.
 
-        Returns the index of the extended caption and the new word, each `(left, k)`.
+        The candidates are the k captions of a pair, each with all V words. `logits`: (left, k, V). Returns,
+        for each place, the index of the caption that is extended and its new word, (left, k) each.
         """
         left, _, V = logits.shape
         scores = logits.double().log_softmax(-1)
@@ -138,7 +143,7 @@ class Beam:
         return places // V, places % V
 
     def _follow(self, parents: Tensor, word: Tensor, position: int) -> None:
-        """Move the state of the chosen captions to their new places, and append their words."""
+        """Copy the chosen captions, with their state, to their new places, and append their new words."""
         left = len(word)
         rows = (parents + self.beam * torch.arange(left, device=parents.device)[:, None]).flatten()
         self.state.follow(rows)
@@ -150,7 +155,7 @@ class Beam:
             looked.copy_(looked[rows])
 
     def _end(self, word: Tensor, position: int) -> None:
-        """Close the captions that end at this position, and update the best caption of each pair."""
+        """Take the captions that end here out of the search; update the best caption of each pair."""
         left, rows = len(word), self.order[: len(word)]
         last = position == self.longest - 1  # all captions are cut here
         ended = (word == END) | last
@@ -166,7 +171,7 @@ class Beam:
         self.sums[:left].masked_fill_(ended, -torch.inf)
 
     def _leave(self, word: Tensor) -> Tensor:
-        """Remove settled pairs from the computation; return the words of the others."""
+        """Remove settled pairs from the search; return the last words of the others."""
         left = len(word)
         settled = self._settled(left)
         places = Exchange(settled)
@@ -179,24 +184,24 @@ class Beam:
         return word[: places.left]
 
     def _settled(self, left: int) -> Tensor:
-        """Return which of the first `left` pairs can no longer get a better caption, `(left,)`.
+        """Return which of the first `left` pairs are settled, (left,), as booleans.
 
-        More words can only lower a caption's summed log-probability. So its best reachable score is its
-        present sum, divided by the length penalty of the longest caption.
+        More words can only lower the sum of a caption's log-probabilities. So the best score that it can
+        reach is its present sum, divided by `longest` ** length_penalty.
         """
         reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:left]]
 
 
 class NBest(Beam):
-    """Beam search that keeps all ended captions and continues until no place is free."""
+    """Beam search that stores all captions that end, and continues until no place is free."""
 
     def __init__(self, model: Captioner, difference: Difference, beam: int, length_penalty: float):
         super().__init__(model, difference, beam, length_penalty)
         self.ended: list[list[Candidate]] = [[] for _ in range(len(difference.before))]
 
     def _end(self, word: Tensor, position: int) -> None:
-        """Record the captions that end at this position, then close them."""
+        """Store the captions that end at this position, then do as Beam does."""
         left = len(word)
         last = position == self.longest - 1
         ending = ((word == END) | last) & self.sums[:left].isfinite()
@@ -212,9 +217,10 @@ class NBest(Beam):
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the `count` highest values of each row and their indices, highest first; ties in order.
+    """Return the `count` highest values of each row, highest first, and their indices.
 
-    One maximum at a time: torch.topk does not define the order of ties, and a full sort is slower.
+    Equal values keep their order. Maxima are found one at a time, because torch.topk does not define the
+    order of equal values, and a full sort is slower.
     """
     values, places = [], []
     for _ in range(count):

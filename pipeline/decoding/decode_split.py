@@ -1,7 +1,7 @@
-"""Decode pairs by greedy or beam search, with attention maps.
+"""Captions of many pairs by greedy or beam search, with attention maps.
 
-This module is separate from greedy.py, which training uses, so that editing it does not make DVC train again.
-N: cells of an image.
+This module is separate from greedy.py, which training uses, so that a change of this module does not make DVC
+train again. N: cells of an image.
 """
 
 import math
@@ -25,7 +25,10 @@ Search = Callable[[Captioner, Difference], Captioned]
 
 
 def searching(beam: int, length_penalty: float) -> Search:
-    """Return the search for a beam size; for a beam of 1 it is greedy search, the same with less work."""
+    """Return the function that searches with the given beam size.
+
+    For a beam of 1 it is greedy search, which gives the same captions with less work.
+    """
     if beam == 1:
         return greedy_attending
     return partial(beam_attending, beam=beam, length_penalty=length_penalty)
@@ -41,11 +44,12 @@ def attended_captions(
     aligned: Collection[str],
     search: Search = greedy_attending,
 ) -> dict[str, Attended]:
-    """Return captions with attention by pair id, in order, and show progress.
+    """Return pair id -> caption with attention, in the order of the pairs. Shows progress.
 
-    With greedy search the captions equal the output of `greedy.captions`. Pairs in `aligned` also get the
-    alignment of their images and the class-token attention of the image encoder, if the model has them. All
-    other maps take 392 bytes per word at 14 x 14: 75 MB for the 15,940 test pairs of CLEVR-Change.
+    With greedy search, the captions are the same as those of `greedy.captions`. The pairs whose ids are in
+    `aligned` also get the alignment of their images and the class-token attention of the image encoder, if
+    the model has them. A word's map takes 392 bytes at 14 x 14 cells. The maps of the 15,940 test pairs of
+    CLEVR-Change take 75 MB.
     """
     ids = [pair.pair_id for pair in pairs]
     with evaluating(model):
@@ -71,7 +75,7 @@ def exchanged_captions(
     batch: int,
     search: Search = greedy_attending,
 ) -> dict[str, str]:
-    """Return the captions of the exchanged images, (after, before), by pair id, and show progress."""
+    """Return pair id -> caption of the pair's images in exchanged order, (after, before). Shows progress."""
     turned = [replace(pair, before=pair.after, after=pair.before) for pair in pairs]
     with evaluating(model):
         found = (
@@ -86,7 +90,10 @@ def exchanged_captions(
 def _class_token_attention(
     model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return the class-token attention of the image encoder, by pair id and block name; may be empty."""
+    """Return pair id -> block name -> map of the image encoder's class token.
+
+    The result is empty if the model has no class tokens.
+    """
     device, found = next(model.parameters()).device, {}
     starts = range(0, len(pairs), batch)
     for start, images in zip(starts, feature_batches(pairs, store, batch), strict=True):
@@ -107,7 +114,7 @@ def _attended(
     ids: list[str],
     aligned: Collection[str],
 ) -> Iterator[Attended]:
-    """Yield the captions of one batch."""
+    """Yield the captions of one batch, with the alignment of the pairs whose ids are in `aligned`."""
     captions = attended_batch(search, model, difference, vocabulary)
     rows = [row for row, pair in enumerate(ids) if pair in aligned]
     alignment = difference.alignment(rows)  # (rows, N, N)
@@ -124,7 +131,7 @@ def attended_batch(
 
 
 def attended_captions_of(found: Captioned, model: Captioner, vocabulary: Vocabulary) -> list[Attended]:
-    """Return the captions that a search found, as `attended_batch` does."""
+    """Return the captions that a search found, in the form that `attended_batch` returns."""
     weighed = model.decoder.weighed
     nothing = torch.empty(*found.words.shape, 0, math.prod(model.cells), dtype=torch.float16)
     grids = (nothing if found.maps is None else found.maps).unflatten(-1, model.cells).cpu().numpy()

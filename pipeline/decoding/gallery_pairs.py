@@ -1,24 +1,32 @@
-"""Choice of the test pairs in the report's gallery, for which decoding also keeps alignments."""
+"""Choice of the test pairs for the report's gallery of examples.
+
+For these pairs, decoding also writes alignments and class-token attention.
+"""
 
 from collections.abc import Sequence
 
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair
 
 ALIGNED = 24
-"""Number of pairs whose alignments decoding keeps; the size of a gallery is a setting of the report."""
+"""Number of pairs for which decoding writes alignments. The size of a gallery is a setting of the report."""
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Choose `count` pairs by change type; up to ALIGNED pairs all have alignments."""
+    """Return change type -> pairs, `count` pairs in all; None is the key of an unknown type.
+
+    If `count` is at most ALIGNED, all chosen pairs have alignments.
+    """
     if count > ALIGNED:
         return choose(pairs, count)
     return choose([pair for kind in choose(pairs, ALIGNED).values() for pair in kind], count)
 
 
 def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Choose up to `count` pairs by change type, evenly over types, and spread over the order of the pairs.
+    """Return change type -> pairs, up to `count` pairs in all.
 
-    The types are in the schema's order, then a change of unnamed type, no change, unknown (None).
+    The types have numbers of pairs that are as equal as possible. The pairs of a type are spread evenly over
+    their order. The types are in the schema's order; then follow changes of unnamed type, no change, and
+    unknown (None).
     """
     order = (*CHANGE_TYPES, CHANGE, NO_CHANGE, None)
     kinds = {kind: [p for p in pairs if p.change_type == kind] for kind in order}
@@ -27,7 +35,7 @@ def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
 
 
 def _shares(sizes: dict[str | None, int], count: int) -> dict[str | None, int]:
-    """Return the number of pairs to take of each kind, as even as possible."""
+    """Return the number of pairs to take of each kind: numbers that are as equal as possible."""
     shares = dict.fromkeys(sizes, 0)
     for _ in range(min(count, sum(sizes.values()))):
         # the first kind among those with the smallest share so far

@@ -1,7 +1,8 @@
-"""Greedy search.
+"""Greedy search: at each position, a caption gets its most likely next word.
 
-B: pairs; L: tokens of the longest caption found; longest: the model's limit of tokens; I: maps per word;
-N: cells; K: decoder weights per word; R: captions in progress; V: size of the vocabulary.
+B: pairs; L: tokens of the longest caption that was found; longest: the model's limit of tokens; I: attention
+maps per word; N: cells of an image; K: decoder weights per word; R: captions that have not ended; V: size of
+the vocabulary.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,41 +22,47 @@ from pipeline.text.vocabularies import END, NULL, START, Vocabulary
 
 @torch.inference_mode()
 def greedy(model: Captioner, difference: Difference) -> Tensor:
-    """Return the captions of greedy search: token ids `(B, L)` without <START>.
+    """Return the captions that greedy search finds, as token ids, (B, L), without <START>.
 
-    A caption ends with <END>, followed by <NULL>; if it does not end, it is cut at the model's limit. Ties go
-    to the lowest word id.
+    A caption ends with <END>, and <NULL> follows. A caption that does not end is cut at the model's limit of
+    tokens. If several words are equally likely, the lowest word id is taken.
     """
     return Greedy(model, difference).run().words
 
 
 @dataclass(frozen=True)
 class Captioned:
-    """Captions of a batch. Maps and weights after a caption's end are meaningless."""
+    """Captions of a batch, with attention. Maps and weights after a caption's end are meaningless."""
 
-    words: Tensor  # (B, L), token ids in the form of `greedy`
+    words: Tensor  # (B, L), token ids, as `greedy` returns them
     maps: Tensor | None  # (B, L, I, N), float16: attention of each word
     weights: Tensor | None  # (B, L, K), float16: decoder weights of each word
 
 
 @torch.inference_mode()
 def greedy_attending(model: Captioner, difference: Difference) -> Captioned:
-    """Return the captions of `greedy`, with the decoder's maps and weights of each word."""
+    """Return the captions that `greedy` returns, with the decoder's attention maps and weights."""
     search = Greedy(model, difference, attending=True).run()
     return captioned(search.decoder, search.words, search.looked, search.state)
 
 
 def captioned(decoder: Decoder[Any], words: Tensor, looked: Tensor | None, state: Any) -> Captioned:
-    """Compute maps and weights for token ids `(B, L)` from the steps' attention `(B, longest, ...)`."""
+    """Return captions with the decoder's attention maps and weights.
+
+    words: token ids of the captions, (B, L)
+    looked: `NextWord.looked` of the search's steps, (B, longest, ...)
+    state: the decoder's state at the end of the search
+    """
     looked = None if looked is None else looked[:, : words.shape[1]]
     found = decoder.maps(looked, state), decoder.word_weights(looked)
     return Captioned(words, *(None if each is None else each.half() for each in found))
 
 
 class Greedy:
-    """Greedy search over a batch; captions that have ended are no longer computed.
+    """Greedy search over a batch.
 
-    The first `len(word)` rows of `state` are the unfinished captions; `order` holds their indices.
+    Captions that have ended are no longer computed: the first rows of `state` are the captions that have not
+    ended, and `order` holds their indices in the batch.
     """
 
     def __init__(self, model: Captioner, difference: Difference, attending: bool = False):
@@ -66,10 +73,10 @@ class Greedy:
         self.words = torch.full((B, self.longest), NULL, device=device)
         self.order = torch.arange(B, device=device)  # index of the caption at each row of `state`
         self.attending = attending
-        self.looked: Tensor | None = None  # (B, longest, ...), attention as returned by the decoder
+        self.looked: Tensor | None = None  # (B, longest, ...), `NextWord.looked` of the steps
 
     def run(self) -> "Greedy":
-        """Decode all captions; afterwards `words` has the width of the longest."""
+        """Decode all captions, and return this object. `words` is cut to the longest caption."""
         word = torch.full_like(self.order, START)
         for position in range(self.longest):
             rows = self.order[: len(word)]
@@ -84,11 +91,11 @@ class Greedy:
         return self
 
     def _choose(self, logits: Tensor) -> Tensor:
-        """The likeliest word of each caption: logits (R, V) -> token ids (R)."""
+        """Return the next word of each caption, (R,), for its logits, (R, V): the most likely word."""
         return logits.argmax(-1)
 
     def _keep(self, looked: Tensor | None, rows: Tensor, position: int) -> None:
-        """Keep the step's attention, from which the decoder later computes maps and weights."""
+        """Store the step's attention, from which the decoder later computes maps and weights."""
         if looked is None or not self.attending:
             return
         if self.looked is None:
@@ -96,7 +103,7 @@ class Greedy:
         self.looked[rows, position] = looked
 
     def _leave(self, word: Tensor) -> Tensor:
-        """Remove ended captions from the computation; return the words of the others."""
+        """Remove the captions that end with `word` from the search; return the last words of the others."""
         ended = word == END
         places = Exchange(ended)
         if places.left < len(word):
@@ -114,7 +121,7 @@ def captions(
     vocabulary: Vocabulary,
     batch: int,
 ) -> dict[str, str]:
-    """Return greedy captions by pair id, in order, computed in float32."""
+    """Return pair id -> caption by greedy search, in the order of the pairs, computed in float32."""
     with evaluating(model):
         rows = [
             row
@@ -126,7 +133,7 @@ def captions(
 
 @contextmanager
 def evaluating(model: Captioner) -> Iterator[None]:
-    """Switch the model to evaluation mode, and restore its mode afterwards."""
+    """Switch the model to evaluation mode for the block, and restore its mode afterwards."""
     training = model.training
     model.eval()
     try:
@@ -138,7 +145,10 @@ def evaluating(model: Captioner) -> Iterator[None]:
 def differences(
     model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> Iterator[Difference]:
-    """Yield the differences of `batch` pairs at a time, in order, in float32 on the model's device."""
+    """Yield the model's Difference for each batch of `batch` pairs, in order.
+
+    It is computed in float32 on the model's device.
+    """
     device = next(model.parameters()).device
     for before, after in feature_batches(pairs, store, batch):
         yield model.encode(before.to(device).float(), after.to(device).float())

@@ -1,6 +1,6 @@
 """Sampled captions: each word is drawn from the model's distribution over the words that it may write.
 
-B: pairs; R: captions in progress; L: words; V: size of the vocabulary.
+B: pairs; R: captions that have not ended; L: tokens of a caption; V: size of the vocabulary.
 """
 
 import torch
@@ -11,18 +11,19 @@ from pipeline.decoding.greedy import Greedy
 
 
 class Sampling(Greedy):
-    """A batch's captions, each word drawn with torch's global generator."""
+    """Search like Greedy, but each word is drawn at random, with torch's global generator."""
 
     def _choose(self, logits: Tensor) -> Tensor:
-        """Logits (R, V) -> token ids (R)."""
+        """Return a random next word of each caption, (R,), for its logits, (R, V)."""
         return torch.multinomial(logits.float().softmax(-1), 1)[:, 0]
 
 
 @torch.no_grad()
 def sample(model: Captioner, difference: Difference, samples: int) -> Tensor:
-    """Draw `samples` captions of each of B pairs: token ids (B * samples, L), a pair's one after another.
+    """Return `samples` random captions of each of B pairs, as token ids, (B * samples, L).
 
-    They have no <START>. A caption ends with <END>, followed by <NULL>, or is cut at the model's longest.
+    The captions of a pair are consecutive, and have no <START>. A caption ends with <END>, and <NULL>
+    follows, or it is cut at the model's limit of tokens.
     """
     repeated = rows(difference, lambda x: x.repeat_interleave(samples, 0))
     return Sampling(model, repeated).run().words

@@ -1,1 +1,1 @@
-"""Trained models on disk: their folder, its description and checks, weights from other places."""
+"""Weights of models on disk: the folder of a trained model, its description, its checks, imported weights."""

@@ -1,4 +1,7 @@
-"""Initialise a model from CLIP's weights, a file that commands.import_clip writes (the setting `start`)."""
+"""Initialisation of a model from CLIP's weights.
+
+The setting `start` names their file, which `python -m commands.import_clip` writes.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,15 +19,19 @@ FIT_WORDS = "set text.tokeniser: clip_bpe"
 
 
 def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
-    """Return the name in the file of a model's tensor, by the model's `starts`, or None."""
+    """Return the name that the model's tensor `name` has in the file; None if the file has no such tensor.
+
+    `starts` is the model's (trainable.py): prefix of names in the model -> prefix of names in the file.
+    """
     found = (there + name[len(here) :] for here, there in starts.items() if name.startswith(here))
     return next(found, None)
 
 
 def take_over(model: Trainable, path: Path) -> None:
-    """Load the tensors that the model shares with the file.
+    """Load into the model the tensors that it takes from CLIP's file (its `starts`).
 
-    Raises InputError if the file is missing or damaged, or if a tensor is missing or has another shape.
+    The model's other tensors stay. Raises InputError if the file is missing or damaged. Raises InputError if
+    the file lacks one of the expected tensors, or has it in another shape.
     """
     own = model.state_dict()
     places = {name: there for name in own if (there := name_in_file(model.starts, name))}
@@ -46,7 +53,7 @@ def take_over(model: Trainable, path: Path) -> None:
 
 
 def identity(path: Path) -> str:
-    """Return the file's SHA-256. Raises InputError if it cannot be read."""
+    """Return the SHA-256 of CLIP's file. Raises InputError if the file cannot be read."""
     try:
         return sha256(path)
     except OSError as error:

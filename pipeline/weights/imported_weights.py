@@ -1,8 +1,8 @@
-"""Imported weights of a run, kept in data/imported for the stages that copy them instead of training.
+"""Imported weights of a run, which the stages `pretrain` and `train` copy instead of training.
 
-DVC removes a stage's outputs before it runs the stage. So imported weights lie in a folder that no stage
-owns, one for each stage that can use them: `pretrain` and `train` copy them instead of training. The
-stage `recipe` writes their hashes into inputs.json, on which both depend.
+DVC removes the outputs of a stage before it runs the stage. So imported weights are in data/imported, which
+is the output of no stage. They have a folder for each of the two stages. The stage `recipe` writes their
+hashes into inputs.json, on which both stages depend.
 """
 
 from pathlib import Path
@@ -14,27 +14,30 @@ from pipeline.io.provenance import sha256
 from pipeline.weights import trained_model
 
 FOLDER = Path("data/imported")
-FOLDERS = {"pretrain": "first", "train": "train"}  # by stage
+FOLDERS = {"pretrain": "first", "train": "train"}  # stage -> name of the folder of its imported weights
 PRETRAINED = "pretrained"  # the folder, next to a run's recipe, that the stage pretrain writes
 WEIGHTS, CURVES, SOURCE = "weights", "curves", "source.json"
 CONTENTS = Contents("imported weights")
 AGAIN = "import the checkpoint again"
-OWNED = (Path("data/weights"), Path("data/recipes"))  # where stages write weights
-NEVER_TRAINED = 0  # the iteration in model.yaml of imported weights
+OWNED = (Path("data/weights"), Path("data/recipes"))  # folders to which stages write weights
+NEVER_TRAINED = 0  # value of `iteration` in the model.yaml of imported weights
 
 
 def place(dataset: str, model: str, seed: int, stage: str) -> Path:
-    """Return the folder of imported weights for a stage of a run."""
+    """Return the path of the folder of imported weights for a stage of a run."""
     return FOLDER / dataset / model / str(seed) / FOLDERS[stage]
 
 
 def found(run: Path | None, stage: str) -> Path | None:
-    """Return the folder of imported weights for a stage, below the folder of the run, or None."""
+    """Return the folder of imported weights for a stage; None if it does not exist.
+
+    `run` is the run's folder in data/imported, or None.
+    """
     return run / FOLDERS[stage] if run and (run / FOLDERS[stage]).is_dir() else None
 
 
 def hashes(run: Path | None) -> dict[str, str]:
-    """Return the hashes of the imported weights, by stage."""
+    """Return stage -> hash of its imported weights, for the stages that have any."""
     folders = {stage: folder for stage in FOLDERS if (folder := found(run, stage))}
     return {stage: _hash(folder / WEIGHTS) for stage, folder in folders.items()}
 
@@ -47,7 +50,10 @@ def _hash(weights: Path) -> str:
 
 
 def check_kept(weights: Path, run: Path | None, stage: str) -> None:
-    """Raise InputError if a training would replace imported weights that are not in data/imported."""
+    """Raise InputError if a training would replace imported weights of which data/imported has no copy.
+
+    `weights` is the folder that the training would replace.
+    """
     described = weights / trained_model.MODEL
     if found(run, stage) or not described.is_file():
         return
@@ -60,7 +66,7 @@ def check_kept(weights: Path, run: Path | None, stage: str) -> None:
 
 
 def check_unowned(out: Path) -> None:
-    """Raise InputError if `out` is in a folder that a stage owns, because DVC would remove it."""
+    """Raise InputError if `out` is in a folder that a stage writes, because DVC would remove it."""
     for folder in OWNED:
         if (out.parent.resolve() / out.name).is_relative_to(folder.resolve()):
             raise InputError(

@@ -18,34 +18,35 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import plain
 from pipeline.text.vocabularies import Vocabulary, identity, words_identity
 
-# hashes. weights: their file; model: the rest of model.yaml; vocabulary: words, tokenisation, caption length;
-# words: only the words, for imported models; store, features, images: FeatureStore.hashes
+# what a hash is of. weights: the weights' file; model: the rest of model.yaml; vocabulary: words,
+# tokenisation and caption length; words: only the words, for imported models; store, features, images:
+# FeatureStore.hashes
 Part = Literal["weights", "model", "vocabulary", "words", "store", "features", "images"]
 Sha = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 STRIDES: tuple[int, ...] = get_args(Stride)
 LARGEST = 1024  # side of an image in pixels, as in params.yaml
-MOST = {"longest": LONGEST, "vocabulary": 1_000_000}  # limits of tokens of a caption, and of words
-SHAPE = 1 << 16, LARGEST, LARGEST  # limits of C, H and W
+MOST = {"longest": LONGEST, "vocabulary": 1_000_000}  # largest number of a caption's tokens, and of words
+SHAPE = 1 << 16, LARGEST, LARGEST  # largest C, H and W
 BELONGS = "use the file that the weights were trained with, or train again"
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Description of trained weights: recipe, shapes, and hashes of the files that they belong to."""
+    """Description of trained weights: recipe, shapes, and hashes of the files that belong to them."""
 
     recipe: Recipe
     seed: Seed
     shape: tuple[Count, Count, Count]  # C, H, W of an image's features
     vocabulary: Count  # number of words
-    longest: Count
-    iteration: int  # iteration of the snapshot; 0: imported
-    validation: float  # validation score of the snapshot; NaN: imported
+    longest: Count  # largest number of a caption's tokens
+    iteration: int  # iteration of the snapshot; 0 for imported weights
+    validation: float  # validation score of the snapshot; NaN for imported weights
     hashes: dict[Part, Sha] = field(default_factory=dict)  # SHA-256; empty in old files
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
-        """Check the values. Raises ValueError for values that no training writes."""
+        """Check iteration and validation score. Raises ValueError if no training writes such values."""
         if self.iteration < 0:
             raise ValueError(f"iteration is {self.iteration}, not a whole number from 0 on")
         if self.iteration and not math.isfinite(self.validation):
@@ -53,7 +54,7 @@ class Trained:
 
     @property
     def run(self) -> str:
-        """DATASET/MODEL/SEED."""
+        """Name of the run, DATASET/MODEL/SEED."""
         return f"{self.recipe.dataset}/{self.recipe.model}/{self.seed}"
 
     def check_vocabulary(self, vocabulary: Vocabulary, name: str | Path = "the vocabulary") -> None:
@@ -68,7 +69,10 @@ class Trained:
             raise InputError(f"{name} is not the vocabulary that the weights belong to; {BELONGS}")
 
     def check_store(self, store: FeatureStore) -> None:
-        """Raise InputError for other features, and for another store of the same images."""
+        """Raise InputError if the store's features differ from those that the weights were trained on.
+
+        Another store is allowed if it has other images, with features that were computed in the same way.
+        """
         found, name = store.hashes, store.location.name
         if store.shape != self.shape:
             raise InputError(
@@ -84,7 +88,10 @@ class Trained:
 
 
 def described(path: Path, record: Any, remedy: str) -> Trained:
-    """Validate the content of model.yaml. Raises InputError that names the key that is not valid."""
+    """Return the content of model.yaml, `record`, as a Trained.
+
+    Raises InputError if it is not valid; the message names the key.
+    """
     trained = plain(path, Trained, record, remedy)
     if too_large := _too_large(trained):
         raise InputError(f"{path}: {too_large} at most; {remedy}")
@@ -94,7 +101,7 @@ def described(path: Path, record: Any, remedy: str) -> Trained:
 
 
 def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
-    """Raise InputError that names a key of a recipe's features that is not valid."""
+    """Raise InputError if the features' specification in a recipe is not valid; the message names the key."""
     kind: type[Spec | PixelSpec] = PixelSpec if features.get("input") == PIXELS else Spec
     unknown = features.keys() - {each.name for each in fields(kind)}
     fault = f"{min(unknown)} is no key of it" if unknown else _fault(plain(path, kind, features, remedy))
@@ -103,14 +110,17 @@ def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
 
 
 def hash_of(record: dict[str, Any]) -> str:
-    """Return the hash of model.yaml without this hash itself."""
+    """Return the hash of model.yaml's content, `record`, without `hashes.model`, which is this hash."""
     hashes = {part: value for part, value in record["hashes"].items() if part != "model"}
     text = json.dumps(record | {"hashes": hashes}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _too_large(trained: Trained) -> str | None:
-    """Return an error for a size that is too large, because sizes determine memory and time, or None."""
+    """Return a text that names a size that is too large, or None.
+
+    Sizes are limited, because they determine memory and time.
+    """
     sizes = trained.recipe.sizes.items()
     found = [
         *((f"recipe.sizes.{name}", size, MOST_BLOCKS if name in BLOCKS else WIDEST) for name, size in sizes),
@@ -121,7 +131,7 @@ def _too_large(trained: Trained) -> str | None:
 
 
 def _fault(spec: Spec | PixelSpec) -> str | None:
-    """Return the error of a specification that our features cannot have, or None."""
+    """Return a text that names a value that our features cannot have, or None."""
     resizes = (*RESIZES,) if isinstance(spec, PixelSpec) else (*RESIZES, IMPORTED)
     if spec.resize not in resizes:
         return f"resize is {spec.resize!r}, not {' or '.join(resizes)}"

@@ -1,6 +1,6 @@
 """Checks of a weights file, which is untrusted input, against the tensors of its model.
 
-They use only the file's header, so that no memory is allocated for sizes that do not fit the file.
+Sizes and types are checked with the file's header alone, before memory is allocated for tensors.
 """
 
 from collections.abc import Mapping
@@ -15,16 +15,17 @@ from models.common.trainable import Trainable
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import check_regular
 
-MOST_BYTES = 1 << 30  # limit of a file: 268 million numbers
+MOST_BYTES = 1 << 30  # largest size of a file, which is 268 million numbers
 FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-KINDS = FLOATS | {"I64": torch.int64}  # counters of batch norms
-MOST_WEIGHTS = 1 << 28  # limit of attention weights per pair: 1 GiB
+KINDS = FLOATS | {"I64": torch.int64}  # batch norms have integer counters
+MOST_WEIGHTS = 1 << 28  # largest number of attention weights per pair, which take 1 GiB
 
 
 def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
-    """Return the tensors of the file's header, on the meta device.
+    """Return tensor name -> tensor on the meta device: the shapes and types in the file's header.
 
-    Raises InputError if the file does not open or has tensors of other types; messages call it `named`.
+    Raises InputError if the file does not open, or if it has tensors of types other than KINDS. Messages call
+    the file `named`.
     """
     try:
         check_regular(path, MOST_BYTES)
@@ -43,7 +44,10 @@ def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
 
 
 def check_attention(model: Trainable, source: Path, remedy: str) -> None:
-    """Raise InputError if attention between all cells would need too much memory; no tensor shows this."""
+    """Raise InputError if the attention between all cells of a captioner would need too much memory.
+
+    The sizes of its tensors do not show this.
+    """
     if not isinstance(model, Captioner):
         return
     rows, columns = model.cells
@@ -56,7 +60,10 @@ def check_attention(model: Trainable, source: Path, remedy: str) -> None:
 
 
 def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], named: str, remedy: str) -> None:
-    """Raise InputError that names the first tensor that is missing, unknown, or of another shape or type."""
+    """Raise InputError unless the file's tensors `found` are those that the model has, `wanted`.
+
+    The message names the first tensor that is missing, is not the model's, or has another shape or type.
+    """
     for name, own in wanted.items():
         if name not in found:
             raise InputError(f"{named} does not load (the tensor {name} is missing); {remedy}")
@@ -70,7 +77,7 @@ def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], nam
 
 
 def check_finite(tensors: Mapping[str, Tensor], named: str, remedy: str) -> None:
-    """Raise InputError that names the first tensor with NaN or infinity."""
+    """Raise InputError if a tensor contains NaN or infinity. The message names the first such tensor."""
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise InputError(f"{named}: {name} has a number that is not finite; {remedy}")

@@ -1,8 +1,8 @@
 """A trained model on disk: a folder with weights.safetensors and model.yaml.
 
-In a package to share, the same file is model.safetensors, the name by which hubs find weights.
-
-All code loads weights with `load` and `load_first`, which check types, sizes, tensors and hashes.
+In a package that is made for sharing, the weights file is called model.safetensors instead, because hubs look
+for this name. All code loads models with `load` and `load_first`, which check types, sizes, tensors and
+hashes.
 """
 
 import sys
@@ -28,14 +28,14 @@ from pipeline.weights.tensor_checks import check_attention, check_finite, check_
 
 FILE, PACKED, MODEL = "weights.safetensors", "model.safetensors", "model.yaml"
 CONTENTS = Contents("weights")
-LARGEST = 1 << 16  # bytes of model.yaml
+LARGEST = 1 << 16  # largest size of model.yaml in bytes
 REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to make it"
 
 
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
-    """Create `folder` with weights.safetensors and model.yaml.
+    """Create `folder`, and write weights.safetensors and model.yaml there.
 
-    model.yaml contains the hash of the weights, and the hash of its own content without this hash.
+    model.yaml contains the hash of the weights file, and a hash of its own other content.
     """
     folder.mkdir(parents=True)
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
@@ -46,9 +46,10 @@ def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
 
 
 def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple[Captioner, Trained]:
-    """Load the trained model, in evaluation mode; messages call the folder `named`.
+    """Load the trained model of a folder; return the model, in evaluation mode, and its description.
 
-    Raises InputError that names the file, and the key, that is missing, damaged, or of another model.
+    Raises InputError if a file is missing or damaged, or belongs to another model. The message names the file
+    and the key. It calls the folder `named`, if that is given, and ends with `remedy`.
     """
     trained = describe(folder, named, remedy)
     model: Captioner = _filled(trained, folder, named or folder, remedy, None)
@@ -56,20 +57,26 @@ def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple
 
 
 def weights_file(folder: Path) -> Path:
-    """Return the path of the weights: PACKED if the folder has it, else FILE."""
+    """Return the path of the weights file: PACKED if the folder has a file of that name, else FILE."""
     packed = folder / PACKED
     return packed if packed.exists() else folder / FILE
 
 
 def there(folder: Path) -> bool:
-    """Return True if a pretraining phase wrote weights. Raises InputError if the folder is missing."""
+    """Return True if a pretraining phase wrote weights into the folder.
+
+    A model without pretraining has an empty folder. Raises InputError if the folder is missing.
+    """
     if not folder.is_dir():
         raise InputError(f"{folder} is missing; {FIRST}")
     return any(folder.iterdir())
 
 
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
-    """Load the model of the last pretraining phase. Raises as `load`, also if the model has no such phase."""
+    """Load the model of the last pretraining phase; return the model and its description.
+
+    Raises InputError as `load` does, and also if the model has no pretraining phase.
+    """
     trained = describe(folder, None, FIRST)
     if not (phases := trained.recipe.entry.phases):
         raise InputError(f"{folder}: {trained.recipe.model} has no pretraining phase; {FIRST}")
@@ -78,9 +85,10 @@ def load_first(folder: Path) -> tuple[Trainable, Trained]:
 
 
 def take_over(model: Trainable, folder: Path) -> None:
-    """Load the tensors that the model shares with the previous phase.
+    """Load into the model the tensors that it takes from the previous phase (its `takes`).
 
-    Raises InputError if a tensor is missing, unknown, or of another shape.
+    The folder has the weights of the previous phase. Raises InputError if a tensor is missing there, is not
+    in the model, or has another shape.
     """
     found = _tensors(folder, folder, FIRST, describe(folder, None, FIRST))
     own = model.state_dict()
@@ -99,7 +107,7 @@ def take_over(model: Trainable, folder: Path) -> None:
 
 
 def identity(folder: Path) -> bytes:
-    """Return the bytes of the weights file. Raises InputError if it cannot be read."""
+    """Return the bytes of the weights file. Raises InputError if the file cannot be read."""
     try:
         return (folder / FILE).read_bytes()
     except OSError as error:
@@ -107,7 +115,7 @@ def identity(folder: Path) -> bytes:
 
 
 def sha256_of(folder: Path) -> str:
-    """Return the hash of the weights file. Raises InputError if it cannot be read."""
+    """Return the hash of the weights file. Raises InputError if the file cannot be read."""
     try:
         return sha256(folder / FILE)
     except OSError as error:
@@ -115,7 +123,11 @@ def sha256_of(folder: Path) -> str:
 
 
 def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
-    """Return the description in model.yaml. Raises InputError if the folder has the name of another run."""
+    """Return the description in model.yaml.
+
+    Raises InputError if it is not valid, or if the folder's path is that of another run. Messages call the
+    folder `named`, if that is given, and end with `remedy`.
+    """
     named = named or folder
     trained = described(named / MODEL, _record(folder, remedy), remedy)
     claimed = _claimed(named)
@@ -127,16 +139,20 @@ def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> T
 
 
 def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
-    """Raise InputError if the folder's name is not the name of the run of the recipe at `source`."""
+    """Raise InputError if the folder's path is that of another run than the recipe's.
+
+    `source` is the recipe's file.
+    """
     run, claimed = f"{recipe.dataset}/{recipe.model}/{seed}", _claimed(folder)
     if claimed not in (None, run):
         raise InputError(f"{source} is the recipe of {run}, but {folder} is for weights of {claimed}")
 
 
 def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
-    """Return the description of the pretrained weights for a recipe's captioning.
+    """Return the description of the pretrained weights in a folder, for the captioning of a recipe.
 
-    Raises InputError if they belong to another run, or if their settings differ from the recipe's.
+    Raises InputError if the weights belong to another run than the recipe and the seed, or if their settings
+    differ from the recipe's.
     """
     trained = describe(folder, None, FIRST)
     own = f"{recipe.dataset}/{recipe.model}/{seed}"
@@ -155,7 +171,10 @@ def _record(folder: Path, remedy: str) -> Any:
 
 
 def _claimed(folder: Path) -> str | None:
-    """Return DATASET/MODEL/SEED of a folder in data/weights or data/recipes, or None for other folders."""
+    """Return the run, DATASET/MODEL/SEED, that the path of a folder in data/weights or data/recipes names.
+
+    Return None for other folders.
+    """
     match folder.absolute().parts:
         case (*_, "data", "weights", dataset, model, seed):
             return f"{dataset}/{model}/{seed}"
@@ -165,7 +184,7 @@ def _claimed(folder: Path) -> str | None:
 
 
 def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str | None) -> Any:
-    """Build the model and load its weights, after a check of the file's header."""
+    """Build the model of a phase (None: captioning) and load its weights, after the checks."""
     recipe, source = trained.recipe, named / MODEL
     if not trained.hashes:
         print(
@@ -176,7 +195,7 @@ def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str
         sizes = recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
     except InputError as error:
         raise InputError(f"{source}: {error}; {remedy}") from None
-    with torch.device("meta"):  # without values
+    with torch.device("meta"):  # tensors have shapes but no values
         bare = recipe_file.build(recipe, sizes, source, phase)
     file = weights_file(folder)
     name = f"{named / file.name}"
@@ -191,7 +210,10 @@ def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str
 
 
 def _tensors(folder: Path, named: Path, remedy: str, trained: Trained) -> dict[str, Tensor]:
-    """Load the file's tensors. Raises InputError if it does not load, or if a hash in model.yaml differs."""
+    """Load the tensors of the weights file.
+
+    Raises InputError if the file does not load, or if its hash or that of model.yaml differs.
+    """
     if trained.hashes and trained.hashes["model"] != hash_of(_record(folder, remedy)):
         raise InputError(f"{named / MODEL} was changed since it was written (its hashes.model); {remedy}")
     file = weights_file(folder)

@@ -1,8 +1,8 @@
-"""Timings against reference implementations; run by hand with `make bench`."""
+"""Benchmarks: times and memory compared with reference implementations. `make bench` runs them."""
 
 import os
 
-import stages  # noqa: F401  # sets GOMP_SPINCOUNT, as for stages
+import stages  # noqa: F401  # sets GOMP_SPINCOUNT to the same value as in stages
 
-# before torch is imported: otherwise torch.profiler prints its starts, and that there is no GPU
+# this must be set before torch is imported; otherwise torch.profiler prints messages when it starts
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")

@@ -1,12 +1,12 @@
 """`python -m benchmarks NAME …` runs measurements by name.
 
-    gpu         measurements of a GPU, each with a time limit (gpu.py)
-    oracle      features made of the scenes' own symbols (oracle.py)
-    reality     scores on rendered test pairs next to scores on labelled real images (reality.py)
-    wheels      download of the packages that a machine with a GPU lacks (wheels.py)
+    gpu         measure a GPU; each measurement has a time limit (gpu.py)
+    oracle      write features that are made from the scene descriptions (oracle.py)
+    reality     compare scores on rendered test pairs with scores on labelled real images (reality.py)
+    wheels      download the packages that a machine with a GPU lacks (wheels.py)
 
-Other names, or none, run rows against a reference (side_by_side.py). A command is imported when it is
-called: a machine with a GPU may lack Java, metrics and plotting.
+With other names, or without a name, side_by_side.py compares our code with reference implementations. A
+command is imported only when it is called, because a machine with a GPU may lack Java, metrics and plotting.
 """
 
 import sys

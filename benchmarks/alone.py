@@ -1,9 +1,9 @@
-"""Seconds and memory of a matching or a training step in a process of its own.
+"""Time and memory of a matching or of a training step, measured in a process of its own.
 
 `python -m benchmarks.alone KIND SIDE TYPE SIZE MTM SCENES GRID VARIANT` first makes a call on two scenes,
-which loads libraries and compiles loops. It measures memory in the next call, and time in further calls
-while these are short. It prints the largest increase of memory in bytes (CPU: resident, VmHWM; GPU:
-allocated by torch) and the median seconds.
+which loads libraries and compiles loops. It measures memory in the next call, and time in further calls, if
+calls are short. It prints the largest increase of memory in bytes (on a CPU of the resident memory, VmHWM; on
+a GPU of the memory that torch has allocated) and the median of the seconds.
 """
 
 import signal
@@ -24,8 +24,8 @@ from benchmarks.training import Case
 from models.kernels.matching import token_matching
 from pipeline.compute import devices
 
-NO_MEMORY = 3  # exit code
-CALLS, LONG = 3, 10.0  # most calls; none starts after so many seconds
+NO_MEMORY = 3  # exit code if memory runs out
+CALLS, LONG = 3, 10.0  # largest number of timed calls; seconds after which no further call starts
 SIDES = {"ours": token_matching, "reference": reference.matching}
 Shape = tuple[int, int, int, int]  # pairs, heads, tokens, channels per head
 
@@ -42,17 +42,24 @@ class Measured:
 
 
 def shown(seconds: float) -> str:
-    """Return a duration with a suitable unit."""
+    """Return a number of seconds as text with a suitable unit."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 
 def ratio(mine: Measured, plain: Measured) -> str:
-    """Return how many times more time and memory the reference takes."""
+    """Return, as text, how many times as much time and memory the reference needs."""
     return f"{plain.seconds / mine.seconds:.1f}, memory {plain.bytes / mine.bytes:.1f}"
 
 
 def measure(kind: str, side: str, dtype: str, case: Case) -> Measured | None:
-    """Measure in a new process; None if the system killed it or memory ran out."""
+    """Measure one side of a case in a new process.
+
+    kind: `matching` or `step` (a training step)
+    side: `ours` or `reference`
+    dtype: type of the computation, as in `train.precision`
+
+    Returns None if the process was killed or its memory ran out.
+    """
     words = [kind, side, dtype, *map(str, astuple(case))]
     command = [sys.executable, "-m", "benchmarks.alone", *words]
     found = subprocess.run(command, stdout=subprocess.PIPE, text=True)
@@ -65,9 +72,10 @@ def measure(kind: str, side: str, dtype: str, case: Case) -> Measured | None:
 
 
 def call(kind: str, side: str, dtype: str, case: Case, share: float = 1.0) -> Callable[[], object]:
-    """Return a function without arguments that returns when the device has finished.
+    """Return a function without arguments that makes the call to measure, and waits for the device.
 
-    `share`: of pairs of images whose matching has a gradient
+    The arguments are the same as those of `measure`. `share` is the share of pairs of images whose matching
+    has a gradient that is not 0.
     """
     if kind == "step":
         return training.finished(training.step(side, dtype, case))
@@ -79,13 +87,16 @@ def call(kind: str, side: str, dtype: str, case: Case, share: float = 1.0) -> Ca
 
 
 def shape_of(case: Case) -> Shape:
-    """Return the shape of a case's queries in the matching."""
+    """Return the shape of the queries in a case's matching."""
     heads = 1 if case.mtm == "summed" else training.SIZES[case.size]["heads"]
     return case.scenes, heads, case.grid**2, training.SIZES[case.size]["width"] // heads
 
 
 def operands(shape: Shape, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries and keys, strided as the models' projections, and the gradient of their matching."""
+    """Return random queries and keys for a matching, and a random gradient of its result.
+
+    Queries and keys have the strides of a model's projections.
+    """
     B, h, N, d = shape
     random = torch.Generator().manual_seed(0)
     q, k = (torch.randn(B, N, h, d, generator=random).to(dtype).transpose(1, 2) for _ in range(2))
@@ -93,7 +104,7 @@ def operands(shape: Shape, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def gradients(match: Callable, q: Tensor, k: Tensor, grad: Tensor) -> tuple[Tensor, ...]:
-    """Run the matching forward and backward."""
+    """Run a matching forward and backward; return the gradients of queries and keys."""
     return torch.autograd.grad(match(q, k), (q, k), grad)
 
 
@@ -105,7 +116,7 @@ def _measured(kind: str, side: str, dtype: str, case: Case) -> Measured:
 
 
 def risen(function: Callable[[], object]) -> tuple[int, float]:
-    """Return the largest increase of memory during a call, in bytes, and its seconds."""
+    """Call the function; return the largest increase of memory in bytes, and the seconds that it took."""
     on_gpu = torch.cuda.is_available()
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
@@ -124,7 +135,10 @@ def _resident(which: str) -> int:
 
 
 def _median(function: Callable[[], object], first: float) -> float:
-    """Return the median of calls after the first, a warm-up; the first one's time if it took long."""
+    """Return the median seconds of further calls.
+
+    `first` is the time of the first call, which was a warm-up. If it took long, it is returned instead.
+    """
     seconds: list[float] = []
     while first + sum(seconds) < LONG and len(seconds) < CALLS - 1:
         start = time.perf_counter()

@@ -1,7 +1,7 @@
-"""CLIP4IDC's captioning step at the paper's size: ours, and a reference with the same initial weights.
+"""A training step of CLIP4IDC's captioning at the paper's size, compared with a reference.
 
-`python -m benchmarks.clip_step SIDE SCENES` prints the bytes that one step adds to a process, and its
-seconds.
+Both sides have the same initial weights. `python -m benchmarks.clip_step SIDE SCENES` makes a step of one
+side, `ours` or `reference`. It prints the bytes that the step adds to the process, and its seconds.
 """
 
 import subprocess
@@ -24,7 +24,7 @@ from pipeline.config.recipe_file import Recipe
 from pipeline.training.loop import Training
 from pipeline.training.sampling import Batch
 
-FULL = {  # section 2 and appendix B: ViT-B/32, split 9 + 3, words of CLIP
+FULL = {  # sizes of the paper's section 2 and appendix B: ViT-B/32, split into 9 + 3 blocks, CLIP's words
     **{"patch": 32, "width": 768, "heads": 12, "intra": 9, "inter": 3},
     **{"text_width": 512, "text_heads": 8, "text_layers": 12, "context": 77},
     **{"joint": 512, "caption_heads": 8, "caption_layers": 3},
@@ -40,7 +40,7 @@ RATE, DROPOUT = 1e-4, 0.1
 
 
 def ours(full: bool, dropout: float = DROPOUT) -> Training:
-    """Return a training loop, of which only `step` is used; its initial weights are always the same."""
+    """Return our training loop, for its method `step`. The initial weights are the same at every call."""
     torch.manual_seed(0)
     settings = {"dropout": dropout, "coef_lr": 1.0, "temperature": 0.01}
     train = {"precision": "float32", "learning_rate": RATE, "weight_decay": 0.0}
@@ -51,13 +51,16 @@ def ours(full: bool, dropout: float = DROPOUT) -> Training:
 
 
 def theirs(full: bool, dropout: float = DROPOUT) -> tuple[Captioner, Step]:
-    """Return a model with the same initial weights, and the reference's step on it."""
+    """Return a model with the same initial weights as in `ours`, and the reference's step for it."""
     model = ours(full, dropout).model
     return model, Step(model, RATE, dropout)
 
 
 def made(full: bool, scenes: int) -> Batch:
-    """Return random pixels and captions: default and changed images, then default and distractor."""
+    """Return a batch of random pixels and captions with two pairs of each scene.
+
+    First come the pairs of default and changed images, then the pairs of default and distractor images.
+    """
     side, words = (SIDE, WORDS) if full else (SMALL_SIDE, SMALL_WORDS)
     random = torch.Generator().manual_seed(0)
     shape = (3 * scenes, 3, side, side)
@@ -66,13 +69,13 @@ def made(full: bool, scenes: int) -> Batch:
 
 
 def parts(whole: Batch) -> list[Part]:
-    """Return the batch for the reference: both images of each pair."""
+    """Return the batch in the form of the reference, with both images of each pair."""
     chunks = zip(*(x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)), strict=True)
     return [(whole.images[b], whole.images[a], tokens) for b, a, tokens in chunks]
 
 
 def step(side: str, full: bool, scenes: int) -> Callable[[], Tensor]:
-    """Return a function that makes one step of one side."""
+    """Return a function that makes a training step of one side, `ours` or `reference`."""
     whole = made(full, scenes)
     if side == "ours":
         return partial(ours(full).step, whole, 0)
@@ -80,17 +83,17 @@ def step(side: str, full: bool, scenes: int) -> Callable[[], Tensor]:
 
 
 def check() -> None:
-    """Check that both sides give the same loss and gradients, with a small model without dropout."""
+    """Check with a small model, without dropout, that both sides give the same loss and gradients."""
     whole, (model, plain), mine = made(False, 3), theirs(False, 0.0), ours(False, 0.0)
     torch.testing.assert_close(mine.step(whole, 0)[0], plain(parts(whole)), rtol=1e-5, atol=0.0)
     given = dict(mine.model.named_parameters())
     for name, parameter in model.named_parameters():
-        if not name.endswith("key.bias"):  # it has only rounding errors
+        if not name.endswith("key.bias"):  # its gradient is only rounding errors
             torch.testing.assert_close(given[name].grad, parameter.grad, rtol=1e-3, atol=1e-6)
 
 
 def measure(side: str, scenes: int) -> Measured:
-    """Measure a step in a process of its own."""
+    """Measure a training step of one side in a new process."""
     command = [sys.executable, "-m", "benchmarks.clip_step", side, str(scenes)]
     found = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     bytes_, seconds = found.stdout.split()
@@ -98,7 +101,10 @@ def measure(side: str, scenes: int) -> Measured:
 
 
 def rows(scenes: int = 16) -> Iterator[tuple[str, ...]]:
-    """Yield one row: each side in a process of its own, one step after a warm-up on one scene."""
+    """Yield the table's row, after checking that both sides agree.
+
+    Each side makes one step in a process of its own, after a warm-up on one scene.
+    """
     check()
     both = {side: measure(side, scenes) for side in ("ours", "reference")}
     mine, plain = both["ours"], both["reference"]

@@ -1,4 +1,4 @@
-"""Greedy decoding at the papers' size, against the same search without cached keys and values."""
+"""Greedy decoding at the papers' size, compared with the same search without cached keys and values."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,15 +13,18 @@ from pipeline.decoding.greedy import greedy
 from pipeline.text.vocabularies import END, NULL
 
 SIZES = Sizes(1024, (14, 14), 76, 24, 512, 8, 2, 2, 300)
-BATCH = 256  # on both sides, when pairs are decoded together
-ENDS = (14.0, -100.0)  # bias of <END>: captions of any length; captions that are all cut
+BATCH = 256  # pairs in a batch, on both sides
+ENDS = (14.0, -100.0)  # values of <END>'s bias: captions have different lengths; no caption ends, all are cut
 
 Captions = list[list[int]]
 Side = Callable[[], Captions]
 
 
 def model(end: float) -> Captioner:
-    """Return an untrained model whose memory has much influence, so that captions differ between pairs."""
+    """Return an untrained model; `end` is the bias of <END>.
+
+    The memory has much influence on its words, so that captions differ between pairs.
+    """
     torch.manual_seed(0)
     model = build("rr", SIZES, {"dropout": 0.1}).eval()
     with torch.no_grad():
@@ -35,9 +38,11 @@ def model(end: float) -> Captioner:
 def cases(
     together: int, alone: int = 128, ends: tuple[float, ...] = ENDS
 ) -> Iterator[tuple[str, Side, Side, str]]:
-    """Yield name, ours, reference and its description, after checking that the captions are equal.
+    """Yield the name of a case, our function, the reference's function, and a description of the reference.
 
-    One pair at a time is timed on fewer pairs, the same ones on both sides; times are not scaled.
+    Both functions have been checked to give equal captions. `together` pairs are decoded in batches. The
+    reference that decodes one pair at a time gets only `alone` pairs, and so do we in this case; times are
+    not scaled.
     """
     for end in ends:
         captioner, memory = model(end), memories(together)
@@ -59,23 +64,23 @@ def cases(
 
 
 def memories(pairs: int) -> Tensor:
-    """Return random memories, (pairs, N, D)."""
+    """Return random memories of `pairs` pairs, (pairs, cells, width)."""
     memory = torch.randn(pairs, SIZES.grid[0] * SIZES.grid[1], SIZES.width)
     return memory.to(devices.device())
 
 
 def bound(side: Callable[[Captioner, Tensor], Captions], captioner: Captioner, memory: Tensor) -> Side:
-    """Return a function that runs one side of one case without gradients."""
+    """Return a function without arguments that runs `side` without gradients."""
     return torch.inference_mode()(lambda: side(captioner, memory))
 
 
 def ours(captioner: Captioner, memory: Tensor) -> list[list[int]]:
-    """Return the tokens of each caption up to its <END>."""
+    """Decode memories with our search; return the tokens of each caption up to its <END>."""
     parts = map(reference.of_memory, memory.split(BATCH))
     found = [row for part in parts for row in greedy(captioner, part).tolist()]
     return [[token for token in row if token != NULL] for row in found]
 
 
 def batched(captioner: Captioner, memory: Tensor) -> list[list[int]]:
-    """Run the reference in batches of our size."""
+    """Decode memories with the reference, in batches of the same size as ours."""
     return [caption for part in memory.split(BATCH) for caption in reference.uncached(captioner, part)]

@@ -1,9 +1,10 @@
-"""Growth of seconds and memory of the matching and of a training step with pairs and with tokens.
+"""Growth of time and memory with the number of pairs and of tokens, for the matching and a training step.
 
-Every point is a process of its own (alone.py). Ours is in bfloat16 if the device has it, else in float32.
-The reference is in float32, as far as its similarities fit into memory and a call does not take too long.
-Sizes are the papers', with matching in each of 8 heads. In the matching both sides take O(B^2 N^2 D)
-operations; a line shows that growth from the first point of a series.
+Every point is measured in a process of its own (alone.py). Our side computes in bfloat16 if the device has
+it, else in float32. The reference computes in float32; its points are left out if its similarities do not fit
+into memory or if a call takes too long. Sizes are the papers', with a matching in each of 8 heads. In the
+matching both sides need O(B^2 N^2 D) operations. A dashed line shows this growth from the first point of a
+series. B: pairs; N: tokens of an image; D: width.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +25,10 @@ from pipeline.io.progress import track
 FIGURE = Path(__file__).with_name("growth.svg")
 BATCHES = tuple(Case("papers", "per_head", pairs) for pairs in (8, 16, 32, 64, 128))
 TOKENS = tuple(Case("papers", "per_head", 8, grid) for grid in (7, 14, 28))
-LONGEST = 60.0  # seconds of a call; points that are predicted to take longer are left out
+LONGEST = 60.0  # seconds; points whose call is predicted to take longer are left out
+# memory that the reference needs, in multiples of a batch's similarities
 AT_ONCE = {"matching": 5, "step": training.AT_ONCE}
-SIDES = {"ours": "auto", "reference": "float32"}
+SIDES = {"ours": "auto", "reference": "float32"}  # side -> precision
 COLOURS = {  # kind, side
     ("matching", "ours"): "#56b4e9",
     ("matching", "reference"): "#e69f00",
@@ -42,14 +44,14 @@ PANELS: dict[str, Callable[[Measured], float]] = {
 
 @dataclass
 class Curve:
-    """One side of one kind; a point is None if it was left out."""
+    """Measured points of one side, for the matching or the training step."""
 
     kind: str  # matching | step
-    side: str
-    points: dict[Case, Measured | None] = field(default_factory=dict)
+    side: str  # ours | reference
+    points: dict[Case, Measured | None] = field(default_factory=dict)  # None: the point was left out
 
     def add(self, case: Case) -> None:
-        """Measure a point, unless it is known, or needs too much memory or time."""
+        """Measure the point of a case, unless it has been measured, or needs too much memory or time."""
         if case not in self.points:
             room = self.side == "ours" or fits(case, AT_ONCE[self.kind])
             self.points[case] = self._measure(case) if room and self._quick(case) else None
@@ -58,25 +60,35 @@ class Curve:
         return alone.measure(self.kind, self.side, SIDES[self.side], case)
 
     def _quick(self, case: Case) -> bool:
-        """Predict from the largest point so far, as if its whole time grew with the similarities."""
+        """Return True if the call is predicted to take less than LONGEST seconds.
+
+        The prediction is made from the largest point so far. It assumes that all of its time grows with the
+        number of similarities.
+        """
         known = {work(c): found.seconds for c, found in self.points.items() if found}
         most = max(known, default=0)
         return not known or known[most] * max(1.0, work(case) / most) < LONGEST
 
 
 def work(case: Case) -> int:
-    """Return B^2 N^2; D and the number of heads are constant."""
+    """Return B^2 N^2, to which the operations of the matching are proportional.
+
+    D and the number of heads are the same in all cases.
+    """
     return (case.scenes * case.grid**2) ** 2
 
 
 def line(curve: Curve, cases: Sequence[Case], of: Callable[[Measured], float]) -> dict[Case, float]:
-    """Return B^2 N^2 growth from the first of the cases."""
+    """Return case -> value that the curve would have if it grew with B^2 N^2 from the first of the cases.
+
+    `of` selects the value, time or memory. The result is empty if the first point was left out.
+    """
     first = curve.points[cases[0]]
     return {} if first is None else {c: of(first) * work(c) / work(cases[0]) for c in cases}
 
 
 def table(figure: Path = FIGURE, batches: Sequence[Case] = BATCHES, tokens: Sequence[Case] = TOKENS) -> Table:
-    """Measure all points, write the figure, and return the table."""
+    """Measure all points, write the figure, and return a table of them."""
     curves = [Curve(kind, side) for kind in ("matching", "step") for side in SIDES]
     todo = [(curve, case) for curve in curves for case in (*batches, *tokens)]
     for curve, case in track(todo, "growth", "points", len(todo)):
@@ -107,7 +119,7 @@ def _rows(mine: Curve, theirs: Curve, cases: Sequence[Case]) -> list[tuple[str, 
 
 
 def draw(figure: Path, curves: Sequence[Curve], batches: Sequence[Case], tokens: Sequence[Case]) -> None:
-    """Draw seconds and memory against B N, the tokens on each side of the matching, on logarithmic axes."""
+    """Draw time and memory over B N, the tokens of all images of a side, on logarithmic axes."""
     with matplotlib.rc_context(STYLE), outputs.replacing(figure) as beside:
         whole = Figure(figsize=(9, 4.2), layout="constrained")
         for axes, (unit, of) in zip(whole.subplots(1, 2), PANELS.items(), strict=True):

@@ -1,14 +1,14 @@
-"""Oracle features: the scenes' symbols in place of a network's output, one .npy file per image.
+"""Oracle features: one .npy file per image, written from the scene description instead of the image.
 
     python -m benchmarks oracle --dataset tabletop --out data/oracle
 
-A model that is trained on them has perfect features, so its remaining errors are not the backbone's. In a
-copy of the repository set `dataset.tabletop.features` of params.yaml to
+A model that is trained on them has perfect features, so its remaining errors are not due to the backbone. To
+train it, set `dataset.tabletop.features` of params.yaml, in a copy of the repository, to
 
     {backbone: tf_efficientnet_lite0, weights: imagenet, stride: 32, finer: false, standardise: false,
      npy: data/oracle, precision: float32, pixels: [96, 144]}
 
-and run `dvc repro`; `python -m commands.errors` then shows the false words.
+and run `dvc repro`. Then `python -m commands.errors` shows which words are false.
 """
 
 import argparse
@@ -28,7 +28,8 @@ from stages import run
 
 CONTENTS = Contents("oracle")
 CLASSES = [len(values) for values in ATTRIBUTES.values()]
-CHANNELS = 1 + sum(CLASSES) + 2  # presence of an object, its classes one-hot, its centre within the cell
+# presence of an object, its attributes one-hot, and the place of its centre within the cell
+CHANNELS = 1 + sum(CLASSES) + 2
 
 
 def main() -> None:
@@ -37,7 +38,7 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--dataset", required=True, help="a rendered one, prepared")
+    parser.add_argument("--dataset", required=True, help="name of a rendered dataset, already prepared")
     parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
     arguments = parser.parse_args()
     everything = params.load()
@@ -53,10 +54,11 @@ def main() -> None:
 
 
 def symbols(shown: Shown, image: Indexed, shape: tuple[int, int, int]) -> np.ndarray:
-    """Return float32 (channels, H, W) with each object's symbols in the cell of its centre, and 0 elsewhere.
+    """Return an image's oracle features, float32, in the given shape (channels, H, W).
 
-    If two centres share a cell, the smaller object is in the nearest free cell. Raises InputError if there
-    are fewer channels than symbols.
+    The cell with an object's centre describes the object in its first CHANNELS channels. All other values are
+    0. If the centres of two objects are in the same cell, the smaller object is put into the nearest free
+    cell. Raises InputError if the shape has fewer than CHANNELS channels.
     """
     channels, height, width = shape
     if channels < CHANNELS:

@@ -1,4 +1,4 @@
-"""Rendered images of `tabletop` for the benchmarks, their features, and extraction into a store."""
+"""Rendered images of the dataset `tabletop` for the benchmarks, their features, and feature stores."""
 
 import hashlib
 import os
@@ -21,14 +21,17 @@ from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 from pipeline.tabletop import dataset
 
-WIDTH, HEIGHT = 480, 320  # CLEVR-Change's
+WIDTH, HEIGHT = 480, 320  # size of an image, as in CLEVR-Change
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = Spec("resnet101", "untrained", 16, False, False, "pil_bicubic", 224)
 EMBEDDED = Spec("tf_efficientnet_lite0", "imagenet", 16, True, True, "pil_bicubic", 224)
 
 
 def render(root: Path, images: int) -> list[Indexed]:
-    """Render images of 480 x 320 under `root`, three per scene, and index the first `images`."""
+    """Render images of 480 x 320 pixels under `root`, three of each scene.
+
+    Returns the index records of the first `images` images.
+    """
     embedded = params.load(ROOT / "params.yaml").tabletop.of("tabletop")
     size = {"width": WIDTH, "height": HEIGHT}
     settings = embedded.model_copy(update=size | {"scenes": -(-images // 3)})
@@ -38,15 +41,16 @@ def render(root: Path, images: int) -> list[Indexed]:
 
 
 def indexed(file: Path, root: Path, size: tuple[int, int]) -> Indexed:
-    """Return an image's index record, with its name relative to `root`."""
+    """Return the index record of an image file. The image's name is its path relative to `root`."""
     data = file.read_bytes()
     return Indexed(str(file.relative_to(root)), *size, len(data), hashlib.sha256(data).hexdigest())
 
 
 def extractor(root: Path, images: list[Indexed]) -> Extractor:
-    """Return ResNet-101 with torchvision's initial weights; bfloat16 if the device has it.
+    """Return an Extractor of the images with an untrained ResNet-101, in bfloat16 if the device has it.
 
-    The last batch norm of each residual branch is 0: otherwise features overflow float16.
+    The weights are torchvision's initial ones, but the last batch norm of each residual branch is 0.
+    Otherwise features would overflow float16.
     """
     torch.manual_seed(1)
     network = Backbone(SPEC.backbone, SPEC.stride).eval()
@@ -57,10 +61,13 @@ def extractor(root: Path, images: list[Indexed]) -> Extractor:
 
 
 def grids(root: Path, images: list[Indexed]) -> dict[str, np.ndarray]:
-    """Return features by kind, float16 (images, 272, 14, 14), of a package's ImageNet weights.
+    """Return kind -> features of the images, float16, (images, 272, 14, 14).
 
-    `standardised`: as in the embedded dataset's store, dense; `as they come`: before standardisation; `ReLU`:
-    the standardised features after a ReLU, which makes them sparse.
+    The backbone has ImageNet weights. The kinds are:
+
+    standardised: as in the feature store of the dataset `tabletop`
+    as they come: before standardisation
+    ReLU: standardised features after a ReLU, which makes many of them 0
     """
     network, _ = backbone_weights.load(EMBEDDED)
     own = Extractor(network, root, images, EMBEDDED, "auto")
@@ -74,7 +81,10 @@ def grids(root: Path, images: list[Indexed]) -> dict[str, np.ndarray]:
 
 
 def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return the Extractor and its network alone, with the same images, batches, weights and precision."""
+    """Return two functions: one extracts features of images into a store, the other only runs the network.
+
+    Both use the same images, batches, weights and precision.
+    """
     index = render(folder / "raw", images)
     own = extractor(folder / "raw", index)
     device = own.device
@@ -96,7 +106,7 @@ def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], N
 
 
 def into_store(scratch: Path, own: Extractor) -> Writer:
-    """Extract all of an extractor's images from files into a store in `scratch`."""
+    """Extract the features of all images of an Extractor; return the writer of the store in `scratch`."""
     shutil.rmtree(scratch, ignore_errors=True)
     writer = Writer(scratch, len(own.images), backbone_weights.grid_shape(SPEC))
     own.fill(writer, writer.missing)
@@ -104,6 +114,6 @@ def into_store(scratch: Path, own: Extractor) -> Writer:
 
 
 def store(folder: Path, own: Extractor) -> FeatureStore:
-    """Extract all images, and open the finished store."""
+    """Extract the features of all images of an Extractor; return the finished store, opened."""
     into_store(folder / "scratch", own).finish(folder / "store.zarr", attributes(own, SPEC.weights))
     return FeatureStore(folder / "store.zarr", {})

@@ -1,9 +1,9 @@
-"""Time of a training step by the parts of the papers, from torch.profiler over a few steps.
+"""Time of a training step by its parts, such as the decoder, measured by torch.profiler over a few steps.
 
-The parts are profiler scopes around methods, patched while this runs. A backward operation belongs to the
-part of its forward operation (torch gives both the same number). Copies and type conversions are a part of
-their own, except in the matching and the optimiser. On a CPU the time is the wall-clock time of the thread
-that runs the step, on a GPU the time of its kernels.
+A part is a profiler scope around a method, which is patched during the measurement. A backward operation
+belongs to the part of its forward operation (torch gives both the same number). Copies and type conversions
+are a part of their own, except in the matching and the optimiser. On a CPU, the time is the wall-clock time
+of the thread that runs the step. On a GPU, it is the time of the step's kernels.
 """
 
 import time
@@ -37,16 +37,16 @@ METHODS: list[tuple[object, str, str]] = [
     (BackwardReasoning, "forward", "backward reasoning, but its matching"),
     (torch.optim.Adam, "step", OPTIMISER),
 ]
-WHOLE = (FORWARD, BACKWARD, OPTIMISER)  # parts that include their copies
+WHOLE = (FORWARD, BACKWARD, OPTIMISER)  # parts that include their own copies
 PARTS = (*(part for _, _, part in METHODS), FORWARD, BACKWARD, COPIES, REST)
 COPYING = {f"aten::{name}" for name in ("to", "_to_copy", "copy_", "clone", "contiguous")}
-NODE = "autograd::engine::evaluate_function"  # a step of the backward pass
+NODE = "autograd::engine::evaluate_function"  # name of the events of backward nodes
 
 Shares = dict[str, float]  # part -> time
 
 
 def table(cases: tuple[Case, ...] = CASES, steps: int = STEPS) -> Table:
-    """Return a table with a column per case, and the longest parts below."""
+    """Return a table of the times of parts, a column for each case; its caption names the longest parts."""
     found = {f"{case.size}, {case.scenes} scenes": milliseconds(case, steps) for case in cases}
     longest = "; ".join(f"{name}: {max(parts, key=parts.__getitem__)}" for name, parts in found.items())
     shown = Table(
@@ -65,7 +65,10 @@ def table(cases: tuple[Case, ...] = CASES, steps: int = STEPS) -> Table:
 
 
 def milliseconds(case: Case, steps: int) -> Shares:
-    """Return the mean time of each part over some steps in `auto` precision, including profiling."""
+    """Return part -> mean milliseconds of a step, in `auto` precision, over `steps` steps.
+
+    The times include the overhead of profiling.
+    """
     on_gpu = torch.cuda.is_available()
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * on_gpu
     one = finished(step("ours", "auto", case))
@@ -78,12 +81,12 @@ def milliseconds(case: Case, steps: int) -> Shares:
             clock = time.perf_counter() - start
     taken = by_part([event for event in profiled.events() if event.device_type == DeviceType.CPU], on_gpu)
     if not on_gpu:
-        taken[REST] += 1e6 * clock - sum(taken.values())  # between operations
+        taken[REST] += 1e6 * clock - sum(taken.values())  # time between operations
     return {part: microseconds / 1000 / steps for part, microseconds in taken.items()}
 
 
 def by_part(events: list[FunctionEvent], on_gpu: bool) -> Shares:
-    """Return each part's microseconds in its own operations."""
+    """Return part -> microseconds of its operations, without the operations that they contain."""
     parts = forward_parts(events)
     taken = dict.fromkeys(PARTS, 0.0)
     for event in events:
@@ -93,10 +96,13 @@ def by_part(events: list[FunctionEvent], on_gpu: bool) -> Shares:
 
 @contextmanager
 def scopes() -> Iterator[None]:
-    """Make each method of METHODS, and the matching's two halves, a profiler scope in the block."""
+    """Patch methods in the block so that each call is a profiler scope.
+
+    These are METHODS, and the functions of the matching's forward and backward passes.
+    """
     modules = [matching_cpu, matching_plain]
     if TRITON and torch.cuda.is_available():
-        from models.kernels import matching_gpu  # not at the top: Triton takes a second to import
+        from models.kernels import matching_gpu  # not at the top, because importing Triton takes a second
 
         modules.append(matching_gpu)
     halves = [(m, name, part) for m in modules for name, part in (("locate", FORWARD), ("spread", BACKWARD))]
@@ -107,7 +113,7 @@ def scopes() -> Iterator[None]:
 
 
 def scoped(function: Callable, part: str) -> Callable:
-    """Return the function in a profiler scope."""
+    """Return a function that calls `function` in a profiler scope named `part`."""
 
     @wraps(function)
     def within(*args: object, **kwargs: object) -> object:
@@ -120,7 +126,8 @@ def scoped(function: Callable, part: str) -> Callable:
 def forward_parts(events: list[FunctionEvent]) -> dict[int, str]:
     """Return number of a backward node -> part of its forward operation.
 
-    Operations without a node have the number of the next node, so the last one of a number made it.
+    The profiler also numbers operations without a backward node: they have the number of the next node. So
+    the last of the operations with the same number belongs to the node.
     """
     forwards = [event for event in events if event.sequence_nr >= 0 and node_of(event) is None]
     forwards.sort(key=lambda event: event.time_range.start)
@@ -128,7 +135,7 @@ def forward_parts(events: list[FunctionEvent]) -> dict[int, str]:
 
 
 def part_of(event: FunctionEvent, parts: dict[int, str]) -> str:
-    """Return the part of an operation's own time."""
+    """Return the part to which an operation belongs; `parts` is the result of `forward_parts`."""
     node = node_of(event)
     part = scope_of(event)
     if part == REST and node:
@@ -139,17 +146,17 @@ def part_of(event: FunctionEvent, parts: dict[int, str]) -> str:
 
 
 def scope_of(event: FunctionEvent) -> str:
-    """Return the innermost scope around an operation."""
+    """Return the part of the innermost scope around an operation, or REST if there is none."""
     return next((above.name for above in upwards(event) if above.name in PARTS), REST)
 
 
 def node_of(event: FunctionEvent) -> FunctionEvent | None:
-    """Return the backward node that contains an operation; None in the forward pass."""
+    """Return the backward node that contains an operation, or None in the forward pass."""
     return next((above for above in upwards(event) if above.name.startswith(NODE)), None)
 
 
 def upwards(event: FunctionEvent) -> Iterator[FunctionEvent]:
-    """Yield the operation and the operations that contain it, from the inside out."""
+    """Yield an operation and then the operations that contain it, from the inside out."""
     above: FunctionEvent | None = event
     while above is not None:
         yield above

@@ -1,4 +1,7 @@
-"""Reading of random batches from the page cache: codecs and shard sizes, against one .npy per image."""
+"""Time of reading random batches of features from the page cache.
+
+The feature store, with several codecs and shard sizes, is compared with one .npy file per image.
+"""
 
 import functools
 import statistics
@@ -30,7 +33,11 @@ Reader = Callable[[np.ndarray], np.ndarray]
 
 
 def sides(folder: Path, images: int) -> tuple[Reader, Reader, Reader]:
-    """Return readers of rows: the store, one float32 .npy per image, and zarr-python on the same store."""
+    """Return three functions that read the features of given images (numbers of rows).
+
+    The first reads our feature store, the second a float32 .npy file per image, and the third our feature
+    store with zarr-python.
+    """
     random = np.random.default_rng(0)
     grids = random.standard_normal((images, 1024, 14, 14), np.float32).astype(np.float16)
     opened, _ = write(folder / "s.zarr", grids)
@@ -40,7 +47,10 @@ def sides(folder: Path, images: int) -> tuple[Reader, Reader, Reader]:
 
 
 def codecs(images: int = 512) -> list[tuple[str, ...]]:
-    """Return a row for each kind of features, codec and shard size: size, writing and reading."""
+    """Return the table's rows: size, speed of writing and speed of reading.
+
+    There is a row for each kind of features and each combination of codec and shard size.
+    """
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         kinds = pictures.grids(root / "raw", pictures.render(root / "raw", images))
@@ -74,7 +84,7 @@ def _measure(folder: Path, kind: str, grids: np.ndarray) -> list[tuple[str, ...]
 
 
 def write(path: Path, grids: np.ndarray) -> tuple[FeatureStore, float]:
-    """Write a store of the features; return it and the seconds that it took."""
+    """Write features into a new store; return the store, opened, and the seconds that writing took."""
     writer = Writer(path.with_suffix(".scratch"), len(grids), grids.shape[1:])
     start = time.perf_counter()
     for shard in writer.missing:
@@ -86,6 +96,7 @@ def write(path: Path, grids: np.ndarray) -> tuple[FeatureStore, float]:
 
 
 def files(folder: Path, grids: np.ndarray) -> None:
+    """Write a float32 .npy file for the features of each image."""
     for row, grid in enumerate(grids):
         np.save(folder / f"{row}.npy", grid.astype(np.float32))
 
@@ -99,7 +110,7 @@ def _bytes(folder: Path) -> int:
 
 
 def _seconds(readers: dict[str, Reader], grids: np.ndarray) -> dict[str, float]:
-    """Return each reader's median seconds for a batch; the readers alternate and are checked first."""
+    """Return reader -> median seconds for a batch. The readers alternate, after a check of their results."""
     random = np.random.default_rng(0)
     seconds: dict[str, list[float]] = {name: [] for name in readers}
     for turn in range(ROUNDS + 1):

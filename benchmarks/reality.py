@@ -1,11 +1,12 @@
-"""Scores on rendered test pairs as predictors of scores on real images; one row per trained model.
+"""Comparison of scores on rendered test pairs with scores on real images, for several trained models.
 
 python -m benchmarks reality --labelled FOLDER [--lab LAB] data/weights/tabletop/*/1
 
-The stages have trained, decoded and scored each folder of weights (its metrics are in results/cells). The
-models caption the labelled images of FOLDER. Shares are percentages of true captions. CLEVR-Change's
-labelled scenes have only changes of color, so the rendered share for color is given too. Intervals are
-percentile bootstraps: of a share over scenes, of a rank correlation over scenes and models.
+The models must have been trained, decoded and scored by the stages; their metrics are in results/cells. Each
+model captions the labelled real images of FOLDER. The printed table has a row for each model, with
+percentages of true captions. CLEVR-Change's labelled scenes have only changes of color, so the table also has
+the percentage for rendered changes of color. Intervals are percentile bootstraps: over scenes for a
+percentage, over scenes and models for a rank correlation.
 """
 
 import argparse
@@ -27,19 +28,19 @@ from pipeline.reporting import figures
 from stages import run
 
 RESAMPLES = 2000
-LEAST = 3  # least number of models for a rank correlation
-# column -> subset in metrics.json
+LEAST = 3  # smallest number of models for a rank correlation
+# column of the table -> subset in metrics.json
 RENDERED = {"changes": "change", "color": "color", "unchanged": "no_change"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model: shares of true captions on rendered pairs, and truth of each caption of a real image."""
+    """Results of one model, on rendered pairs and on pairs of real images."""
 
     model: str
-    rendered: dict[str, float]  # by the columns of RENDERED
-    changed: np.ndarray  # per labelled scene: whether the caption of the changed pair is true
-    unchanged: np.ndarray  # the same for the unchanged pair
+    rendered: dict[str, float]  # column of RENDERED -> share of true captions on rendered pairs
+    changed: np.ndarray  # for each labelled scene: True if the caption of the changed real pair is true
+    unchanged: np.ndarray  # for each labelled scene: the same for its unchanged real pair
 
 
 def main() -> None:
@@ -59,7 +60,11 @@ def main() -> None:
 
 
 def read(weights: Path, lab: Path, labelled: Path) -> Row:
-    """Caption and judge the labelled images, and read the model's scores on rendered test pairs."""
+    """Return the results of a model.
+
+    The model captions the labelled images, and its captions are judged. Its scores on rendered test pairs are
+    read from its metrics.json.
+    """
     captioner = PictureCaptioner.load(weights, lab)
     seed, model, dataset = weights.name, weights.parent.name, weights.parent.parent.name
     place = lab / "results/cells" / dataset / model / seed / "metrics.json"
@@ -74,7 +79,7 @@ def read(weights: Path, lab: Path, labelled: Path) -> Row:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Return a Markdown table with a line per model, the best on real changes first."""
+    """Return the lines of a Markdown table of the models. The best model on real changes is first."""
     lines = [
         "| model | rendered: changes | rendered: color | rendered: unchanged "
         "| real: changes (95 %) | real: unchanged (95 %) |",
@@ -88,14 +93,17 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def interval(true: np.ndarray) -> str:
-    """Return a share in percent with its bootstrap interval over scenes."""
+    """Return, as text, the percentage of true captions with its bootstrap interval over scenes."""
     drawn = np.random.default_rng(0).choice(true, (RESAMPLES, len(true))).mean(1)
     low, high = np.percentile(drawn, [2.5, 97.5])
     return f"{100 * true.mean():.0f} ({100 * low:.0f} to {100 * high:.0f})"
 
 
 def correlations(rows: Sequence[Row]) -> list[str]:
-    """Return a line per column: Spearman's rank correlation of rendered and real shares over models."""
+    """Return Spearman's rank correlations, over models, of the shares on rendered and on real pairs.
+
+    There is a line of text for each column of RENDERED.
+    """
     if len(rows) < LEAST:
         return [f"no rank correlation of fewer than {LEAST} models"]
     pairs = {"changes": "changed", "color": "changed", "unchanged": "unchanged"}
@@ -112,7 +120,13 @@ def correlations(rows: Sequence[Row]) -> list[str]:
 
 
 def resampled(rendered: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """Return rank correlations of resampled models and scenes; NaN if all models of a sample are equal."""
+    """Return the rank correlations of RESAMPLES bootstrap samples of models and scenes.
+
+    A correlation is NaN if all models of the sample have equal shares.
+
+    rendered: (models,), shares on rendered pairs
+    true: (models, scenes), 1 where the caption of a real pair is true
+    """
     random = np.random.default_rng(0)
     models, scenes = true.shape
     found = np.full(RESAMPLES, np.nan)
@@ -125,7 +139,7 @@ def resampled(rendered: np.ndarray, true: np.ndarray) -> np.ndarray:
 
 
 def scatter(axes: Axes, rows: Sequence[Row]) -> None:
-    """Draw a point per model: rendered against real changes."""
+    """Draw a point for each model: its share on real changes over its share on rendered changes."""
     looks = figures.looks([row.model for row in rows])
     for row in rows:
         place = 100 * row.rendered["changes"], 100 * row.changed.mean()
@@ -137,7 +151,7 @@ def scatter(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def record(row: Row) -> dict[str, object]:
-    """Return the row for a JSON file; real judgements are in the order of the scenes."""
+    """Return a model's results for a JSON file. Judgements of real pairs are in the order of the scenes."""
     real = {"changed": row.changed.tolist(), "unchanged": row.unchanged.tolist()}
     return {"rendered": row.rendered, "real": real}
 

@@ -1,4 +1,4 @@
-"""Reference implementations as in the released programs, against which the benchmarks measure."""
+"""Reference implementations, as in the released programs, with which the benchmarks compare our code."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,14 +14,14 @@ from pipeline.text.vocabularies import END, NULL, START
 
 
 def of_memory(memory: Tensor) -> Difference:
-    """Return pairs for the decoder that have only a memory, (B, N, D)."""
+    """Return a Difference for decoding in benchmarks: only its memory, (B, N, D), matters."""
     return Difference(memory, memory, memory)
 
 
 def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
-    """Decode a memory (B, N, D) greedily; return the tokens of each caption up to its <END>.
+    """Decode pairs with the memory (B, N, D) greedily; return the tokens of each caption up to its <END>.
 
-    All words of all pairs are recomputed at every step, until each caption has ended.
+    All words of all pairs are recomputed at every step, until all captions have ended.
     """
     tokens = torch.full((len(memory), 1), START, device=memory.device)
     ended = torch.zeros(len(memory), dtype=torch.bool, device=memory.device)
@@ -36,7 +36,7 @@ def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
 
 
 def one_at_a_time(model: Captioner, memory: Tensor) -> list[list[int]]:
-    """Decode one pair after another, as the released programs do."""
+    """Decode pairs like `uncached`, but one after the other, as the released programs do."""
     return [caption for pair in memory.split(1) for caption in uncached(model, pair)]
 
 
@@ -44,7 +44,7 @@ def one_at_a_time(model: Captioner, memory: Tensor) -> list[list[int]]:
 
 
 def load_files(folder: Path, names: Sequence[str]) -> np.ndarray:
-    """Read one float32 .npy per image, one after the other: (images, C, H, W)."""
+    """Read the float32 .npy files of images, one after the other; return (images, C, H, W)."""
     return np.stack([np.load(folder / f"{name}.npy") for name in names])
 
 
@@ -52,6 +52,9 @@ def load_files(folder: Path, names: Sequence[str]) -> np.ndarray:
 
 
 def matching(queries: Tensor, keys: Tensor) -> Tensor:
-    """Return TM (SCORER Eq. 2) from all similarities at once: (B, h, N, d), (A, h, M, d) -> (B, A, h)."""
+    """Return the token-wise matching TM (SCORER Eq. 2), (B, A, h), of B images with A images in h heads.
+
+    Queries are (B, h, N, d), and keys (A, h, M, d). All similarities exist in memory at once.
+    """
     e = torch.einsum("bhnd,ahmd->bahnm", queries, keys)
     return (e.amax(-1).mean(-1) + e.amax(-2).mean(-1)) / 2

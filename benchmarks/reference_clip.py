@@ -1,10 +1,12 @@
 """Reference implementation of CLIP4IDC's captioning step, for `clip_step`.
 
-It follows the equations (docs/methods.md, "CLIP4IDC"; the paper's switches). Both images of every pair are
-encoded, attention weights are kept, changed and unchanged pairs are separate batches, Adam updates one
-parameter at a time, all in float32. It uses only torch's operations, and the weights of models/.
+It follows the equations (docs/methods.md, "CLIP4IDC"; the paper's switches) without optimisations. Both
+images of every pair are encoded. Attention weights are stored. Changed and unchanged pairs are separate
+batches. Adam updates one parameter at a time. Everything is in float32. It uses only torch's operations, and
+the weights of a model of models/.
 
-B pairs, 3 x H x W pixels, n patches, t = n + 1 tokens, D and E widths, L words.
+B: pairs; H x W: pixels of an image; n: patches of an image; t = n + 1: tokens of an image; D: width of the
+image encoder; E: width of the captioner; L: words; V: size of the vocabulary.
 """
 
 import math
@@ -17,14 +19,18 @@ from torch import Tensor
 from models.clip4idc.encoders import ClipSizes
 from models.common.captioner import Captioner
 
-Part = tuple[Tensor, Tensor, Tensor]  # pixels B x 3 x H x W before and after, tokens B x (L+1)
+# pixels of the before and of the after images, (B, 3, H, W) each, and tokens of captions, (B, L+1)
+Part = tuple[Tensor, Tensor, Tensor]
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 NULL = 0  # padding
-EPSILON, CAPTION_EPSILON = 1e-5, 1e-12  # of CLIP's layer norms and the captioner's
+EPSILON, CAPTION_EPSILON = 1e-5, 1e-12  # of CLIP's layer norms, and of the captioner's
 
 
 class Step:
-    """Forward, backward and Adam on the parameters of `model` itself, all at one rate."""
+    """A training step: forward, backward and Adam, which changes the parameters of `model` itself.
+
+    All parameters have the same learning rate.
+    """
 
     def __init__(self, model: Captioner, rate: float, dropout: float):
         assert isinstance(model.sizes, ClipSizes)
@@ -33,7 +39,7 @@ class Step:
         self.optimiser = torch.optim.Adam(self.weights.values(), lr=rate, foreach=False, fused=False)
 
     def __call__(self, parts: Sequence[Part]) -> Tensor:
-        """Make a step; return the sum over the parts of the captions' cross-entropy before it."""
+        """Make a step. Return the loss before it: the sum of the cross-entropies of all parts."""
         loss = torch.stack([self.loss(*part) for part in parts]).sum()
         self.optimiser.zero_grad()
         loss.backward()
@@ -41,7 +47,7 @@ class Step:
         return loss.detach()
 
     def loss(self, before: Tensor, after: Tensor, tokens: Tensor) -> Tensor:
-        """Return the cross-entropy of one part."""
+        """Return the cross-entropy of the captions of one part."""
         memory = self.encoder(self.joint(self.image(before), self.image(after)))
         logits = self.decoder(tokens[:, :-1], memory)
         return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=NULL)
@@ -49,7 +55,7 @@ class Step:
     # --- the images ---
 
     def image(self, pixels: Tensor) -> Tensor:
-        """Eq. 1-3: B x 3 x H x W -> B x t x D."""
+        """Encode images, (B, 3, H, W), as tokens, (B, t, D) (Eq. 1-3)."""
         mean, std = (torch.tensor(values)[:, None, None] for values in (MEAN, STD))
         own, normed = "encoding.patches", (pixels.float() / 255 - mean) / std
         patches = F.conv2d(normed, self.weights[f"{own}.project.weight"], stride=self.sizes.patch)
@@ -61,7 +67,7 @@ class Step:
         return x
 
     def joint(self, before: Tensor, after: Tensor) -> Tensor:
-        """Eq. 4-5: twice B x t x D -> F', B x 2t x E."""
+        """Encode the tokens of both images, (B, t, D) each, as F', (B, 2t, E) (Eq. 4-5)."""
         own = "difference.inter"
         e, p = self.weights[f"{own}.images"], self.weights[f"{own}.positions"]
         x = torch.cat([before + e[0], after + e[1]], 1) + p
@@ -70,7 +76,7 @@ class Step:
         return self.linear(f"{own}.project.map", self.norm(f"{own}.project.norm", x))
 
     def block(self, name: str, x: Tensor) -> Tensor:
-        """CLIP's: pre-LN, GELU by z sigmoid(1.702 z)."""
+        """Apply CLIP's transformer block: pre-LN, with the activation z sigmoid(1.702 z)."""
         y = self.norm(f"{name}.norm_1", x)
         x = x + self.attention(f"{name}.attention", y, y, self.sizes.heads)
         z = self.linear(f"{name}.mlp.0", self.norm(f"{name}.norm_2", x))
@@ -79,7 +85,7 @@ class Step:
     # --- the captioner ---
 
     def encoder(self, x: Tensor) -> Tensor:
-        """F' -> the memory, B x 2t x E."""
+        """Apply the captioner's encoder to F'; return the decoder's memory, (B, 2t, E)."""
         for number in range(self.sizes.caption_layers):
             own = f"difference.memories.layers.{number}"
             x = self.added(f"{own}.norms.0", x, self.attention(f"{own}.attention", x, x))
@@ -87,7 +93,10 @@ class Step:
         return x
 
     def decoder(self, words: Tensor, memory: Tensor) -> Tensor:
-        """Words B x L -> logits B x L x V, by the words' own table."""
+        """Return the logits, (B, L, V), of the words after `words`, (B, L).
+
+        The output layer uses the weights of the word embedding.
+        """
         table = self.weights["decoder.tables.tokens.weight"]
         placed = F.embedding(words, table) + self.weights["decoder.tables.positions"][: words.shape[1]]
         x = self.drop(self.norm("decoder.norm", placed, CAPTION_EPSILON))
@@ -104,7 +113,7 @@ class Step:
         return self.linear(f"{name}.2", F.gelu(self.linear(f"{name}.0", x)))
 
     def added(self, name: str, x: Tensor, more: Tensor) -> Tensor:
-        """LN(x + drop(more)): the captioner is post-LN."""
+        """Return LN(x + drop(more)), because the captioner is post-LN."""
         return self.norm(name, x + self.drop(more), CAPTION_EPSILON)
 
     # --- both ---
@@ -112,7 +121,11 @@ class Step:
     def attention(
         self, name: str, x: Tensor, memory: Tensor, heads: int | None = None, causal: bool = False
     ) -> Tensor:
-        """`heads` is given for the image's blocks, which have no dropout; else the captioner's are used."""
+        """Let x attend to `memory`, with the attention's weights at `name`.
+
+        `heads` is given for the blocks of the image encoder, which have no dropout. Without it, the
+        captioner's number of heads and its dropout are used.
+        """
         h = heads or self.sizes.caption_heads
         q, k, v = (
             self.linear(f"{name}.{own}", y).unflatten(-1, (h, -1)).transpose(1, 2)

@@ -1,9 +1,9 @@
 """Reference implementation of SCORER+CBR's training step as in the authors' program.
 
 It differs from reference_step.py in the switches of the variant `released` (models/common/switches.py). It
-uses only torch's operations, and the weights of models/.
+uses only torch's operations, and the weights of a model of models/.
 
-B pairs, C channels, H x W grid, N = H*W cells, D width, h heads, d = D/h, L words.
+B: pairs; C: feature channels; H x W: grid; N = H*W: cells; D: width; h: heads; d = D/h; L: words.
 """
 
 import math
@@ -16,11 +16,14 @@ from torch import Tensor
 from benchmarks.reference_step import NULL, Part, Step
 from models.common.captioner import Captioner
 
-LARGEST_SCALE = 100.0  # exp(s) at most
+LARGEST_SCALE = 100.0  # largest value of exp(s), the learned scale
 
 
 class ReleasedStep(Step):
-    """Forward, backward and Adam on the parameters of `model`, without backward reasoning's."""
+    """A training step of the authors' program, which changes the parameters of `model` itself.
+
+    The parameters of backward reasoning are not trained.
+    """
 
     def __init__(self, model: Captioner, loss: dict[str, float], rate: float, dropout: float):
         super().__init__(model, loss, rate, "summed", dropout)
@@ -35,11 +38,11 @@ class ReleasedStep(Step):
         return terms
 
     def terms(self, before: Tensor, after: Tensor, tokens: Tensor) -> Tensor:
-        """Captions are padded to the longest length of all, not of the batch."""
+        """Return `cap`, `cv` and `cbr`; captions are padded to the longest caption of the data."""
         return super().terms(before, after, F.pad(tokens, (0, self.sizes.longest + 1 - tokens.shape[1])))
 
     def encoded(self, features: Tensor) -> Tensor:
-        """Two more channels have each cell's position."""
+        """Encode an image whose cells have two more channels, the cell's position."""
         H, W = self.sizes.grid
         x = (2 * torch.arange(W) / W - 1).expand(H, W)
         y = (2 * torch.arange(H) / H - 1)[:, None].expand(H, W)
@@ -47,7 +50,7 @@ class ReleasedStep(Step):
         return super().encoded(torch.cat([features, places], 1))
 
     def joined(self, name: str, attended: Tensor) -> Tensor:
-        """No projection after the heads are joined, except in backward reasoning."""
+        """Apply the projection W^O only in backward reasoning, and nothing elsewhere."""
         return super().joined(name, attended) if name.startswith("regularisers") else attended
 
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
@@ -57,12 +60,12 @@ class ReleasedStep(Step):
         return self.attended(q, k, v, dropout=self.dropout)
 
     def fed_forward(self, name: str, x: Tensor) -> Tensor:
-        """The width is D; the residual is the hidden layer."""
+        """Apply the feed-forward layer, whose hidden layer has D channels and is the residual."""
         u = F.gelu(self.linear(f"{name}.0", x))
         return self.drop(self.linear(f"{name}.2", u)) + u
 
     def sentence(self, hidden: Tensor, tokens: Tensor) -> Tensor:
-        """The sum of all states except padding's, divided by the padded length."""
+        """Return the sum of all states except those of padding, divided by the padded length."""
         read = (tokens[:, :-1] != NULL)[..., None].float()
         return (hidden * read).sum(1) / self.sizes.longest
 

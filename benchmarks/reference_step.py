@@ -1,11 +1,13 @@
 """Reference implementation of SCORER+CBR's training step.
 
-It follows the equations (Tu et al., ICCV 2023; the paper's switches, either `mtm`) as the released programs
-do: both images of every pair are encoded, all similarities of a batch exist at once in every layer,
-attention weights are kept, the two pairs of a scene are separate, Adam updates one parameter at a time, all
-in float32. It uses only torch's operations, and the weights of models/.
+It follows the equations (Tu et al., ICCV 2023; the paper's switches, `mtm: per_head` or `summed`) without
+optimisations, like the released programs. Both images of every pair are encoded. All similarities of a batch
+exist at once in every layer. Attention weights are stored. The two pairs of a scene are separate. Adam
+updates one parameter at a time. Everything is in float32. It uses only torch's operations, and the weights of
+a model of models/.
 
-B pairs, C channels, H x W grid, N = H*W cells, D width, h heads, d = D/h, L words, e word width, V words.
+B: pairs; C: feature channels; H x W: grid; N = H*W: cells; D: width; h: heads; d = D/h; L: words; e: word
+width; V: size of the vocabulary.
 """
 
 import math
@@ -18,12 +20,13 @@ from torch import Tensor
 from benchmarks.reference import matching
 from models.common.captioner import Captioner
 
-Part = tuple[Tensor, Tensor, Tensor]  # features B x C x H x W before and after, tokens B x (L+1)
+# features of the before and of the after images, (B, C, H, W) each, and tokens of captions, (B, L+1)
+Part = tuple[Tensor, Tensor, Tensor]
 NULL = 0  # padding
 
 
 class Step:
-    """Forward, backward and Adam on the parameters of `model`."""
+    """A training step: forward, backward and Adam, which changes the parameters of `model` itself."""
 
     def __init__(self, model: Captioner, loss: dict[str, float], rate: float, mtm: str, dropout: float):
         self.weights = dict(model.named_parameters())
@@ -34,8 +37,8 @@ class Step:
         self.optimiser = torch.optim.Adam(self.weights.values(), lr=rate, foreach=False, fused=False)
 
     def __call__(self, parts: Sequence[Part]) -> Tensor:
-        """Make a step; return the mean over the parts of `cap`, `cv` and `cbr` before it."""
-        terms = torch.stack([self.terms(*part) for part in parts]).mean(0)  # both graphs exist at once
+        """Make a step. Return the losses `cap`, `cv` and `cbr` before it, as means over the parts."""
+        terms = torch.stack([self.terms(*part) for part in parts]).mean(0)  # all graphs exist at once
         weights = terms.new_tensor([1.0, self.loss["cv"], self.loss["cbr"]])
         self.optimiser.zero_grad()
         (weights * terms).sum().backward()  # Eq. 13
@@ -43,7 +46,7 @@ class Step:
         return terms.detach()
 
     def terms(self, before: Tensor, after: Tensor, tokens: Tensor) -> Tensor:
-        """Return `cap`, `cv` and `cbr` of one part."""
+        """Return the losses `cap`, `cv` and `cbr` of one part."""
         before, after, tokens = (x.to(self.device) for x in (before, after, tokens))
         before, after = self.encoded(before), self.encoded(after)
         memory, cv = self.reconstructed(before, after)
@@ -54,16 +57,19 @@ class Step:
     # --- the parts ---
 
     def encoded(self, features: Tensor) -> Tensor:
-        """Eq. 1: B x C x H x W -> B x N x D."""
+        """Encode the cells of images, (B, C, H, W), as (B, N, D) (Eq. 1)."""
         weights, (H, W) = self.weights, self.sizes.grid
         cells = F.conv2d(features, weights["encoding.project.weight"], weights["encoding.project.bias"])
-        column = weights["encoding.column.weight"][None].expand(H, W, -1)  # H x W x D/2
+        column = weights["encoding.column.weight"][None].expand(H, W, -1)  # (H, W, D/2)
         row = weights["encoding.row.weight"][:, None].expand(H, W, -1)
-        positions = torch.cat([column, row], -1).permute(2, 0, 1)  # D x H x W
+        positions = torch.cat([column, row], -1).permute(2, 0, 1)  # (D, H, W)
         return (cells + positions).flatten(2).transpose(1, 2)
 
     def reconstructed(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-        """Eq. 2-7: two B x N x D -> the memory, B x N x D, and L_cv of the last layer."""
+        """Return the memory, (B, N, D), and L_cv of the last layer (Eq. 2-7).
+
+        The arguments are both images' encodings, (B, N, D) each.
+        """
         b, a = before, after
         for layer in range(self.sizes.layers):
             own = f"difference.attentions.{layer}"
@@ -76,16 +82,19 @@ class Step:
         return self.fused(b, a), cv
 
     def exchanged(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attention of one image's cells over the other's, three B x h x N x d -> B x N x D."""
+        """Let the cells of one image attend to those of the other; return (B, N, D).
+
+        q: the first image's queries; k, v: the other image's keys and values; (B, h, N, d) each
+        """
         return self.attended(q, k, v)
 
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
-        """Eq. 7."""
+        """Fuse both reconstructed images (Eq. 7)."""
         return torch.relu(self.linear("difference.fuse", torch.cat([before, after], -1)))
 
     def decoded(self, tokens: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Eq. 8: words B x L, memory B x N x D -> logits B x L x V and the last states B x L x D."""
-        words = F.embedding(tokens, self.weights["decoder.embedding.weight"], padding_idx=NULL)  # B x L x e
+        """Return the logits, (B, L, V), and the last states, (B, L, D), for words, (B, L) (Eq. 8)."""
+        words = F.embedding(tokens, self.weights["decoder.embedding.weight"], padding_idx=NULL)  # (B, L, e)
         placed = words + sinusoids(tokens.shape[1], words.shape[-1]).to(words)
         x = self.norm("decoder.norm", self.drop(self.linear("decoder.project", placed)))
         for layer in range(self.sizes.decoder_layers):
@@ -98,19 +107,23 @@ class Step:
         return self.linear("decoder.vocabulary", x), x
 
     def fed_forward(self, name: str, x: Tensor) -> Tensor:
-        """With its residual."""
-        wide = self.drop(torch.relu(self.linear(f"{name}.0", x)))  # B x L x 4D
+        """Apply the feed-forward layer with its residual."""
+        wide = self.drop(torch.relu(self.linear(f"{name}.0", x)))  # (B, L, 4D)
         return x + self.drop(self.linear(f"{name}.3", wide))
 
     def sentence(self, hidden: Tensor, tokens: Tensor) -> Tensor:
-        """The mean of the last states B x L x D that predict a word -> B x D."""
-        kept = (tokens[:, 1:] != NULL)[..., None].float()  # B x L x 1
+        """Return the mean of the last states, (B, L, D), that predict a word: (B, D)."""
+        kept = (tokens[:, 1:] != NULL)[..., None].float()  # (B, L, 1)
         return (hidden * kept).sum(1) / kept.sum(1)
 
     def reasoned(self, before: Tensor, after: Tensor, sentence: Tensor) -> Tensor:
-        """L_cm, Eq. 9-11, from the pair encodings and the captions' sentences, B x D."""
+        """Return L_cm, the loss of backward reasoning (Eq. 9-11).
+
+        before, after: both images' encodings, (B, N, D) each
+        sentence: vectors of the captions, (B, D)
+        """
         own = "regularisers.cbr"
-        joined = torch.cat([before, sentence[:, None].expand_as(before)], -1)  # B x N x 2D
+        joined = torch.cat([before, sentence[:, None].expand_as(before)], -1)  # (B, N, 2D)
         joined = self.linear(f"{own}.join", joined)  # Eq. 9
         attended = self.attention(f"{own}.attention", joined, joined, dropped=False)
         imagined = self.linear(f"{own}.imagine", attended)  # Eq. 10
@@ -118,30 +131,30 @@ class Step:
         return self.contrast("cbr", to_after, self.back(to_after, imagined, after))
 
     def compared(self, first: Tensor, second: Tensor) -> Tensor:
-        """Backward reasoning's matching, two B x N x D -> B x B."""
+        """Return backward reasoning's matching, (B, B), of all images of two batches, (B, N, D) each."""
         own = "regularisers.cbr.match"
         return self.matched(self.heads(f"{own}.query", first), self.heads(f"{own}.key", second))
 
     def back(self, to_after: Tensor, imagined: Tensor, after: Tensor) -> Tensor:
-        """The other direction of `to_after`."""
+        """Return the matching of after images with imagined images, (B, B), the reverse of `to_after`."""
         return self.compared(after, imagined)
 
     # --- what they are made of ---
 
     def matched(self, q: Tensor, k: Tensor) -> Tensor:
-        """Eq. 2-3 from all similarities: two B x h x N x d -> B x B."""
+        """Return the matching, (B, B), of queries and keys, (B, h, N, d) each (Eq. 2-3)."""
         if self.mtm == "summed":
-            q, k = (x.transpose(1, 2).flatten(2)[:, None] for x in (q, k))  # B x 1 x N x D
+            q, k = (x.transpose(1, 2).flatten(2)[:, None] for x in (q, k))  # (B, 1, N, D)
         return matching(q, k).mean(-1)
 
     def contrast(self, term: str, one_way: Tensor, other_way: Tensor) -> Tensor:
-        """Eq. 4 and 11: the mean of both directions."""
+        """Return the contrastive loss of a term, as the mean of both directions (Eq. 4 and 11)."""
         partner = torch.arange(len(one_way), device=one_way.device)
         there, back = (F.cross_entropy(s * self.scale(term), partner) for s in (one_way, other_way))
         return (there + back) / 2
 
     def scale(self, term: str) -> float | Tensor:
-        """Return the factor of the similarities."""
+        """Return the factor by which the similarities of a loss term are multiplied."""
         return 1 / self.temperature
 
     def attention(
@@ -153,11 +166,11 @@ class Step:
         return self.joined(name, attended)
 
     def joined(self, name: str, attended: Tensor) -> Tensor:
-        """The heads' results side by side, through W^O."""
+        """Apply the projection W^O to the concatenated results of the heads."""
         return self.linear(f"{name}.output", attended)
 
     def attended(self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, dropout: float = 0.0) -> Tensor:
-        """softmax(q k^T / sqrt(d)) v of each head, B x h x L x d -> B x L x D."""
+        """Return softmax(q k^T / sqrt(d)) v of each head, concatenated, (B, L, D), for q (B, h, L, d)."""
         scores = torch.einsum("bhld,bhmd->bhlm", q, k) / math.sqrt(q.shape[-1])
         if causal:
             scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
@@ -165,7 +178,7 @@ class Step:
         return torch.einsum("bhlm,bhmd->bhld", weights, v).transpose(1, 2).flatten(2)
 
     def heads(self, name: str, x: Tensor) -> Tensor:
-        """B x L x D -> B x h x L x d."""
+        """Apply the linear map at `name` to x, (B, L, D), and split the result into heads, (B, h, L, d)."""
         return self.linear(name, x).unflatten(-1, (self.sizes.heads, -1)).transpose(1, 2)
 
     def linear(self, name: str, x: Tensor) -> Tensor:
@@ -180,6 +193,9 @@ class Step:
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """Fixed positions, L x e: sin and cos of position / 10000^(2i/e) in turn."""
+    """Return fixed position embeddings, (length, width).
+
+    Even and odd channels are sin and cos of position / 10000^(2i/width).
+    """
     angle = torch.arange(length)[:, None] * 10_000.0 ** (-torch.arange(0, width, 2) / width)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)

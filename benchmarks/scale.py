@@ -1,8 +1,9 @@
-"""A dataset of CLEVR-Change's size: memory and time of `prepare`, `dvc status` and opening a store.
+"""Memory and time of `prepare`, `dvc status` and opening a store, for a dataset of CLEVR-Change's size.
 
-240,000 images are hard links to copies of three rendered images: they take no space, but are read, decoded
-and hashed like others. They are small, 120 x 80, because decoding takes most of the time but no growing
-memory. A dataset of a tenth is measured for comparison.
+The 240,000 images are hard links to copies of three rendered images. So they take no space, but they are
+read, decoded and hashed like other images. They are small, 120 x 80 pixels, because the decoding of large
+images would take most of the time, but no memory that grows with their number. A dataset of a tenth of the
+size is measured for comparison.
 """
 
 import json
@@ -24,7 +25,7 @@ from pipeline.tabletop import dataset
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENES = 80_000  # each has three images and two pairs
-LINKS = 10_000  # to one file; some file systems allow only 65,000 or fewer
+LINKS = 10_000  # largest number of links to a file; some file systems allow only 65,000 or fewer
 TYPES = ("color", "material", "add", "drop", "move")
 MEASURED = """
 import json, resource, subprocess, sys, time
@@ -32,11 +33,15 @@ start = time.monotonic()
 code = subprocess.call(sys.argv[1:], stdout=sys.stderr)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([code, used.ru_maxrss * 1024, time.monotonic() - start]))
-"""  # in a new process: a child's peak memory is at least its parent's size
+"""  # in a new process, because a child's peak memory is at least its parent's size
 
 
 def compare(scenes: int = SCENES) -> list[tuple[str, ...]]:
-    """Return rows: what, the smaller dataset's size, the whole one's value, the smaller one's, the ratio."""
+    """Measure both datasets; return the table's rows.
+
+    A row has what is measured, the size of the smaller dataset, the value of the whole dataset, the value of
+    the smaller one, and their ratio.
+    """
     with tempfile.TemporaryDirectory() as folder:
         pictures = _pictures(Path(folder) / "pictures")
         whole = _measure(Path(folder) / "whole", scenes, pictures)
@@ -89,7 +94,7 @@ def _measure(folder: Path, scenes: int, pictures: list[Path]) -> list[float]:
 
 
 def _run(folder: Path, command: list[str]) -> tuple[float, float]:
-    """Return peak memory in bytes and seconds of a command, which must succeed."""
+    """Run a command, which must succeed; return its peak memory in bytes and its seconds."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, *command],
         cwd=folder,
@@ -104,7 +109,7 @@ def _run(folder: Path, command: list[str]) -> tuple[float, float]:
 
 
 def _project(folder: Path, scenes: int, pictures: list[Path]) -> None:
-    """Make a folder with params.yaml, a DVC stage that depends on a small card, and the dataset."""
+    """Write a project folder: params.yaml, the dataset, and a DVC stage that depends on a small file."""
     _images(folder / "raw", scenes, pictures)
     _annotations(folder / "raw", scenes)
     tree = params.read_tree(ROOT / "params.yaml")
@@ -129,7 +134,11 @@ def _images(root: Path, scenes: int, pictures: list[Path]) -> None:
 
 
 def _annotations(root: Path, scenes: int) -> None:
-    """Write captions of CLEVR-Change's length and number (6.2 per pair), splits 85:5:10, types in turn."""
+    """Write annotations like CLEVR-Change's.
+
+    Captions have about its length and number (6.2 per pair there). The splits have the shares 85:5:10. The
+    change types alternate.
+    """
     names = [Path(dataset.DEFAULT.format(number)).name for number in range(scenes)]
     change = [
         f"the small red metal cylinder that is behind the cube changed to green, way {n}" for n in range(6)
@@ -145,7 +154,7 @@ def _annotations(root: Path, scenes: int) -> None:
 
 
 def _store(path: Path, scenes: int) -> None:
-    """Write a store with a key, a hash and a single feature for every image."""
+    """Write a feature store with a key, a hash and a single number for every image."""
     keys = [name.format(number) for number in range(scenes) for name in dataset.PICTURES]
     writer = Writer(path.with_suffix(".scratch"), len(keys), (1, 1, 1))
     for shard in writer.missing:

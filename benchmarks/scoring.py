@@ -1,6 +1,7 @@
-"""Scoring of 8,000 captions with 6 references each, against pycocoevalcap's scorers run in sequence.
+"""Time of scoring 8,000 captions with 6 references each, compared with pycocoevalcap.
 
-The reference is the library's own wrappers, in the order of its COCOEvalCap, without SPICE.
+The reference calls the library's own scorers one after the other, in the order of its class COCOEvalCap,
+without SPICE.
 """
 
 import os
@@ -21,14 +22,15 @@ from pipeline.tabletop.scenes import Scene, Thing, View
 
 IMAGES = 8000
 TIMEOUT = 600.0  # seconds for a run of Java
-OF_A_PAIR = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
-Values = tuple[dict[str, float], dict[str, list[float]]]  # of the corpus, of each image
+OF_A_PAIR = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")  # metrics that are also computed for each pair
+Values = tuple[dict[str, float], dict[str, list[float]]]  # metric -> value of the corpus, values of each pair
 
 
 def captions_of(images: int = IMAGES) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return captions and 6 references per image in tabletop's grammar, half of them of changes.
+    """Return id -> caption and id -> 6 references, in the grammar of `tabletop`.
 
-    Half of the captions are true; the others are true for the next scene.
+    There are `images` ids; half of them have captions of changes, the others of no change. Half of the
+    captions of changes are true. The others describe the change of the next scene.
     """
     captions, references = {}, {}
     drawn = [_scene(number) for number in range(images // 2 + 1)]
@@ -43,7 +45,10 @@ def captions_of(images: int = IMAGES) -> tuple[dict[str, str], dict[str, list[st
 
 
 def _scene(number: int) -> Scene:
-    """Return a scene of 3 to 10 objects for captions only: without boxes and margins."""
+    """Return a random scene of 3 to 10 objects that serves only to make captions.
+
+    It has no boxes and no margins between objects.
+    """
     rng = scene_sampling.generator(1, number)
     looks = rng.permutation(len(scenes.COLORS) * 12)[: rng.integers(3, 11)]
     before = tuple(_thing(place, int(look), rng) for place, look in enumerate(looks))
@@ -61,7 +66,7 @@ def _scene(number: int) -> Scene:
 
 
 def _thing(number: int, look: int, rng: np.random.Generator) -> Thing:
-    """Return an object somewhere on the table whose four attributes are the digits of `look`."""
+    """Return an object at a random place of the table. `look` encodes its four attributes as digits."""
     look, color = divmod(look, len(scenes.COLORS))
     look, material = divmod(look, len(scenes.MATERIALS))
     size, shape = divmod(look, len(scenes.SHAPES))
@@ -79,7 +84,7 @@ def _thing(number: int, look: int, rng: np.random.Generator) -> Thing:
 
 
 def one_after_another(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
-    """Return the library's scores; its wrappers find our `java` on the path."""
+    """Return the scores of the library's scorers, which use our `java`."""
     path = [str(java.find().parent), *os.environ["PATH"].split(os.pathsep)]
     os.environ["PATH"] = os.pathsep.join(dict.fromkeys(path))
     tokenizer = PTBTokenizer()
@@ -95,7 +100,7 @@ def one_after_another(captions: dict[str, str], references: dict[str, list[str]]
 
 
 def ours(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
-    """Return our scores in the same form."""
+    """Return our scores in the same form as `one_after_another`."""
     scores = score(captions, references, {}, TIMEOUT)
     beyond = {"CIDEr-D/corpus-df", "SPICE"}
     corpus = {name: value for name, value in scores.subsets["total"].items() if name not in beyond}
@@ -103,5 +108,5 @@ def ours(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
 
 
 def check(captions: dict[str, str], references: dict[str, list[str]]) -> None:
-    """Check that both sides give exactly the same numbers."""
+    """Check that `ours` and `one_after_another` give exactly the same numbers."""
     assert ours(captions, references) == one_after_another(captions, references)

@@ -1,15 +1,16 @@
-"""Run all benchmarks and print one table: both sides in one process, alternating, medians and their ratio.
+"""Run the benchmarks that compare our code with a reference, and print a table of their times.
 
-`python -m benchmarks scoring` runs only the named ones. Before timing, both sides must give the same numbers.
-These run only if they are named:
+Both sides run in one process and alternate. The table has the medians of their times, and the ratio. Before
+the timing, a check ensures that both sides give the same numbers. `python -m benchmarks scoring` runs only
+the benchmark `scoring`. These benchmarks run only if they are named:
 
-    scale          a dataset of 240,000 images, against a tenth of it (5 minutes)
-    codecs         the feature store's codecs and shard sizes, against float32 .npy files (5 minutes)
+    scale          a dataset of 240,000 images, compared with a tenth of it (5 minutes)
+    codecs         the feature store's codecs and shard sizes, compared with float32 .npy files (5 minutes)
     decoding_1000  decoding of 1,000 pairs (6 minutes)
     step           a whole training step (up to 10 minutes)
     clip_step      CLIP4IDC's step at the paper's size (5 minutes)
-    growth         growth with pairs and tokens; writes growth.svg (4 minutes); has its own table
-    profile        parts of a step's time (half a minute); has its own table
+    growth         growth with pairs and tokens; writes growth.svg (4 minutes); prints its own table
+    profile        parts of a training step's time (half a minute); prints its own table
 """
 
 import os
@@ -45,13 +46,16 @@ def compare(
     against: str,
     rounds: int = ROUNDS,
 ) -> tuple[str, ...]:
-    """Return a row: the median seconds of both sides, which alternate after a warm-up, and their ratio."""
+    """Time both sides; return the table's row, with the medians and their ratio.
+
+    The sides alternate, after a warm-up. `against` describes the reference.
+    """
     mine, theirs = benchmarks.matching.seconds({"ours": ours, "reference": reference}, rounds).values()
     return name, against, f"{1000 * mine:.1f} ms", f"{1000 * theirs:.1f} ms", f"{theirs / mine:.1f}"
 
 
 def reading(images: int = 512) -> list[tuple[str, ...]]:
-    """Read random batches of 64 images' features, (1024, 14, 14), from the page cache."""
+    """Time reading a random batch of 64 images' features, (1024, 14, 14), from the page cache."""
     with tempfile.TemporaryDirectory() as folder:
         store, files, plain_zarr = benchmarks.reading.sides(Path(folder), images)
         rows = np.random.default_rng(1).choice(images, benchmarks.reading.BATCH, replace=False)
@@ -65,7 +69,7 @@ def reading(images: int = 512) -> list[tuple[str, ...]]:
 
 
 def extraction(images: int = 96) -> list[tuple[str, ...]]:
-    """Extract PNG files to a store; ideally only the network takes time."""
+    """Time the extraction of features from PNG files into a store, compared with the network alone."""
     with tempfile.TemporaryDirectory() as folder:
         whole, bare = benchmarks.pictures.sides(Path(folder), images)
         return [compare(f"extract {images} images, median of 5", whole, bare, "the network alone", 5)]
@@ -74,7 +78,7 @@ def extraction(images: int = 96) -> list[tuple[str, ...]]:
 def decoding(
     pairs: int = 128, ends: tuple[float, ...] = benchmarks.decoding.ENDS, rounds: int = 3
 ) -> list[tuple[str, ...]]:
-    """Decode greedily, against recomputing all words at every step."""
+    """Time greedy decoding, compared with a search that recomputes all words at every step."""
     return [
         compare(f"{name}, median of {rounds}", ours, reference, against, rounds)
         for name, ours, reference, against in benchmarks.decoding.cases(pairs, ends=ends)
@@ -82,7 +86,7 @@ def decoding(
 
 
 def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
-    """Score 8,000 captions with 6 references each, against the same scorers in sequence."""
+    """Time scoring 8,000 captions with 6 references each, compared with pycocoevalcap's scorers."""
     corpus = benchmarks.scoring.captions_of()
     benchmarks.scoring.check(*corpus)  # to the last digit
     ours = partial(benchmarks.scoring.ours, *corpus)

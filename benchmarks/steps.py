@@ -1,4 +1,7 @@
-"""The training step of scorer_cbr (forward, backward, Adam) against a reference in float32."""
+"""Time and memory of a training step of `scorer_cbr`, compared with a reference in float32.
+
+A step is a forward pass, a backward pass and Adam.
+"""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,9 +19,10 @@ from pipeline.training.sampling import Batch
 
 
 def rows(scenes: int | None = None, rounds: int = 2, size: str = "papers") -> Iterator[tuple[str, ...]]:
-    """Yield rows for both ways of matching and the authors' program, in both types, on 32 scenes (GPU: 128).
+    """Yield the table's rows, for 32 scenes, or 128 on a GPU.
 
-    The last case is also measured with reading.
+    There are three cases, in float32 and bfloat16: both kinds of matching, and the variant `released`. The
+    last case is also measured with the reading of features.
     """
     scenes = scenes or (128 if torch.cuda.is_available() else 32)
     for mtm, variant in (("per_head", "paper"), ("summed", "released"), ("summed", "paper")):
@@ -30,7 +34,10 @@ def rows(scenes: int | None = None, rounds: int = 2, size: str = "papers") -> It
 
 
 def _rows(case: Case, rounds: int) -> Iterator[tuple[str, ...]]:
-    """Yield ours in both types, alternating with the reference in float32 if it has room."""
+    """Yield a row for our step in each type.
+
+    The sides alternate. The reference, in float32, is left out if it does not fit into memory.
+    """
     kinds = {dtype: ("ours", dtype) for dtype in TYPES}
     if fits(case):
         kinds["reference"] = "reference", "float32"
@@ -51,7 +58,7 @@ def _name(case: Case, dtype: str) -> str:
 
 
 def _with_reading(folder: Path, case: Case, rounds: int) -> tuple[str, ...]:
-    """Return a row in which each step first reads its features from files, without reading ahead."""
+    """Return the row of a step that first reads its features from files; nothing is read ahead."""
     whole = batch(case)
     store = reading.write(folder / "s.zarr", whole.images.numpy())[0]
     reading.files(folder, whole.images.numpy())

@@ -1,4 +1,7 @@
-"""A training step of scorer_cbr on random batches: ours, and a reference with the same initial weights."""
+"""Training steps of `scorer_cbr` on random batches, by our code and by a reference.
+
+Both have the same initial weights.
+"""
 
 import tempfile
 from collections.abc import Callable
@@ -25,11 +28,11 @@ SIZES = {
     "tabletop": {"width": 128, "heads": 2, "layers": 1, "decoder_layers": 1, "word_width": 64},
 }
 LOSS = {"cv": 0.1, "cbr": 0.001}
-ALIKE = {"cv": 1.0, "cbr": 1.0}  # equal weights, so that a wrong gradient of any term is visible
+ALIKE = {"cv": 1.0, "cbr": 1.0}  # equal loss weights, so that a wrong gradient of any term is visible
 RATE, DROPOUT = 2e-4, 0.1
-# without native bfloat16, a step in it takes twenty times as long
+# bfloat16 is left out if the device lacks it, because a step then takes twenty times as long
 TYPES = ("float32", "bfloat16")[: 1 + (devices.precision("auto", devices.device()) == torch.bfloat16)]
-# memory of the reference's step, in multiples of a batch's similarities; measured
+# memory that the reference's step needs, in multiples of a batch's similarities, as measured
 AT_ONCE = 13
 
 Weights = dict[str, float]
@@ -37,26 +40,32 @@ Weights = dict[str, float]
 
 @dataclass(frozen=True)
 class Case:
-    """A batch with both pairs of each scene; it has each of a scene's three images once."""
+    """Settings of a batch and of the model. A batch has both pairs of each scene."""
 
-    size: str  # of SIZES
-    mtm: str  # per_head | summed
+    size: str  # key of SIZES
+    mtm: str  # kind of matching: per_head | summed
     scenes: int
-    grid: int = 14  # cells per side
-    variant: str = "paper"  # paper | released, whose mtm is `summed`
+    grid: int = 14  # cells on a side of the feature grid
+    variant: str = "paper"  # paper | released, which needs the mtm `summed`
 
 
 def batch(case: Case) -> Batch:
-    """Return random features and captions: default and changed images, then default and distractor."""
+    """Return a batch of random features and captions with two pairs of each scene.
+
+    First come the pairs of default and changed images, then the pairs of default and distractor images.
+    """
     random, S = torch.Generator().manual_seed(0), case.scenes
     images = torch.randn(3 * S, CHANNELS, case.grid, case.grid, generator=random).half()
     return batch_of(images, S, WORDS, LONGEST, random)
 
 
 def batch_of(images: Tensor, S: int, words: int, longest: int, random: torch.Generator) -> Batch:
-    """Return both pairs of S scenes with default, changed and distractor `images`, and random captions."""
+    """Return a batch with both pairs of S scenes and random captions.
+
+    `images` holds the default, the changed and the distractor images of all scenes, one kind after the other.
+    """
     tokens = torch.randint(END + 1, words, (2 * S, longest), generator=random)
-    ends = torch.randint(5, longest, (2 * S,), generator=random)[:, None]  # of each caption
+    ends = torch.randint(5, longest, (2 * S,), generator=random)[:, None]  # position of <END> in each caption
     place = torch.arange(longest)
     tokens[:, 0] = START
     tokens = tokens.where(place < ends, NULL).where(place != ends, END)
@@ -64,14 +73,14 @@ def batch_of(images: Tensor, S: int, words: int, longest: int, random: torch.Gen
 
 
 def ready(case: Case) -> Batch:
-    """Return `batch` in the device's memory, because the transfer is measured elsewhere."""
+    """Return the batch of a case in the device's memory, because the transfer is measured elsewhere."""
     whole, on = batch(case), devices.device()
     tensors = (x.to(on) for x in (whole.images, whole.before, whole.after, whole.tokens))
     return Batch(*tensors, whole.parts)
 
 
 def parts(whole: Batch) -> list[Part]:
-    """Return the batch for the reference: both images of each pair in float32, in parts."""
+    """Return the batch in the form of the reference, in parts, with both images of each pair in float32."""
     chunks = zip(*(x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)), strict=True)
     return [(whole.images[b].float(), whole.images[a].float(), tokens) for b, a, tokens in chunks]
 
@@ -84,7 +93,7 @@ def ours(
     words: int = WORDS,
     longest: int = LONGEST,
 ) -> Training:
-    """Return a training loop, of which only `step` is used; its initial weights are always the same."""
+    """Return our training loop, for its method `step`. The initial weights are the same at every call."""
     torch.manual_seed(0)
     switches = {"mtm": case.mtm}
     settings = {"dropout": dropout, "temperature": 0.5, "variant": case.variant, "switches": switches}
@@ -95,7 +104,7 @@ def ours(
 
 
 def theirs(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[Captioner, Step]:
-    """Return a model with the same initial weights, and the reference's step on it."""
+    """Return a model with the same initial weights as in `ours`, and the reference's step for it."""
     model = ours(case, "float32", dropout, loss).model
     if case.variant == "released":
         return model, ReleasedStep(model, loss, RATE, dropout)
@@ -103,14 +112,17 @@ def theirs(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[
 
 
 def step(side: str, dtype: str, case: Case) -> Callable[[], Tensor]:
-    """Return a function that makes a step of one side on a batch in the device's memory."""
+    """Return a function that makes a training step of one side, `ours` or `reference`.
+
+    The batch is in the device's memory.
+    """
     if side == "ours":
         return partial(ours(case, dtype).step, ready(case), 0)
     return partial(theirs(case)[1], parts(ready(case)))
 
 
 def finished(function: Callable[[], object]) -> Callable[[], object]:
-    """Return the function with a wait until the device has finished."""
+    """Return a function that calls `function` and waits until the device has finished."""
 
     def whole() -> object:
         found = function()
@@ -122,7 +134,10 @@ def finished(function: Callable[[], object]) -> Callable[[], object]:
 
 
 def check(case: Case) -> None:
-    """Check, without dropout, that losses and gradients agree in float32, and losses in bfloat16."""
+    """Check, without dropout, that our losses and gradients are the reference's.
+
+    In bfloat16 only losses are compared.
+    """
     whole = batch(case)
     model, plain = theirs(case, 0.0, ALIKE)
     expected = plain(parts(whole))
@@ -134,11 +149,12 @@ def check(case: Case) -> None:
 
 
 def _same_gradients(mine: Captioner, other: Captioner) -> None:
-    """Check that each parameter's gradient differs by less than 3e-2 of its norm.
+    """Check that the gradients of two models differ by less than 3e-2 of a parameter's gradient norm.
 
-    Rounding gives 1e-5. If two similarities are equal up to rounding, either may be the maximum that receives
-    the gradient; such tokens of a batch gave 4e-3. Key biases of an attention have only rounding errors. A
-    missing direction, mask or path of a gradient gives 9e-2 or more.
+    Rounding causes differences of 1e-5. If two similarities are equal up to rounding, either may be the
+    maximum that receives the gradient; in a batch, this caused a difference of 4e-3. Gradients of an
+    attention's key biases are only rounding errors, so a small share of the norm of all gradients is also
+    allowed. A missing direction, mask or path of a gradient causes a difference of 9e-2 or more.
     """
     learns = {name: parameter for name, parameter in mine.named_parameters() if parameter.requires_grad}
     theirs = {name: parameter.grad for name, parameter in other.named_parameters() if name in learns}
@@ -149,12 +165,15 @@ def _same_gradients(mine: Captioner, other: Captioner) -> None:
 
 
 def similarities(case: Case) -> int:
-    """Return the bytes of one matching's similarities in float32, (B, B, h, N, N)."""
+    """Return the number of bytes of the similarities of one matching in float32, (B, B, h, N, N).
+
+    B: pairs; h: heads; N: tokens of an image.
+    """
     heads = 1 if case.mtm == "summed" else SIZES[case.size]["heads"]
     return 4 * heads * (case.scenes * case.grid**2) ** 2
 
 
 def fits(case: Case, at_once: float = AT_ONCE) -> bool:
-    """Return whether `at_once` times all similarities fit into 80 % of the free memory."""
+    """Return True if `at_once` times the bytes of all similarities fit into 80 % of the free memory."""
     free = torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else memory.free()
     return at_once * similarities(case) < 0.8 * free

@@ -2,9 +2,9 @@
 
     python -m benchmarks wheels --out DIR [--python 3.12]
 
-The packages that the pipeline imports, without those that the machine has (THERE), are downloaded in the
-versions of requirements.lock and unpacked into DIR/site, a folder for PYTHONPATH. The machine then needs no
-package index and no pip.
+These are the packages that the pipeline imports, without those that the machine already has (THERE). They are
+downloaded in the versions of requirements.lock and unpacked into DIR/site, a folder for PYTHONPATH. So the
+machine needs neither a package index nor pip.
 """
 
 import argparse
@@ -21,11 +21,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 WANTED = ("pydantic", "ruamel-yaml", "zarr", "numcodecs", "ftfy", "ruamel-yaml-clib", "psutil")
-THERE = {  # on the machine, in some version
+THERE = {  # packages that the machine has, in some version
     *("numpy", "scipy", "torch", "torchvision", "numba", "timm", "tokenizers", "regex", "safetensors"),
     *("tensorstore", "pillow", "opencv-python-headless", "pyyaml", "rich"),
 }
-MOST = 40 * 2**20  # bytes
+MOST = 40 * 2**20  # largest size of all wheels in bytes
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "any")
 LOCK = Path(__file__).resolve().parent.parent / "requirements.lock"
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+?)(?: ; ([^\\]+?))? ?\\?$", re.MULTILINE)
@@ -35,8 +35,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks wheels", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--out", type=Path, required=True, help="the folder to unpack into: its site/")
-    parser.add_argument("--python", default="3.12", help="of the machine (default: 3.12)")
+    parser.add_argument("--out", type=Path, required=True, help="the folder in which site/ is written")
+    parser.add_argument("--python", default="3.12", help="Python version of the machine (default: 3.12)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         wheels = collect(arguments.python, Path(folder))
@@ -52,13 +52,13 @@ def main() -> None:
 
 
 def environment(python: str) -> dict[str, str]:
-    """Return the machine's values of environment markers."""
+    """Return the values of environment markers on the machine, for a Python version."""
     found = {"python_version": python, "python_full_version": f"{python}.0", "extra": ""}
     return found | {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64"}
 
 
 def locked(python: str) -> dict[str, str]:
-    """Return package -> version in requirements.lock."""
+    """Return package -> version in requirements.lock, for a Python version."""
     return {
         canonicalize_name(name): version
         for name, version, marker in PIN.findall(LOCK.read_text(encoding="utf-8"))
@@ -67,7 +67,7 @@ def locked(python: str) -> dict[str, str]:
 
 
 def collect(python: str, folder: Path) -> list[Path]:
-    """Download the wheels of WANTED and of their dependencies, without packages that are there."""
+    """Download the wheels of WANTED and of their dependencies, except those in THERE; return their paths."""
     pins, found, waiting = locked(python), dict[str, Path](), list(WANTED)
     while waiting:
         if (name := canonicalize_name(waiting.pop())) not in {*found, *THERE}:
@@ -77,7 +77,7 @@ def collect(python: str, folder: Path) -> list[Path]:
 
 
 def needed(wheel: Path, python: str) -> list[str]:
-    """Return the packages that a wheel requires on the machine."""
+    """Return the names of the packages that a wheel requires on the machine."""
     with zipfile.ZipFile(wheel) as packed:
         (file,) = [name for name in packed.namelist() if name.endswith(".dist-info/METADATA")]
         said = HeaderParser().parsestr(packed.read(file).decode()).get_all("Requires-Dist") or []
@@ -86,7 +86,7 @@ def needed(wheel: Path, python: str) -> list[str]:
 
 
 def download(pinned: str, python: str, folder: Path) -> Path:
-    """Download one package's wheel for that Python."""
+    """Download the wheel of a package, `NAME==VERSION`, for a Python version; return its path."""
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     options = ["--no-deps", "--only-binary", ":all:", "--python-version", python, *platforms]
     command = [sys.executable, "-m", "pip", "download", "--quiet", *options, "--dest", str(folder), pinned]

@@ -1,1 +1,1 @@
-"""One training loop for all models: batches, learning rate, steps, validation, resuming after a kill."""
+"""Training loop of all models: batches, learning rate, steps, validation, resuming after a kill."""

@@ -1,12 +1,12 @@
-"""Compile parts of a model for a GPU with torch.compile (the setting `train.compile`).
+"""Compilation of parts of a model for a GPU with torch.compile (the setting `train.compile`).
 
-The pair encoding, the difference, the decoder and what a loss term prepares (CBR's imagined images) are
-compiled, forward and backward: they consist of many small operations. Their shapes are fixed, except for the
-batch and the caption length, which cost one more compilation.
+Compiled are, forward and backward: the pair encoding, the difference, the decoder, and the method `prepare`
+of loss terms (the imagined images of CBR). They consist of many small operations. Their shapes are fixed,
+except for the batch size and the caption length, which need one more compilation.
 
 Not compiled are: a decoder with `compiles = False` (decoder_protocol.py); the matching, whose kernels are
 compiled already; communication between processes; Adam, which is one kernel; validation, which must compute
-the same as decoding; and the reward phase's sampled captions, whose numbers and lengths always differ.
+the same as decoding; and the reward phase's sampled captions, whose number and lengths always differ.
 """
 
 import sys
@@ -26,15 +26,19 @@ PIECES = ("encoding", "difference", "decoder", "inter", "text")
 
 
 def backend(wanted: str, on: torch.device) -> str | None:
-    """Return the compiler's name: inductor for `auto` on a GPU that Triton supports, else None."""
+    """Return the name of the compiler for a value of the setting `train.compile` and a device.
+
+    It is None if nothing is compiled: if `wanted` is `off`, or if the device is not a GPU that Triton
+    supports.
+    """
     if wanted == "off" or on.type != "cuda" or not TRITON:
         return None
     return "inductor" if torch.cuda.get_device_capability(on) >= (8, 0) else None
 
 
 def compile_pieces(model: Trainable, compiler: str) -> None:
-    """Mark the model's pieces for compilation at their first call; weights keep their names."""
-    # otherwise inductor times several kernels and takes the fastest, which differs from run to run
+    """Mark parts of the model for compilation at their first call. Weights keep their names."""
+    # without this option, inductor times several kernels and takes the fastest, which differs from run to run
     options: Options | None = {"deterministic": True} if compiler == "inductor" else None
     skipped = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()
     for name, piece in model.named_children():
@@ -43,7 +47,7 @@ def compile_pieces(model: Trainable, compiler: str) -> None:
     for module in model.modules():
         if isinstance(module, Regulariser) and type(module).prepare is not Regulariser.prepare:
             compiled = torch.compile(module.prepare, backend=compiler, options=options)
-            setattr(module, "prepare", compiled)  # noqa: B010 - an attribute that hides the method
+            setattr(module, "prepare", compiled)  # noqa: B010  # an attribute that hides the method
 
 
 def eager() -> AbstractContextManager[object]:
@@ -54,5 +58,5 @@ def eager() -> AbstractContextManager[object]:
 
 
 def eagerly(function: Callable[[Any], Value]) -> Callable[[Any], Value]:
-    """Return the function so that its calls run without compilation."""
+    """Return a function that does the same as `function`, but without compiled code."""
     return torch.compiler.set_stance("force_eager")(function)

@@ -1,14 +1,14 @@
-"""Learning rate schedules: a factor for each iteration."""
+"""Learning rate schedules: the factor by which the rate is multiplied at each iteration."""
 
 import math
 from collections.abc import Sequence
 
-WARM_UP = 100  # iterations of `cosine`
+WARM_UP = 100  # iterations of warm-up of the schedule `cosine`
 STEP_EPOCHS = 15  # epochs between steps of `step` and `step_early`, as in the released programs
 STEP_FACTOR = 0.1
-WARM = 0.1  # share of the run that is warm-up, in `warmup_cosine` and `warmup_linear`
+WARM = 0.1  # share of the iterations that is warm-up, in `warmup_cosine` and `warmup_linear`
 NOAM_FIRST = 1e-4  # factor of `noam` at iteration 0
-FALLS = {"halves": 0.5, "tenths": 0.1}  # at each milestone
+FALLS = {"halves": 0.5, "tenths": 0.1}  # schedule -> factor at each milestone
 
 
 def factor(
@@ -19,19 +19,21 @@ def factor(
     warm_up: int | None = None,
     milestones: Sequence[int] = (),
 ) -> float:
-    """Return the factor of the learning rate at an iteration, counted from 0.
+    """Return the factor of the learning rate at an iteration, which is counted from 0.
+
+    `iterations` is the length of the run, and `epoch` the number of iterations of an epoch. The schedules:
 
     constant: 1 (SCORER, section 4.3)
-    step: times 0.1 every 15 epochs of `epoch` iterations (SCORER's released program)
-    step_early: times 0.1 one epoch earlier, after 14, 29, ... epochs (released programs of DUDA and VARD,
-        which count an epoch when it begins)
-    cosine: linear warm-up over 100 iterations (a tenth of a shorter run), then half a cosine down to 0 after
-        the last of `iterations` (Loshchilov and Hutter, 2017)
+    step: multiplied by 0.1 after every 15 epochs (SCORER's released program)
+    step_early: multiplied by 0.1 one epoch earlier than in `step`, after 14, 29, ... epochs (released
+        programs of DUDA and VARD, which count an epoch when it begins)
+    cosine: linear warm-up over 100 iterations (or a tenth of the run, if that is shorter), then half a
+        cosine, which reaches 0 after the last iteration (Loshchilov and Hutter, 2017)
     warmup_cosine, warmup_linear: x/0.1 while x < 0.1, then (1 + cos pi x)/2 or (1-x)/0.9, where
         x = iteration / iterations (CLIP4IDC's released program)
-    noam: min(s/w, sqrt(w/s)) after s steps, w = `warm_up` (IDC-PCL)
-    halves: times 0.5 at each of the `milestones` (IDC-PCL)
-    tenths: times 0.1 at each of the `milestones` (CARD's released program)
+    noam: min(s/w, sqrt(w/s)) after s iterations, with w = `warm_up` (IDC-PCL)
+    halves: multiplied by 0.5 at each of the iterations `milestones` (IDC-PCL)
+    tenths: multiplied by 0.1 at each of the iterations `milestones` (CARD's released program)
     """
     if schedule == "constant":
         return 1.0

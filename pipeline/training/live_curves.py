@@ -1,10 +1,11 @@
-"""Live learning curves, written during training by dvclive and optionally for TensorBoard.
+"""Learning curves that are written during training, by dvclive and optionally also for TensorBoard.
 
-The laboratory never reads them, so no result depends on them. A run that continues after a kill writes its
-history again, so that no row appears twice. Rates are measured in the current process.
+They are only for looking at: no stage or command reads them, so no result depends on them. A run that
+continues after a kill writes its whole history again, so that no row appears twice. The speed of training is
+measured only in the current process.
 
-dvclive deletes any file that has the name of one of its own. So the folder's record lists each file before
-it is written, and a folder that holds any other file is refused.
+dvclive deletes any file that has the name of one of its own files. To protect other files, the folder's
+record lists each file before it is written, and a folder that contains any other file is refused.
 """
 
 import re
@@ -20,8 +21,8 @@ from pipeline.io.inputs import read_json, read_text
 from pipeline.io.outputs import Contents, remove
 from pipeline.training.resuming import History
 
-SUMMARY = "metrics.json"  # latest values, a file of dvclive
-EVENTS = "tensorboard"  # sub-folder of TensorBoard's files
+SUMMARY = "metrics.json"  # dvclive's file of the latest values
+EVENTS = "tensorboard"  # sub-folder for TensorBoard's files
 LOSS, VALIDATION, RATE = "loss", "validation", "rate"
 PLACE = Path("results/live")  # the folder that dvc.yaml names
 CURVE = re.compile(rf"plots/metrics/(?:{LOSS}|{VALIDATION}|{RATE})/([^/]+)\.tsv")
@@ -29,9 +30,9 @@ EVENT = re.compile(rf"{EVENTS}/events\.out\.tfevents\.[^/]+")
 
 
 def _of_earlier_version(folder: Path) -> bool:
-    """Return True if a folder is below results/live and holds only curve files.
+    """Return True if an older version of the program wrote the folder, without a record.
 
-    Older versions wrote such folders, without a record.
+    Such a folder is below results/live and contains only files of curves.
     """
     return PLACE.resolve() in folder.resolve().parents and all(
         _is_curve(folder / name, name) for name in entries(folder)
@@ -57,10 +58,10 @@ CONTENTS = Contents("live curves", _of_earlier_version)
 
 
 class LiveCurves:
-    """Write the learning curves of a run into `folder`; without a folder, write nothing.
+    """Writer of the learning curves of a run into `folder`. Without a folder, it writes nothing.
 
-    `images` is the number of images per iteration. Raises InputError if the folder holds a file that is not a
-    curve of an earlier run.
+    `images` is the number of images per iteration. Raises InputError if the folder contains a file that is
+    not a curve of an earlier run.
     """
 
     def __init__(self, folder: Path | None, log: Log = "dvclive", images: int = 0):
@@ -78,7 +79,7 @@ class LiveCurves:
                 self._note({f"{EVENTS}/{path.name}" for path in (self.folder / EVENTS).iterdir()})
 
     def begin(self, history: History) -> None:
-        """Write the rows of the run so far, before it continues."""
+        """Write the rows of the run's history, before the run continues."""
         rows = [(row["iteration"], LOSS, row) for row in history.losses]
         rows += [(row["iteration"], VALIDATION, row) for row in history.validation]
         for iteration, kind, row in sorted(rows, key=lambda each: each[:2]):
@@ -86,7 +87,7 @@ class LiveCurves:
         self.last = (history.iteration, time.monotonic())
 
     def losses(self, row: Mapping[str, float]) -> None:
-        """Write a row of mean losses, and the rate since the last row."""
+        """Write a row of mean losses, and the speed of training since the last row."""
         iteration = int(row["iteration"])
         self._write(iteration, LOSS, row)
         if self.last is not None and iteration > self.last[0]:
@@ -97,12 +98,15 @@ class LiveCurves:
         self.last = (iteration, time.monotonic())
 
     def validation(self, row: Mapping[str, float]) -> None:
-        """Write the scores of a validation; its duration is left out of the rates."""
+        """Write the scores of a validation. Its duration does not count in the speed of training."""
         self._write(int(row["iteration"]), VALIDATION, row)
         self.last = (int(row["iteration"]), time.monotonic())
 
     def end(self) -> None:
-        """Close and record the files, so that a later run does not delete a curve that was edited by hand."""
+        """Close the files, and record their content.
+
+        So a later run notices, and does not delete, a file that was edited by hand.
+        """
         for writer in self.writers:
             writer.close()
         if self.folder is not None:
@@ -114,7 +118,7 @@ class LiveCurves:
             CONTENTS.note(self.folder, self.names)
 
     def _write(self, iteration: int, kind: str, row: Mapping[str, float]) -> None:
-        # `true` and `true/change` are two curves, but a name with `/` would be a folder
+        # `/` is replaced, because dvclive would make a folder `true` for the curve `true/change`
         found = {
             f"{kind}/{name.replace('/', '-')}": value for name, value in row.items() if name != "iteration"
         }
@@ -124,7 +128,7 @@ class LiveCurves:
 
 
 class _Dvclive:
-    """Writer of one TSV file per curve below plots/metrics, and of the latest values in metrics.json."""
+    """Writer of dvclive's files: a TSV file for each curve, and the latest values in metrics.json."""
 
     def __init__(self, folder: Path):
         from dvclive.live import Live
@@ -138,7 +142,7 @@ class _Dvclive:
         self.live.make_summary()
 
     def close(self) -> None:
-        """Do nothing: each row is written at once."""
+        """Do nothing, because each row has already been written."""
 
 
 class _TensorBoard:

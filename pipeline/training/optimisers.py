@@ -1,4 +1,4 @@
-"""Optimiser of a phase: its kind, and the learning rate and weight decay of each group of tensors."""
+"""Optimisers of training phases, with a learning rate and a weight decay for each group of tensors."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -10,13 +10,14 @@ from torch import Tensor, nn
 from models.common.trainable import Group
 
 BETA1 = 0.9
-EPSILON = 1e-6  # of BertAdam
+EPSILON = 1e-6  # added to the denominator by BertAdam
 
 
 def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any]) -> torch.optim.Optimizer:
-    """Return the optimiser that the settings name, for the tensors that require gradients.
+    """Return the optimiser that the settings name, for the tensors of a model that require gradients.
 
-    Without the key `optimiser` it is Adam (SCORER, DIRL); without groups all tensors share one rate.
+    If the settings have no key `optimiser`, it is Adam (SCORER, DIRL). Without groups, all tensors have the
+    same learning rate.
     """
     rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
     if not groups:
@@ -33,9 +34,10 @@ def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any])
 
 
 def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: float) -> list[dict[str, Any]]:
-    """Return a parameter group per Group; a tensor is in the first Group that matches its name.
+    """Return torch's parameter groups, one for each Group that has tensors.
 
-    Groups without tensors are left out.
+    A tensor belongs to the first Group that matches its name. `rate` and `decay` are the phase's learning
+    rate and weight decay.
     """
     members: dict[Group, list[Tensor]] = {group: [] for group in groups}
     for name, parameter in model.named_parameters():
@@ -56,8 +58,8 @@ def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: flo
 class BertAdam(torch.optim.Optimizer):
     """Adam without bias correction and with decoupled weight decay (CLIP4IDC's released program).
 
-    w <- w - lr (m / (sqrt(v) + 1e-6) + decay w), where m and v are the running means of g and g^2. A tensor
-    without a gradient stays unchanged.
+    A step replaces a tensor w by w - lr (m / (sqrt(v) + 1e-6) + decay w), where m and v are the running means
+    of its gradient and of the gradient's square. A tensor without a gradient stays unchanged.
     """
 
     def __init__(self, params: Iterable[Any], lr: float, betas: tuple[float, float]):

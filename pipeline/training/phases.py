@@ -1,4 +1,7 @@
-"""Training phases: pretraining and captioning, each with its items, metric and initialisation."""
+"""Training phases: the pretraining phases, captioning, and the reward phase after it.
+
+A phase declares how its model is built and initialised, its batches, its losses and its validation.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,13 +34,13 @@ Keep = Literal["earlier", "later", "last"]
 
 @dataclass(frozen=True)
 class Beside:
-    """Extra inputs of a pretraining phase, and the weights it starts from."""
+    """Inputs of a pretraining phase that are not in the recipe, and the weights from which it starts."""
 
-    negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by pair id, for the task fda
-    classes: Mapping[str, ClassItems] = field(default_factory=dict)  # by split, for the task class_pairs
-    keys: tuple[str, ...] = ()  # identities of these inputs
+    negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # pair id -> captions, for fda
+    classes: Mapping[str, ClassItems] = field(default_factory=dict)  # by split, for class_pairs
+    keys: tuple[str, ...] = ()  # hashes that identify these inputs
     weights: Path | None = None  # folder that the previous phase wrote
-    # learning curves of earlier phases, by the name of their folder next to this phase's curves
+    # learning curves of earlier phases: name of their folder, next to this phase's curves -> their folder
     curves: Mapping[str, Path] = field(default_factory=dict)
 
 
@@ -45,7 +48,7 @@ NOTHING = Beside()
 
 
 class Objective(Protocol):
-    """Losses that a phase minimises, and measures that it records during training."""
+    """Protocol of what a phase minimises: losses, and measures that are only recorded."""
 
     def names(self, model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the names of the loss terms and of the measures."""
@@ -53,36 +56,43 @@ class Objective(Protocol):
     def __call__(
         self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
     ) -> dict[str, Tensor]:
-        """Return the terms and measures of B pairs, (B, N, D) per image, with their references (R*B, L+1)."""
+        """Return loss terms and measures, scalars by name, of B pairs.
+
+        before, after: encodings of both images, (B, N, D) each; N: cells or tokens; D: width
+        tokens: R reference captions of each pair, (R*B, L+1), with <START> and <END>, padded with NULL
+        batch, labels: the batch that the pairs are from, and its labels
+        """
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Phase of a recipe: pretraining or captioning."""
+    """A training phase of a recipe."""
 
-    settings: dict[str, Any]  # params.DatasetTrain, or params.PhaseSettings
-    make: Callable[[tuple[int, int, int], Vocabulary], Trainable]  # image shape, vocabulary -> model
+    settings: dict[str, Any]  # in the form of params.DatasetTrain or params.PhaseSettings
+    # builds the model, given the shape of an image's features and the vocabulary
+    make: Callable[[tuple[int, int, int], Vocabulary], Trainable]
     validation: Callable[
         [Sequence[Pair], FeatureStore, Vocabulary], Callable[[Any], float | dict[str, float]]
     ]
     metric: str  # validation score by which a snapshot is chosen
-    keep: Keep  # earlier, later: the best snapshot, and which of equal ones; last: the last snapshot
-    cut: Callable[[Vocabulary], Vocabulary]  # limits the caption length
-    by_sentence: bool = False  # an item is a sentence with its pair, not a scene
-    keys: tuple[str, ...] = ()  # identities of inputs, besides the recipe, on which the results depend
-    weights: Mapping[str, float] | None = None  # loss weights; None: all are 1
-    tasks: tuple[str, ...] = ()  # each iteration trains one of them
+    # the snapshot to keep: the best, and among equal ones the earlier | later one; or the last one
+    keep: Keep
+    cut: Callable[[Vocabulary], Vocabulary]  # returns the vocabulary with its limit of the caption length
+    by_sentence: bool = False  # True: an item of a batch is a caption with its pair; False: a scene
+    keys: tuple[str, ...] = ()  # names or hashes of what else the results depend on, besides the recipe
+    weights: Mapping[str, float] | None = None  # weights of the loss terms; None: all are 1
+    tasks: tuple[str, ...] = ()  # each iteration trains one of these tasks; empty: there are no tasks
     beside: Beside = NOTHING
-    log_every: int = 10  # iterations per row of the learning curve
-    # function of the training pairs and the vocabulary; None: the losses that the model defines
+    log_every: int = 10  # number of iterations for each row of the learning curve
+    # returns the losses, given the training pairs and the vocabulary; None: the losses that the model defines
     objective: Callable[[Sequence[Pair], Vocabulary], Objective] | None = None
 
     def weight(self, term: str) -> float | None:
-        """Return the weight of a loss term, or None if the recipe has none."""
+        """Return the weight of a loss term; None if the recipe has no weight for the term."""
         return 1.0 if self.weights is None else self.weights.get(term)
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
-        """Return the sampler of the train split's batches."""
+        """Return the sampler of batches of the pairs in the train split."""
         own, settings, beside = of_split(pairs, "train"), self.settings, self.beside
         if self.tasks:
             return TaskSampler(own, settings, self.tasks, seed, beside.negatives, beside.classes.get("train"))
@@ -101,8 +111,10 @@ class Phase:
 def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase:
     """Return the captioning phase of a recipe.
 
-    `first` is the folder of pretrained weights, for a model that has a pretraining phase. `tokens` is the
-    tokeniser of the validation. Raises InputError if `first` is needed and missing.
+    first: folder of the pretrained weights, for a model that has a pretraining phase
+    tokens: name of the tokeniser that the validation uses
+
+    Raises InputError if the model needs `first` and it is None.
     """
     settings = recipe.train
     if recipe.adapt and first is None:
@@ -124,9 +136,10 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
 
 
 def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
-    """Return the reward phase (reinforce.py), which starts from the weights in the folder `trained`.
+    """Return the reward phase of a recipe (reinforce.py), which follows after the captioning phase.
 
-    `tokens` is the tokeniser of the validation and of the reward CIDEr-D.
+    trained: folder of the weights of the captioning, from which the phase starts
+    tokens: name of the tokeniser that the validation and the reward CIDEr-D use
     """
     own = recipe.train["reinforce"]
     named = {name: own[name] for name in ("iterations", "learning_rate", "validate_every")}
@@ -149,13 +162,13 @@ def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
 
 
 def _trained(folder: Path, shape: tuple[int, int, int], vocabulary: Vocabulary) -> Trainable:
-    """Load the trained model; it already has the shape and the vocabulary."""
+    """Load a trained model, in place of building one; `shape` and `vocabulary` are ignored."""
     model, _ = trained_model.load(folder)
     return model
 
 
 def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: Beside = NOTHING) -> Phase:
-    """Return a pretraining phase, as the model declares it."""
+    """Return the pretraining phase of a recipe that its model declares by `declared`."""
     settings = recipe.settings_of(declared)
     phase = Phase(
         settings,
@@ -178,12 +191,15 @@ def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: B
         metric=model.measures[0],
         keep="last",
         tasks=model.terms,
-        log_every=50,  # the tasks share these iterations
+        log_every=50,  # each task gets only a share of these iterations
     )
 
 
 def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainable:
-    """Return the model of a phase on the meta device: names and shapes without values."""
+    """Return the model of a pretraining phase on the meta device.
+
+    It has no values and small sizes. It serves to know the names of its loss terms and measures.
+    """
     pool = recipe.sizes.get("pool", 1)
     with torch.device("meta"):
         built: Trainable = recipe_file.build(
@@ -195,9 +211,10 @@ def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainabl
 def _cutting(
     recipe: Recipe, settings: Mapping[str, Any], whole: bool = False
 ) -> Callable[[Vocabulary], Vocabulary]:
-    """Return a function that limits the caption length of a vocabulary to the setting max_tokens.
+    """Return a function that limits the caption length of a vocabulary by the setting max_tokens.
 
-    The limit exceeds the longest training caption only if the model pads captions to it, or with `whole`.
+    If the model pads captions to max_tokens, or if `whole` is true, the limit is max_tokens. Otherwise it is
+    at most the length of the longest training caption.
     """
     fills, longest = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
@@ -220,7 +237,11 @@ def _made(
     shape: tuple[int, int, int],
     vocabulary: Vocabulary,
 ) -> Trainable:
-    """Build the model of a phase and initialise it; with `half_weights` its weights have 16 bits."""
+    """Build the model of a phase (`declared`; None: captioning) and initialise it.
+
+    Weights are taken from the folder `first` and from the file in the setting `start`, if these are given.
+    With the setting `half_weights`, weights are converted to 16 bits.
+    """
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     model: Trainable = recipe_file.build(recipe, sizes, phase=declared.settings if declared else None)
     if first is not None:
@@ -233,5 +254,5 @@ def _made(
 
 
 def _start_of(settings: dict[str, Any]) -> tuple[str, ...]:
-    """Return the hash of the file in the setting `start`, if there is one."""
+    """Return the hash of the file that the setting `start` names, or an empty tuple without the setting."""
     return (first_weights.identity(Path(settings["start"])),) if "start" in settings else ()

@@ -1,6 +1,6 @@
-"""State of a run: its history, and the file from which it resumes, written at each validation.
+"""State of a run, which is written at each validation, and from which the run resumes after a kill.
 
-The previous state file is kept next to the current one, and a third file holds the SHA-256 of both. A damaged
+The previous state file is kept next to the current file. A third file contains the SHA-256 of both. A damaged
 state file is not used.
 """
 
@@ -20,24 +20,25 @@ from pipeline.io.scratch_folders import begin
 
 @dataclass
 class History:
-    """Losses, validation scores and best weights of a run so far; rows are points of the learning curves.
+    """Losses, validation scores and best weights of a run so far.
 
-    With several processes the first one keeps all of it; the others keep only losses and the iteration.
+    A row of losses or scores is a point of the learning curves. If several processes train, the first process
+    keeps all fields; the others keep only the losses and the iteration.
     """
 
-    iteration: int = 0  # iterations done
+    iteration: int = 0  # number of finished iterations
     losses: list[dict[str, float]] = field(default_factory=list)
     validation: list[dict[str, float]] = field(default_factory=list)
     best_iteration: int = 0
     best_score: float = -math.inf
-    best: dict[str, Tensor] = field(default_factory=dict)  # the chosen weights
+    best: dict[str, Tensor] = field(default_factory=dict)  # the weights of the best iteration
 
 
 def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
     """Write the state from which a run resumes. Raises InputError if it cannot be written.
 
-    The checksums are written first, and include those of the earlier files. So after a kill at any moment
-    there is a file whose checksum is known.
+    The checksums are written before the state file, and include those of the earlier state files. So after a
+    kill at any moment, there is a state file whose checksum is known.
     """
     record = {
         "history": vars(history),
@@ -57,9 +58,10 @@ def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim
 def resume(
     state: Path, model: nn.Module, optimiser: torch.optim.Optimizer, device: torch.device
 ) -> tuple[History, str]:
-    """Restore a run from the newest undamaged state file; return its history and a message.
+    """Restore a run from the newest state file that is not damaged; return its history and a message.
 
-    Without such a file the history is new. The message is empty unless a file is damaged.
+    The model and the optimiser are restored in place. If there is no such file, they stay, and the history is
+    new. The message is empty unless a file is damaged.
     """
     known, damaged = _known(state), []
     for path in filter(Path.exists, (state, _before(state))):
@@ -88,6 +90,6 @@ def _sums(state: Path) -> Path:
 
 
 def _known(state: Path) -> list[str]:
-    """Return the checksums of the last state files, newest first."""
+    """Return the checksums of the last state files, the newest first."""
     path = _sums(state)
     return path.read_bytes().decode("ascii", "replace").split() if path.exists() else []

@@ -1,4 +1,7 @@
-"""Rewards of captions, 0 to 1 (CIDEr-D: 0 to 10), for the phase after training (reinforce.py)."""
+"""Rewards of captions for the reward phase after training (reinforce.py).
+
+A reward is from 0 to 1, or from 0 to 10 for CIDEr-D.
+"""
 
 import math
 from collections import Counter
@@ -19,16 +22,17 @@ Tokenize = Callable[[list[str]], list[str]]
 
 
 class Reward(Protocol):
-    """Function that returns the rewards of captions, one caption per pair, in order."""
+    """Protocol of a function that returns the reward of each caption, given a caption for each pair."""
 
     def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]: ...
 
 
 class Truth:
-    """Reward 1 for a true caption, and `partial_credit` ** (number of faults) for a false one.
+    """Reward by the truth of a caption, which is judged by the pair's scene.
 
-    False captions of unchanged pairs (false alarms) have the reward 1 - `false_alarm`.
-    Raises InputError if the scene of a pair is unknown.
+    A true caption has the reward 1. A false caption of a changed pair has the reward
+    `partial_credit` ** (number of faults). A false caption of an unchanged pair (a false alarm) has the
+    reward 1 - `false_alarm`. Raises InputError if the scene of a pair is unknown.
     """
 
     def __init__(self, pairs: Sequence[Pair], partial_credit: float, false_alarm: float):
@@ -50,9 +54,10 @@ class Truth:
 
 
 class Agreement:
-    """Reward 1 for a caption that agrees with its pair's references (pipeline/scoring/sentences.py), else 0.
+    """Reward by the agreement of a caption with its pair's references (pipeline/scoring/sentences.py).
 
-    Other captions of unchanged pairs have the reward 1 - `false_alarm`, as in Truth.
+    A caption that agrees has the reward 1. A caption that does not has the reward 0 for a changed pair, and
+    1 - `false_alarm` for an unchanged pair.
     """
 
     def __init__(self, false_alarm: float):
@@ -65,9 +70,10 @@ class Agreement:
 
 
 class CiderD:
-    """CIDEr-D, 0 to 10, with the document frequencies of the training references.
+    """Reward CIDEr-D, from 0 to 10, with the document frequencies of the training references.
 
-    `tokenize` splits the references as in the scores. Samples are already words of the vocabulary.
+    `tokenize` splits the references into words, in the same way as for the scores. Captions of the model need
+    no tokenisation, because they consist of words of the vocabulary.
     """
 
     def __init__(self, pairs: Sequence[Pair], tokenize: Tokenize):
@@ -87,7 +93,10 @@ class CiderD:
         return float(np.mean([self._similarity(own, text) for text in self.references[pair.pair_id]]))
 
     def _vector(self, sentence: str) -> tuple[list[dict[Ngram, float]], int]:
-        """Return the tf-idf of a sentence's n-grams, a mapping per n, and the number of its bigrams."""
+        """Return the tf-idf of a sentence's n-grams, and the number of its bigrams.
+
+        The first result has a dictionary for each n: n-gram -> tf-idf.
+        """
         weights: list[dict[Ngram, float]] = [{} for _ in range(LONGEST)]
         for gram, count in ngrams(sentence).items():
             weights[len(gram) - 1][gram] = count * self.rarity.get(gram, self.unseen)
@@ -100,24 +109,30 @@ class CiderD:
 
 
 def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
-    """Return the cosine similarity, with each of the caption's n-gram weights clipped to the reference's."""
+    """Return the cosine similarity of two sentences with the n-gram weights `caption` and `reference`.
+
+    In the dot product, a weight of the caption is clipped to the weight of the reference.
+    """
     shared = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
     norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))
     return shared / norms if norms else 0.0
 
 
 def random(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """Control: 0 or 1 at random for each caption, from torch's global generator."""
+    """Return 0 or 1 at random for each caption, as a control; uses torch's global generator."""
     return torch.randint(2, (len(captions),)).double().tolist()
 
 
 def constant(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """Control: 1 for every caption, so that only the cross-entropy trains the model."""
+    """Return 1 for every caption, as a control, with which only the cross-entropy trains the model."""
     return [1.0] * len(captions)
 
 
 def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Tokenize) -> Reward:
-    """Return the reward that the settings name. Raises InputError if the training pairs lack its inputs."""
+    """Return the reward that the settings name.
+
+    Raises InputError if the reward needs the scenes of the training pairs, and a scene is unknown.
+    """
     match settings["reward"]:
         case "truth":
             return Truth(pairs, settings["partial_credit"], settings["false_alarm"])

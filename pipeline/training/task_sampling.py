@@ -1,8 +1,9 @@
-"""Batches of a pretraining with several tasks; each iteration has one task, drawn by weight (IDC-PCL).
+"""Batches of a pretraining with several tasks (IDC-PCL).
 
-An item is a caption with its pair; in the task class_pairs it is a pair of classes. Each task goes through
-all items in its own shuffled passes. All draws depend only on the seed and the iteration number, so a run
-resumes at any iteration with the same result.
+Each iteration has one task, which is drawn at random by the tasks' weights. An item of a batch is a caption
+with its pair; in the task class_pairs it is a pair of images with their classes. Each task goes through all
+items in its own passes, shuffled in each pass. All draws depend only on the seed and the number of the
+iteration, so a run can resume at any iteration with the same result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,16 +21,16 @@ from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from pipeline.training.sampling import Batch, Draws, Scene
 
-TASK, PASS = 3, 4  # separate streams of random numbers; sampling.py uses 0 to 2
+TASK, PASS = 3, 4  # numbers of separate random streams; sampling.py uses 0 to 2
 FDA = "fda"  # the task that contrasts a pair's caption with its negatives
-CLASS_PAIRS = "class_pairs"  # the task on pairs of NABirds classes, without captions
+CLASS_PAIRS = "class_pairs"  # the task on pairs of NABirds' images with classes, without captions
 
 
 @dataclass(frozen=True)
 class ClassItems:
-    """Class pairs of a split, and the store of their images.
+    """Items of the task class_pairs in a split: pairs of images with classes, and the images' feature store.
 
-    `classes` is the number of classes of the model. Raises InputError if a pair has a class beyond it.
+    `classes` is the model's number of classes. Raises InputError if a pair has a class that is not below it.
     """
 
     pairs: Sequence[ClassPair]
@@ -42,7 +43,7 @@ class ClassItems:
             raise InputError(f"NABirds has {self.classes} classes, not {most + 1}; prepare its own files")
 
     def batch(self, chosen: Sequence[ClassPair]) -> Batch:
-        """Return the pairs as one batch with empty captions."""
+        """Return a batch of these pairs, with empty captions."""
         names = images_of(chosen)
         row = {name: number for number, name in enumerate(names)}
         tensors = (
@@ -58,10 +59,14 @@ class ClassItems:
 
 
 class TaskSampler(Draws):
-    """Sampler of pretraining batches.
+    """Sampler of batches for a pretraining with several tasks.
 
-    `settings` are params.Pretrain, `classes` the items of the task class_pairs. Raises InputError if a task
-    has fewer items than a batch, or if a pair has no negatives.
+    settings: the phase's settings, in the form of params.Pretrain
+    tasks: names of the tasks
+    negatives: pair id -> wrong captions, for the task fda
+    classes: items of the task class_pairs
+
+    Raises InputError if a task has fewer items than a batch needs, or if a pair has no negatives.
     """
 
     def __init__(
@@ -105,7 +110,10 @@ class TaskSampler(Draws):
         return self.tasks[self.drawn[iteration]]
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
-        """Return the items of an iteration, and their captions; in FDA negatives follow a pair's caption."""
+        """Return the items of an iteration, and the captions of each item.
+
+        In the task fda, an item's own caption is followed by its negatives.
+        """
         task = self.task(iteration)
         chosen = [self.scenes[i] for i in self._places(iteration, len(self.scenes))]
         return chosen, [[captions_of(pair, task, self.negatives)] for (pair,) in chosen]
@@ -117,7 +125,7 @@ class TaskSampler(Draws):
         return self.classes.batch([pairs[i] for i in self._places(iteration, len(pairs))])
 
     def _places(self, iteration: int, items: int) -> np.ndarray:
-        """Return the indices of the iteration's items, out of `items`."""
+        """Return the indices of the items of an iteration; `items` is the number of all items."""
         size = self.sizes[self.task(iteration)]
         number, place = divmod(int(self.earlier[iteration]), items // size)
         random = np.random.default_rng([self.seed, PASS, self.drawn[iteration], number])
@@ -125,11 +133,11 @@ class TaskSampler(Draws):
 
 
 def captions_of(pair: Pair, task: str, negatives: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the captions of an item for a task: its first caption, followed in FDA by the negatives."""
+    """Return the captions of an item for a task: its first caption, and in the task fda its negatives."""
     return [pair.captions[0], *(negatives[pair.pair_id] if task == FDA else ())]
 
 
 def check(pairs: Sequence[Pair], negatives: Mapping[str, Sequence[str]]) -> None:
-    """Raise InputError naming a pair without negatives."""
+    """Raise InputError if a pair has no negatives. The message names the pair."""
     if missing := next((pair.pair_id for pair in pairs if pair.pair_id not in negatives), None):
         raise InputError(f"the pair {missing!r} has no negatives; {REMEDY}")

@@ -1,4 +1,4 @@
-"""Scores on the validation split: of captions, of retrieval, and of pretraining tasks."""
+"""Scores of captions, of retrieval and of pretraining tasks on the validation split."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,25 +19,27 @@ from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.sampling import Batch, assembled
 from pipeline.training.task_sampling import CLASS_PAIRS, ClassItems, captions_of, check
 
-BATCH = 256  # pairs decoded at once
-TASK_BATCH = 50  # pairs of a task at once; in FDA each has seven captions
+BATCH = 256  # number of pairs that are decoded at once
+TASK_BATCH = 50  # number of pairs in a batch of a pretraining task; in fda a pair has seven captions
 
 
 CIDER, CHANGES, ROUGE = "CIDEr-D", "CIDEr-D/change", "ROUGE-L"
 TRUE, TRUE_CHANGES, TRUE_BOTH = "true", "true/change", "true/both"
-COLUMNS = {"truth": TRUE_BOTH, "last": CIDER}  # train.select -> score, where the names differ
+COLUMNS = {"truth": TRUE_BOTH, "last": CIDER}  # value of train.select -> name of the score, where they differ
 
 
 class Validation:
-    """Score a captioner: CIDEr-D (a fraction) over all pairs, and the score that `select` names.
+    """Function that computes the validation scores of a captioner.
 
-    If the pairs' scenes are known, the scores include the share of true captions over all pairs (`true`),
-    over changed pairs (`true/change`), and the geometric mean of the shares over changed and unchanged pairs
-    (`true/both`; Kubat and Matwin, ICML 1997). `select: truth` uses this mean: a model that captions every
-    pair as unchanged gets 0, although half of its captions may be true.
+    The scores always include CIDEr-D over all pairs, as a fraction. They include the score that `select`
+    names. If the scenes of all pairs are known, they also include the share of true captions over all pairs
+    (`true`), the share over changed pairs (`true/change`), and the geometric mean of the shares over changed
+    and over unchanged pairs (`true/both`; Kubat and Matwin, ICML 1997). `select: truth` chooses snapshots by
+    this mean. A model that captions every pair as unchanged then gets 0, although half of its captions may be
+    true.
 
-    `tokenize` turns sentences into tokens joined by one space (pipeline/scoring/tokenizer.py). Raises
-    InputError if `select` needs scenes or changed pairs and there are none.
+    `tokenize` turns sentences into tokens that are joined by single spaces (pipeline/scoring/tokenizer.py).
+    Raises InputError if `select` needs scenes or changed pairs and there are none.
     """
 
     def __init__(
@@ -75,7 +77,11 @@ class Validation:
         return scores | (self._true(found) if self.judged else {})
 
     def _true(self, found: Mapping[str, str]) -> dict[str, float]:
-        """Return the shares of true captions, without those for which there are no pairs."""
+        """Return the shares of true captions: `true`, `true/change` and `true/both`.
+
+        Without changed pairs, `true/change` is left out. If all pairs are changed, or none is, `true/both` is
+        the share over all pairs.
+        """
         verdicts = {pair.pair_id: judge(found[pair.pair_id], pair) for pair in self.pairs}
         true = {key: float(verdict is not None and verdict.true) for key, verdict in verdicts.items()}
         changes = [true.pop(key) for key in self.changes]
@@ -85,7 +91,7 @@ class Validation:
 
 
 class RetrievalValidation:
-    """Score a retrieval model: R@1, the share of sentences that rank their own pair first."""
+    """Function that computes R@1 of a retrieval model: the share of captions with their own pair first."""
 
     def __init__(self, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary):
         self.pairs, self.store, self.vocabulary = retrievable(pairs), store, vocabulary
@@ -96,10 +102,11 @@ class RetrievalValidation:
 
 
 class TaskValidation:
-    """Score a pretraining model: the loss and measures of each task, averaged over the pairs.
+    """Function that computes the losses and measures of a model in all pretraining tasks.
 
-    Uses the first caption of each pair, no dropout, and the same masks at every call. `classes` are the items
-    of the task class_pairs.
+    They are averaged over batches of the validation pairs. The first caption of each pair is used, there is
+    no dropout, and the random masks are the same at every call. `classes` are the items of the task
+    class_pairs.
     """
 
     def __init__(
@@ -137,7 +144,7 @@ class TaskValidation:
             yield assembled([(pair,) for pair in pairs], texts, self.store, self.vocabulary, {}, task)
 
     def _class_batches(self) -> Iterator[Batch]:
-        """Yield batches of evenly spaced class pairs, at most as many as the dataset has pairs."""
+        """Yield batches of evenly spaced items of class_pairs, at most as many as there are other pairs."""
         assert self.classes is not None
         pairs = self.classes.pairs[:: -(-len(self.classes.pairs) // len(self.pairs))]
         for start in range(0, len(pairs), TASK_BATCH):
@@ -145,7 +152,7 @@ class TaskValidation:
 
 
 def measured(model: Trainable, batch: Batch) -> dict[str, float]:
-    """Return the losses and measures of a batch, by name."""
+    """Return the losses and measures of a batch, as floats by name."""
     device = next(model.parameters()).device
     encoded = model.encoding(batch.images.to(device).float())
     tokens, labels = batch.tokens.to(device), batch.labels(device)
@@ -154,6 +161,6 @@ def measured(model: Trainable, batch: Batch) -> dict[str, float]:
 
 
 def mean(values: list[float]) -> float:
-    """Mean of the values that are not NaN; NaN if there is none."""
+    """Return the mean of the values that are not NaN, or NaN if all are NaN."""
     known = [value for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else math.nan

@@ -69,7 +69,7 @@ def made(full: bool, scenes: int) -> Batch:
 
 
 def parts(whole: Batch) -> list[Part]:
-    """Return the batch in the form of the reference, with both images of each pair."""
+    """Return the parts of a batch in the form that the reference takes: both images of each pair, tokens."""
     chunks = zip(*(x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)), strict=True)
     return [(whole.images[b], whole.images[a], tokens) for b, a, tokens in chunks]
 

@@ -119,7 +119,10 @@ def _rows(mine: Curve, theirs: Curve, cases: Sequence[Case]) -> list[tuple[str, 
 
 
 def draw(figure: Path, curves: Sequence[Curve], batches: Sequence[Case], tokens: Sequence[Case]) -> None:
-    """Draw time and memory over B N, the tokens of all images of a side, on logarithmic axes."""
+    """Draw time and memory over B N on logarithmic axes.
+
+    B N is the number of tokens of all before images, or of all after images.
+    """
     with matplotlib.rc_context(STYLE), outputs.replacing(figure) as beside:
         whole = Figure(figsize=(9, 4.2), layout="constrained")
         for axes, (unit, of) in zip(whole.subplots(1, 2), PANELS.items(), strict=True):

@@ -33,7 +33,7 @@ Reader = Callable[[np.ndarray], np.ndarray]
 
 
 def sides(folder: Path, images: int) -> tuple[Reader, Reader, Reader]:
-    """Return three functions that read the features of given images (numbers of rows).
+    """Return three functions that read the features of images, given the numbers of their rows.
 
     The first reads our feature store, the second a float32 .npy file per image, and the third our feature
     store with zarr-python.

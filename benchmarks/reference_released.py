@@ -42,7 +42,7 @@ class ReleasedStep(Step):
         return super().terms(before, after, F.pad(tokens, (0, self.sizes.longest + 1 - tokens.shape[1])))
 
     def encoded(self, features: Tensor) -> Tensor:
-        """Encode an image whose cells have two more channels, the cell's position."""
+        """Add each cell's position as two more channels, then encode the cells."""
         H, W = self.sizes.grid
         x = (2 * torch.arange(W) / W - 1).expand(H, W)
         y = (2 * torch.arange(H) / H - 1)[:, None].expand(H, W)

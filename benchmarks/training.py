@@ -80,7 +80,10 @@ def ready(case: Case) -> Batch:
 
 
 def parts(whole: Batch) -> list[Part]:
-    """Return the batch in the form of the reference, in parts, with both images of each pair in float32."""
+    """Return the parts of a batch in the form that the reference takes.
+
+    A part has both images of each pair, in float32, and the captions' tokens.
+    """
     chunks = zip(*(x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)), strict=True)
     return [(whole.images[b].float(), whole.images[a].float(), tokens) for b, a, tokens in chunks]
 

@@ -71,7 +71,7 @@ def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str |
     if phase is None:
         make: Any = found.build
     elif (declared := found.phase(phase)) is None:
-        raise ValueError(f"{name!r} has no phase {phase!r} before captioning")
+        raise ValueError(f"{name!r} has no pre-training phase {phase!r}")
     else:
         make = declared.build
     wanted = {

@@ -20,7 +20,7 @@ ROUNDING = 1e-6  # a channel with a smaller deviation, relative to its mean, is 
 
 
 class Standardise(nn.Module):
-    """Subtract each channel's mean and divide by its standard deviation, in float32."""
+    """Layer that subtracts each channel's mean and divides by its standard deviation, in float32."""
 
     mean: Tensor
     deviation: Tensor
@@ -116,7 +116,7 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
 
 
 def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
-    """Return a copy that computes in `dtype` and faster than the original.
+    """Return a faster copy of the backbone, for inference, whose network computes in `dtype`.
 
     Batch norms are folded into convolutions, and weights are in channels_last memory format. Standardisation
     stays in float32.

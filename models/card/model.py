@@ -130,7 +130,7 @@ class Distilling(nn.Module):
         self.fuse = Joined(sizes, dropout)  # W_f
 
     def forward(self, before: Tensor, after: Tensor) -> Distilled:
-        """Compute the Distilled of a batch from the cells of both images, (B, N, D) each.
+        """Compute the difference, a Distilled, from the cells of both images, (B, N, D) each.
 
         Its memory is (B, N, D).
         """
@@ -147,9 +147,10 @@ class Distilling(nn.Module):
         return Distilled(self.fuse(b_local, a_local), before, after, *looked, *wholes)
 
     def context(self, token: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-        """Apply the transformer block that sees a single image, to CLS and the cells, (B, N, D).
+        """Apply a transformer block to a class token and the cells of one image, (B, N, D).
 
-        Returns the image's context, which is the output at CLS, (B, 1, D), and the cells, (B, N, D).
+        Returns the image's context, which is the output at the class token, (B, 1, D), and the cells,
+        (B, N, D).
         """
         x = torch.cat([token.expand(len(cells), 1, -1), cells], 1) + self.positions  # U, (B, N + 1, D)
         x = self.own_block(x)
@@ -191,7 +192,7 @@ class Consistency(Regulariser):
 
     @torch.no_grad()
     def constrain(self) -> None:
-        """Clamp tau to BOUNDS."""
+        """Clamp the learned temperature to BOUNDS; called after each optimiser step."""
         self.temperature.clamp_(*BOUNDS)
 
 

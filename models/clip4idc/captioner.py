@@ -104,8 +104,8 @@ def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:
 def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
     """Return the standard deviation of the captioner's initial weights.
 
-    It is DEVIATION, or with `first_weights: counterpart` 1/sqrt(E). DEVIATION suits the width 512. With it,
-    activations nearly vanish at the width 128.
+    With `first_weights: counterpart` it is 1/sqrt(E), else DEVIATION. DEVIATION suits the width E = 512. At
+    the width 128, activations nearly vanish with it.
     """
     return DEVIATION if switches.first_weights == "clip" else sizes.joint**-0.5
 

@@ -78,7 +78,7 @@ class Weighed(Words):
 
 
 class CellMap(nn.Module):
-    """Module that computes an attention map: a logit for each cell, from the cell and its difference."""
+    """Module that computes the attention map of an image: a logit for each cell."""
 
     def __init__(self, width: int, channels: int, dropout: float):
         super().__init__()
@@ -88,14 +88,14 @@ class CellMap(nn.Module):
         self.weigh = nn.Conv2d(channels, 1, 1)
 
     def forward(self, cells: Tensor, difference: Tensor) -> Tensor:
-        """Return the map's logits, (B, N), for an image's cells and the difference, (B, N, K) each."""
+        """Return the map's logits, (B, N), of an image's cells, given the difference, (B, N, K) each."""
         x = pointwise(self.embed, torch.cat([cells, difference], -1)).transpose(1, 2)  # (B, M, N)
         x = torch.relu(self.dropout(self.norm(x))).transpose(1, 2)
         return pointwise(self.weigh, x)[..., 0]
 
     @torch.no_grad()
     def begin(self, steepness: float, least: float) -> None:
-        """Initialise the logit as steepness * (mean of the M channels - least)."""
+        """Initialise the weights so that a logit is steepness * (mean of a cell's M channels - least)."""
         for bias, value in ((self.embed.bias, 0.0), (self.weigh.bias, -steepness * least)):
             assert bias is not None
             bias.fill_(value)

@@ -100,7 +100,7 @@ def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: fl
 
     Keys and values are (B, h, M, d) for image tokens and (kB, h, W, d) for words. A query does not see later
     words. The captions of a pair use the same keys and values of image tokens; to avoid copies, the captions'
-    queries are joined. `dropout` is the probability for the attention weights.
+    queries are joined. `dropout` is the probability that a weight is dropped.
     """
     (keys, values), (word_keys, word_values) = images, words
     (B, _, M, d), L, W = keys.shape, q.shape[2], word_keys.shape[2]
@@ -215,11 +215,11 @@ class Network(nn.Module):
             look_at(self.cross.each()[0].attention, differs, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
-        """Embed [IMG1], [IMG2] or [CLS], (1, 1, D): an unscaled row of the word embedding, plus the type."""
+        """Embed [IMG1], [IMG2] or [CLS], (1, 1, D): unscaled word embedding `row` plus type embedding."""
         return (self.words.weight[row] + self.types.weight[kind])[None, None]
 
     def image(self, cells: Tensor, side: int) -> Tensor:
-        """Embed [IMG1] and the cells (B, N, C) if `side` is 0, or [IMG2] and the cells if 1: (B, N+1, D)."""
+        """Embed an image's mark ([IMG1] for `side` 0, [IMG2] for 1) and its cells, (B, N, C): (B, N+1, D)."""
         mark = self.mark(self.image_marks[side], 1 + 2 * side).expand(len(cells), -1, -1)
         shown = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.places
         return self.dropout(self.norm(torch.cat([mark, shown], 1)))

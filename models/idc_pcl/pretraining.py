@@ -1,6 +1,6 @@
-"""IDC-PCL's pretraining: masked words (MLM), masked cells (MVCL), fine-grained negatives (FDA).
+"""IDC-PCL's pretraining tasks: masked words (MLM), masked cells (MVCL), fine-grained negatives (FDA).
 
-These are three tasks on image pairs, or on single images with captions (CUB). A fourth task, on the dataset
+These three tasks are on image pairs, or on single images with captions (CUB). A fourth task, on the dataset
 NABirds, has pairs of images with known classes (`class_pairs`).
 B: pairs; I: images of a pair, 2 (1 on CUB); C: feature channels; N: cells of an image; M: image tokens; D:
 width; L: words. V^ and T^: outputs of the network for image tokens and for words. Equations: docs/methods.md,

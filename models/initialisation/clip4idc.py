@@ -153,7 +153,7 @@ def all_of_blocks(blocks: nn.ModuleDict) -> list[TransformerBlock]:
 
 
 def beside(*known: Tensor) -> Tensor:
-    """Return the direction, (D,), that has the least in common with the directions `known`, (D, any) each.
+    """Return the direction, (D,), that has the least in common with all columns of `known`, (D, any) each.
 
     It is at right angles to all of them if possible.
     """

@@ -41,7 +41,7 @@ def grid_places(rows: int, columns: int, width: int) -> Tensor:
 
 
 def line_places(count: int, width: int) -> Tensor:
-    """Return sines, then cosines, of the numbers of `count` rows (or columns): (count, D/2).
+    """Return an embedding of the numbers of `count` rows (or columns), (count, D/2): sines, then cosines.
 
     The frequencies are evenly spaced from 0 to pi. Raises ValueError unless 4 divides D.
     """
@@ -53,15 +53,12 @@ def line_places(count: int, width: int) -> Tensor:
 
 
 def side_of(width: int) -> Tensor:
-    """Return a random side, (D,), of the length sqrt(D)."""
+    """Return a random side, (D,), of the length sqrt(D): the direction that distinguishes both images."""
     return F.normalize(torch.randn(width), dim=0) * math.sqrt(width)
 
 
 def side_beside(places: Tensor) -> Tensor:
-    """Return a random side, (D,), of the length sqrt(D), at right angles to all directions of `places`.
-
-    These are the directions in which places differ.
-    """
+    """Return a random side, as `side_of` does, that is at right angles to all differences of places."""
     side = side_of(places.shape[1])
     side -= within(places) @ side
     return math.sqrt(len(side)) * F.normalize(side, dim=0)
@@ -121,9 +118,9 @@ def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, g
 
 
 def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Return a linear map W of places for each head, (rows, D), randomly rotated.
+    """Return, for each head, a linear map W of places, (rows, D), for queries and keys.
 
-    |W place|^2 is about `square`.
+    W is randomly rotated, and |W place|^2 is about `square`.
     """
     directions, strong = (each[:rows] for each in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()

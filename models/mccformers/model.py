@@ -111,7 +111,8 @@ class JointEncoder(nn.Module):
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
         """Compute the difference of the encoded images, (B, N, D) each; its memory is (B, N, M).
 
-        In the alignment, the attention of an after image's cell is normalised over the before image's cells.
+        Its method `alignment` normalises the attention of an after image's cell over the before image's
+        cells, although the layers attend to the cells of both images.
         """
         u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
         for layer in all_of(TransformerBlock, self.layers):

@@ -109,7 +109,7 @@ class Part(Ranks):
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the items of this shard; items are numbers, assigned by their remainder after / `world`."""
+        """Return the items of this shard: the numbers whose remainder modulo `world` is its own number."""
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
     def agree(self, network: nn.Module) -> None:
@@ -245,7 +245,7 @@ def _opened(address: str, port: int, serves: bool) -> distributed.TCPStore | str
         until = time.monotonic() + HANDSHAKE.total_seconds() + 1  # torch's own message comes first
         while asking.is_alive() and time.monotonic() < until:
             time.sleep(POLL)
-    return found[0] if found else "who listens there does not answer"
+    return found[0] if found else "the program that listens there does not answer"
 
 
 @contextmanager
@@ -283,7 +283,8 @@ def _gather(store: distributed.Store, rank: int, world: int) -> None:
 def _waits() -> Iterator[Callable[[str], None]]:
     """Yield a function `wait(what)`, without end, for a loop that waits for something.
 
-    `wait` sleeps briefly. When the loop has waited for longer than SILENT, it also prints `what` is missing.
+    `wait` sleeps briefly. When the loop has lasted for longer than SILENT, it also prints that it waits for
+    `what`.
     """
     begun, said = time.monotonic(), ""
 

@@ -201,7 +201,7 @@ class NBest(Beam):
         self.ended: list[list[Candidate]] = [[] for _ in range(len(difference.before))]
 
     def _end(self, word: Tensor, position: int) -> None:
-        """Store the captions that end at this position, then do as Beam does."""
+        """Store the captions that end at this position, then do the same as Beam."""
         left = len(word)
         last = position == self.longest - 1
         ending = ((word == END) | last) & self.sums[:left].isfinite()

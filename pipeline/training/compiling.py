@@ -1,12 +1,12 @@
 """Compilation of parts of a model for a GPU with torch.compile (the setting `train.compile`).
 
-Compiled are, forward and backward: the pair encoding, the difference, the decoder, and the method `prepare`
-of loss terms (the imagined images of CBR). They consist of many small operations. Their shapes are fixed,
-except for the batch size and the caption length, which need one more compilation.
+These parts are compiled, forward and backward: the pair encoding, the difference, the decoder, and the method
+`prepare` of loss terms (the imagined images of CBR). They consist of many small operations. Their shapes are
+fixed, except for the batch size and the caption length, which need one more compilation.
 
-Not compiled are: a decoder with `compiles = False` (decoder_protocol.py); the matching, whose kernels are
-compiled already; communication between processes; Adam, which is one kernel; validation, which must compute
-the same as decoding; and the reward phase's sampled captions, whose number and lengths always differ.
+These are not compiled: a decoder with `compiles = False` (decoder_protocol.py); the matching, whose kernels
+are compiled already; communication between processes; Adam, which is one kernel; validation, which must
+compute the same as decoding; and the reward phase's sampled captions, whose number and lengths always differ.
 """
 
 import sys

@@ -5,7 +5,8 @@ continues after a kill writes its whole history again, so that no row appears tw
 measured only in the current process.
 
 dvclive deletes any file that has the name of one of its own files. To protect other files, the folder's
-record lists each file before it is written, and a folder that contains any other file is refused.
+record (folder_records.py) lists each file before it is written, and a folder that contains any other file is
+refused.
 """
 
 import re

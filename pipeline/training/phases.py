@@ -48,7 +48,7 @@ NOTHING = Beside()
 
 
 class Objective(Protocol):
-    """Protocol of what a phase minimises: losses, and measures that are only recorded."""
+    """Protocol of a phase's objective: losses that are minimised, and measures that are only recorded."""
 
     def names(self, model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the names of the loss terms and of the measures."""
@@ -198,7 +198,8 @@ def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: B
 def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainable:
     """Return the model of a pretraining phase on the meta device.
 
-    It has no values and small sizes. It serves to know the names of its loss terms and measures.
+    Its tensors have no values, and its sizes are small. It is built only to learn the names of its loss terms
+    and measures, and the number of its classes.
     """
     pool = recipe.sizes.get("pool", 1)
     with torch.device("meta"):

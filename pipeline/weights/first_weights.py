@@ -21,7 +21,7 @@ FIT_WORDS = "set text.tokeniser: clip_bpe"
 def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
     """Return the name that the model's tensor `name` has in the file; None if the file has no such tensor.
 
-    `starts` is the model's (trainable.py): prefix of names in the model -> prefix of names in the file.
+    `starts` is the model's attribute: prefix of names in the model -> prefix of names in the file.
     """
     found = (there + name[len(here) :] for here, there in starts.items() if name.startswith(here))
     return next(found, None)

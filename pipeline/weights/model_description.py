@@ -104,7 +104,7 @@ def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
     """Raise InputError if the features' specification in a recipe is not valid; the message names the key."""
     kind: type[Spec | PixelSpec] = PixelSpec if features.get("input") == PIXELS else Spec
     unknown = features.keys() - {each.name for each in fields(kind)}
-    fault = f"{min(unknown)} is no key of it" if unknown else _fault(plain(path, kind, features, remedy))
+    fault = f"{min(unknown)} is an unknown key" if unknown else _fault(plain(path, kind, features, remedy))
     if fault:
         raise InputError(f"{path}: recipe.features.{fault}; {remedy}")
 

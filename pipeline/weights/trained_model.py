@@ -132,7 +132,7 @@ def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> T
     trained = described(named / MODEL, _record(folder, remedy), remedy)
     claimed = _claimed(named)
     if claimed not in (None, trained.run):
-        raise InputError(f"{named} holds weights of {trained.run}, says its {MODEL}; {remedy}")
+        raise InputError(f"{named} holds weights of {trained.run}, as its {MODEL} says; {remedy}")
     if claimed and not trained.hashes:
         raise InputError(f"{named / MODEL} has no hashes, so its weights cannot be verified; {remedy}")
     return trained

@@ -75,7 +75,7 @@ class Step:
             own = f"difference.attentions.{layer}"
             qb, kb, vb = (self.heads(f"{own}.{name}", b) for name in ("query", "key", "value"))
             qa, ka, va = (self.heads(f"{own}.{name}", a) for name in ("query", "key", "value"))
-            cv = self.contrast("cv", self.matched(qb, ka), self.matched(qa, kb))  # the last one counts
+            cv = self.contrast("cv", self.matched(qb, ka), self.matched(qa, kb))  # the last is returned
             from_after = self.joined(own, self.exchanged(qb, ka, va))  # Eq. 5
             from_before = self.joined(own, self.exchanged(qa, kb, vb))
             b, a = (self.norm(f"difference.norms.{layer}", x) for x in (b + from_after, a + from_before))
@@ -139,7 +139,7 @@ class Step:
         """Return the matching of after images with imagined images, (B, B), the reverse of `to_after`."""
         return self.compared(after, imagined)
 
-    # --- what they are made of ---
+    # --- functions that several parts use ---
 
     def matched(self, q: Tensor, k: Tensor) -> Tensor:
         """Return the matching, (B, B), of queries and keys, (B, h, N, d) each (Eq. 2-3)."""
@@ -195,7 +195,7 @@ class Step:
 def sinusoids(length: int, width: int) -> Tensor:
     """Return fixed position embeddings, (length, width).
 
-    Even and odd channels are sin and cos of position / 10000^(2i/width).
+    The channels 2i and 2i + 1 are the sine and the cosine of position / 10000^(2i/width).
     """
     angle = torch.arange(length)[:, None] * 10_000.0 ** (-torch.arange(0, width, 2) / width)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)

@@ -88,7 +88,7 @@ def decoding(
 def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
     """Time scoring 8,000 captions with 6 references each, compared with pycocoevalcap's scorers."""
     corpus = benchmarks.scoring.captions_of()
-    benchmarks.scoring.check(*corpus)  # to the last digit
+    benchmarks.scoring.check(*corpus)  # they must be equal to the last digit
     ours = partial(benchmarks.scoring.ours, *corpus)
     reference = partial(benchmarks.scoring.one_after_another, *corpus)
     name = f"score {len(corpus[0])} captions, median of {rounds}"

@@ -155,7 +155,7 @@ class Captioner(Trainable):
 
     def padded(self, tokens: Tensor) -> Tensor:
         """Pad captions, (B, L+1), so that the decoder's input ends where `self.reads` says."""
-        room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the decoder does not read the last token
+        room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the last token is no input of the decoder
         more = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
         return F.pad(tokens, (0, more), value=NULL)
 

@@ -20,7 +20,10 @@ NULL = 0  # the padding token
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """Return fixed position embeddings of sines and cosines, (length, width) (Vaswani et al., 2017, 3.5)."""
+    """Return fixed position embeddings, (length, width) (Vaswani et al., 2017, section 3.5).
+
+    The channels 2i and 2i + 1 are the sine and the cosine of position / 10000^(2i/width).
+    """
     position = torch.arange(length)[:, None]
     frequency = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
     table = torch.zeros(length, width)

@@ -26,7 +26,7 @@ class Sizes(DataSizes):
 
     width: int  # D
     heads: int
-    layers: int  # number of layers of the encoder of the difference
+    layers: int  # number of layers of SCORER's reconstruction, or of DIRL's interaction
     decoder_layers: int
     word_width: int  # e
 

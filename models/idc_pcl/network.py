@@ -24,7 +24,7 @@ from models.initialisation.idc_pcl import kept_apart, raise_within, show_beside
 
 EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: in blocks; in embeddings and MVCL's head
 KeysValues = tuple[Tensor, Tensor]
-CLS_TYPE, WORD_TYPE = 5, 6  # token types; 1: [IMG1], 2: cells of image 1, 3: [IMG2], 4: cells of image 2
+CLS_TYPE, WORD_TYPE = 5, 6  # token types; 0: unused, 1: [IMG1], 2: its cells, 3: [IMG2], 4: its cells
 GAIN, TYPE_DEVIATION = 4.0, 0.1  # for `Network.balance`
 
 

@@ -160,7 +160,10 @@ class Pretraining(Trainable):
         return both[:, :, 0], both[:, :, 1:]
 
     def mlm(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Return loss and accuracy of the task MLM: predict masked words from the other words and images."""
+        """Return loss and accuracy of the task MLM: predict masked words from the other words and images.
+
+        The loss is the mean of -log P(w | other words, V~) over the masked words w.
+        """
         read, chosen = masked_words(tokens, self.word_share, self.difference.mask)
         _, words = self.joint(before, after, read)
         logits = self.difference.output(words[:, 1:][chosen]).float()

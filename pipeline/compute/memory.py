@@ -50,7 +50,8 @@ def _left_to_groups() -> Iterator[int]:
         if controllers and "memory" not in controllers.split(","):
             continue
         top = MOUNTED / "memory" if controllers else MOUNTED
-        # in a container the path may be the host's and not exist; its own group is then at the top
+        # in a container, the path may be one of the host, which does not exist here; the container's own
+        # group is then at the top
         own = top / os.path.normpath(f"/{path}").lstrip("/")
         for folder in (own, *own.parents):
             if folder.is_relative_to(top):

@@ -242,7 +242,7 @@ def _opened(address: str, port: int, serves: bool) -> distributed.TCPStore | str
     with _without_torch_messages():
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
-        until = time.monotonic() + HANDSHAKE.total_seconds() + 1  # torch's own message comes first
+        until = time.monotonic() + HANDSHAKE.total_seconds() + 1  # torch's limit ends first
         while asking.is_alive() and time.monotonic() < until:
             time.sleep(POLL)
     return found[0] if found else "the program that listens there does not answer"

@@ -17,7 +17,7 @@ from models.common.attention import attention_weights
 class Difference:
     """Encoded images of a batch of pairs: all that the decoder and the loss terms get of the images."""
 
-    memory: Tensor  # (B, N, D), the decoder's input; (B, 2N, D) if the decoder attends to each image separately
+    memory: Tensor  # (B, N, D), the decoder's input; (B, 2N, D) for separate attention to each image
     before: Tensor  # (B, N, D): the pair encoding, before any interaction
     after: Tensor  # (B, N, D)
 

@@ -8,7 +8,7 @@ train it, set `dataset.tabletop.features` of params.yaml, in a copy of the repos
     {backbone: tf_efficientnet_lite0, weights: imagenet, stride: 32, finer: false, standardise: false,
      npy: data/oracle, precision: float32, pixels: [96, 144]}
 
-and run `dvc repro`. Then `python -m commands.errors` shows which words are false.
+and run `dvc repro`. Then `python -m commands.errors` shows which words of the captions are false.
 """
 
 import argparse

@@ -34,7 +34,7 @@ def rows(scenes: int | None = None, rounds: int = 2, size: str = "papers") -> It
 
 
 def _rows(case: Case, rounds: int) -> Iterator[tuple[str, ...]]:
-    """Yield a row for our step in each type.
+    """Yield a row for our training step in float32, and another in bfloat16 if the device has it.
 
     The sides alternate. The reference, in float32, is left out if it does not fit into memory.
     """

@@ -44,7 +44,10 @@ GAIN = 6.0  # factor of the difference in the decoder, because the difference is
 
 @dataclass
 class DifferenceDirections:
-    """Orthogonal directions, among the E channels, that hold a token's difference from its counterpart."""
+    """Orthogonal directions in the space of E channels along which a token holds certain contents.
+
+    These are its difference from its counterpart, the size of this difference, and the token's image.
+    """
 
     half: Tensor  # (E, E/2), directions of the difference
     how_much: Tensor  # (E,), direction of the size of the difference

@@ -91,7 +91,7 @@ ALONE = Ranks(0, 1)
 class Part(Ranks):
     """One of `world` shards of a job: a process that does not communicate with the other shards.
 
-    The items of a shard follow only from their numbers, not from what other shards have done.
+    The number of an item alone determines its shard; what other shards have done has no influence.
     """
 
     # returns a context in which only one shard can be at a time

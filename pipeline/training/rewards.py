@@ -111,7 +111,7 @@ class CiderD:
 def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
     """Return the cosine similarity of two sentences with the n-gram weights `caption` and `reference`.
 
-    In the dot product, a weight of the caption is clipped to the weight of the reference.
+    In the dot product, a weight of the caption is at most the weight of the same n-gram in the reference.
     """
     shared = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
     norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))

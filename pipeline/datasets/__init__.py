@@ -1,1 +1,1 @@
-"""Datasets: readers of the published layouts, cards, checks, the images and their index."""
+"""Datasets: readers of the published file layouts, dataset cards, checks, and the images with their index."""

@@ -1,4 +1,4 @@
-"""Types that the readers of annotation files share, and scenes for datasets that do not name them."""
+"""Types for annotation files that several readers use, and scene ids for datasets without named scenes."""
 
 import reprlib
 from collections.abc import Hashable, Iterable, Sequence
@@ -16,13 +16,13 @@ from pipeline.io.errors import InputError
 
 
 class Published(BaseModel):
-    """The keys that we read of an object in an annotation file; other keys are ignored."""
+    """Base class for a JSON object in an annotation file. Keys that are no field of a class are ignored."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 def image_fault(name: str) -> str | None:
-    """Return the fault of an image's name; None if it names a file in the dataset's folder."""
+    """Return why an image's name is not a path inside the dataset's folder; None if it is."""
     if not name or "\0" in name:
         return "must be a file's name"
     path = PurePosixPath(name.replace("\\", "/"))
@@ -32,14 +32,14 @@ def image_fault(name: str) -> str | None:
 
 
 def _normalised(name: str) -> str:
-    """Return the name in its shortest spelling: `./a//b.png` is `a/b.png`."""
+    """Return the name in its shortest spelling, for example `a/b.png` for `./a//b.png`."""
     if fault := image_fault(name):
         raise ValueError(fault)
     return str(PurePosixPath(name))
 
 
 def written(sentences: Iterable[str]) -> tuple[str, ...]:
-    """Return the sentences that are not blank, as written: some datasets have blank sentences."""
+    """Return the sentences that are not blank, unchanged. Some published files have blank sentences."""
     return tuple(sentence for sentence in sentences if sentence.strip())
 
 
@@ -50,27 +50,28 @@ def _some_written(sentences: tuple[str, ...]) -> tuple[str, ...]:
 
 
 ImageName = Annotated[str, AfterValidator(_normalised)]
-"""Name of a file in the dataset's folder."""
+"""Path of an image, relative to the dataset's folder."""
 Captions = Annotated[tuple[str, ...], AfterValidator(_some_written)]
-"""The sentences that are not blank; at least one."""
+"""The captions of a pair without blank sentences. At least one sentence is not blank."""
 
 
 def shown(value: Any) -> str:
-    """Return a short form of any value, for a message."""
+    """Return a shortened repr of any value, for a message."""
     return reprlib.repr(value)
 
 
 def check_splits(where: Path, pairs: Iterable[Pair], splits: Iterable[str] = SPLITS) -> None:
-    """Raise InputError naming `where` if one of `splits` has no pair."""
+    """Raise InputError if one of `splits` has no pair. The message names `where`, the file or folder."""
     found = {pair.split for pair in pairs}
     if missing := [split for split in splits if split not in found]:
         raise InputError(f"{where} has no pair in {missing[0]!r}; every split needs pairs")
 
 
 def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
-    """Return the pairs with a scene_id: pairs of a split that are connected by shared images are a scene.
+    """Return the pairs with a scene_id, for datasets that do not name scenes.
 
-    The scene_id is the pair_id of the scene's first pair.
+    Pairs of one split that share an image are in one scene, also if other pairs connect them. The scene_id is
+    the pair_id of the scene's first pair.
     """
     shared = [((pair.split, pair.before), (pair.split, pair.after)) for pair in pairs]
     return [
@@ -80,7 +81,11 @@ def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
 
 
 def connected(groups: Iterable[Sequence[Hashable]]) -> list[int]:
-    """Return for each group the index of the first group that it is connected to by shared members."""
+    """Return for each group the index of the first group that is connected to it.
+
+    Two groups are connected if they share a member, or if a chain of such groups is between them. A group
+    without an earlier connected group gets its own index.
+    """
     numbers: dict[Hashable, int] = {}
     numbered = [[numbers.setdefault(member, len(numbers)) for member in group] for group in groups]
     edges = np.array([(group[0], other) for group in numbered for other in group], dtype=int).reshape(-1, 2).T

@@ -1,8 +1,9 @@
-"""Image files without metadata: only the bytes that pixels are made of, and the orientation.
+"""Remove the metadata of image files. The bytes that decide the pixels stay, and the orientation is returned.
 
 Pillow parses metadata in Python when it opens a file. Many comments or EXIF segments take time that grows
-with the square of the file's size, and TIFF tags that share their values take more memory than the file has.
-No pixel depends on them, so they are removed first. A JPEG with several images (MPO) becomes a plain JPEG.
+with the square of the file's size. TIFF tags that share their values take more memory than the file's size.
+No pixel depends on this metadata, so it is removed before Pillow opens the file. A JPEG file with several
+images (MPO) becomes a plain JPEG file.
 """
 
 import re
@@ -12,13 +13,13 @@ from dataclasses import dataclass
 
 from pipeline.datasets import tiff_tags
 
-MOST_SEGMENTS = 10_000  # parts of a file that Python visits one by one; plus one per KB
-MOST_COMMENTS = 1000  # of a PPM in ASCII: each takes as long as a whole block of the file
-# PNG chunks that Pillow unpacks, keeps or counts, and that change no pixel of the first frame
+MOST_SEGMENTS = 10_000  # most parts (segments, chunks, blocks) of a file; one more is allowed per KB
+MOST_COMMENTS = 1000  # most comments of an ASCII PPM; one comment costs as much time as a block of the file
+# PNG chunks that Pillow unpacks, keeps or counts, although they change no pixel of the first frame
 PNG_METADATA = {b"tEXt", b"zTXt", b"iTXt", b"iCCP", b"eXIf", b"acTL", b"fcTL", b"fdAT"}
 # APP1 to APP13, APP15 and comments; APP0 (JFIF) and APP14 (Adobe) define the colours
 JPEG_METADATA = {*range(0xE1, 0xEE), 0xEF, 0xFE}
-# markers with a length: no stuffed FF, restart or start of image
+# JPEG markers that a length follows; a stuffed FF, a restart and a start of image have no length
 JPEG_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
 SCAN, END = 0xDA, 0xD9
 GIF_BLOCK = re.compile(rb"[!,;]")
@@ -27,18 +28,19 @@ EXIF = b"Exif\0\0"
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """The part of a file that is decoded."""
+    """An image file without metadata, and facts about the original file."""
 
     data: bytes
     orientation: int = 1  # 1 to 8, as in EXIF and TIFF
     scans: int = 1  # passes over a JPEG's pixels
-    tags: tiff_tags.Tags | None = None  # of a TIFF
+    tags: tiff_tags.Tags | None = None  # only for a TIFF
 
 
 def bare(data: bytes) -> Bare:
-    """Return a file of a known format without metadata; files of other formats are unchanged.
+    """Return an image file without its metadata. A file of an unknown format is returned unchanged.
 
-    Raises ValueError for a file with so many parts that reading them takes long.
+    Raises ValueError for a file with too many parts or comments, because parsing them takes long. Raises
+    ValueError for a damaged TIFF.
     """
     if data.startswith(b"\xff\xd8\xff"):
         return _jpeg(data)
@@ -56,7 +58,7 @@ def bare(data: bytes) -> Bare:
 
 
 def _steps(size: int) -> Iterator[None]:
-    """Yield as often as a file of `size` bytes may have parts. Raises ValueError at the next step."""
+    """Yield once for each part that a file of `size` bytes may have. Then raise ValueError."""
     most = MOST_SEGMENTS + size // 1024
     for _ in range(most):
         yield
@@ -98,9 +100,9 @@ def _png(data: bytes) -> Bare:
 
 
 def _gif(data: bytes) -> bytes:
-    """Return the first frame and everything behind it, without extensions other than graphic controls."""
+    """Return the file without the extensions before its first frame. Graphic control extensions stay."""
     flags = data[10] if len(data) > 10 else 0
-    place = 13 + (3 << ((flags & 7) + 1) if flags & 0x80 else 0)  # behind the palette
+    place = 13 + (3 << ((flags & 7) + 1) if flags & 0x80 else 0)  # after the palette
     kept = [data[:place]]
     steps = _steps(len(data))
     while (found := GIF_BLOCK.search(data, place)) and found[0] == b"!":
@@ -127,7 +129,7 @@ def _webp_orientation(data: bytes) -> int:
 
 
 def _orientation(exif: bytes) -> int:
-    """Return the orientation in EXIF data, a TIFF without pixels; 1 if the data is damaged or empty."""
+    """Return the orientation in EXIF data, which has the form of a TIFF; 1 if it is damaged or empty."""
     try:
         return tiff_tags.read(exif).orientation if exif else 1
     except ValueError:
@@ -135,7 +137,7 @@ def _orientation(exif: bytes) -> int:
 
 
 def _tiff(data: bytes) -> Bare:
-    """Return the first page, with only the tags that decide its pixels."""
+    """Return the file with its first page only, and with only the tags that decide the pixels."""
     tags = tiff_tags.read(data)
     pieces = tags.pieces()
     scans = 1

@@ -1,8 +1,9 @@
 """Birds-to-Words (Forbes et al., 2019): paragraphs on how two photographed birds differ.
 
-The dataset is a table of addresses; users bring the images. An image's file is images/<photo>.jpg, as the
-published scripts save it. <photo> is the number after /photos/ in the image's address, or else in the
-observation's address. A file images.json ({address of the image: file}) may name all files instead.
+The published table has web addresses; users download the images themselves. The file of an image is
+images/<photo>.jpg, as the published scripts save it. <photo> is the number after /photos/ in the image's
+address, or else in the observation's address. If a file images.json exists, it names the file of every image
+instead: {address of the image: file}.
 """
 
 import re
@@ -24,9 +25,9 @@ COLUMNS = (*(f"img{side}{name}" for side in "12" for name in SIDE), "split", "an
 
 
 def read(root: Path) -> list[Pair]:
-    """Return a pair for each two images, with the descriptions of all its rows, in the table's order.
+    """Return one pair for all rows of the same two images, in the table's order.
 
-    Raises InputError naming the file and the line.
+    The captions of a pair are the descriptions in its rows. Raises InputError naming the file and the line.
     """
     path = root / TABLE
     files = read_foreign(root / IMAGES, dict[str, ImageName], REMEDY) if (root / IMAGES).exists() else None
@@ -55,15 +56,19 @@ def read(root: Path) -> list[Pair]:
 
 
 def caption(description: str) -> str:
-    """Return a description as in the processed dataset: lower case, "animal 1" one word, punctuation kept."""
+    """Return a description in the form of the processed dataset.
+
+    Letters become lower case, "animal 1" becomes "animal1", and white space becomes single spaces.
+    Punctuation stays.
+    """
     return re.sub(r"\banimal\s+([12])\b", r"animal\1", " ".join(description.lower().split()))
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """Return each line's number and its fields by column.
+    """Return each line's number, and a dictionary: column name -> field.
 
-    Every line is a row and every tab separates fields, as in the published file. The csv module would read
-    on over the next lines where a description begins with a quotation mark.
+    Every line is a row, and every tab separates two fields, as in the published file. The csv module is not
+    used: if a description begins with a quotation mark, that module joins the next lines to the row.
     """
     lines = read_text(path, REMEDY).removesuffix("\n").split("\n")
     if tuple(lines[0].split("\t")) != COLUMNS:
@@ -87,7 +92,7 @@ def _unquoted(field: str) -> str:
 
 
 def _image(row: dict[str, str], side: str, files: dict[str, str] | None) -> str | None:
-    """Return the file of one of a row's images; None if its address is unknown."""
+    """Return the file of a row's image, `side` "img1" or "img2"; None if no file is known for its address."""
     url = row[f"{side}ImgURL"]
     if files is not None:
         return files.get(url)

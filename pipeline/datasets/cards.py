@@ -1,4 +1,4 @@
-"""Dataset cards, data/cards/<dataset>.yaml: description, files and published counts of a dataset."""
+"""Dataset cards: data/cards/<dataset>.yaml has a dataset's description, files and published counts."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,20 +11,20 @@ from pipeline.io.inputs import read_yaml
 from pipeline.io.records import checked
 
 FOLDER = Path("data/cards")
-DEFAULT = "default"  # key of the counts of a dataset without protocols
+DEFAULT = "default"  # key of the published counts if the dataset has no protocols
 REMEDY = "restore it with git"
 Number = Annotated[int, Field(ge=0)]
 
 
 class LeftOut(Strict):
-    """Published pairs and captions that are blank and so not read."""
+    """Numbers of published pairs and captions that are not read because they are blank."""
 
     pairs: Number = 0
     captions: Number = 0
 
 
 class Split(Strict):
-    """Published counts of one split; None if not published."""
+    """Published counts of one split. A count is None if it is not published."""
 
     pairs: Number
     scenes: Number | None = None
@@ -39,7 +39,7 @@ class References(Strict):
 
 
 class Expected(Strict):
-    """Published values of the counts in pipeline/datasets/counts.py."""
+    """Published counts of a dataset. pipeline/datasets/counts.py defines each count."""
 
     train: Split
     val: Split
@@ -54,7 +54,7 @@ class Expected(Strict):
 
 
 class Licence(Strict):
-    """Terms of the images and captions together; commands.publish obeys them."""
+    """Licence of a dataset's images and captions. commands.publish works only if copies are allowed."""
 
     name: str = Field(min_length=1)  # an identifier such as cc-by-4.0; `not stated` without one
     copying: bool  # True if everybody may publish copies
@@ -62,19 +62,26 @@ class Licence(Strict):
 
 
 class Card(Strict):
-    """One dataset. `expected`: counts by protocol, or under `default`; None if nothing is published."""
+    """Description of one dataset.
+
+    `expected` is a dictionary, protocol -> published counts. If the dataset has no protocols, the only key is
+    `default`. `expected` is None if no counts are published.
+    """
 
     name: str
     citation: str
     source: str  # where to get it
-    licence: Licence | None = None  # None: not known, so that nobody may copy
-    files: dict[str, str] = Field(min_length=1)  # path, {} for a number or name -> meaning
+    licence: Licence | None = None  # None: the licence is unknown, so nobody may publish copies
+    files: dict[str, str] = Field(min_length=1)  # path -> meaning; {} in a path is any number or name
     size: str | None = None
     notes: tuple[str, ...] = Field(default=(), strict=False)
     expected: dict[str, Expected] | None = None
 
     def counts(self, protocol: str | None) -> dict[str, Any] | None:
-        """Return the published counts of a protocol without unknown ones; None if there are none."""
+        """Return the published counts of a protocol; None if nothing is published for that protocol.
+
+        Counts that are not published are left out.
+        """
         found = (self.expected or {}).get(DEFAULT if protocol is None else protocol)
         return None if found is None else found.model_dump(exclude_none=True)
 
@@ -85,5 +92,5 @@ def path_of(dataset: str) -> Path:
 
 
 def load(path: Path) -> Card:
-    """Read a card. Raises InputError naming the file and the first wrong key."""
+    """Return the card in a file. Raises InputError naming the file and the first wrong key."""
     return checked(Card, read_yaml(path, REMEDY), str(path), "correct it")

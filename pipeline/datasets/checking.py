@@ -15,14 +15,15 @@ from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import opened
 
-# extensions of images that are read, or that people expect to be read; other files are known by content
+# extensions of the formats that are read
 READ = "png apng jpg jpeg jpe jfif jif gif bmp dib webp tif tiff ppm pgm pbm pnm"
-IMAGES = frozenset(f"{READ} heic heif avif jxl jp2".split())
-SYSTEMS = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"))  # in lower case
+IMAGES = frozenset(f"{READ} heic heif avif jxl jp2".split())  # with formats that users expect to work
+# files and folders that operating systems and NAS devices write, in lower case
+SYSTEMS = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"))
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:
-    """List the images that are absent or empty, each with its fault. No image is opened."""
+    """Return a message for each image file that is missing, empty or not a file. No image is opened."""
     have: dict[Path, dict[str, str]] = {}
     return [
         f"{name}: {fault}{_advice(root / name, have) if fault == 'missing' else ''}"
@@ -32,7 +33,10 @@ def missing(root: Path, names: Iterable[str]) -> list[str]:
 
 
 def _advice(path: Path, have: dict[Path, dict[str, str]]) -> str:
-    """Say what may be wrong with a missing file's name. `have`: files of folders that were listed earlier."""
+    """Return what may be wrong with a missing file's name, or "".
+
+    `have` caches listed folders: folder -> {folded name: name of a file in the folder}.
+    """
     if "\\" in str(path):
         return " (write / between folders, not \\)"
     if strange := next((sign for sign in path.name if unicodedata.category(sign) in ("Cf", "Co")), None):
@@ -50,7 +54,10 @@ def _folded(name: str) -> str:
 
 
 def on_disk(root: Path, name: str) -> str:
-    """Return a file's name in the Unicode form (NFC or NFD) that the folder has."""
+    """Return a file's name in the Unicode form (NFC or NFD) that exists on the disk.
+
+    If neither form exists, the name is returned unchanged.
+    """
     if name.isascii() or not _fault(root / name):
         return name
     forms = (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
@@ -58,7 +65,10 @@ def on_disk(root: Path, name: str) -> str:
 
 
 def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
-    """Map each file to the first one with the same content. Only files of equal size are read."""
+    """Return a dictionary: name of a file -> first name in `names` of a file with the same content.
+
+    Only files of equal size are read. A missing or empty file is mapped to its own name.
+    """
     sizes: dict[int, list[str]] = {}
     alike = {name: name for name in names}
     for name in alike:
@@ -72,7 +82,10 @@ def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def in_two_splits(pairs: Iterable[Pair], content: Mapping[str, str]) -> list[str]:
-    """List images of one split whose content is also in another split. `content`: name -> content key."""
+    """Return a message for each image whose content is also in another split.
+
+    `content` is a dictionary: name of an image -> hash of its content.
+    """
     where: dict[str, tuple[str, str]] = {}
     found = []
     for pair in pairs:
@@ -95,7 +108,7 @@ def _fault(path: Path) -> str | None:
 
 
 def surplus(root: Path, names: Iterable[str], shown: int = 3) -> tuple[int, list[str]]:
-    """Return the number of images in the folder that are not among `names`, and the first of them."""
+    """Return how many images in the folder are not in `names`, and the first `shown` of these images."""
     known = {os.path.normpath(name) for name in names}
     found = [
         name
@@ -106,12 +119,12 @@ def surplus(root: Path, names: Iterable[str], shown: int = 3) -> tuple[int, list
 
 
 def is_systems(name: str) -> bool:
-    """Return whether a file is hidden, or written by macOS, Windows or a NAS."""
+    """Return True if a file or a folder on its path is hidden, or was written by macOS, Windows or a NAS."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 
 def is_picture(path: Path) -> bool:
-    """Return whether a file has an image's extension or content."""
+    """Return True if a file has the extension or the content of an image."""
     if path.suffix.lower().removeprefix(".") in IMAGES or kind_not_read(path):
         return True
     try:
@@ -125,14 +138,14 @@ def is_picture(path: Path) -> bool:
 
 
 def kind_not_read(path: Path) -> str | None:
-    """Return the kind of an image that is known but not read; None for other files."""
+    """Return the kind of a file that is recognised but not supported, such as HEIC; None for other files."""
     with suppress(OSError, ValueError, InputError), opened(path) as file:
         return NOT_READ.get(file.read(12)[4:])
     return None
 
 
 def files_below(root: Path) -> Iterator[str]:
-    """Yield the names of all files below a folder. Links are followed, but not to a folder above.
+    """Yield the names of all files below a folder. A link to a folder that contains the link is not followed.
 
     Raises InputError naming a folder that cannot be read.
     """
@@ -153,7 +166,7 @@ def files_below(root: Path) -> Iterator[str]:
 
 
 def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
-    """Describe the files that differ from the index. Only files of the same size are hashed."""
+    """Yield a message for each file that differs from its record. Only files of equal size are hashed."""
     for record in recorded:
         try:
             size = (root / record.name).stat().st_size
@@ -167,7 +180,7 @@ def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
 
 
 def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
-    """Describe how the pairs in the annotation files differ from the prepared pairs; empty if they agree."""
+    """Return messages on how the pairs read `now` differ from the prepared pairs; empty if they agree."""
     old, new = ({pair.pair_id: pair for pair in pairs} for pairs in (prepared, now))
     kinds = {
         "new": [name for name in new if name not in old],
@@ -182,12 +195,12 @@ def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
 
 
 def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
-    """Return file, relative to the dataset's root -> sha256."""
+    """Return a dictionary: path of a file relative to the dataset's root -> SHA-256 of its content."""
     return {file.relative_to(root).as_posix(): sha256(file) for file in files}
 
 
 def changed_files(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Describe which files differ between two results of `hashes`."""
+    """Return a message for each file that differs between two results of the function `hashes`."""
     names = [*now, *(name for name in recorded if name not in now)]
     return [
         f"{name}: {'new' if name not in recorded else 'gone' if name not in now else 'other content'}"

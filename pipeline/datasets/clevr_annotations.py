@@ -1,4 +1,4 @@
-"""Annotation files keyed by scene number, as in CLEVR-Change and CLEVR-DC."""
+"""Read annotation files in which the scene number is the key: CLEVR-Change and CLEVR-DC."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from pipeline.io.records import read_foreign
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0, lt=10**9)], ...], Field(min_length=1)]
 Sentences = dict[int, tuple[str, ...]]
 TYPES = {"color": "color", "material": "texture", "add": "add", "drop": "drop", "move": "move"}
-"""Names of change types: in the files -> in the schema."""
+"""Change types: name in the annotation files -> name in pipeline/datasets/schema.py."""
 
 
 class _Splits(Published):
@@ -25,7 +25,10 @@ class _Splits(Published):
 
 
 def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
-    """Return split -> sorted scene numbers. Raises InputError for an empty split or a scene in two splits."""
+    """Return a dictionary: split -> sorted scene numbers.
+
+    Raises InputError for an empty split, or for a scene that is listed twice.
+    """
     splits = read_foreign(path, _Splits, remedy)
     where: dict[int, str] = {}
     problems = []
@@ -40,9 +43,10 @@ def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
 
 
 def read_captions(path: Path, remedy: str, pattern: str, example: str) -> tuple[Sentences, dict[int, str]]:
-    """Read {key: [sentence, ...]}. Return scene number -> sentences, and scene number -> key.
+    """Read a file of the form {key: [sentence, ...]}.
 
-    A key matches `pattern`, whose first group is the scene number; messages show `example`.
+    Return two dictionaries: scene number -> sentences, and scene number -> key. Each key must match
+    `pattern`, whose first group is the scene number. Error messages show `example`, a valid key.
     """
     table = read_foreign(path, dict[str, Captions], remedy)
     problems = []
@@ -59,15 +63,16 @@ def read_captions(path: Path, remedy: str, pattern: str, example: str) -> tuple[
 
 
 def _scene_number(name: str, pattern: str) -> int | None:
-    """Return the number in a name, at most nine digits; None if the name does not match."""
+    """Return the number in a name; None if the name does not match, or for more than nine digits."""
     found = re.fullmatch(pattern, name, re.ASCII)
     return int(found[1]) if found and len(found[1]) <= 9 else None
 
 
 def read_types(path: Path, remedy: str, pattern: str, more: Iterable[str] = ()) -> dict[int, str]:
-    """Read {type in the file: [name like 000000.png, ...]}. Return scene number -> the schema's type.
+    """Read a file of the form {change type: [name like 000000.png, ...]}.
 
-    The file must have all keys of TYPES, and may have the keys of `more`.
+    Return a dictionary: scene number -> change type in the words of schema.py. The file must have all keys of
+    TYPES, and may have the keys in `more`.
     """
     table = read_foreign(path, dict[str, tuple[str, ...]], remedy)
     if not set(TYPES) <= set(table) <= {*TYPES, *more}:
@@ -87,7 +92,10 @@ def read_types(path: Path, remedy: str, pattern: str, more: Iterable[str] = ()) 
 def check_agreement(
     root: Path, file: str, splits: dict[str, list[int]], tables: Mapping[str, Iterable[int]]
 ) -> None:
-    """Raise InputError unless the splits (in `file`) and each table (file -> scenes) have the same scenes."""
+    """Raise InputError unless the splits and every other file have the same scenes.
+
+    `file` is the name of the file of the splits. `tables` has the other files: name -> scene numbers.
+    """
     named = {number for name in SPLITS for number in splits[name]}
     scenes = {other: set(table) for other, table in tables.items()}
     problems = [

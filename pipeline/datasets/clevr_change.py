@@ -1,7 +1,10 @@
-"""CLEVR-Change (Park et al., 2019) in its authors' layout, which `tabletop` also uses.
+"""Read CLEVR-Change (Park et al., 2019) in its authors' file layout.
+
+The datasets that pipeline/tabletop renders have the same layout.
 
 Each scene number gives two pairs: (default, semantic change) and (default, distractor). Images are found by
-name, never by their position in a listing: one missing file would shift all later labels.
+their names. Positions in a sorted listing are not used, because one missing file would shift all later
+labels.
 """
 
 from collections.abc import Iterator
@@ -24,9 +27,10 @@ DISTRACTOR = "nsc_images/CLEVR_nonsemantic_{:06d}.png"
 
 
 def read(root: Path) -> list[Pair]:
-    """Return both pairs of every scene in splits.json, in the order train, val, test, by scene number.
+    """Return both pairs of every scene in splits.json. The splits are in the order train, val, test.
 
-    Raises InputError naming the file and the first scenes that do not agree.
+    Within a split, the scenes are sorted by number. Raises InputError naming the file, and the first scenes
+    that are not in all files.
     """
     splits = clevr_annotations.read_splits(root / "splits.json", REMEDY)
     change, _ = clevr_annotations.read_captions(root / "change_captions.json", REMEDY, KEY, EXAMPLE)

@@ -1,7 +1,7 @@
-"""CLEVR-DC (Kim et al., 2021): one pair per scene, from drastically different viewpoints.
+"""Read CLEVR-DC (Kim et al., 2021): one pair per scene, with a large change of viewpoint.
 
-There are two layouts: the authors' own, and the one that DIRL's scripts rename it to (names of six digits).
-The authors' files do not state the kind of change, and the scene number does not imply it.
+Two file layouts are read: the authors' own, and the layout that DIRL's scripts make from it, with names of
+six digits. The authors' files do not state the kind of change, and the scene number does not imply it.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ KEY = r"(\d+)(?:\.png)?"
 
 @dataclass(frozen=True)
 class Layout:
-    """The files and folders of a layout; an image has the name of its caption's key."""
+    """Names of the annotation files and image folders of a layout. A caption's key is the image's name."""
 
     captions: str
     splits: str
@@ -29,16 +29,17 @@ class Layout:
 AUTHORS = Layout("captions.json", "split.json", "bef", "aft")
 DIRL = Layout("change_captions.json", "splits.json", "images", "sc_images")
 LAYOUTS = (AUTHORS, DIRL)
-FILES = ()  # of either layout
+FILES = ()  # no file is in both layouts
 OPTIONAL = (*(name for own in LAYOUTS for name in (own.captions, own.splits)), TYPES_FILE)
 
 
 def read(root: Path) -> list[Pair]:
-    """Return the pair of every scene, in the order train, val, test, by number; ids like "000000.png".
+    """Return the pair of every scene, with ids like "000000.png". The order of splits is train, val, test.
 
-    Types come from type_mapping.json (CLEVR-Change's form, plus "none" for scenes without a change). Without
-    that file, and for scenes that it leaves out, the type is unknown.
-    Raises InputError naming the file and the first scenes that do not agree.
+    Within a split, the pairs are sorted by scene number. The kinds of change come from type_mapping.json,
+    which has the form of CLEVR-Change's file and may have the key "none" for scenes without a change. If the
+    file or a scene in it is missing, the kind is unknown. Raises InputError naming the file, and the first
+    scenes that are not in all files.
     """
     layout = layout_of(root)
     splits = clevr_annotations.read_splits(root / layout.splits, REMEDY)
@@ -61,10 +62,10 @@ def read(root: Path) -> list[Pair]:
 
 
 def layout_of(root: Path) -> Layout:
-    """Return the layout of a folder, by its captions file.
+    """Return the layout of a folder. The name of the captions file decides.
 
-    If both captions files exist (DIRL's script keeps the authors'), it is the layout whose folder of before
-    images exists. Raises InputError if this leaves none or both.
+    If both captions files exist, the layout is the one whose folder of before images exists: DIRL's script
+    keeps the authors' captions file. Raises InputError if no layout or both layouts fit.
     """
     found = [layout for layout in LAYOUTS if (root / layout.captions).is_file()]
     if len(found) > 1:

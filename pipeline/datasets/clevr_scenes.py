@@ -1,4 +1,4 @@
-"""scenes.json: facts of CLEVR-Change's scenes beyond its authors' files, as `tabletop` writes them."""
+"""Read scenes.json, which pipeline/tabletop writes: facts on scenes that CLEVR-Change does not publish."""
 
 from pathlib import Path
 from typing import Annotated
@@ -43,7 +43,7 @@ class _Views(Published):
 
 
 class SceneRecord(Published):
-    """A scene; None where the file has no value."""
+    """One scene of scenes.json. A field is None if the file has no value for it."""
 
     number: int
     before_box: Box | None = None
@@ -56,9 +56,10 @@ class SceneRecord(Published):
     views: _Views | None = None
 
     def facts(self, kind: str) -> SceneFacts | None:
-        """Return the facts of the pair with this kind of change; None if the record is incomplete.
+        """Return the facts of one of the scene's two pairs; None if the record is incomplete.
 
-        Raises InputError if the changed object is missing, or present where it should not be.
+        `kind` is the pair's kind of change, or NO_CHANGE. Raises InputError if the changed object is missing
+        from an image, or is in an image where it must be absent.
         """
         changed = None if kind == NO_CHANGE else self.changed
         before = _placed(self.before)
@@ -76,7 +77,7 @@ class SceneRecord(Published):
 
     @property
     def changed_object(self) -> ChangedObject | None:
-        """The object that changes; None if the record does not name one."""
+        """Appearance of the changed object before and after; None if the record does not name this object."""
         if self.changed is None:
             return None
         return ChangedObject(self._look(self.before), self._look(self.after))
@@ -99,7 +100,7 @@ class _File(Published):
 
 
 def read_scenes(path: Path) -> dict[int, SceneRecord]:
-    """Return scene number -> record; empty if there is no such file.
+    """Return a dictionary: scene number -> record. The dictionary is empty if the file does not exist.
 
     Raises InputError naming the file and the wrong keys.
     """

@@ -1,4 +1,4 @@
-"""Counts of a dataset, compared with the published ones, and notes on how its captions become words."""
+"""Count a dataset's pairs and captions, compare the counts with published ones, and check the words."""
 
 import re
 import unicodedata
@@ -10,7 +10,7 @@ from pipeline.datasets.schema import SPLITS, Pair, images_of, of_split
 from pipeline.text import vocabularies
 
 Counts = dict[str, Any]
-PLACES = {"": "the whole has", "types": "of the types there are"}  # in words; else the split
+PLACES = {"": "the whole has", "types": "of the types there are"}  # beginning of a message, by `where`
 # scripts that put no spaces between words: Thai to Khmer, Chinese and Japanese
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}"
@@ -18,13 +18,16 @@ UNSPACED = re.compile(
 
 
 def count(pairs: Sequence[Pair]) -> Counts:
-    """Return the counts of each split (pairs, scenes, images, captions), of the types, and of the whole.
+    """Return the counts of a dataset: of each split, of each change type, and of the whole.
 
-    - `images`: distinct images; `shared_images`: images in more than one split
+    The counts of a split are its pairs, scenes, images and captions. Counts of the whole are:
+
+    - `images`: number of distinct images
+    - `shared_images`: number of images that are in more than one split
     - `references`: fewest and most captions of a test pair
-    - `vocabulary`, `longest`: as for a model with text.min_count 1, lower case and no limit on the length,
-      from the training captions, special tokens included
-    - `mean_words`: white-space separated words of a caption
+    - `vocabulary`: number of distinct words in the training captions (lower case), plus the special tokens
+    - `longest`: number of tokens of the longest training caption, special tokens included
+    - `mean_words`: mean number of words in a caption; white space separates words
     """
     splits = {split: of_split(pairs, split) for split in SPLITS}
     images = {split: set(images_of(own)) for split, own in splits.items()}
@@ -56,10 +59,11 @@ def _of_split(pairs: Sequence[Pair], images: int) -> dict[str, int]:
 
 
 def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
-    """Describe where `counts` differ from `expected`: "train has 8,560 pairs, published 8,566".
+    """Return a message for each count that differs from its published value in `expected`.
 
-    Counts without an expected value are not compared. `left_out` of a split is the number of published pairs
-    and captions that are blank and so not read.
+    An example is "train has 8,560 pairs, published 8,566". Counts without a published value are not compared.
+    Published pairs and captions that are blank are not read; `left_out` of a split has their numbers, which
+    are subtracted from the published values.
     """
     return [
         f"{PLACES.get(where, f'{where} has')} {ours:,} {what}, published {published:,}"
@@ -70,7 +74,10 @@ def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
 
 
 def compared(counts: Counts, expected: Mapping[str, Any]) -> list[tuple[str, str, int, int, int]]:
-    """Return (where, what, counted, published, left out) for each number; where: a split, "types" or ""."""
+    """Return one tuple for each published number: where, what, our count, published count, blank items.
+
+    `where` is a split, "types", or "" for the whole dataset. `what` names the counted items.
+    """
     rows = []
     for key, value in expected.items():
         if not isinstance(value, Mapping):
@@ -86,7 +93,7 @@ def compared(counts: Counts, expected: Mapping[str, Any]) -> list[tuple[str, str
 
 
 def notes(captions: Sequence[str], lower_case: bool) -> list[str]:
-    """Return notes on captions without spaces between words, and on words with punctuation at their ends."""
+    """Return notes for the user on captions without spaces, and on words with punctuation at their ends."""
     found = []
     if unspaced := [caption for caption in captions if UNSPACED.search(caption)]:
         found.append(
@@ -103,5 +110,5 @@ def notes(captions: Sequence[str], lower_case: bool) -> list[str]:
 
 
 def _bare(word: str) -> str:
-    """Return a word without the punctuation and symbols around it."""
+    """Return a word without punctuation and symbols at its ends."""
     return word.strip("".join(sign for sign in set(word) if unicodedata.category(sign)[0] in "PS"))

@@ -1,13 +1,14 @@
-"""CUB and NABirds, which only pre-training reads: from the published lists to records.
+"""Read CUB and NABirds, two datasets of birds that are used only for pre-training.
 
-CUB-200-2011 (Wah et al., 2011) is the image authors' folder, with the ten sentences per image of Reed et al.
-(2016) in text_c10/. A single image is a Pair whose two images are the same. NABirds (Van Horn et al.,
-2015) has photographs of 555 classes, without text. IDC-PCL's way of drawing pairs is not published. Here
-each photograph is the first of one pair, and every second pair is of one class.
+CUB is the folder of CUB-200-2011 (Wah et al., 2011). Its subfolder text_c10/ has the ten sentences per image
+by Reed et al. (2016). A CUB image becomes a Pair whose two images are the same. NABirds (Van Horn et al.,
+2015) has photographs of 555 classes, without text. IDC-PCL's method of drawing pairs is not published. In
+this project each photograph is the first image of one pair, and in every second pair both images have one
+class.
 
-Both datasets list images as lines of an id, a space, and a value. The published test images are the
-validation split of pre-training: nothing is scored on them. data/pretraining/records/<dataset>/ has the
-records, their image index and, for CUB, negatives; data/pretraining/stores/<dataset>/ has the features.
+The lists of both datasets have one image per line: an id, a space, and a value. The published test images are
+the validation split of pre-training; no score is computed on them. data/pretraining/records/<dataset>/ has
+the records, their image index and, for CUB, negatives. data/pretraining/stores/<dataset>/ has the features.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,12 +39,12 @@ def records_of(folder: Path, dataset: str) -> Path:
 
 
 def stores_of(folder: Path, dataset: str) -> Path:
-    """Return the folder of a dataset's stores."""
+    """Return the folder of a dataset's feature stores."""
     return folder / "stores" / dataset
 
 
 def remedy(dataset: str) -> str:
-    """Return how to make the records and stores, for a message."""
+    """Return the sentence of a message that says how to make the dataset's records and stores."""
     return (
         f"add {dataset} to pretraining.datasets in params.yaml and run "
         f"`dvc repro prepare_pretraining@{dataset} extract_pretraining@{dataset}`"
@@ -51,7 +52,7 @@ def remedy(dataset: str) -> str:
 
 
 class _Image(Published):
-    """One image; the fields are named like the lists."""
+    """One image. Each field has the name of the published list that its value comes from."""
 
     images: ImageName  # below images/
     image_class_labels: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
@@ -63,9 +64,10 @@ class _Image(Published):
 
 
 def read_cub(root: Path) -> list[Pair]:
-    """Return all images with their sentences, in the order of images.txt, each as both images of a pair.
+    """Return one pair per image, in the order of images.txt. The image is both images of its pair.
 
-    Raises InputError naming the wrong lines, or the first images without sentences.
+    The captions are the image's sentences. Raises InputError naming the wrong lines, or the first images
+    without sentences.
     """
     found, problems = [], []
     for key, image in _read_images(root).items():
@@ -81,19 +83,23 @@ def read_cub(root: Path) -> list[Pair]:
 
 
 def _captions(path: Path) -> tuple[str, ...]:
-    """Return the sentences, one per line, with white space collapsed; empty if the file cannot be read."""
+    """Return the sentences of a file with one sentence per line; empty if the file cannot be read.
+
+    White space within a sentence becomes single spaces.
+    """
     try:
         text = read_text(path, REMEDY)
     except InputError:
         return ()
-    # some published sentences have replacement characters, left by a wrong encoding
+    # some published sentences have replacement characters, which come from a wrong encoding
     lines = (" ".join(line.replace("\ufffd", " ").split()) for line in text.split("\n"))
     return tuple(line for line in lines if line)
 
 
 def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
-    """Return the pairs of train, then of val, drawn from [seed, 0] and [seed, 1]; classes count from 0.
+    """Return randomly drawn pairs of photographs, those of train first, then those of val.
 
+    The random generator has the seed [seed, 0] for train and [seed, 1] for val. Classes are numbered from 0.
     Raises InputError naming the wrong lines, or a split with only one class.
     """
     images = _read_images(root)
@@ -111,9 +117,10 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
 
 
 def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tuple[str, str]]:
-    """Yield each image with a second one, alternately from the same class and from another class.
+    """Yield each image with a second image, alternately from the same class and from another class.
 
-    `classes`: image -> class. The only image of a class always gets a second image of another class.
+    `classes` is a dictionary: image -> class. If an image is the only one of its class, its second image is
+    always from another class.
     """
     images = list(classes)
     of_class: dict[int, list[str]] = {}
@@ -131,9 +138,9 @@ def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tup
 
 
 def _read_images(root: Path) -> dict[str, _Image]:
-    """Return id -> image from the three lists, in the order of images.txt.
+    """Return a dictionary made from the three lists: id -> image, in the order of images.txt.
 
-    Raises InputError naming the first image that a list lacks or has a wrong value for.
+    Raises InputError naming the first image that is missing from a list, or whose value in a list is wrong.
     """
     lists = {name: _read_list(root / f"{name}.txt") for name in _Image.model_fields}
     ids = dict.fromkeys(key for own in lists.values() for key in own)
@@ -146,7 +153,7 @@ def _read_images(root: Path) -> dict[str, _Image]:
 
 
 def _read_list(path: Path) -> Mapping[str, str]:
-    """Return id -> the rest of its line."""
+    """Return a dictionary: id at the beginning of a line -> rest of the line."""
     found: dict[str, str] = {}
     for number, line in enumerate(read_text(path, REMEDY).splitlines(), 1):
         name, _, value = line.strip().partition(" ")

@@ -1,6 +1,6 @@
-"""Image Editing Request (Tan et al., 2019): an image, its edited version, and the request for the edit.
+"""Read Image Editing Request (Tan et al., 2019): an image, its edited version, and the request for the edit.
 
-Some images are in several entries, a few even in several splits; the files are read as they are.
+Some images are in several entries, and a few images are in several splits. This is not corrected.
 """
 
 from pathlib import Path
@@ -27,7 +27,10 @@ class Entry(Published):
 
 
 def read(root: Path) -> list[Pair]:
-    """Return one pair per entry, named by its uid, in the files' order. Raises InputError with the uid."""
+    """Return one pair per entry, in the order of the files. The pair_id is the entry's uid.
+
+    Raises InputError for a repeated uid, a wrong entry, or a file without entries.
+    """
     pairs: dict[str, Pair] = {}
     for split, file in SPLIT_FILES.items():
         for entry in read_foreign(root / file, tuple[Entry, ...], REMEDY):

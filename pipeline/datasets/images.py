@@ -1,4 +1,4 @@
-"""Image files: opened safely, converted by one rule, and indexed by name, size and content hash."""
+"""Decode image files safely, convert all to 8-bit RGB by the same rules, and write an index of the files."""
 
 import hashlib
 import io
@@ -26,24 +26,27 @@ from pipeline.io.progress import track
 from pipeline.io.records import read_records
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
-"""Formats that are opened, by content. Pillow knows more: for an EPS it would start Ghostscript."""
-MOST_PIXELS = 89_478_485  # Pillow's limit, at which it only warns; it refuses twice as many
+"""Formats that are decoded. The content of a file decides its format.
+
+Pillow's other formats are excluded: to decode an EPS file, Pillow would start Ghostscript.
+"""
+MOST_PIXELS = 89_478_485  # above this limit Pillow only warns; Pillow refuses twice as many pixels
 LARGE = 1 << 24  # pixels: larger images are decoded one at a time
-LOW = 256  # 16-bit values below it have a high byte of 0
-MOST_SCANS = 100  # of a JPEG, as in libtiff; encoders write about ten
+LOW = 256  # 16-bit values below this have a high byte of 0
+MOST_SCANS = 100  # most scans of a JPEG, as in libtiff; encoders write about ten
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr")
 """Pillow's modes that are converted to RGB."""
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"  # begins every PNG file; then width and height
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"  # beginning of every PNG file; width and height follow
 RGB_8 = b"\x08\x02\0\0\0"  # bits, colour type, compression, filter, not interlaced
 AS_STORED = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
-END_OF_PNG = b"IEND\xaeB`\x82"  # the last chunk: name, CRC
+END_OF_PNG = b"IEND\xaeB`\x82"  # name and CRC of the last chunk
 SCALED = (
     "Image.fromarray((255 * (numpy.asarray(IMAGE) / LARGEST)).astype('uint8')), with the same LARGEST for "
     "all images"
 )
-"""Python that converts an image in memory to 8 bits."""
+"""Python code for error messages: it converts an image in memory to 8 bits."""
 TURNED = "orientation"
-"""Key in `info` of a decoded image: its EXIF orientation, 2 to 8; absent if upright."""
+"""Key of the EXIF orientation, 2 to 8, in the `info` of a decoded image; absent for an upright image."""
 HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 NOT_READ = {
     **{b"ftyp" + brand: "a HEIC picture" for brand in HEIC},
@@ -52,9 +55,9 @@ NOT_READ = {
     b"JXL \r\n\x87\n": "a JPEG XL picture",
     b"jP  \r\n\x87\n": "a JPEG 2000 picture",
 }
-"""Bytes 4 to 12 of a file -> its kind."""
+"""Kinds of files that are recognised but not read: bytes 4 to 12 of the file -> kind."""
 OTHER_DEPTH = "names a transparent colour in other than 8 bits; convert it to 8-bit RGB"
-SHOWN = 20  # broken images named in an error
+SHOWN = 20  # an error names at most this many broken images
 REMEDY = "run `dvc repro prepare` to make it"
 _QUIET = ("ignore", None, Warning, re.compile(r"PIL\."), 0)
 _LOCK = threading.Lock()
@@ -63,7 +66,7 @@ _LARGE = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """An image as it was when the dataset was prepared."""
+    """Index entry of an image file: its size and hash when the dataset was prepared."""
 
     name: str  # relative to the dataset's root
     width: int  # pixels; boxes refer to them
@@ -72,7 +75,7 @@ class Indexed:
     sha256: str
 
 
-# libtiff also for uncompressed files: Pillow's own reader mixes up planar bands of 16 bits
+# use libtiff for uncompressed files too: Pillow's own reader mixes up planar bands of 16 bits
 TiffImagePlugin.READ_LIBTIFF = True
 
 
@@ -80,19 +83,23 @@ def decode(data: bytes, name: str) -> Image.Image:
     """Decode a file's bytes to an RGB image of 8 bits per channel; the extension does not matter.
 
     - Only the first frame of an animation (GIF, PNG, WebP) and the first page of a TIFF are read.
-    - Alpha (of pixels, a palette or one transparent colour) is composited over white. Extra bands of a TIFF
-      are alpha only if the file says so; other bands, such as infrared, are dropped.
-    - 16-bit values keep their high byte, as in OpenCV and Pillow: the scale is the file's depth, never an
-      image's own extremes, so both images of a pair are treated alike. A grey image that uses only the low
-      byte would be black and is refused, and so is a TIFF of 32 bits, whose scale is unknown.
-    - CMYK becomes R = (255 - C)(255 - K) / 255; in a JPEG it is inverted (Adobe's convention, which Pillow
-      follows with or without Adobe's marker).
-    - Orientation (EXIF, TIFF), colour profiles and gamma are NOT applied: boxes are in pixels of the file,
-      and the loaders behind published features (scipy.misc and others over Pillow) do not apply them either.
-      The orientation is in `info`, under TURNED.
+    - Transparency (of pixels, a palette or one transparent colour) is composited over white. An extra band of
+      a TIFF is alpha only if the file says so. Other extra bands, such as infrared, are dropped.
+    - 16-bit values keep their high byte, as in OpenCV and Pillow. The scale depends only on the file's depth,
+      never on an image's own extremes, so both images of a pair have the same scale. A 16-bit grey image is
+      refused if it uses only the low byte, because it would become black. A TIFF of 32 bits is refused,
+      because its scale is unknown.
+    - CMYK becomes R = (255 - C)(255 - K) / 255, and G and B likewise. In a JPEG the values are inverted
+    (Adobe's
+      convention, which Pillow follows with or without Adobe's marker).
+    - Orientation (EXIF, TIFF), colour profiles and gamma are NOT applied. Boxes are in pixels of the file,
+    and
+      the loaders behind published features (scipy.misc and others that use Pillow) do not apply them either.
+      The orientation is in the returned image's `info`, under the key TURNED.
 
-    Raises InputError naming a file that is empty, of another format, truncated, without pixels, above
-    MOST_PIXELS (checked in the header, before decoding) or MOST_SCANS, or of other kinds of pixels.
+    Raises InputError naming the file if it is empty, of another format, truncated, or has no pixels, more
+    than MOST_PIXELS (checked in the header, before decoding), more than MOST_SCANS, or pixels of another
+    kind.
     """
     if not data:
         raise InputError(f"{name} is empty (0 bytes); replace the file")
@@ -116,16 +123,17 @@ def decode(data: bytes, name: str) -> Image.Image:
 
 
 def decode_array(data: bytes, name: str) -> np.ndarray:
-    """Decode to an array, uint8 (H, W, 3), with the pixels and the errors of `decode`.
+    """Decode a file's bytes to an RGB array, uint8 (H, W, 3). Pixels and errors are those of `decode`.
 
-    OpenCV decodes plain PNG files, which takes a fifth less time. What it refuses, `decode` explains.
+    OpenCV decodes plain PNG files, in four fifths of Pillow's time. A file that OpenCV refuses is given to
+    `decode`, which raises an error with the reason.
     """
     found = cv2.imdecode(np.frombuffer(data, np.uint8), AS_STORED) if _plain(data) else None
     return np.asarray(decode(data, name)) if found is None else found
 
 
 def _plain(data: bytes) -> bool:
-    """Return True for a whole PNG file of 8-bit RGB: not interlaced, no transparent colour, no animation."""
+    """Return True for a complete 8-bit RGB PNG file without interlacing, transparency or animation."""
     head = data[: max(0, data.find(b"IDAT"))]
     if head[:16] != PNG or head[24:29] != RGB_8 or b"tRNS" in head or b"acTL" in head:
         return False
@@ -134,17 +142,20 @@ def _plain(data: bytes) -> bool:
 
 
 def converted(image: Image.Image, name: str) -> Image.Image:
-    """Convert an image in memory, or a file that Pillow has opened, to RGB. Rules and errors: `decode`."""
+    """Convert an image that Pillow has opened, or that is in memory, to RGB.
+
+    The rules and the errors are those of `decode`.
+    """
     opaque = False
     _hush()
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         tags = tiff_tags.of_pillow(image.tag_v2)
         opaque = tags.opaque
         _check_tags(tags, name)
-        image.getexif()[tiff_tags.ORIENTATION] = 1  # Pillow would apply it, and only for TIFF
+        image.getexif()[tiff_tags.ORIENTATION] = 1  # Pillow would apply an orientation, but only for TIFF
     with _named(name):
         _check_size(image)
-    # many threads at once could take all memory with files of a few kilobytes
+    # large images are decoded one at a time: files of a few kilobytes in many threads could fill the memory
     with _LARGE if image.width * image.height > LARGE else nullcontext():
         return _rgb(image, name, opaque)
 
@@ -162,7 +173,7 @@ def _check_size(image: Image.Image) -> None:
 
 
 def _rgb(image: Image.Image, name: str, opaque: bool) -> Image.Image:
-    """Convert to RGB; takes up to 16 bytes per pixel."""
+    """Convert an image to RGB. The conversion needs up to 16 bytes of memory per pixel."""
     tile = getattr(image, "tile", None)
     raw = tile[0].args if tile else image.mode  # Pillow's name for the pixel layout in the file
     with _named(name):
@@ -179,14 +190,14 @@ def _rgb(image: Image.Image, name: str, opaque: bool) -> Image.Image:
     if opaque or not image.has_transparency_data:
         return image.convert("RGB")
     if png and image.mode in ("1", "L", "RGB") and raw not in ("L", "RGB"):
-        # Pillow compares the colour, in the file's depth, with pixels of 8 bits
+        # Pillow compares the transparent colour, which has the file's depth, with pixels of 8 bits
         raise InputError(f"{name} {OTHER_DEPTH}")
     white = Image.new("RGBA", image.size, "white")
     return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
 
 
 def _hush() -> None:
-    """Silence Pillow's warnings for good: warnings.catch_warnings is not safe among threads."""
+    """Silence Pillow's warnings permanently, because warnings.catch_warnings is not safe in threads."""
     with _LOCK:
         if _QUIET not in warnings.filters:
             warnings.filterwarnings("ignore", module=r"PIL\.")
@@ -194,7 +205,7 @@ def _hush() -> None:
 
 @contextmanager
 def _named(name: str, file: Bare | None = None) -> Iterator[None]:
-    """Turn Pillow's errors into an InputError that names the file."""
+    """Turn every error in the `with` block into an InputError that names the file."""
     try:
         yield
     except Image.DecompressionBombError:
@@ -210,7 +221,7 @@ def _named(name: str, file: Bare | None = None) -> Iterator[None]:
 
 
 def _high_byte(image: Image.Image, name: str) -> Image.Image:
-    """Convert 16-bit grey, which Pillow may hold in 32 bits, to 8-bit grey."""
+    """Convert a 16-bit grey image to 8-bit grey. Pillow may store the 16-bit values in 32 bits."""
     if "transparency" in image.info:
         raise InputError(f"{name} {OTHER_DEPTH}")
     values = np.asarray(image)
@@ -233,9 +244,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def index(root: Path, names: list[str]) -> Iterator[Indexed]:
-    """Decode and hash every image, in order, with only a few images in memory.
+    """Decode and hash every image, and yield the index entries in the order of `names`.
 
-    Raises InputError after the last image, with the number of missing or broken images and the first ones.
+    Only a few images are in memory at a time. After the last image, InputError is raised if images are
+    missing or broken. The message has their number and names the first ones.
     """
     first: list[str] = []
     count = 0
@@ -261,22 +273,22 @@ def _inspect(root: Path, name: str) -> Indexed | str:
 
 
 def write_index(path: str | Path, images: Iterable[Indexed]) -> None:
-    """Write the index as JSON lines, in order; no file if `images` ends in an error."""
+    """Write an index as JSON lines, in the given order; no file is written if `images` raises an error."""
     write_json_lines(path, (asdict(image) for image in images))
 
 
 def read_index(path: str | Path) -> list[Indexed]:
-    """Read an index. Raises InputError naming the wrong line."""
+    """Return the entries of an index file. Raises InputError naming the wrong line."""
     return list(read_records(path, Indexed, REMEDY))
 
 
 def identity(hashes: Mapping[str, str]) -> str:
-    """Return one hash of images (name -> sha256), in any order."""
+    """Return one hash for a set of images. `hashes`: name of an image -> SHA-256; its order has no effect."""
     return content_hashes.of_json(hashes)
 
 
 def read_named(path: str | Path, names: list[str]) -> list[Indexed]:
-    """Return the index's images of these names, in their order. Raises InputError if one is missing."""
+    """Return the index entries of images, in the order of `names`. Raises InputError if one is missing."""
     found = {image.name: image for image in read_index(path)}
     if missing := [name for name in names if name not in found]:
         raise InputError(f"{path} does not list {missing[0]}; {REMEDY}")

@@ -1,14 +1,16 @@
-"""Real scenes labelled by hand: labels.jsonl next to images in CLEVR-Change's layout, as pairs with facts.
+"""Read photographs of real scenes that were labelled by hand, as pairs with scene facts.
 
-A line describes one scene. `objects` lists every object of the before image: size, color, material, shape,
-and the x and y of its centre in pixels. At most one change of the semantic image follows:
+The labels are in labels.jsonl, next to images in CLEVR-Change's layout. Each line of the file describes one
+scene. `objects` lists every object of the before image: size, color, material, shape, and the x and y of the
+object's centre in pixels. These keys describe the change in the semantic image; a scene has at most one
+change:
 
     {"changed": I, "new_color": C}       object I of the list, counted from 0, has another colour
-    {"changed": I, "new_material": M}    it has another material
-    {"changed": I, "moved_to": [X, Y]}   its centre is there in the semantic image
-    {"changed": I, "gone": true}         it is missing
+    {"changed": I, "new_material": M}    object I has another material
+    {"changed": I, "moved_to": [X, Y]}   object I has its centre at X, Y in the semantic image
+    {"changed": I, "gone": true}         object I is missing
     {"added": OBJECT}                    there is a further object
-    (none of these)                      the scene has no semantic image
+    (none of these keys)                 the scene has no semantic image
 
 A scene without a distractor image gives no unchanged pair.
 """
@@ -26,10 +28,11 @@ from pipeline.io.records import read_records
 
 FILE = "labels.jsonl"
 REMEDY = "docs/evaluation.md says how scenes are labelled"
-# Seen from this camera, `right of` means a larger x and `behind` a larger y: positions are (x, -y) in pixels.
+# The y of a label grows downwards in the image. Positions are stored as (x, -y), in pixels. Seen from this
+# camera, "right of" then means a larger x, and "behind" means a larger second coordinate.
 CAMERA = (0.0, -1.0, 1.0)
 KINDS = {"new_color": "color", "new_material": "texture", "moved_to": "move", "gone": "drop", "added": "add"}
-"""Key of a change -> the schema's kind of change."""
+"""Kinds of change: key in labels.jsonl -> word in schema.py."""
 
 Color = Literal["gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow"]
 Material = Literal["rubber", "metal"]
@@ -47,7 +50,7 @@ class LabelledObject(Strict):
     y: Pixels
 
     def placed(self, number: int) -> Placed:
-        """Convert to schema.Placed with the given number; y changes its sign."""
+        """Return the object as a schema.Placed with this number. The sign of y is inverted."""
         return Placed(number, self.size, self.color, self.material, self.shape, self.x, -self.y)
 
 
@@ -78,11 +81,11 @@ class LabelledScene(Strict):
 
     @property
     def kind(self) -> str:
-        """The schema's kind of change."""
+        """The scene's kind of change, in the words of schema.py."""
         return next((kind for key, kind in KINDS.items() if getattr(self, key) is not None), NO_CHANGE)
 
     def facts(self, kind: str) -> SceneFacts:
-        """Return the facts of the changed pair, or of the unchanged pair if `kind` is NO_CHANGE."""
+        """Return the facts of the scene's unchanged pair if `kind` is NO_CHANGE, else of its changed pair."""
         before = tuple(each.placed(number) for number, each in enumerate(self.objects))
         if kind == NO_CHANGE:
             return SceneFacts(before, before, CAMERA, CAMERA, None)
@@ -99,9 +102,10 @@ class LabelledScene(Strict):
 
 
 def read(folder: Path) -> list[Pair]:
-    """Return the changed and the unchanged pair of each labelled scene, as far as it has the images.
+    """Return the pairs of all labelled scenes.
 
-    Raises InputError naming the wrong line and key, or the missing image.
+    A scene has a changed pair if it has a change, and an unchanged pair if its distractor image exists.
+    Raises InputError naming the wrong line and key, or the missing before or semantic image.
     """
     scenes = list(read_records(folder / FILE, LabelledScene, REMEDY, "scene"))
     pairs = [pair for scene in scenes for pair in _pairs(folder, scene)]

@@ -1,6 +1,6 @@
-"""LEVIR-CC (Liu et al., 2022): aerial images of the same places, years apart.
+"""Read LEVIR-CC (Liu et al., 2022): pairs of aerial images of the same place, taken years apart.
 
-The files state whether there is a change, not its kind.
+The files state whether a pair has a change, but not the kind of change.
 """
 
 from pathlib import Path
@@ -41,7 +41,10 @@ class _File(Published):
 
 
 def read(root: Path) -> list[Pair]:
-    """Return one pair per image name, in the file's order. Raises InputError naming the file and entry."""
+    """Return one pair per entry of the captions file, in the file's order.
+
+    Raises InputError naming the file and the wrong entry.
+    """
     path = root / CAPTIONS
     pairs: dict[str, Pair] = {}
     for image in read_foreign(path, _File, REMEDY).images:

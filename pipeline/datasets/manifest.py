@@ -1,7 +1,7 @@
 """The manifest of a prepared dataset: its reader, protocol, annotation files, counts and hashes.
 
-DATASET.manifest.json is next to DATASET.jsonl. It has the hashes of the pairs, of the image index, and of the
-images; `read_pairs` and `check_images` compare them.
+The manifest is DATASET.manifest.json, next to the pairs in DATASET.jsonl. It has the hashes of the file of
+pairs, of the image index, and of all images. `read_pairs` and `check_images` compare these hashes.
 """
 
 from collections.abc import Sequence
@@ -24,21 +24,24 @@ PAIRS, INDEX, IMAGES = "pairs", "index", "images"  # keys in `hashes`
 
 @dataclass(frozen=True)
 class Manifest:
-    """Record of how a dataset's pairs were made."""
+    """Settings, inputs and counts of the run that prepared a dataset's pairs."""
 
     reader: str
-    protocol: str | None  # defines a test item's references, if the dataset has several definitions
+    protocol: str | None  # which definition of test items and references; None if there is only one
     files: dict[str, str]  # annotation file, relative to the dataset's root -> sha256
     counts: dict[str, Any]  # pairs, captions, ... of each split
     hashes: dict[str, str] = field(default_factory=dict)  # of PAIRS, INDEX, IMAGES; empty in older files
 
     @property
     def references(self) -> str:
-        """Name of the references in the scores."""
+        """Name of the kind of references, for files of scores: the reader and its protocol."""
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:
-        """Raise InputError unless `path` has as many pairs of the split as were prepared."""
+        """Raise InputError if the number of a split's pairs differs from the number that was prepared.
+
+        `pairs` are the pairs of this split in the file `path`.
+        """
         counted = self.counts.get(split, {}).get("pairs", len(pairs))
         if counted != len(pairs):
             raise InputError(
@@ -48,7 +51,7 @@ class Manifest:
 
 
 def hashes(pairs: Path, index: Path) -> dict[str, str]:
-    """Return the hashes of a dataset's two files, and of its images by name."""
+    """Return a dictionary with the hash of the file of pairs, of the index, and of all images together."""
     found = {each.name: each.sha256 for each in images.read_index(index)}
     return {
         PAIRS: content_hashes.file_hash(pairs),
@@ -58,27 +61,31 @@ def hashes(pairs: Path, index: Path) -> dict[str, str]:
 
 
 def write(path: str | Path, manifest: Manifest) -> None:
-    """Write the manifest as JSON. If it has hashes, its own hash is added."""
+    """Write the manifest as JSON. If the manifest has hashes, a hash of the manifest itself is added."""
     record = asdict(manifest)
     own = record.pop("hashes")
     write_json(path, content_hashes.with_hashes(record, own) if own else record)
 
 
 def read(path: str | Path) -> Manifest:
-    """Read a manifest. Raises InputError if the file is no manifest, or was changed since it was written."""
+    """Return the manifest in a file. Raises InputError if the file is invalid or was edited afterwards."""
     found = read_record(path, Manifest, REMEDY)
     content_hashes.read(path, read_json(path, REMEDY), REMEDY)
     return found
 
 
 def beside(pairs: str | Path) -> Path | None:
-    """Return the manifest next to a file of pairs; None if there is none."""
+    """Return the path of the manifest next to a file of pairs; None if this manifest does not exist."""
     path = Path(pairs).with_suffix(".manifest.json")
     return path if path.is_file() else None
 
 
 def read_pairs(path: str | Path) -> list[Pair]:
-    """Read prepared pairs. Raises InputError if their hash is not the one in the manifest."""
+    """Return the prepared pairs in a file.
+
+    Raises InputError if the hash of the file differs from the hash in the manifest. Without a manifest, the
+    hash is not checked.
+    """
     found = schema.read_pairs(path)
     if record := beside(path):
         check_files(record, read(record), path)
@@ -86,16 +93,20 @@ def read_pairs(path: str | Path) -> list[Pair]:
 
 
 def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Path | None = None) -> None:
-    """Raise InputError if the pairs, or an index of images, differ from the manifest at `path`."""
+    """Raise InputError if the hash of the file of pairs differs from the hash in a manifest.
+
+    If `index` is given, the image index is checked too. `known` is the manifest, and `path` is its file.
+    """
     content_hashes.check(path, known.hashes, PAIRS, pairs, AGAIN)
     if index is not None:
         content_hashes.check(path, known.hashes, INDEX, index, AGAIN)
 
 
 def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
-    """Raise InputError if the store `name` has features of other images than the pairs' images.
+    """Raise InputError if a store's features were extracted from other images than those of the pairs.
 
-    `identity`: the store's images.identity; None if unknown.
+    `name` is the store's name. `identity` is the hash of the store's images (images.identity), or None if it
+    is unknown; then nothing is checked.
     """
     if not (record := beside(pairs)) or identity is None:
         return

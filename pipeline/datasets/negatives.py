@@ -1,4 +1,4 @@
-"""Files of negatives, the wrong captions of a dataset's pairs: JSON Lines that a person can read."""
+"""Read and write files of negatives. A negative is a wrong caption of a pair."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -10,9 +10,9 @@ from pydantic import Field
 from pipeline.io.outputs import write_json_lines
 from pipeline.io.records import read_records
 
-NEGATIVES = 6  # per pair
+NEGATIVES = 6  # number of negatives per pair
 Kind = Literal["retrieve", "replace", "confuse"]
-"""How a negative was made."""
+"""The method that made a negative (pipeline/negatives)."""
 REMEDY = "write it with `python -m commands.negatives`"
 
 
@@ -35,15 +35,19 @@ class Negatives:
 
 
 def write_negatives(path: str | Path, pairs: Iterable[Negatives]) -> None:
-    """Write one line per pair; no file if `pairs` ends in an error."""
+    """Write a file of JSON lines, one per pair. No file is written if `pairs` raises an error."""
     write_json_lines(path, (asdict(own) for own in pairs))
 
 
 def read_negatives(path: str | Path, how: str = REMEDY) -> dict[str, list[str]]:
-    """Return pair id -> its NEGATIVES wrong captions. Raises InputError naming a wrong line and `how`."""
+    """Return a dictionary: pair id -> wrong captions. Each pair has NEGATIVES (6) of them.
+
+    Raises InputError for a wrong line. The message names the line, and ends with `how`, the advice on how to
+    make the file.
+    """
     return captions_of(read_records(path, Negatives, how, "pair_id"))
 
 
 def captions_of(pairs: Iterable[Negatives]) -> dict[str, list[str]]:
-    """Return pair id -> its wrong captions."""
+    """Return a dictionary: pair id -> wrong captions."""
     return {own.pair_id: [each.caption for each in own.negatives] for own in pairs}

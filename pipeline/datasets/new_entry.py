@@ -1,4 +1,4 @@
-"""Enter a dataset of the user's own into params.yaml; every other byte of the file stays as it is."""
+"""Add an entry for a user's own dataset to params.yaml. No other byte of the file changes."""
 
 import os
 import re
@@ -15,15 +15,17 @@ from pipeline.io.inputs import read_text, read_yaml, yaml_nodes
 from pipeline.io.outputs import replacing, write_text, yaml_of
 
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
-NEEDING = ("truth", "CIDEr-D/change")  # scores that need scenes or kinds of change, which a table may lack
+# scores that need scene facts or kinds of change; a dataset in a table of pairs may lack both
+NEEDING = ("truth", "CIDEr-D/change")
 REMEDY = "run it from the repository's root"
 
 
 def add(path: Path, name: str, folder: Path, like: str) -> bool:
-    """Enter the dataset in `folder` with the settings of `like`, and write its card.
+    """Add an entry for the dataset in `folder` to params.yaml (`path`), and write its dataset card.
 
-    Returns False if it is entered already. Raises InputError for a name that is taken or invalid, a folder
-    without a table, or an unknown `like`; nothing is written then.
+    `like` names another dataset, whose settings the new dataset uses. The result is False if the same entry
+    exists already. Raises InputError for a name that is taken or invalid, for a folder without a table of
+    pairs, or if there is no dataset `like`. Then nothing is written.
     """
     if not NAME.fullmatch(name) or _scalar(name) != name:  # not a number or null of YAML
         raise InputError(
@@ -54,9 +56,10 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
 
 def _selecting(like: Dataset) -> dict[str, Any]:
-    """Return the settings that a table of pairs does not take over from the dataset `like`.
+    """Return the entry's settings that replace settings of the dataset `like`.
 
-    They select snapshots by a score that needs only captions.
+    A snapshot is then selected by a score that needs only captions, where `like` selects by a score in
+    NEEDING.
     """
     own = {
         name: {"train": {"select": SELECT}}
@@ -68,13 +71,13 @@ def _selecting(like: Dataset) -> dict[str, Any]:
 
 
 def _shown(folder: Path) -> str:
-    """Return the folder relative to the current one if it is below, else the absolute path."""
+    """Return the folder's path: relative if the folder is below the current folder, else absolute."""
     whole, here = folder.absolute(), Path.cwd()
     return (whole.relative_to(here) if whole.is_relative_to(here) else whole).as_posix()
 
 
 def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
-    """Return the text with the entry's lines after the last dataset's lines."""
+    """Return the text of params.yaml with the new entry after the last dataset."""
     root = yaml_nodes(path, REMEDY)
     assert isinstance(root, MappingNode)  # params.load has read it
     node = next(value for key, value in root.value if key.value == "dataset")
@@ -95,7 +98,10 @@ def _scalar(value: Any) -> str:
 
 
 def _last_line(node: Node) -> int:
-    """Return a node's last line without the comments that follow it, which its end_mark includes."""
+    """Return the number of a YAML node's last line. Comments after the node are not part of the node.
+
+    The node's own end_mark would include these comments.
+    """
     if isinstance(node, CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _last_line(last[1] if isinstance(last, tuple) else last)
@@ -103,7 +109,7 @@ def _last_line(node: Node) -> int:
 
 
 def _write_card(name: str, folder: Path, table: Path) -> None:
-    """Write the card if there is none: the stage prepare needs one."""
+    """Write a card for the dataset if there is none, because the stage prepare needs a card."""
     card = {
         "name": name,
         "citation": "a dataset of your own",

@@ -1,10 +1,11 @@
-"""A dataset of the user's own: a table of pairs, pairs.csv or pairs.jsonl, next to the folders of images.
+"""Read a user's own dataset: a table of pairs, pairs.csv or pairs.jsonl, next to the folders of images.
 
-A row is a pair. `before` and `after` are files below the table's folder. Captions are in `caption` and
-`caption_2` ... (csv), in a list `captions` (jsonl), or in further rows of the same two images. Optional
-columns: `pair_id`, `scene` (its pairs share a split), `split`, `type` (of schema.py), `before_box` and
-`after_box` (x, y, width, height in pixels). Without splits, the scenes are split 80/10/10 by a fixed seed.
-Without scenes, pairs that share an image are a scene.
+A row describes a pair. The columns `before` and `after` name image files, relative to the table's folder.
+Captions are in the columns `caption`, `caption_2` ... (csv), in a list `captions` (jsonl), or in further rows
+of the same two images. Optional columns are `pair_id`, `scene` (all pairs of a scene are in one split),
+`split`, `type` (a kind of change in schema.py), `before_box` and `after_box` (x, y, width, height in pixels).
+If the table has no splits, the scenes are split 80/10/10 at random with a fixed seed. If it has no scenes,
+pairs that share an image are one scene.
 """
 
 import re
@@ -25,16 +26,16 @@ from pipeline.io.errors import InputError, listed
 from pipeline.io.records import first_fault
 
 FILES = ()
-OPTIONAL = NAMES  # a table needs one of these columns
+OPTIONAL = NAMES  # exactly one of these files must exist
 REMEDY = "correct these lines (data/README.md describes a row)"
 UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-"""Invisible characters other than white space: with them, words look equal and differ."""
+"""Invisible characters other than white space. With them, two different words look equal."""
 SEED = 1
-HELD_OUT = 0.1  # share of the scenes in val, and in test
+HELD_OUT = 0.1  # share of the scenes in val; test has the same share
 
 
 def _box(value: Any) -> Any:
-    """Parse four numbers, from a list or text; the text may have brackets, as pandas writes lists."""
+    """Return a box's four numbers from a list or a text. The text may have brackets, as pandas writes."""
     parts = value.strip("[]()").replace(",", " ").split() if isinstance(value, str) else value
     try:
         x, y, width, height = (float(part) for part in parts)
@@ -62,7 +63,7 @@ class _Row(BaseModel):
 
 @dataclass
 class Found:
-    """A pair of the table, and the first line that names it."""
+    """A pair of the table, its captions, and the number of its first line."""
 
     line: int
     pair: Pair  # split and scene_id are "" if the table does not give them
@@ -71,7 +72,10 @@ class Found:
 
 @dataclass(frozen=True)
 class Table:
-    """The pairs of a table by (before image, after image), and its faults by line."""
+    """A table of pairs that was read, and its faults.
+
+    `found` is a dictionary: (before image, after image) -> pair. `problems` has (line number, message).
+    """
 
     path: Path
     found: dict[tuple[str, str], Found]
@@ -79,7 +83,7 @@ class Table:
 
 
 def read(root: Path) -> list[Pair]:
-    """Return the pairs in the table's order. Raises InputError naming every wrong line."""
+    """Return the pairs in the table's order. Raises InputError that names every wrong line."""
     table = _table(root)
     pairs = [] if table.problems else _divided(table, root)
     if problems := _sorted(table.problems or _leaks(table, pairs)):
@@ -89,10 +93,10 @@ def read(root: Path) -> list[Pair]:
 
 
 def faults(root: Path) -> list[str]:
-    """Return all faults of the table and its image files, by line; empty if there are none.
+    """Return messages on all faults of the table and its image files, sorted by line.
 
-    In addition to what `read` refuses: missing images, and images whose content is in another split under
-    another name. No image is decoded.
+    They include the faults for which `read` raises InputError. They also include missing images, and images
+    whose content is in another split under another name. No image is decoded.
     """
     table = _table(root)
     pairs = _divided(table, root) if table.found else []
@@ -120,7 +124,7 @@ def _table(root: Path) -> Table:
 
 
 def _parsed(values: dict[str, Any]) -> _Row | str:
-    """Return the row, or its fault."""
+    """Return the row, or a message if the row is wrong."""
     try:
         return _Row.model_validate(values)
     except ValidationError as error:
@@ -130,7 +134,7 @@ def _parsed(values: dict[str, Any]) -> _Row | str:
 
 
 def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
-    """Add a new pair, or more captions to a pair of an earlier line."""
+    """Add a row to the table: a new pair, or further captions of a pair in an earlier line."""
     before, after = on_disk(root, row.before), on_disk(root, row.after)
     pair = Pair(
         pair_id=f"{before}+{after}" if row.pair_id is None else row.pair_id,
@@ -159,7 +163,10 @@ def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
 
 
 def _check_whole(table: Table) -> None:
-    """Add problems of several rows: repeated names, or a split or scene that only some rows have."""
+    """Add the faults that concern several rows.
+
+    Such faults are a repeated pair_id, and a split or scene that only some rows have.
+    """
     ids: dict[str, int] = {}
     everything = list(table.found.values())
     for found in everything:
@@ -178,13 +185,13 @@ def _check_whole(table: Table) -> None:
 
 
 def _divided(table: Table, root: Path) -> list[Pair]:
-    """Return the pairs with their captions, scenes and splits."""
+    """Return the pairs with captions, scenes and splits. Missing scenes and splits are chosen here."""
     pairs = [replace(found.pair, captions=tuple(found.captions)) for found in table.found.values()]
     named = all(pair.scene_id for pair in pairs)
     if all(pair.split for pair in pairs):
         return pairs if named else scenes_by_images(pairs)
     content = checking.first_alike(root, images_of(pairs))
-    # a scene's key is a tuple, so it differs from every image's name
+    # a scene's key is a tuple, so that it differs from the name of every image
     keys = [(content[pair.before], content[pair.after], *[("", pair.scene_id)] * named) for pair in pairs]
     firsts = connected(keys)
     split = _drawn(table.path, list(dict.fromkeys(firsts)))
@@ -195,7 +202,7 @@ def _divided(table: Table, root: Path) -> list[Pair]:
 
 
 def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
-    """Map each scene to a split: a tenth each to val and test, at least one scene."""
+    """Return a dictionary: scene -> random split. val and test each get a tenth, but at least one scene."""
     held_out = max(1, round(HELD_OUT * len(scenes)))
     if len(scenes) <= 2 * held_out:
         raise InputError(
@@ -208,7 +215,7 @@ def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
 
 
 def _lines(table: Table) -> dict[str, int]:
-    """Return image -> the first line that names it."""
+    """Return a dictionary: image -> number of the first line that names this image."""
     lines: dict[str, int] = {}
     for found in table.found.values():
         for name in (found.pair.before, found.pair.after):
@@ -217,7 +224,7 @@ def _lines(table: Table) -> dict[str, int]:
 
 
 def _leaks(table: Table, pairs: list[Pair]) -> list[tuple[int, str]]:
-    """Return the images that are in two splits."""
+    """Return (line number, message) for each image that is in two splits."""
     where: dict[str, tuple[str, int]] = {}
     problems = []
     for found, pair in zip(table.found.values(), pairs, strict=False):
@@ -229,9 +236,9 @@ def _leaks(table: Table, pairs: list[Pair]) -> list[tuple[int, str]]:
 
 
 def _copies(table: Table, pairs: list[Pair], root: Path) -> list[tuple[int, str]]:
-    """Return the images whose content is in another split under another name."""
+    """Return (line number, message) for each image whose content has another name in another split."""
     if not all(found.pair.split for found in table.found.values()):
-        return []  # split by content
+        return []  # these splits were drawn so that images with equal content are in one split
     splits = {name: pair.split for pair in pairs for name in (pair.before, pair.after)}
     lines = _lines(table)
     return [

@@ -1,7 +1,8 @@
-"""Rows of a table of pairs, from .csv or .jsonl. A wrong row has a fault; the other rows are read.
+"""Read the rows of a table of pairs, from a .csv or .jsonl file. A wrong row is returned with its fault.
 
-Both forms give named values. An empty field of a .csv and a null of a .jsonl are absent. A fault that could
-hide other rows, such as a stray quotation mark, is an error of the whole table that names the line.
+In both forms, each value of a row has the name of its column or key. An empty field of a .csv file and a null
+of a .jsonl file count as absent. If a fault could hide other rows, for example a stray quotation mark, the
+whole table is refused with an InputError that names the line.
 """
 
 import csv
@@ -21,13 +22,14 @@ ENDINGS = (".csv", ".tsv", ".jsonl")
 REMEDY = "data/README.md describes a table of pairs"
 MORE = re.compile(r"caption_\d{1,3}")
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
-WHITE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\u200b\u2060\ufeff"  # also of zero width
+# white space, with the characters of zero width
+WHITE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\u200b\u2060\ufeff"
 BLANK = "".join(DELIMITERS) + f'"{WHITE}'
 SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # Excel's first line, which names the delimiter
-LARGEST = 1 << 27  # bytes: 130 for each of a million rows
-MOST_ROWS = 1_000_000  # twice CLEVR-Change's captions
-LONGEST = 1 << 20  # characters of a line of .jsonl; csv limits a field to 131,072
-OF_SEVERAL = re.compile(r"\{$|\[\s*(\{|$)")  # beginning of JSON over several lines, or of one list
+LARGEST = 1 << 27  # most bytes of a table: 130 bytes for each of a million rows
+MOST_ROWS = 1_000_000  # twice the number of CLEVR-Change's captions
+LONGEST = 1 << 20  # most characters in a line of .jsonl; the csv module limits a field to 131,072
+OF_SEVERAL = re.compile(r"\{$|\[\s*(\{|$)")  # first line of JSON that is a list or has several lines
 NO_LINES = (
     "does not hold one whole JSON object; write one a line: jq -c 'if type == \"array\" then .[] else . end'"
 )
@@ -36,7 +38,7 @@ TWICE = 'write a quotation mark that is text twice (""), in a field with quotati
 
 @dataclass(frozen=True)
 class Row:
-    """One row. If it has a `fault`, its values may be missing."""
+    """One row of a table. If the row has a fault, `values` may be incomplete."""
 
     line: int  # the row's first line in the file, from 1
     values: dict[str, Any]
@@ -45,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True)
 class _Head:
-    """Column names of a .csv ("" for a column without one), and the delimiter."""
+    """Column names of a .csv file ("" for a column without a name), and the file's delimiter."""
 
     names: list[str]
     delimiter: str
@@ -57,7 +59,10 @@ class _Head:
 
 
 def find(folder: Path) -> Path:
-    """Return the folder's table. Raises InputError for a missing folder, and for no table or two of them."""
+    """Return the path of the table in a folder.
+
+    Raises InputError if the folder is missing, or has no table or two tables.
+    """
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {what}; name the folder that holds {' or '.join(NAMES)}")
@@ -71,7 +76,10 @@ def find(folder: Path) -> Path:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a table. Raises InputError if there are none or too many."""
+    """Return the rows of a table.
+
+    Raises InputError if the table has no rows, more than MOST_ROWS, or a fault that could hide rows.
+    """
     rows: list[Row] = []
     for row in _json_lines(path) if path.suffix.lower() == ".jsonl" else _csv(path):
         if len(rows) == MOST_ROWS:
@@ -103,7 +111,7 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _head(path: Path, file: io.StringIO) -> tuple[int, _Head]:
-    """Return the number of lines that were read, and the columns that they name."""
+    """Read `file` up to the line of column names. Return this line's number, and the columns."""
     number, sep = 0, None
     while line := file.readline():
         number += 1
@@ -124,7 +132,7 @@ def _head(path: Path, file: io.StringIO) -> tuple[int, _Head]:
 
 
 def _names(line: str, delimiter: str) -> list[str]:
-    """Return the column names; empty if the line has none."""
+    """Return a line's fields as column names; empty if the line cannot be parsed with this delimiter."""
     try:
         (fields,) = csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True)
     except (csv.Error, TypeError, ValueError):  # TypeError: no valid delimiter
@@ -133,13 +141,13 @@ def _names(line: str, delimiter: str) -> list[str]:
 
 
 def _stripped(field: str) -> str:
-    """Return a field as a spreadsheet shows it: without white space at the ends, and ="a" as a."""
+    """Return a field as a spreadsheet shows it: without white space at its ends, and `a` for `="a"`."""
     text = field.strip(WHITE)
     return text[2:-1].strip(WHITE) if len(text) > 2 and text[:2] == '="' and text[-1] == '"' else text
 
 
 def _check_quotes(where: str, last: int, fields: list[str], head: _Head) -> None:
-    """Raise InputError if a field of several lines, up to line `last`, has lines that look like rows."""
+    """Raise InputError if one field has several lines that look like rows. `last` is the row's last line."""
     if any(head.delimiter in field.partition("\n")[2] for field in fields):
         raise InputError(
             f"{where}: a quotation mark opens a field that ends in line {last}, and there are rows in "
@@ -148,7 +156,7 @@ def _check_quotes(where: str, last: int, fields: list[str], head: _Head) -> None
 
 
 def _check_index(where: str, fields: list[str], head: _Head) -> None:
-    """Raise InputError if the first column is a data frame's index."""
+    """Raise InputError if the first column is the index of a data frame."""
     more = len(fields) == len(head.names) + 1 and fields[0] in ("0", "1")  # R's write.table
     if more or (head.names[0] in ("", "unnamed: 0") and _stripped(fields[0])):
         raise InputError(
@@ -158,9 +166,9 @@ def _check_index(where: str, fields: list[str], head: _Head) -> None:
 
 
 def _row(line: int, head: _Head, fields: list[str]) -> Row:
-    """Parse one line into a Row; a fault is kept in the Row.
+    """Return the row of one line's fields. If a field is wrong, the Row has a fault.
 
-    Empty fields at the end of the line may be missing, and extra empty fields are ignored.
+    Empty fields at the end of a line may be left out. Empty fields beyond the columns are ignored.
     """
     values: dict[str, Any] = {}
     for place, field in enumerate(fields):

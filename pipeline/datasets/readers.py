@@ -1,4 +1,4 @@
-"""Readers of the published layouts; each returns pairs of schema.py."""
+"""The readers of all supported file layouts. Each reader returns a list of schema.Pair."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,14 +20,17 @@ from pipeline.io.errors import InputError, listed
 
 @dataclass(frozen=True)
 class Reader:
-    """Reader of a layout. `read` takes the folder and, if there are protocols, the protocol."""
+    """Reader of one file layout.
+
+    `read` has the dataset's folder as its argument. If the layout has protocols, a second argument names one.
+    """
 
     read: Callable[..., list[Pair]]
     files: tuple[str, ...]  # required annotation files
-    optional: tuple[str, ...]  # annotation files that are read if present
-    protocols: tuple[str, ...] = ()  # definitions of items and references, the default first
-    unknown_protocol: str = ""  # message about other protocols
-    faults: Callable[[Path], list[str]] | None = None  # returns all faults of a folder of the user's own
+    optional: tuple[str, ...]  # annotation files that are read if they exist
+    protocols: tuple[str, ...] = ()  # names of the definitions of items and references; the default is first
+    unknown_protocol: str = ""  # end of the error message for an unknown protocol
+    faults: Callable[[Path], list[str]] | None = None  # returns all faults of a user's own folder
 
 
 def _of(module: Any, **more: Any) -> Reader:
@@ -50,9 +53,9 @@ READERS: dict[str, Reader] = {
 
 
 def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
-    """Return the pairs of the dataset in the folder `root`; protocol None is the reader's default.
+    """Return the pairs of the dataset in the folder `root`. Protocol None means the default protocol.
 
-    Raises InputError for an unknown reader or protocol, or naming the missing or wrong file.
+    Raises InputError for an unknown reader or protocol, and for a missing or wrong file, which is named.
     """
     own, protocol = _reader(reader), protocol_of(reader, protocol)
     if not root.is_dir():
@@ -63,19 +66,20 @@ def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
 
 
 def faults(reader: str, root: Path) -> list[str]:
-    """Return all faults of a folder by line, if the reader can list them; else an empty list."""
+    """Return messages on all faults of a dataset's folder; empty if the reader cannot list faults."""
     own = _reader(reader)
     return own.faults(root) if own.faults and root.is_dir() else []
 
 
 def is_own(reader: str) -> bool:
-    """Return whether the reader's files are the user's own, so that the user can correct them."""
+    """Return True if the reader is for a user's own files, which the user can correct."""
     return _reader(reader).faults is not None
 
 
 def protocol_of(reader: str, protocol: str | None) -> str | None:
-    """Return the protocol, or for None the reader's default; None if the reader has no protocols.
+    """Return the name of the protocol to use.
 
+    If `protocol` is None, return the reader's default protocol, or None for a reader without protocols.
     Raises InputError for an unknown protocol.
     """
     own = _reader(reader)
@@ -87,7 +91,7 @@ def protocol_of(reader: str, protocol: str | None) -> str | None:
 
 
 def annotation_files(reader: str, root: Path) -> list[Path]:
-    """Return the reader's annotation files that exist, the required ones first."""
+    """Return the paths of the annotation files that exist. Required files are first, then optional files."""
     own = _reader(reader)
     return [root / name for name in (*own.files, *own.optional) if (root / name).is_file()]
 

@@ -1,4 +1,4 @@
-"""The schema of pairs that all readers return."""
+"""The dataclasses of pairs, which all dataset readers return, and their files."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -18,15 +18,15 @@ NO_CHANGE = "none"
 EXCHANGED = {"add": "drop", "drop": "add"}
 """Kind of change -> its reverse; the other kinds are their own reverse."""
 CHANGE = "change"
-"""A change whose kind the dataset does not name."""
-Number = int | float  # as written: 3 stays 3
+"""The change_type of a change whose kind the dataset does not name."""
+Number = int | float  # kept as in the file: 3 does not become 3.0
 Box = tuple[Number, Number, Number, Number]
-"""x, y, width, height in pixels of the image file."""
+"""x, y, width and height, in pixels of the image file."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """Appearance of an object of CLEVR, in the generator's words."""
+    """Appearance of a CLEVR object, in the words of CLEVR's generator."""
 
     size: str
     color: str
@@ -36,7 +36,7 @@ class Look:
 
 @dataclass(frozen=True)
 class ChangedObject:
-    """The changed object's appearance before and after; None where it is absent."""
+    """Appearance of the changed object in the before and after image; None where the object is absent."""
 
     before: Look | None
     after: Look | None
@@ -44,22 +44,23 @@ class ChangedObject:
 
 @dataclass(frozen=True)
 class Placed:
-    """An object on the table, in the generator's words. A change does not alter its `number`."""
+    """An object on the table, in the words of CLEVR's generator. A change does not alter its `number`."""
 
     number: int
     size: str
     color: str
     material: str
     shape: str
-    x: float  # of its centre, in CLEVR's units
+    x: float  # of the centre, in CLEVR's units
     y: float
 
 
 @dataclass(frozen=True)
 class SceneFacts:
-    """The objects in both images of a pair, and the cameras (x, y, z in CLEVR's units).
+    """The objects in both images of a pair, and the positions of the cameras (x, y, z in CLEVR's units).
 
-    `changed`: the number of the changed object. If it is None, nothing changes and `after` equals `before`.
+    `changed` is the number of the changed object. If `changed` is None, nothing changes, and `after` equals
+    `before`.
     """
 
     before: tuple[Placed, ...]
@@ -71,30 +72,30 @@ class SceneFacts:
 
 @dataclass(frozen=True)
 class Pair:
-    """A before image, an after image, and captions of the difference."""
+    """A before image, an after image, and captions that describe the difference."""
 
     pair_id: str
-    scene_id: str  # shared by the pairs of a scene, which are in one split
+    scene_id: str  # pairs with the same scene_id are in the same split
     split: str  # one of SPLITS
     before: str  # file name relative to the dataset's root
     after: str
-    captions: tuple[str, ...]  # references, at least one, as written
-    change_type: str | None = None  # one of CHANGE_TYPES, CHANGE, NO_CHANGE; None: unknown
-    before_box: Box | None = None  # the changed object in the before image
+    captions: tuple[str, ...]  # references as in the files; scenes labelled by hand may have none
+    change_type: str | None = None  # one of CHANGE_TYPES, CHANGE or NO_CHANGE; None if unknown
+    before_box: Box | None = None  # box of the changed object in the before image
     after_box: Box | None = None
-    viewpoint_iou: float | None = None  # 0..1, overlap of the two views
-    changed_object: ChangedObject | None = None  # of a changed pair with a known scene
-    scene: SceneFacts | None = None  # if the dataset publishes its scenes
+    viewpoint_iou: float | None = None  # overlap of the two views, from 0 to 1
+    changed_object: ChangedObject | None = None  # only for a changed pair whose scene is known
+    scene: SceneFacts | None = None  # only if the dataset publishes its scenes
 
     @property
     def changed(self) -> bool | None:
-        """True if something changed; None if unknown."""
+        """True if the pair has a change, False if not, None if this is unknown."""
         return None if self.change_type is None else self.change_type != NO_CHANGE
 
 
 @dataclass(frozen=True)
 class ClassPair:
-    """Two images and their classes, without a caption: NABirds, for pre-training."""
+    """Two images and their classes, without a caption. NABirds has such pairs, for pre-training."""
 
     pair_id: str
     split: str  # train or val
@@ -124,9 +125,10 @@ def exchanged(pair: Pair) -> Pair:
 
 
 def changed_things(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
-    """Return the changed object before and after; None where it is absent (added, dropped).
+    """Return the changed object before and after the change.
 
-    Raises ValueError if it is missing, or present where it should not be.
+    An added object is None before the change, and a dropped object is None after the change. Raises
+    ValueError if the object is missing from an image, or is in an image where it must be absent.
     """
     before, after = (
         next((each for each in objects if each.number == scene.changed), None)
@@ -138,20 +140,23 @@ def changed_things(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed 
 
 
 def write_pairs(path: str | Path, pairs: Iterable[Pair | ClassPair]) -> None:
-    """Write pairs as JSON lines, fields in the order of the schema."""
+    """Write pairs as JSON lines, with the fields in the order of their dataclass."""
     write_json_lines(path, (asdict(pair) for pair in pairs))
 
 
 def read_pairs(path: str | Path, remedy: str = REMEDY) -> list[Pair]:
-    """Read what `write_pairs` wrote. Raises InputError naming the line that is no pair, or repeats one."""
+    """Return the pairs in a file that `write_pairs` wrote.
+
+    Raises InputError naming a line that is not a pair or repeats a pair_id.
+    """
     return list(read_records(path, Pair, remedy, "pair_id"))
 
 
 def of_split(pairs: Iterable[Pair], split: str) -> list[Pair]:
-    """Return the pairs of one split, in order."""
+    """Return the pairs of one split, in the given order."""
     return [pair for pair in pairs if pair.split == split]
 
 
 def images_of(pairs: Iterable[Pair | ClassPair]) -> list[str]:
-    """Return every image of the pairs once, in order of first mention."""
+    """Return the name of every image of the pairs once, in the order of first use."""
     return list(dict.fromkeys(name for pair in pairs for name in (pair.before, pair.after)))

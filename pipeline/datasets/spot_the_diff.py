@@ -1,11 +1,13 @@
-"""Spot-the-Diff (Jhamtani and Berg-Kirkpatrick, 2018): pairs of frames of surveillance videos.
+"""Read Spot-the-Diff (Jhamtani and Berg-Kirkpatrick, 2018): pairs of frames from surveillance videos.
 
-An entry is one annotator's sentences on a pair; 686 pairs have several entries. The protocol defines what an
-item is and what its references are. Published scores use different protocols.
+An entry of the files has one annotator's sentences on a pair; 686 pairs have several entries. The protocol
+defines which items are captioned and which references each item has. Published scores use different
+protocols.
 
-66 sentences of the published files are empty, and 60 entries (48 pairs; 7 of them in test) have no other
-sentence. Empty sentences are dropped, and so are items without any sentence, which cannot be trained on or
-scored. The published counts, 8,566 / 1,493 / 1,270 pairs, include them.
+66 sentences of the published files are empty. 60 entries have only empty sentences; they belong to 48 pairs,
+of which 7 are in test. Empty sentences are dropped. Items without any sentence are dropped too, because they
+cannot be used for training or scoring. The published counts, 8,566 / 1,493 / 1,270 pairs, include these
+items.
 """
 
 from collections import Counter
@@ -24,7 +26,7 @@ from pipeline.io.records import read_foreign
 FILES = tuple(f"annotations/{split}.json" for split in SPLITS)
 OPTIONAL = ()
 REMEDY = "data/README.md lists the files of Spot-the-Diff"
-MULTI_WORDS = 60  # of the joined reference at most
+MULTI_WORDS = 60  # most words of the joined reference
 
 
 class _Record(Published):
@@ -37,22 +39,22 @@ class Entry:
     """One annotator's sentences on a pair."""
 
     image: str
-    number: int  # among all of the pair's entries, from 1
+    number: int  # position among the entries of the same pair, counted from 1
     sentences: tuple[str, ...]  # without empty ones
 
 
 Items = Iterator[tuple[str, str, tuple[str, ...]]]
-"""Pair id, image id, references."""
+"""Tuples of pair id, image id and references."""
 
 
 def _per_entry(entries: list[Entry]) -> Items:
-    """Yield each entry as an item, with its own sentences: 1,404 in test (1,397 with a sentence)."""
+    """Yield each entry as an item with its own sentences: 1,404 in test, 1,397 of them with a sentence."""
     for entry in entries:
         yield f"{entry.image}-{entry.number}", entry.image, entry.sentences
 
 
 def _merged(entries: list[Entry]) -> Items:
-    """Yield each image pair as an item, with the sentences of all its entries (CLIP4IDC and later works)."""
+    """Yield each image pair as an item with the sentences of all its entries, as CLIP4IDC and later works."""
     merged: dict[str, tuple[str, ...]] = {}
     for entry in entries:
         merged[entry.image] = merged.get(entry.image, ()) + entry.sentences
@@ -61,7 +63,7 @@ def _merged(entries: list[Entry]) -> Items:
 
 
 def _multi(entries: list[Entry]) -> Items:
-    """Yield the items of `_merged`, with all sentences joined into one reference of at most 60 words."""
+    """Yield the items of `_merged`, but join an item's sentences into one reference of at most 60 words."""
     for pair_id, image, sentences in _merged(entries):
         words = " ".join(sentences).split()[:MULTI_WORDS]
         yield pair_id, image, (" ".join(words),) if words else ()
@@ -72,14 +74,17 @@ _WAYS: dict[str, Callable[[list[Entry]], Items]] = {
     "per_entry": _per_entry,
     "multi": _multi,
 }
-PROTOCOLS = tuple(_WAYS)  # the default first
+PROTOCOLS = tuple(_WAYS)  # the first is the default
 UNKNOWN_PROTOCOL = (
     'the "single change" file of SCORER and DIRL is not public, so their protocol cannot be rebuilt'
 )
 
 
 def read(root: Path, protocol: str) -> list[Pair]:
-    """Return the items of a protocol, in the files' order. Raises InputError naming file and entry."""
+    """Return one pair per item of the protocol, in the order of the files.
+
+    Raises InputError naming the file and the wrong entry.
+    """
     entries = {split: _entries(root / f"annotations/{split}.json") for split in SPLITS}
     _check_disjoint(root, entries)
     pairs = [

@@ -1,6 +1,6 @@
-"""TIFF tags that decide pixels, and the kinds of TIFF that are read: Pillow decodes other kinds wrongly.
+"""Read the TIFF tags that decide the pixels, and check that Pillow decodes this kind of TIFF correctly.
 
-EXIF data has the same form; its orientation is read here too.
+EXIF data has the same form as a TIFF, so this module also finds the orientation in EXIF data.
 """
 
 import struct
@@ -15,22 +15,22 @@ KEPT = {
     *(WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, PLANAR, EXTRA, SAMPLE_FORMAT, INK_SET),
     *(*OFFSETS, *SIZES, 266, 278, 292, 293, 317, 320, 322, 323, 347, 529, 530, 532),
 }
-"""Tags that decide how pixels are read."""
-OTHER_TYPES = {347, 529, 532}  # JPEG's tables; fractions of YCbCr
-NUMBERS = {1: "B", 3: "H", 4: "I", 16: "Q"}  # type -> struct's letter
-BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 6: 1, 7: 1, 8: 2, 9: 4, 11: 4, 13: 4}  # of a type; 8 for others
+"""Numbers of the tags that decide how the pixels are decoded."""
+OTHER_TYPES = {347, 529, 532}  # tags that are not integers: JPEG's tables, fractions of YCbCr
+NUMBERS = {1: "B", 3: "H", 4: "I", 16: "Q"}  # integer type of TIFF -> letter of the struct module
+BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 6: 1, 7: 1, 8: 2, 9: 4, 11: 4, 13: 4}  # type -> bytes; 8 for other types
 ORDERS = {b"II": "<", b"MM": ">"}
 MOST_TAGS = 0xFFFF
 JPEG = 7
 COMPRESSIONS = {1, 2, 3, 4, 5, JPEG, 8, 32773, 32946, 34925, 50000}
 WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, CMYK, YCBCR = 0, 1, 2, 3, 5, 6
 COLOURS = {WHITE_IS_ZERO: 1, BLACK_IS_ZERO: 1, RGB: 3, PALETTE: 1, CMYK: 4, YCBCR: 3}
-"""Photometric interpretations that are read -> bands without extra ones."""
+"""Photometric interpretation that is read -> number of its bands, without extra bands."""
 DEPTHS = {WHITE_IS_ZERO: {1, 2, 4, 8}, BLACK_IS_ZERO: {1, 2, 4, 8, 16}, PALETTE: {1, 2, 4, 8}, YCBCR: {8}}
-"""Bits per band that are read; 8 or 16 for others."""
+"""Photometric interpretation -> bits per band that are read; 8 or 16 for other interpretations."""
 UNSIGNED = 1
-UNSPECIFIED = 0  # kind of an extra band, such as infrared
-ALPHA = {1, 2}  # premultiplied, or not
+UNSPECIFIED = 0  # kind of an extra band that is not alpha, such as infrared
+ALPHA = {1, 2}  # kinds of an alpha band: premultiplied or not
 MAGICK = "magick IN.tif[0] -colorspace sRGB -depth 8 OUT.png"
 GDAL = (
     "gdal_translate -ot Byte {} -scale LOWEST HIGHEST 0 255 IN.tif OUT.png, with the same LOWEST "
@@ -40,28 +40,28 @@ GDAL = (
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """The first directory of a file."""
+    """The tags in the first directory of a TIFF file."""
 
-    values: dict[int, tuple[int, ...]]  # tag -> integers; other values are left out
+    values: dict[int, tuple[int, ...]]  # tag -> its integers; empty if its values are not integers
     start: int  # offset of the directory in the file
     kept: bytes  # the directory reduced to the tags of KEPT
 
     def one(self, tag: int, default: int) -> int:
-        """Return a tag's first number."""
+        """Return the first number of a tag, or `default` if the tag is missing."""
         return (self.values.get(tag) or (default,))[0]
 
     @property
     def orientation(self) -> int:
-        """1 to 8; 1 if missing or invalid."""
+        """The orientation, from 1 to 8. It is 1 if the tag is missing or invalid."""
         turn = self.one(ORIENTATION, 1)
         return turn if 1 <= turn <= 8 else 1
 
     def alone(self, data: bytes) -> bytes:
-        """Return the file with the reduced directory, and without further pages."""
+        """Return the file `data` with the reduced directory, and without further pages."""
         return data[: self.start] + self.kept + data[self.start + len(self.kept) :]
 
     def pieces(self) -> list[tuple[int, int]]:
-        """Return offset and size of each strip or tile. Raises ValueError if there are none."""
+        """Return (offset, size) in bytes of each strip or tile. Raises ValueError if there are none."""
         kind = 0 if OFFSETS[0] in self.values else 1
         pieces = list(zip(self.values.get(OFFSETS[kind], ()), self.values.get(SIZES[kind], ()), strict=False))
         if not pieces:
@@ -70,14 +70,14 @@ class Tags:
 
     @property
     def extra(self) -> tuple[int, ...]:
-        """Kinds of the bands beyond the colours; bands that the file does not name are UNSPECIFIED."""
+        """Kinds of the bands after the colour bands; UNSPECIFIED for a band whose kind the file lacks."""
         named = self.values.get(EXTRA, ())
         beyond = self.one(SAMPLES, 1) - COLOURS.get(self.one(PHOTOMETRIC, WHITE_IS_ZERO), 0)
         return (*named, *[UNSPECIFIED] * max(0, min(beyond, 9) - len(named)))
 
     @property
     def opaque(self) -> bool:
-        """True if the first extra band is not named alpha."""
+        """True if the first extra band is not alpha, or if there is no extra band."""
         return not {*self.extra[:1]} & ALPHA
 
     @property
@@ -89,7 +89,7 @@ class Tags:
         return set(self.values.get(SAMPLE_FORMAT) or (UNSIGNED,))
 
     def fault(self) -> str | None:
-        """Return why the pixels cannot be read, as far as the tags tell; None if they can."""
+        """Return why the tags show that the pixels cannot be decoded; None if no reason is found."""
         colours, compression = self.one(PHOTOMETRIC, WHITE_IS_ZERO), self.one(COMPRESSION, 1)
         if compression not in COMPRESSIONS:
             return f"compression {compression}"
@@ -106,7 +106,7 @@ class Tags:
         return None
 
     def described(self) -> str:
-        """Describe the pixels, and the command that makes them readable, for a message."""
+        """Return a description of the pixels for a message, with a command that converts the file."""
         bands, bits = self.one(SAMPLES, 1), "/".join(map(str, sorted(self._bits)))
         simple = self._bits <= {1, 2, 4, 8, 12, 16} and bands <= 5 and self._formats == {UNSIGNED}
         command = MAGICK if simple else GDAL.format("-b 1 -b 2 -b 3" if bands >= 3 else "-b 1")
@@ -121,7 +121,7 @@ def of_pillow(found: Mapping[int, Any]) -> Tags:
 
 
 def read(data: bytes) -> Tags:
-    """Return a file's tags. Raises ValueError if it is no TIFF, or tags overlap or are repeated."""
+    """Return the tags of a TIFF file. Raises ValueError if it is no TIFF, or its tags overlap or repeat."""
     if data[:2] not in ORDERS:
         raise ValueError("it has no byte order")
     order = ORDERS[data[:2]]

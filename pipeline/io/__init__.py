@@ -1,1 +1,1 @@
-"""Files, errors, streams and hashes: what every other package uses."""
+"""Files, errors, standard streams and hashes. Every other package uses these modules."""

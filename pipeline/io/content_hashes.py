@@ -1,7 +1,7 @@
-"""Hashes in a JSON record: of the files that it was made from, and of the record itself.
+"""Hashes that a JSON record stores: of the files that belong to the record, and of the record itself.
 
-Readers of the record and its files compare them, so an exchanged or damaged file is named. Records of earlier
-versions have no hashes: they are accepted with a note.
+Code that reads the record and its files compares the hashes, so that an error can name an exchanged or
+damaged file. Records from earlier versions have no hashes. They are accepted, and a note is printed.
 """
 
 import hashlib
@@ -14,24 +14,24 @@ from typing import Any
 from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import opened
 
-KEY, RECORD = "hashes", "record"  # RECORD in `hashes` is the record's own hash
-LARGEST = 1 << 40  # bytes of a file
-_noted: set[str] = set()  # paths of records without hashes, each noted once
+KEY, RECORD = "hashes", "record"  # key of all hashes in a record; key of the record's own hash among them
+LARGEST = 1 << 40  # most bytes of a file
+_noted: set[str] = set()  # paths of records without hashes, for which a note was printed
 
 
 def sha256(path: str | Path) -> str:
-    """Return the SHA-256 of a file, read in blocks. Raises OSError if it cannot be read."""
+    """Return the SHA-256 of a file, which is read in blocks. Raises OSError if the file cannot be read."""
     with opened(path, LARGEST) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def of_json(value: Any) -> str:
-    """Return the SHA-256 of a value as JSON with sorted keys."""
+    """Return the SHA-256 of a value's JSON text with sorted keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def file_hash(path: str | Path) -> str:
-    """Return the SHA-256 of a file. Raises InputError if it cannot be read."""
+    """Return the SHA-256 of a file. Raises InputError if the file cannot be read."""
     try:
         return sha256(path)
     except OSError as error:
@@ -39,16 +39,16 @@ def file_hash(path: str | Path) -> str:
 
 
 def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
-    """Return the record with `hashes` and a hash of the record itself."""
+    """Return a copy of the record that has `hashes` and a hash of the record itself."""
     found = {**record, KEY: dict(hashes)}
     found[KEY][RECORD] = _own(found)
     return found
 
 
 def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
-    """Return the hashes in a record that was read from `path`; {} with a note if it has none.
+    """Return the hashes in a record that was read from `path`. Raises InputError if the record was edited.
 
-    Raises InputError if the record was changed since it was written.
+    If the record has no hashes, a note is printed and {} is returned.
     """
     found = record.get(KEY) if isinstance(record, dict) else None
     if found is None:
@@ -65,12 +65,15 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 
 
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
-    """Raise InputError if the hash of `file` is not the one that the record at `path` has under `name`."""
+    """Raise InputError if the hash of `file` differs from the hash `name` of the record at `path`.
+
+    `hashes` are the record's hashes. If they have no `name`, nothing is checked.
+    """
     if name in hashes and file_hash(file) != hashes[name]:
         raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")
 
 
 def _own(record: Mapping[str, Any]) -> str:
-    """Return the hash of a record without this hash."""
+    """Return the hash of a record, computed without the entry of this hash."""
     others = {name: value for name, value in record[KEY].items() if name != RECORD}
     return of_json({**record, KEY: others})

@@ -1,7 +1,8 @@
-"""Recovery of dvc.lock after a kill: DVC writes the file in place, so a kill may leave only its beginning.
+"""Restore dvc.lock if DVC was killed while it wrote the file. DVC then leaves only the file's beginning.
 
-A file that is cut at a line's end may still be valid YAML, and DVC then silently forgets stages. So a good
-copy is kept whenever DVC runs a stage and after `make repro`, and the file is compared with it.
+A file that is cut at the end of a line may still be valid YAML, and then DVC forgets stages without a
+message. Therefore a good copy is kept whenever DVC runs a stage and after `make repro`. dvc.lock is compared
+with it.
 """
 
 import fcntl
@@ -21,22 +22,22 @@ from pipeline.io.outputs import write_text
 
 NAME, KEPT = "dvc.lock", Path(".scratch/dvc.lock")
 MERGE = "run `git checkout --ours dvc.lock` or `git checkout --theirs dvc.lock`, then `dvc repro`"
-PATIENCE = 10.0  # seconds to wait until another DVC has written
-Stages = dict[str, dict[str, Any]]
+PATIENCE = 10.0  # seconds to wait for another DVC process
+Stages = dict[str, dict[str, Any]]  # name of a stage -> its entry in dvc.lock
 
 
 def check(root: Path, reference: Path | None = None) -> str | None:
-    """Keep a copy of a complete dvc.lock; replace an incomplete one by the last good copy and return a note.
+    """Copy dvc.lock to the kept copy if it is complete. Otherwise restore dvc.lock and return a note.
 
-    `reference`: a good copy in place of the kept one. Raises InputError if there is no good copy, or if git
-    left conflict markers, which the user must resolve.
+    dvc.lock is restored from `reference` if it is given, else from the kept copy, else from the last commit.
+    Raises InputError if there is no good copy, or if git left conflict markers, which the user must resolve.
     """
     if problem(root, reference) is None:
         keep(root)
         return None
     with writing(root / NAME), _no_dvc(root):
         if (found := problem(root, reference)) is None:
-            return None  # DVC was writing it
+            return None  # the file was incomplete only while DVC wrote it
         if _conflict(root):
             raise InputError(f"{root / NAME} {found}")
         if (good := _good(root, reference)) is None:
@@ -55,7 +56,7 @@ def check(root: Path, reference: Path | None = None) -> str | None:
 
 
 def problem(root: Path, reference: Path | None = None) -> str | None:
-    """Return the fault of dvc.lock; None if it is complete or missing."""
+    """Return a message if dvc.lock is incomplete; None if dvc.lock is complete or does not exist."""
     if not (root / NAME).is_file():
         return None
     text = (root / NAME).read_text(encoding="utf-8", errors="replace")
@@ -70,18 +71,18 @@ def problem(root: Path, reference: Path | None = None) -> str | None:
 
 
 def remedy(root: Path) -> str:
-    """Return the remedy for a faulty dvc.lock, for a note."""
+    """Return the end of a note that says how to repair an incomplete dvc.lock."""
     return "" if _conflict(root) else "; `make repro` brings back the last good copy"
 
 
 def keep(root: Path) -> None:
-    """Copy dvc.lock to the place of the last good copy."""
+    """Make dvc.lock the new kept copy."""
     if (root / NAME).is_file():
         write_text(root / KEPT, (root / NAME).read_text(encoding="utf-8"))
 
 
 def _conflict(root: Path) -> str | None:
-    """Describe git's conflict markers in an incomplete dvc.lock, and the remedy; None without markers."""
+    """Return a message if an incomplete dvc.lock has git's conflict markers; None without markers."""
     text = (root / NAME).read_text(encoding="utf-8", errors="replace")
     if _stages(text) is not None or (found := conflict_in(text)) is None:
         return None
@@ -89,7 +90,7 @@ def _conflict(root: Path) -> str | None:
 
 
 def _stages(text: str) -> Stages | None:
-    """Return the stages of a dvc.lock; None if it is incomplete."""
+    """Return the stages in the text of a dvc.lock; None if the text is incomplete."""
     if not text.endswith("\n"):
         return None
     try:
@@ -103,7 +104,10 @@ def _stages(text: str) -> Stages | None:
 
 
 def _complete(stage: dict[str, Any]) -> bool:
-    """Return whether a stage's entry is complete: DVC writes the outputs last, each with hash and size."""
+    """Return True if a stage's entry is complete, which means that its last output has a hash and a size.
+
+    DVC writes the outputs at the end of an entry.
+    """
     outs = stage.get("outs")
     if not isinstance(outs, list) or not outs or not isinstance(outs[-1], dict):
         return False
@@ -112,10 +116,11 @@ def _complete(stage: dict[str, Any]) -> bool:
 
 
 def _lost(stages: Stages, good: Stages) -> list[str]:
-    """Return the stages of the good copy that are missing or incomplete at the file's end.
+    """Return the names of the stages in the good copy that dvc.lock lost at its end.
 
-    DVC only appends stages. If stages are missing elsewhere than at the end, the file is no cut-off version
-    of the good copy, and the result is empty.
+    The last stage of dvc.lock is lost too if it has fewer outputs than in the good copy. DVC only appends
+    stages. If stages are missing elsewhere than at the end, dvc.lock was not cut off, and the result is
+    empty.
     """
     names, wanted = list(stages), list(good)
     if names and len(stages[names[-1]]["outs"]) < len(good.get(names[-1], {}).get("outs", [])):
@@ -124,7 +129,10 @@ def _lost(stages: Stages, good: Stages) -> list[str]:
 
 
 def _good(root: Path, reference: Path | None) -> str | None:
-    """Return the text of the last good copy: the kept copy, else the copy in the last commit."""
+    """Return the text of a good copy: `reference` or the kept copy, else dvc.lock in the last commit.
+
+    The result is None if none of them is complete.
+    """
     path = reference or root / KEPT
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     for each in (text, _committed(root) if _stages(text) is None else None):
@@ -134,7 +142,7 @@ def _good(root: Path, reference: Path | None) -> str | None:
 
 
 def _committed(root: Path) -> str | None:
-    """Return the last commit's dvc.lock; None without git."""
+    """Return the text of dvc.lock in the last commit; None if git has none."""
     command = ["git", "show", f"HEAD:./{NAME}"]
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, encoding="utf-8", check=False)
@@ -145,7 +153,10 @@ def _committed(root: Path) -> str | None:
 
 @contextmanager
 def _no_dvc(root: Path) -> Iterator[None]:
-    """Hold the lock that DVC holds while it writes. Raises InputError if another process keeps it."""
+    """Hold DVC's lock in the `with` block, so that no DVC process writes dvc.lock.
+
+    Raises InputError if another process holds the lock for longer than PATIENCE.
+    """
     path = root / ".dvc/tmp/lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:

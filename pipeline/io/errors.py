@@ -1,4 +1,4 @@
-"""InputError, which means "the user can correct this", and the conversion of write errors to it."""
+"""InputError is an error that the user can correct. Errors of writing are converted to InputError."""
 
 import errno
 import os
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MOST_FOLDERS = 100  # parents of a path; deeper paths may be reported as too deep
-# these occur only when writing, so they need not name the file
+MOST_FOLDERS = 100  # a path with more parts than this may be reported as too deep
+# these errors occur only when writing, so they are converted even if they do not name a file
 UNWRITABLE = {
     errno.ENOSPC: "the disk is full; free some space on it",
     errno.EDQUOT: "your quota of the disk is used up; free some of it",
@@ -23,7 +23,7 @@ FAULTS = UNWRITABLE | {
     errno.EEXIST: IN_THE_WAY,
     errno.ENOTDIR: IN_THE_WAY,
 }
-# the system's error code in exceptions of shutil, safetensors and TensorStore
+# finds the system's error code in messages of shutil, safetensors and TensorStore
 CODE = re.compile(r"(?:\[Errno |\(os error |os_error_code=')(\d+)")
 BESIDE = re.compile(r"\.(.+)\.\w+\.(partial|scratch)")
 # control characters except tab and newline, marks that change the text direction, surrogates
@@ -31,10 +31,10 @@ STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 
 class InputError(Exception):
-    """Bad input, with a message that names the file, key or pair and the remedy.
+    """An error in the user's input. The message names the file, key or pair, and says what to do.
 
-    Stages print it as ``error: …`` and exit with code 2, without a traceback. Each argument is one line: a
-    line end in a name does not start another line.
+    Stages print the message as ``error: …`` and exit with code 2, without a traceback. Each argument of the
+    error becomes one line of the message, also if a name in it contains a line end.
     """
 
     def __str__(self) -> str:
@@ -42,16 +42,19 @@ class InputError(Exception):
 
 
 def printable(text: str) -> str:
-    """Escape control characters as in JSON (\\u001b): untrusted text could control a terminal."""
+    """Return the text with control characters escaped as in JSON (\\u001b).
+
+    Otherwise an untrusted text could control the terminal.
+    """
     return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def listed(
     problems: list[str], what: str, remedy: str, shown: int = 20, count: int | None = None
 ) -> InputError:
-    """Return an InputError over many problems: their number, the first ones, the remedy.
+    """Return an InputError about several problems: their number, the remedy, and the first `shown` of them.
 
-    `count` is the number of all problems if `problems` are only the first ones.
+    `count` is the number of all problems, if `problems` has only the first ones.
     """
     count = len(problems) if count is None else count
     rest = f" (the first {shown} of {count})" if count > shown else ""
@@ -60,10 +63,10 @@ def listed(
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Turn errors of writing the file or folder `path` in the block into one InputError.
+    """Turn errors of writing `path`, a file or a folder, into an InputError in the `with` block.
 
-    Other system errors pass through: they may come from reading. An error that only writing causes, at
-    another file, names that file.
+    Other system errors are not converted, because they may come from reading. An error that occurs only when
+    writing, such as a full disk, is converted for other files too; the message then names the other file.
     """
     try:
         yield
@@ -81,7 +84,7 @@ def _refused(error: Exception, path: Path) -> InputError | None:
         return InputError(
             f"cannot write below {start}: {len(path.parts):,} folders within each other; name fewer"
         )
-    # a copy's error names both files; the second one could not be written
+    # the error of a copy names both files; the second is the file that could not be written
     code, name = _code(error), getattr(error, "filename2", None) or getattr(error, "filename", None)
     file = Path(name) if isinstance(name, (str, os.PathLike)) else None  # write() and close() name none
     if code == errno.ENOENT and file is None and "temporary directory" in str(error):  # from tempfile
@@ -101,7 +104,7 @@ def _code(error: Exception) -> int | None:
 
 
 def _belongs(file: Path, path: Path) -> bool:
-    """Return whether `file` is `path`, is in it or above it, or will be renamed to it."""
+    """Return True if `file` is `path`, is inside it or contains it, or is a temporary name of `path`."""
     file, path = file.absolute(), path.absolute()
     if file == path or file in path.parents:
         return True
@@ -110,7 +113,7 @@ def _belongs(file: Path, path: Path) -> bool:
 
 
 def _shown(path: Path) -> Path:
-    """Return the output path that a temporary path (`.NAME.x.partial`, `.NAME.x.scratch`) belongs to.
+    """Return the final path for a temporary path (`.NAME.x.partial` or `.NAME.x.scratch`).
 
     Other paths are returned unchanged.
     """

@@ -1,7 +1,8 @@
-"""The record .made.json in a folder that a stage wrote: the kind of folder, and each file's hash or size.
+"""The record .made.json in a folder that a stage wrote: the kind of folder, and a hash or size of each file.
 
-A folder is replaced only if all its files are in its record and unchanged. The record is deterministic. DVC
-ignores it (.dvcignore), so an output's hash depends only on its contents.
+A stage replaces a folder only if all its files are in the record and unchanged. Equal folders have equal
+records. DVC ignores the record (.dvcignore), so that DVC's hash of a folder depends only on the folder's
+contents.
 """
 
 import hashlib
@@ -15,25 +16,28 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import opened, read_json
 
 RECORD = ".made.json"
-LARGEST = 64 << 20  # bytes of a record: half a million files
-HASHED = 8 << 20  # bytes: larger files are recorded by size, for a store may have 48 GB
+LARGEST = 64 << 20  # most bytes of a record, enough for half a million files
+HASHED = 8 << 20  # most bytes of a file that is hashed; a store may have 48 GB, so only its size is recorded
 Mark = str | int | None
-"""A file's SHA-256, or the size of a large file; None for a file that its stage still changes."""
+"""The SHA-256 of a file, the size of a large file, or None for a file that its stage still changes."""
 
 
 def described(folder: Path, by: str) -> dict[str, Any]:
-    """Return the record of a folder of the kind `by` as it is now."""
+    """Return the record for a folder's present files. `by` is the folder's kind."""
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
     return record(by, {name: mark(folder / name) for name in names})
 
 
 def record(by: str, files: dict[str, Mark]) -> dict[str, Any]:
-    """Return the record of a folder of the kind `by` with these files."""
+    """Return the record for a folder with these files and their marks. `by` is the folder's kind."""
     return {"by": by, "files": files}
 
 
 def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
-    """Return the marks in a folder's record, by file; None without a valid record of this kind."""
+    """Return a dictionary from a folder's record: file -> mark.
+
+    Return None if the folder has no valid record of the kind `by`.
+    """
     if (folder / RECORD).is_symlink():
         return None
     try:
@@ -45,13 +49,13 @@ def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
 
 
 def _is_entry(name: str, mark: Any) -> bool:
-    """Return whether a record may have this entry: a path within the folder, and a mark."""
+    """Return True if the entry of a record is valid: a path inside the folder, and a mark."""
     within = not name.startswith("/") and ".." not in name.split("/")
     return within and (mark is None or (isinstance(mark, (str, int)) and not isinstance(mark, bool)))
 
 
 def check(folder: Path, by: str) -> None:
-    """Raise InputError if a file of the folder is not in its record of this kind, or was changed.
+    """Raise InputError if the folder has a file that is changed or not in its record of the kind `by`.
 
     Raises OSError if a file cannot be read.
     """
@@ -74,19 +78,19 @@ def check(folder: Path, by: str) -> None:
 
 
 def unchanged(file: Path, known: Mark) -> bool:
-    """Return whether a regular file has the mark of its record."""
+    """Return True if a file still has the mark `known` that was recorded, or if the mark is None."""
     return known is None or mark(file) == known
 
 
 def mark(file: Path) -> Mark:
-    """Return the mark of a file. Raises InputError if it is not a regular file."""
+    """Return the mark of a file. Raises InputError if the file is not regular."""
     with opened(file, largest=1 << 62) as data:
         size = os.fstat(data.fileno()).st_size
         return size if size > HASHED else hashlib.sha256(data.read()).hexdigest()
 
 
 def entries(folder: Path) -> Iterator[str]:
-    """Yield the names of all files below a folder, of links to folders, and of empty folders."""
+    """Yield the paths of all files, links to folders and empty folders below a folder, relative to it."""
 
     def fail(error: OSError) -> None:
         raise error

@@ -1,10 +1,10 @@
-"""YAML front matter of a README, by which hubs of models and datasets read a card."""
+"""YAML front matter: the beginning of a README, from which model and dataset hubs take a card's metadata."""
 
 from typing import Any
 
 from pipeline.io.outputs import yaml_of
 
-# identifiers that hubs know; another licence is `other` with its name
+# identifiers of licences that hubs know
 LICENCES = {
     *("mit", "apache-2.0", "bsd-2-clause", "bsd-3-clause", "gpl-3.0", "lgpl-3.0", "agpl-3.0", "mpl-2.0"),
     *("cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "cc-by-nc-sa-4.0", "cc-by-nd-4.0"),
@@ -14,7 +14,7 @@ FENCE = "---\n"
 
 
 def text(values: dict[str, Any]) -> str:
-    """Return the front matter with its fences; it is the beginning of a README."""
+    """Return the front matter with these values, between two lines of `---`."""
     return f"{FENCE}{yaml_of(values, width=100)}{FENCE}"
 
 
@@ -26,7 +26,7 @@ def without(readme: str) -> str:
 
 
 def licence(name: str) -> dict[str, str]:
-    """Return the keys that name a licence: an identifier of hubs, or any other name."""
+    """Return the keys of the front matter for a licence. Hubs name an unknown licence `other`."""
     if name.lower() in LICENCES:
         return {"license": name.lower()}
     return {"license": "other", "license_name": name}

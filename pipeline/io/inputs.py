@@ -1,7 +1,7 @@
-"""Read text, JSON and YAML with clear errors: regular files only, of bounded size, without expanding aliases.
+"""Read text, JSON and YAML files that may be untrusted. Only regular files of bounded size are read.
 
-Any of these files may be untrusted. YAML is read as by DVC (YAML 1.2, ruamel.yaml): 5e-05 is a number and
-`off` is a word.
+Every error says what is wrong and what to do. YAML is parsed as in DVC (YAML 1.2, ruamel.yaml): 5e-05 is a
+number, and `off` is a text. The expansion of YAML aliases is bounded.
 """
 
 import codecs
@@ -26,10 +26,10 @@ from ruamel.yaml.events import AliasEvent
 
 from pipeline.io.errors import InputError
 
-LARGEST = 1 << 30  # bytes of a text file: more than any dataset's annotations
-LARGEST_YAML = 1 << 20  # bytes: forty times params.yaml, and some seconds
-DEEPEST = 64  # nesting of lists and mappings in YAML
-MOST_VALUES = 200_000  # of a YAML file with its aliases expanded; params.yaml has 2,000
+LARGEST = 1 << 30  # most bytes of a text file; every dataset's annotations are smaller
+LARGEST_YAML = 1 << 20  # most bytes of a YAML file: forty times params.yaml; parsing takes some seconds
+DEEPEST = 64  # most levels of nested lists and mappings in YAML
+MOST_VALUES = 200_000  # most values of a YAML file with expanded aliases; params.yaml has 2,000
 MERGE = "tag:yaml.org,2002:merge"
 HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair, as JSON writes characters above 16 bits
 LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -37,9 +37,9 @@ CONFLICT = re.compile(r"^(?:(?:<{7}|>{7}|\|{7}) .*|={7})\r?$", re.MULTILINE)
 
 
 def check_regular(path: str | Path, largest: int = LARGEST) -> None:
-    """Raise InputError if a file is a pipe or a device, which may never end, or larger than `largest`.
+    """Raise InputError if a file is a pipe, a device, or larger than `largest` bytes.
 
-    Raises OSError if it is not accessible.
+    Reading a pipe or a device may never end. Raises OSError if the file is a folder or is not accessible.
     """
     _check(path, Path(path).stat(), largest)
 
@@ -55,7 +55,7 @@ def _check(path: str | Path, found: os.stat_result, largest: int) -> None:
 
 @contextmanager
 def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]:
-    """Open a regular file of at most `largest` bytes to read. Raises InputError or OSError for others."""
+    """Open a file for reading. Raises InputError or OSError as `check_regular`."""
     # without O_NONBLOCK, opening a pipe would block
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
         _check(path, os.fstat(file.fileno()), largest)
@@ -63,14 +63,14 @@ def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]
 
 
 def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
-    """Return the bytes of a regular file. Raises InputError or OSError for others, as `opened`."""
+    """Return the bytes of a file. Raises InputError or OSError as `check_regular`."""
     with opened(path, largest) as file:
-        return file.read()  # read(largest) would allocate that much at once
+        return file.read()  # read(largest) would allocate `largest` bytes at once
 
 
 @contextmanager
 def _named(path: str | Path, remedy: str) -> Iterator[None]:
-    """Turn OSErrors of a text file into an InputError with `remedy`."""
+    """Turn every OSError in the `with` block into an InputError that names `path` and ends with `remedy`."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
@@ -82,7 +82,10 @@ def _named(path: str | Path, remedy: str) -> Iterator[None]:
 
 
 def _decoded(data: bytes, path: str | Path, remedy: str, line: int = 1) -> str:
-    """Decode UTF-8 that begins at line `line`. Raises InputError naming the line that is not UTF-8."""
+    """Return UTF-8 bytes as text. `line` is the number of their first line in the file.
+
+    Raises InputError naming the line that is not UTF-8.
+    """
     if line == 1:
         data = data.removeprefix(codecs.BOM_UTF8)
         if data[:4] == b"PK\3\4":
@@ -102,9 +105,10 @@ def _decoded(data: bytes, path: str | Path, remedy: str, line: int = 1) -> str:
 
 
 def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
-    r"""Return a UTF-8 file's text without its byte order mark, each line end as \n.
+    r"""Return the text of a UTF-8 file, without a byte order mark. Every line ends with \n.
 
-    Raises InputError with `remedy` if the file is missing, not UTF-8, not regular, or above `largest` bytes.
+    Raises InputError if the file is missing, not UTF-8, not regular, or larger than `largest` bytes. `remedy`
+    is the end of the error message: what the user can do.
     """
     with _named(path, remedy):
         data = read_bytes(path, largest)
@@ -112,7 +116,7 @@ def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
 
 
 def read_lines(path: str | Path, remedy: str, largest: int = LARGEST) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without their ends. Raises the same InputErrors as `read_text`."""
+    """Yield the lines of a UTF-8 file without line ends. Raises the same errors as `read_text`."""
     number = 0
     with _named(path, remedy), opened(path, largest) as file:
         for ended in file:
@@ -122,19 +126,19 @@ def read_lines(path: str | Path, remedy: str, largest: int = LARGEST) -> Iterato
 
 
 def conflict_in(text: str) -> str | None:
-    """Describe the first conflict marker of git in a text; None if there is none."""
+    """Return a message that names the first conflict marker of git in a text; None without a marker."""
     if (found := CONFLICT.search(text)) is None:
         return None
     return f"holds git's conflict markers (line {1 + text.count(chr(10), 0, found.start())})"
 
 
 def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
-    """Return a JSON file's value. Raises InputError if it is missing, not JSON, or repeats a key."""
+    """Return the value of a JSON file. Raises InputError if it is missing, not JSON, or repeats a key."""
     return json_of(read_text(path, remedy, largest), path, remedy)
 
 
 def json_of(text: str, path: str | Path, remedy: str) -> Any:
-    """Return the value of a JSON text. Raises InputError if it is not JSON, or repeats a key."""
+    """Return the value of a JSON text. Raises InputError naming `path` if it is no JSON or repeats a key."""
 
     def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(items)  # the json module would keep the last of equal keys
@@ -154,23 +158,24 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
     except (json.JSONDecodeError, RecursionError) as error:
         _check_merged(text, path)
         raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None
-    except ValueError:  # Python's limit of 4300 digits
+    except ValueError:  # an integer has more than 4300 digits, Python's limit
         raise InputError(f"{path} holds an integer too long to be read; {remedy}") from None
 
 
 class _RefusedError(YAMLError):
-    """Valid YAML that is refused."""
+    """Error for YAML that is valid but refused."""
 
 
 class _Composer(Composer):
-    """ruamel's composer with bounds, and with short messages on repeated keys."""
+    """A ruamel composer that bounds depth and number of values, and refuses repeated keys."""
 
-    foreign = False  # whether the file comes from outside, and aliases are refused
+    foreign = False  # True: the file is untrusted, so aliases are refused
 
     def __init__(self, loader: Any = None) -> None:
         super().__init__(loader)
         self.warn_double_anchors = False
-        self.written_out: dict[int, tuple[int, int]] = {}  # node -> number of values and depth, expanded
+        # id of a node -> number of values and depth of the node with expanded aliases
+        self.written_out: dict[int, tuple[int, int]] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.parser.peek_event()
@@ -187,7 +192,7 @@ class _Composer(Composer):
         return node
 
     def _bound(self, node: Any, line: int) -> None:
-        """Raise _RefusedError if aliases give the node too many values or too much depth."""
+        """Raise _RefusedError if the node with its aliases expanded has too many values or levels."""
         parts = node.value if isinstance(node, CollectionNode) else ()
         each = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
         found = [self.written_out[id(one)] for one in each]
@@ -232,29 +237,33 @@ def _reader(composer: type[Composer]) -> YAML:
 
 
 def _our_reader(text: str) -> YAML:
-    """Return a reader that uses libyaml, which is three times as fast. DVC uses it, too."""
+    """Return a reader that uses libyaml, as DVC does. It is three times as fast as pure Python."""
     made = _reader(_Composer)
     made.Parser = lambda loader: CParser(text)
     return made
 
 
 def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreign: bool = False) -> Any:
-    """Return a YAML file's value. Raises InputError if it is missing, not YAML, or repeats a key.
+    """Return the value of a YAML file. Raises InputError if the file is missing, not YAML, or repeats a key.
 
-    `foreign`: refuse aliases and merge keys too, for a file from outside.
+    If `foreign` is true, the file is untrusted: aliases and merge keys are refused too.
     """
-    if foreign:  # in pure Python: untrusted bytes do not reach C
+    if foreign:  # pure Python, so that no C code parses untrusted bytes
         return _parsed(path, remedy, largest, _reader(_ForeignComposer).load)
     return deepcopy(_parsed(path, remedy, largest, _own))
 
 
 @lru_cache(maxsize=8)
 def _own(text: str) -> Any:
-    return _our_reader(text).load(text)  # cached: a study reads params.yaml and datasets.yaml repeatedly
+    # the result is cached, because a study reads params.yaml and datasets.yaml repeatedly
+    return _our_reader(text).load(text)
 
 
 def yaml_nodes(path: str | Path, remedy: str) -> Node:
-    """Return the nodes of a YAML file, with each value's position. Raises InputError if it is not valid."""
+    """Return the node tree of a YAML file, with the position of each value in the file.
+
+    Raises InputError if the file is missing or not valid YAML.
+    """
     found: Node = _parsed(path, remedy, LARGEST_YAML, lambda text: _our_reader(text).compose(text))
     return found
 
@@ -272,6 +281,6 @@ def _parsed(path: str | Path, remedy: str, largest: int, parse: Any) -> Any:
 
 
 def _check_merged(text: str, path: str | Path) -> None:
-    """Raise InputError if git left conflict markers in a text that does not parse."""
+    """Raise InputError if a text has git's conflict markers. Call this if the text cannot be parsed."""
     if found := conflict_in(text):
         raise InputError(f"{path} {found}; edit them, or run `git checkout --ours` or `--theirs` on the file")

@@ -1,8 +1,9 @@
-"""Files that params.yaml and datasets.yaml name, as content-hashed dependencies of DVC.
+"""Make the files that params.yaml and datasets.yaml name dependencies of DVC, by their content.
 
-dvc.yaml cannot list them, because their names are settings. So the stage `settings` depends on a folder with
-a link to each of them; DVC hashes the targets of links. After a file is exchanged, `settings` runs again and
-writes the file's hash next to the settings that name it, on which the later stages depend.
+dvc.yaml cannot list these files, because their names are settings. Therefore the stage settings depends on a
+folder that has a link to each of the files. DVC hashes the targets of links. If a file is exchanged, DVC runs
+the stage settings again. This stage writes the file's hash next to the settings that name the file, and the
+later stages depend on these settings.
 """
 
 import hashlib
@@ -16,12 +17,15 @@ from pipeline.io.errors import writing
 
 FOLDER = Path("data/named")
 OF_DATASETS, OF_PRETRAINING = FOLDER / "datasets", FOLDER / "pretraining"
-HUB = "imagenet"  # weights that are no file
+HUB = "imagenet"  # name of the default weights, which are not a named file
 Tree = Mapping[str, Any]
 
 
 def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
-    """Return the files that a dataset's settings name, by section; `tree` is the whole params.yaml."""
+    """Return a dictionary: section of a dataset's settings -> files that it names.
+
+    The sections are features, text and own. `tree` is the content of params.yaml.
+    """
     own = tree["dataset"][dataset]
     features = own.get("features", {})
     found = {
@@ -33,7 +37,10 @@ def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
 
 
 def link(tree: Tree) -> None:
-    """Make the links that the listed datasets and pre-training need, and remove all others."""
+    """Make links to the files that the listed datasets and pre-training need. Remove all other links.
+
+    `tree` is the content of params.yaml.
+    """
     named = [of_dataset(tree, dataset) for dataset in tree["datasets"]]
     _link(OF_DATASETS, {file for sections in named for files in sections.values() for file in files})
     pretraining = tree.get("pretraining", {})
@@ -42,12 +49,15 @@ def link(tree: Tree) -> None:
 
 
 def hashes(files: Iterable[str]) -> dict[str, str | None]:
-    """Return file -> sha256; None for a missing file, which the stage that reads it reports."""
+    """Return a dictionary: file -> SHA-256. The value of a missing file is None.
+
+    No error is raised for a missing file: the stage that reads the file reports it.
+    """
     return {name: sha256(name) if Path(name).is_file() else None for name in files}
 
 
 def remove_dead() -> list[str]:
-    """Remove links to missing files, at which DVC would fail; return their targets."""
+    """Remove the links to missing files, because DVC would fail. Return the targets of the removed links."""
     found = []
     for link in sorted(FOLDER.glob("*/*")):
         if link.is_symlink() and not link.exists() and re.fullmatch(r"[0-9a-f]{8}-.+", link.name):
@@ -63,7 +73,7 @@ def _weights(tree: Tree, own: Tree) -> str | None:
 
 
 def _link(folder: Path, files: Iterable[str]) -> None:
-    """Link the files that exist: DVC cannot hash a link to nothing."""
+    """Make links to the files that exist, because DVC cannot hash a link without a target."""
     wanted = {
         f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{Path(name).name}": Path(name).absolute()
         for name in files

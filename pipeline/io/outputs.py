@@ -1,8 +1,8 @@
-"""Atomic outputs: an output is complete or absent.
+"""Write outputs atomically: after an interruption an output is complete or does not exist.
 
-A file replaces only a file. A folder replaces only a folder that has nothing but what the same stage wrote
-(folder_records.py). DVC may link outputs read-only into its cache, so nothing is changed in place: outputs
-are written next to their final name, on the same file system, and renamed.
+A file replaces only a file. A folder replaces only a folder in which the same stage wrote everything
+(folder_records.py). Outputs may be read-only links into DVC's cache, so an existing output is never changed.
+A new output is written next to its final name, on the same file system, and then renamed.
 """
 
 import io
@@ -24,22 +24,23 @@ from pipeline.io import folder_records
 from pipeline.io.errors import InputError, writing
 from pipeline.io.folder_records import RECORD, unchanged
 
-LINKS = 40  # symbolic links that a system follows in a row
+LINKS = 40  # a system follows at most this many symbolic links in a row
 DEVICES = (Path("/proc"), Path("/sys"))
 
 
 @dataclass(frozen=True)
 class Contents:
-    """A kind of folder that a stage writes; `by` names the kind in its record (folder_records.py).
+    """A kind of folder that a stage writes. `by` is the name of the kind in the folder's record.
 
-    `earlier` returns whether a folder without a record was written by a version without records.
+    Earlier versions wrote no record (folder_records.py). `earlier` returns True for a folder of such a
+    version.
     """
 
     by: str
     earlier: Callable[[Path], bool] | None = field(default=None, repr=False)
 
     def check(self, path: Path) -> None:
-        """Raise InputError if a folder of this kind must not replace `path`."""
+        """Raise InputError if `path` exists and must not be replaced by a folder of this kind."""
         with writing(path):
             if path.name in ("", ".."):
                 raise InputError(f"{path} cannot be replaced; name a folder below it")
@@ -56,28 +57,31 @@ class Contents:
                 raise InputError(f"{path} is a file, which a folder does not replace; name another")
 
     def to_write(self, text: str) -> Path:
-        """Argument type for a folder to write. Raises InputError if it must not be replaced."""
+        """Convert a command-line argument to the path of a folder to write.
+
+        Raises InputError if the path exists and must not be replaced.
+        """
         self.check(path := Path(text))
         return path
 
     def note(self, path: Path, names: Iterable[str]) -> None:
-        """Record files that a stage will write into the folder `path` and change until it ends."""
+        """Write a record of the folder `path` with the names of files that a stage will write or change."""
         write_json(path / RECORD, folder_records.record(self.by, dict.fromkeys(names)))
 
     def seal(self, path: Path) -> None:
-        """Record all files of the folder `path` as they are now."""
+        """Write a record of the folder `path` with the marks of all its present files."""
         write_json(path / RECORD, folder_records.described(path, self.by))
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files that a stage writes into a folder that also has other files."""
+    """Files that a stage writes into a folder with other files. `by` is the kind's name in the record."""
 
     by: str
     names: tuple[str, ...]
 
     def check(self, folder: Path) -> None:
-        """Raise InputError if one of the files exists, and is neither in the stage's record nor in git."""
+        """Raise InputError if a file exists that is neither as in its record nor as in the last commit."""
         with writing(folder):
             recorded = folder_records.recorded(folder, self.by)
             if recorded is None and os.path.lexists(folder / RECORD):
@@ -97,13 +101,16 @@ class Files:
                     )
 
     def to_write(self, text: str) -> Path:
-        """Argument type for the folder. Raises InputError if one of the files must not be replaced."""
+        """Convert a command-line argument to the path of the folder.
+
+        Raises InputError if one of the files exists and must not be replaced.
+        """
         self.check(folder := Path(text))
         return folder
 
     @contextmanager
     def written(self, folder: Path) -> Iterator[None]:
-        """Write or remove the files in the block; afterwards, record those that exist."""
+        """Permit writing and removing the files in the `with` block. Then record the files that exist."""
         self.check(folder)
         write_json(folder / RECORD, folder_records.record(self.by, dict.fromkeys(self.names)))
         try:
@@ -115,7 +122,7 @@ class Files:
 
 
 def _in_git(file: Path) -> bool:
-    """Return whether the last commit has exactly this file, so that it can be restored."""
+    """Return True if the last commit has this file with the same content, so that git can restore it."""
     command = ["git", "-C", str(file.parent), "cat-file", "blob", f"HEAD:./{file.name}"]
     try:
         return subprocess.run(command, capture_output=True, check=True).stdout == file.read_bytes()
@@ -124,13 +131,16 @@ def _in_git(file: Path) -> bool:
 
 
 def file_to_write(text: str) -> Path:
-    """Argument type for a file to write. Raises InputError if it must not be replaced."""
+    """Convert a command-line argument to the path of a file to write.
+
+    Raises InputError if the path exists and must not be replaced.
+    """
     check_file(path := Path(text))
     return path
 
 
 def check_file(path: Path) -> None:
-    """Raise InputError if a file must not replace `path`."""
+    """Raise InputError if `path` exists and must not be replaced by a file."""
     with writing(path):
         if path.is_dir():
             raise InputError(f"{path} is a folder, which a file does not replace; name a file")
@@ -140,9 +150,9 @@ def check_file(path: Path) -> None:
 
 
 def _check_no_device(path: Path) -> None:
-    """Raise InputError for a device, and for a link that leads to one, directly or not.
+    """Raise InputError if `path` is a device or a chain of links to a device.
 
-    /dev/stdout looks like a regular file if the shell has redirected it to one.
+    Links are followed one by one: /dev/stdout looks like a regular file if the shell redirects it to a file.
     """
     place = path
     for _ in range(LINKS):
@@ -156,15 +166,19 @@ def _check_no_device(path: Path) -> None:
 
 
 def check(path: Path, contents: Contents | None) -> None:
-    """Raise InputError if a file, or with `contents` a folder, must not replace `path`."""
+    """Raise InputError if `path` exists and must not be replaced.
+
+    If `contents` is None, the new output is a file; otherwise it is a folder of this kind.
+    """
     check_file(path) if contents is None else contents.check(path)
 
 
 @contextmanager
 def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Path]:
-    """Yield a path next to `path` to write to; rename it to `path` if the block succeeds.
+    """Yield a temporary path next to `path`. If the `with` block succeeds, it is renamed to `path`.
 
-    With `contents` it is a folder, else a file. Raises InputError if `path` cannot be written or replaced.
+    The block writes the temporary path: a file if `contents` is None, else a folder of this kind. Raises
+    InputError if `path` cannot be written or must not be replaced.
     """
     path = Path(path)
     check(path, contents)
@@ -186,7 +200,7 @@ def free_name(path: Path) -> Path:
 
 
 def settle(made: Path) -> None:
-    """Flush a file or a whole folder to disk. Otherwise a power cut could leave an empty file."""
+    """Flush a file, or a folder with all its files, to disk. Otherwise a power cut could empty a file."""
     for each in (made, *made.rglob("*")):
         file = os.open(each, os.O_RDONLY)
         try:
@@ -196,9 +210,10 @@ def settle(made: Path) -> None:
 
 
 def place(made: Path, path: Path, contents: Contents | None = None) -> None:
-    """Rename `made`, a file or with `contents` a folder on the same file system, to `path`, and replace it.
+    """Rename `made` to `path`, and replace an existing `path`. Both are on the same file system.
 
-    Raises InputError if `path` cannot or must not be replaced.
+    `made` is a file if `contents` is None, else a folder of this kind. Raises InputError if `path` cannot or
+    must not be replaced.
     """
     assert made.is_dir() == (contents is not None)
     check(path, contents)
@@ -209,7 +224,7 @@ def place(made: Path, path: Path, contents: Contents | None = None) -> None:
         if not path.is_dir():
             made.replace(path)
             return
-        # a kill leaves the old folder or the new one, complete
+        # if the process is killed here, the old or the new folder is left, complete
         aside = free_name(path)
         path.replace(aside)
         try:
@@ -222,7 +237,10 @@ def place(made: Path, path: Path, contents: Contents | None = None) -> None:
 
 @contextmanager
 def telling(path: Path) -> Iterator[io.BufferedWriter]:
-    """Open a file for torch.save, whose RuntimeError hides the system's error of a failed write."""
+    """Open a file for torch.save. If a write fails, the system's OSError is raised.
+
+    Otherwise torch.save raises a RuntimeError that hides the OSError.
+    """
     with _Telling(io.FileIO(path, "w")) as file:
         try:
             yield file
@@ -242,7 +260,7 @@ class _Telling(io.BufferedWriter):
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, if it exists."""
+    """Remove a file or a folder. Nothing happens if the path does not exist."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -256,19 +274,19 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write `value` as JSON with sorted keys, so that equal values give equal bytes."""
+    """Write `value` as JSON with sorted keys, so that equal values give equal files."""
     write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_json_lines(path: str | Path, values: Iterable[Any]) -> None:
-    """Write one JSON value per line; keys keep their order."""
+    """Write one JSON value per line. Keys keep their order."""
     with replacing(path) as beside, beside.open("w", encoding="utf-8") as file:
         for value in values:
             file.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's dumper for YAML 1.1, which also quotes texts that YAML 1.2 would read as other types."""
+    """A YAML 1.1 dumper. It also quotes the texts that YAML 1.2 would read as another type."""
 
 
 for _versions, _tag, _form, _first in implicit_resolvers:
@@ -277,5 +295,5 @@ for _versions, _tag, _form, _first in implicit_resolvers:
 
 
 def yaml_of(value: Any, width: int = 80, flow: bool = False) -> str:
-    """Return a value as YAML 1.2, with keys in their order; `flow`: on one line."""
+    """Return a value as YAML 1.2 text. Keys keep their order. `flow` selects the form in one line."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=width, default_flow_style=flow)

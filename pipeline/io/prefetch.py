@@ -1,4 +1,4 @@
-"""Work done by threads or processes a few items ahead of the consumer, in order, in bounded memory."""
+"""Compute results in threads or processes, a few items ahead of the consumer, in order."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -16,10 +16,11 @@ def prefetch(
     ahead: int,
     pool: Callable[[int], Executor] = ThreadPoolExecutor,
 ) -> Iterator[Result]:
-    """Yield function(item) in order; at most `ahead` results are computed before they are asked for.
+    """Yield function(item) for each item, in order. At most `ahead` results are computed in advance.
 
-    An exception of `function` is raised in the place of its result. Leaving the loop stops the workers,
-    which are threads or the processes of `pool` (worker_processes.pool).
+    If `function` raises an exception, it is raised when the consumer asks for this result. The workers are
+    threads, or the processes that `pool` makes (worker_processes.pool). They stop when the consumer leaves
+    the loop.
     """
     pending: deque[Future[Result]] = deque()
     executor = pool(workers)

@@ -1,4 +1,4 @@
-"""Progress of long work: a rich bar on a terminal, plain lines elsewhere. No markup from users' texts."""
+"""Show the progress of long work: a bar of the package rich on a terminal, else plain lines."""
 
 import sys
 import time
@@ -17,9 +17,10 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class PlainConsole(Console):
-    """A console on standard output or standard error that prints texts as they are.
+    """A rich console on standard output or standard error that does not interpret markup in texts.
 
-    `[bold]` in a text is no markup, and control characters are escaped: users and files may name anything.
+    `[bold]` in a text is printed literally, and control characters are escaped: texts may come from users or
+    files.
     """
 
     def __init__(self, stderr: bool = False, **options: Any) -> None:
@@ -35,9 +36,10 @@ class PlainConsole(Console):
 
 
 def track(items: Iterable[Item], description: str, unit: str, total: int, done: int = 0) -> Iterator[Item]:
-    """Yield `items` and show how many of `total` are done, the rate and the time left.
+    """Yield `items`, and show how many of `total` items are done, the rate, and the time left.
 
-    `done` items were done before. In a process group, only process 0 shows its progress.
+    `done` is the number of items that were done before this call. In a process group, only process 0 shows
+    its progress.
     """
     console = PlainConsole(stderr=True)
     if _is_later():
@@ -49,16 +51,17 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
 
 
 def _is_later() -> bool:
-    """Return True in every process of a group but process 0.
+    """Return True if this process belongs to a process group and is not process 0.
 
-    It asks torch.distributed, because environment variables may remain from an earlier launch.
+    torch.distributed decides. Environment variables are not used, because they may come from an earlier
+    launch.
     """
-    distributed = sys.modules.get("torch.distributed")  # not loaded: there is one process
+    distributed = sys.modules.get("torch.distributed")  # if it is not loaded, there is no group
     return distributed is not None and distributed.is_initialized() and distributed.get_rank() > 0
 
 
 def rate_of(rate: float, unit: str) -> str:
-    """Return a rate as text: 0.042 batches/s for slow work, 12.3 batches/s for fast work."""
+    """Return a rate as text, for example "0.042 batches/s" or "12.3 batches/s"."""
     return f"{rate:.1f} {unit}/s" if rate >= 1 else f"{rate:.2g} {unit}/s"
 
 

@@ -1,4 +1,4 @@
-"""Provenance of a result: versions, machine, time and code. Nothing depends on it."""
+"""Provenance of a result: versions, machine, time and code. No stage depends on this record."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ PACKAGES = (
 
 
 def sha256(*parts: bytes | str) -> str:
-    """Return one hash of several byte strings, each with its length."""
+    """Return one SHA-256 of several byte strings and their lengths. Texts are encoded as UTF-8."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -29,21 +29,27 @@ def sha256(*parts: bytes | str) -> str:
 
 
 def code(stage: str, root: Path = ROOT) -> str:
-    """Return a hash of the source files that a stage runs and of torch's version.
+    """Return a hash of the source files that a stage runs, and of torch's version.
 
-    A stage resumes only unfinished work with the same hash.
-    For stages with a recipe, the recipe has the hashes of the model's files instead.
+    A stage resumes unfinished work only if the hash is the same. For a stage that depends on a recipe, the
+    files of models/ are not in this hash: the recipe has their hashes.
     """
     return sha256(json.dumps(source_code.of_stage(stage, root)), torch.__version__)
 
 
 def scratch(stage: str, out: Path, *inputs: bytes | str) -> Path:
-    """Return the folder of a long stage's unfinished work on `out`, keyed by its inputs and code."""
+    """Return the folder for a long stage's unfinished work on the output `out`.
+
+    The folder's name contains a hash of the stage's code and `inputs`.
+    """
     return scratch_folders.scratch(out, sha256(code(stage), *inputs)[:16])
 
 
 def write(stage: str, path: str | Path, seconds: float, **facts: Any) -> None:
-    """Write when, where, for how long, and with which versions and revision a stage made a result."""
+    """Write the provenance of a stage's result to a JSON file: time, machine, versions, code and `facts`.
+
+    `seconds` is the duration of the stage.
+    """
     record = {
         "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seconds": round(seconds, 3),

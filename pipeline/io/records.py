@@ -1,7 +1,8 @@
-"""Records in files, checked by pydantic: read as a dataclass or model, or refused in one line.
+"""Read records from files, and check them with pydantic. A wrong record gives an InputError.
 
-A record has any type that pydantic knows: a dataclass, a model, tuple[Model, ...]. Types are strict: "3" is
-no number. The message names file, line and key, and the remedy.
+The type of a record is any type that pydantic supports: a dataclass, a model, tuple[Model, ...]. Types are
+strict: the text "3" is not accepted as a number. The error message names the file, line and key, and ends
+with a remedy: what the user can do.
 """
 
 import json
@@ -17,16 +18,19 @@ from pipeline.io.inputs import DEEPEST, json_of, read_lines, read_text
 
 Kind = TypeVar("Kind")
 Extra = Literal["forbid", "ignore"]
-LONGEST = 80  # characters of a wrong value in a message
-MOST_LINES = 2_000_000  # of JSON lines: eight times the images of the largest published dataset
-LONGEST_LINE = 1 << 20  # characters: a thousand times a pair's
-LONGEST_TEXT = 1000  # characters of a text or key in `plain`: more than a caption's
+LONGEST = 80  # most characters of a wrong value that a message shows
+MOST_LINES = 2_000_000  # most JSON lines of a file: eight times the images of the largest published dataset
+LONGEST_LINE = 1 << 20  # most characters of a line: a thousand times those of a pair
+LONGEST_TEXT = 1000  # most characters of a text or key that `plain` accepts, more than a caption has
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def checked(kind: type[Kind], value: Any, where: str, remedy: str) -> Kind:
-    """Return a value of a YAML file as a `kind`. Raises InputError naming `where` and the first wrong key."""
+    """Convert a value from a YAML file to the type `kind`.
+
+    Raises InputError naming `where` (the file or place of the value) and the first wrong key.
+    """
     try:
         return _adapter(kind).validate_python(value)
     except ValidationError as error:
@@ -34,7 +38,10 @@ def checked(kind: type[Kind], value: Any, where: str, remedy: str) -> Kind:
 
 
 def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = "forbid") -> Kind:
-    """Return JSON text as a `kind`; `extra`: treatment of unknown keys. Raises InputError like `checked`."""
+    """Convert a JSON text to the type `kind`. `extra` says if unknown keys are forbidden or ignored.
+
+    Raises InputError naming `where` (the file or place of the text) and the first wrong key.
+    """
     try:
         return _adapter(kind).validate_json(text, strict=True, extra=extra)
     except ValidationError as error:
@@ -42,7 +49,10 @@ def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = 
 
 
 def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = "forbid") -> Kind:
-    """Read a JSON file as a `kind`. Raises InputError if it is missing, not JSON, or of another form."""
+    """Return the value of a JSON file as the type `kind`.
+
+    Raises InputError if the file is missing, not JSON, or does not fit the type.
+    """
     text = read_text(path, remedy)
     json_of(text, path, remedy)  # refuses repeated keys
     return parsed(kind, text, str(path), remedy, extra)
@@ -51,7 +61,11 @@ def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = 
 def read_records(
     path: str | Path, kind: type[Kind], remedy: str, key: str | None = None, extra: Extra = "forbid"
 ) -> Iterator[Kind]:
-    """Yield one record per line. Raises InputError naming a line that is no record, or repeats a `key`."""
+    """Yield one record of the type `kind` per line of a file.
+
+    Raises InputError naming a line that does not fit the type. If `key` names a field, a line that repeats
+    another line's value of this field is refused too.
+    """
     seen = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
         where = f"{path}, line {number}"
@@ -70,7 +84,10 @@ def read_records(
 
 
 def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
-    """Read a JSON file made elsewhere, without its unknown keys. Raises InputError naming all faults."""
+    """Return the value of another project's JSON file as the type `kind`. Unknown keys are ignored.
+
+    Raises InputError that lists the faults, each with its key.
+    """
     text = read_text(path, remedy)
     json_of(text, path, remedy)
     try:
@@ -81,7 +98,7 @@ def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
 
 
 def refusal(error: ValidationError, where: str, remedy: str) -> InputError:
-    """Return an InputError that names the wrong key, or has a line for each of several."""
+    """Return an InputError that names the wrong key. For several wrong keys, each has its own line."""
     problems = [_said(problem) for problem in error.errors(include_url=False)]
     if len(problems) > 1:
         return listed(problems, where, remedy)
@@ -89,12 +106,12 @@ def refusal(error: ValidationError, where: str, remedy: str) -> InputError:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Describe the first fault, by its key."""
+    """Return a message on the first fault, with its key."""
     return _said(error.errors(include_url=False)[0])
 
 
 def all_faults(error: ValidationError) -> str:
-    """Return all faults on one line, each with its key."""
+    """Return a message on all faults in one line, each with its key."""
     return "; ".join(_said(problem) for problem in error.errors(include_url=False))
 
 
@@ -115,18 +132,22 @@ def _said(problem: Any) -> str:
 
 
 def plain(path: Path, kind: type[Kind], record: Any, remedy: str) -> Kind:
-    """Return a record of an untrusted YAML or JSON file: bounded in depth and length, with plain types.
+    """Convert a value from an untrusted YAML or JSON file to the type `kind`.
 
-    Raises InputError naming the key that exceeds a bound or does not fit the type.
+    Only dictionaries, lists, texts and numbers of bounded depth and length are accepted. Raises InputError
+    naming the key that exceeds a bound or does not fit the type.
     """
     if fault := _not_plain(record):
         raise InputError(f"{path}: {fault}; {remedy}")
-    # as JSON: pydantic then reads a dictionary as a dataclass, and converts no other types
+    # from JSON, pydantic makes dataclasses of dictionaries, but converts no other types
     return parsed(kind, json.dumps(record), str(path), remedy)
 
 
 def _not_plain(record: Any) -> str | None:
-    """Return the first fault: a date, a number beyond 64 bits, a key that is no text, length, depth."""
+    """Return a message on the first value that `plain` refuses, or None.
+
+    Refused are a date, an integer beyond 64 bits, a key that is no text, a long text, and deep nesting.
+    """
     waiting: list[tuple[str, Any, int]] = [("", record, 0)]
     while waiting:
         key, value, depth = waiting.pop()

@@ -1,6 +1,7 @@
-"""Scratch folders for unfinished work of long stages, and locks: one process at a time works on an output.
+"""Scratch folders for the unfinished work of long stages, and locks.
 
-Files and folders that have such a name but were not made here are neither changed nor removed.
+With the locks, one process at a time works on an output. A file or folder that has the name of a scratch
+folder or of a lock, but was not made by this module, is neither changed nor removed.
 """
 
 import errno
@@ -18,17 +19,20 @@ from pipeline.io.errors import InputError, printable, writing
 from pipeline.io.folder_records import RECORD, record
 from pipeline.io.outputs import remove, write_json
 
-LOCK, TURN = "lock", "turn"  # in place of a key
+LOCK, TURN = "lock", "turn"  # the names of the two lock files have these words in place of a key
 PID = 20  # most digits of a process id
-# the system's codes for a link, a folder or a socket
+# the system's error codes for opening a link, a folder or a socket
 OTHERS = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 
 
 def scratch(out: Path, key: str) -> Path:
-    """Return the folder of a long stage's work on `out`: next to it, because renames cannot cross disks.
+    """Return the path of the folder in which a long stage prepares its output `out`.
 
-    `key` is a hash of all that the work depends on. git and DVC ignore the name. Raises InputError if DVC
-    would refuse `out` after the work is done.
+    The folder is next to `out`, because a rename cannot cross disks. `key` is a hash of everything that the
+    work depends on; it is part of the folder's name. git and DVC ignore such names.
+
+    DVC refuses an output outside its repository, to which a link leads. This function checks that before the
+    work, and raises InputError if DVC would refuse `out` after the work.
     """
     root = os.environ.get("DVC_ROOT")  # DVC sets it
     if root and not out.parent.resolve().is_relative_to(Path(root).resolve()):
@@ -48,7 +52,7 @@ def _beside(out: Path, key: str) -> Path:
 
 
 def begin(folder: Path) -> None:
-    """Make a scratch folder with a record, so that `finish` and `clear` may remove it."""
+    """Make a scratch folder with a record. The record permits `finish` and `clear` to remove the folder."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -57,7 +61,7 @@ def begin(folder: Path) -> None:
 
 
 def finish(folder: Path) -> bool:
-    """Remove a scratch folder if it was made here; return whether it was."""
+    """Remove a scratch folder if `begin` made it. Return True if the folder was removed."""
     made = not folder.is_symlink() and (folder / RECORD).is_file()
     if made:
         remove(folder)
@@ -65,9 +69,10 @@ def finish(folder: Path) -> bool:
 
 
 def clear(out: Path) -> None:
-    """Remove all scratch folders of `out` that were made here, of any key; print a note on others.
+    """Remove all scratch folders of `out` that `begin` made, whatever their key.
 
-    Raises InputError if a folder cannot be removed.
+    A note is printed if other files or folders have such a name. Raises InputError if a folder cannot be
+    removed.
     """
     with writing(out):
         left = [
@@ -82,11 +87,12 @@ def clear(out: Path) -> None:
 
 @contextmanager
 def alone(out: Path, first: bool = True) -> Iterator[Callable[[], None]]:
-    """Hold the lock of the output `out`. The system frees it however this process ends.
+    """Hold the lock of the output `out` in the `with` block. The system frees the lock if the process ends.
 
-    The lock is of the output, not of a scratch folder: work with other settings ends in the same output.
-    Yields a function to call before the output is replaced, which raises InputError if the lock was removed.
-    Raises InputError if another process has the lock. In a process group, only the `first` takes it.
+    Each output has one lock, also if several scratch folders belong to it: work with other settings replaces
+    the same output. The yielded function is called before the output is replaced. It raises InputError if the
+    lock was removed meanwhile. Raises InputError if another process holds the lock. In a process group, only
+    the process with `first` takes the lock.
     """
     if not first:
         yield lambda: None
@@ -112,7 +118,7 @@ def alone(out: Path, first: bool = True) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def in_turn(out: Path) -> Iterator[None]:
-    """Wait until no other process is in its turn on `out`, and take the turn."""
+    """Run the `with` block when no other process is in such a block for the same output `out`."""
     turn = _beside(out, TURN)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +131,10 @@ def in_turn(out: Path) -> Iterator[None]:
 
 
 def _locked(out: Path, lock: Path) -> int:
-    """Return the file `lock`, open and locked, with this process's id in it."""
+    """Open and lock the file `lock`, and write this process's id into it. Return the file descriptor.
+
+    Raises InputError if another process holds the lock of `out`, or if the disk cannot lock files.
+    """
     while True:
         file = _opened(lock)
         try:
@@ -144,13 +153,13 @@ def _locked(out: Path, lock: Path) -> int:
             os.truncate(file, 0)
             os.pwrite(file, str(os.getpid()).encode(), 0)
             return file
-        os.close(file)  # its owner has removed it meanwhile
+        os.close(file)  # another process has removed the file since it was opened
 
 
 def _opened(path: Path) -> int:
-    """Open a lock's file, or make it. Raises InputError if the file is not such a lock."""
+    """Open a lock file, or make it. Raises InputError if the path is something other than a lock file."""
     try:
-        # do not follow a link to somebody's file, and do not wait for a pipe
+        # do not follow a link, which may lead to a file of the user, and do not wait for a pipe
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
         if error.errno in OTHERS:
@@ -165,7 +174,7 @@ def _opened(path: Path) -> int:
 
 
 def _is(file: int, path: Path) -> bool:
-    """Return whether an open file is the one at `path`."""
+    """Return True if the open file is the file at `path`."""
     try:
         return os.path.samestat(os.fstat(file), path.lstat())
     except FileNotFoundError:

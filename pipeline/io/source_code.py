@@ -1,7 +1,8 @@
-"""Source files of this repository that a program runs: its own and its imports, found by parsing.
+"""Find the source files of this repository that a program uses: its own file and all imports.
 
-DVC does not see imports. So the stage `settings` writes these files' hashes for every stage, and the other
-stages depend on them. Recipes and the keys of studies' runs and of scratch folders have the hashes too.
+The imports are found by parsing. DVC does not know imports. Therefore the stage settings writes the hashes of
+these files for every stage, and the other stages depend on the hashes. Recipes also contain the hashes, and
+so do the keys of scratch folders and of the runs of a study.
 """
 
 import ast
@@ -18,30 +19,39 @@ from pipeline.io.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("models", "pipeline", "stages", "commands")
-# These depend on a recipe, which has the hashes of its model's files. With all of models/ here, an edit of
-# one model would retrain the others.
+# These stages depend on a recipe, which has the hashes of its model's files. If they depended on all files of
+# models/, an edit of one model would retrain all models.
 BY_RECIPE = frozenset({"pretrain", "train", "decode"})
 
 
 def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
-    """Return path -> sha256 of the files that a stage runs; without models/ if a recipe has them."""
+    """Return a dictionary of the files that a stage runs: path -> SHA-256.
+
+    The files of models/ are left out for the stages in BY_RECIPE.
+    """
     found = of_module(root / "stages" / f"{name}.py", root)
     return {path: of for path, of in found.items() if name not in BY_RECIPE or not path.startswith("models/")}
 
 
 def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
-    """Return path -> sha256 of the files that a module runs."""
+    """Return a dictionary of the files that a module runs: path -> SHA-256."""
     files = {str(file.relative_to(root)): file for file in closure(path, root)}
     return {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in sorted(files)}
 
 
 def of_class(found: Callable[..., Any]) -> dict[str, str]:
-    """Return path -> sha256 of the files of the module that defines a class, function or partial."""
+    """Return a dictionary of the files that the module of a class or function runs: path -> SHA-256.
+
+    `found` is a class, a function, or a functools.partial of one of them.
+    """
     return of_module(Path(inspect.getfile(getattr(found, "func", found))).resolve())
 
 
 def closure(path: Path, root: Path = ROOT) -> set[Path]:
-    """Return a module, its direct and indirect imports, and the data files in their folders."""
+    """Return the files of a module and of its direct and indirect imports, with their data files.
+
+    Data files are the files other than Python in the folder of a module that uses __file__.
+    """
     found, waiting = set(), [path]
     place = cache(partial(_file, root=root))
     while waiting:
@@ -52,11 +62,11 @@ def closure(path: Path, root: Path = ROOT) -> set[Path]:
 
 
 def imports(path: Path, root: Path = ROOT) -> set[Path]:
-    """Return the repository's files that a module imports.
+    """Return the files of the repository that a module imports.
 
-    `from a import b` imports the module a.b if it exists, else a. Imports inside functions count. The
-    __init__.py of packages above a module do not, because they do nothing.
-    Raises InputError if the file is no Python, or has relative imports.
+    `from a import b` imports the module a.b if this module exists, else a. Imports inside functions count.
+    The __init__.py files of the packages that contain a module do not count, because they do nothing. Raises
+    InputError if the file is no valid Python or has relative imports.
     """
     return _imports(path, partial(_file, root=root))
 
@@ -72,7 +82,7 @@ def _imports(path: Path, place: Callable[[str], Path | None]) -> set[Path]:
 
 @cache
 def _names(source: bytes) -> frozenset[tuple[str, str]]:
-    """Return the imports of our packages: (`a`, `b`) for `from a import b`, (`a`, ``) for `import a`."""
+    """Return the imports from PACKAGES: ("a", "b") for `from a import b`, ("a", "") for `import a`."""
     return frozenset(
         names
         for node in ast.walk(ast.parse(source))
@@ -91,22 +101,22 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _file(name: str, root: Path) -> Path | None:
-    """Return the file of one of our modules; of a package, its __init__.py."""
+    """Return the file of a module, or a package's __init__.py; None if the repository does not have it."""
     base = root.joinpath(*name.split("."))
     return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.exists()), None)
 
 
 def _beside(file: Path) -> Iterable[Path]:
-    """Return the files other than Python (templates) in the folder of a module that uses __file__."""
+    """Return the data files in a module's folder, such as templates, if the module uses __file__."""
     if file.suffix == ".py" and b"__file__" in file.read_bytes():
         return (path for path in file.parent.iterdir() if path.is_file() and path.suffix != ".py")
     return ()
 
 
 def revision(root: Path = ROOT) -> str | None:
-    """Return the checkout's commit, with `+changes` if files differ from it; None outside git.
+    """Return the commit of the checkout, or None without git. `+changes` follows if files differ from it.
 
-    If git refuses the checkout, for example because of its owner, a note is printed.
+    A note is printed if git refuses to read the checkout, for example because another user owns it.
     """
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty=+changes"]
     try:

@@ -1,4 +1,4 @@
-"""Standard output and error in all conditions: closed, a pipe without a reader, ASCII, a full disk."""
+"""Make standard output and error robust: closed streams, pipes without a reader, ASCII, a full disk."""
 
 import errno
 import os
@@ -9,28 +9,28 @@ from typing import Any, TextIO
 
 from pipeline.io.errors import printable
 
-NO_READER = 128 + 13  # exit code of a program that SIGPIPE ends; Python ignores the signal
+NO_READER = 128 + 13  # exit code as if SIGPIPE had ended the program; Python ignores this signal
 
 
 def open_missing() -> None:
-    """Open the null device for each standard stream that was closed at the start (`>&-`).
+    """Open the null device for each standard stream that was closed when the program started (`>&-`).
 
-    Otherwise the next opened file would take its number, and printed text would go to that file.
+    Otherwise the next opened file would get the stream's number, and printed text would go to that file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is the stream's
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
 class Escaping:
-    """A text stream that escapes control characters, because users' texts could control the terminal.
+    """A text stream that escapes control characters, because untrusted text could control the terminal.
 
-    Raises SystemExit if its reader has gone, as in `… | head -1`. If the stream is not `needed`, other errors
-    are ignored.
+    Writing raises SystemExit if the pipe's reader has ended, as in `… | head -1`. Other errors of writing are
+    raised only if `needed` is true.
     """
 
     def __init__(self, raw: TextIO, needed: bool) -> None:
@@ -61,7 +61,10 @@ class Escaping:
 
 @contextmanager
 def escaped() -> Iterator[None]:
-    """Make both streams Escaping in the block; characters that their encoding lacks become \\u1234."""
+    """Replace standard output and error by Escaping streams in the `with` block.
+
+    A character that the encoding lacks is printed as \\u and its code.
+    """
     before = sys.stdout, sys.stderr
     for stream in before:
         if hasattr(stream, "reconfigure"):
@@ -74,9 +77,10 @@ def escaped() -> Iterator[None]:
 
 
 def flush(code: int) -> int:
-    """Flush both streams; return `code`, or if it is 0 and a flush failed, another exit code.
+    """Flush standard output and error. Return the program's exit code.
 
-    Text that cannot be written is dropped: Python would try again at exit, and end with exit code 120.
+    The result is `code`. If `code` is 0 and a stream cannot be flushed, the result is another exit code. Text
+    that cannot be written is dropped. Otherwise Python would try again at exit, and end with exit code 120.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

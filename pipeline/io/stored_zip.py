@@ -1,8 +1,8 @@
-"""Strict reader of zip files of stored records, as torch.save writes them.
+"""Read zip files strictly, so that the bytes inspected here are the bytes that torch.load reads.
 
-A zip file states the places of its records several times, and readers use different statements. Torch's
-reader must load what is inspected here. So a file whose statements disagree is refused: there is one
-directory, at the end, and each record is in the file once.
+torch.save writes zip files of uncompressed records. A zip file states the position of each record several
+times, and different programs use different statements. Therefore a file is refused if its statements
+disagree. An accepted file has one directory, at its end, and has each record once.
 """
 
 import struct
@@ -11,31 +11,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-# the parts of a zip file, each with its mark first
+# binary forms of the parts of a zip file; each part begins with a mark
 END, END64, LOCATOR = struct.Struct("<4s4H2IH"), struct.Struct("<4sQ2H2I4Q"), struct.Struct("<4sIQI")
 ENTRY, LOCAL = struct.Struct("<4s6H3I5H2I"), struct.Struct("<4s5H3I2H")
-WIDE = struct.Struct("<HH")  # an extra field's number and length
-MOST_16, MOST_32 = 0xFFFF, 0xFFFFFFFF  # placeholders of numbers that are elsewhere, in 64 bits
-ENCRYPTED = 1  # a flag
+WIDE = struct.Struct("<HH")  # number and length of an extra field
+MOST_16, MOST_32 = 0xFFFF, 0xFFFFFFFF  # placeholders for numbers that are elsewhere in the file, in 64 bits
+ENCRYPTED = 1  # flag of an encrypted record
 CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as in the directory."""
+    """A record of a zip file, as the file's directory describes it."""
 
     name: bytes
-    size: int  # bytes in the file
-    stored: bool  # not compressed
+    size: int  # number of bytes in the file
+    stored: bool  # True if the record is not compressed
     checksum: int
-    start: int  # offset of its local header
-    data: int = 0  # offset of its bytes
+    start: int  # offset of the record's local header in the file
+    data: int = 0  # offset of the record's bytes in the file
 
 
 def records(file: BinaryIO) -> list[Record]:
-    """Return the file's records in the order of its directory.
+    """Return the records of a zip file, in the order of its directory.
 
-    Raises ValueError for files that torch.save does not write, such as overlapping records or two
+    Raises ValueError for a file that torch.save does not write, for example with overlapping records or two
     directories.
     """
     try:
@@ -57,7 +57,7 @@ def _checked(file: BinaryIO) -> list[Record]:
     if place > start:
         raise ValueError("its records overlap its directory")
     if len({record.name.lower() for record in found}) < count:
-        raise ValueError("it has two records of one name")  # torch's reader ignores case
+        raise ValueError("it has two records of one name")  # upper and lower case are equal for torch
     return found
 
 
@@ -67,7 +67,7 @@ def _read(file: BinaryIO, start: int, size: int) -> bytes:
 
 
 def _directory(file: BinaryIO) -> tuple[int, int, int]:
-    """Return start and end of the directory, and its number of records."""
+    """Return the directory's first offset, its end offset, and its number of records."""
     size = file.seek(0, 2)
     end = size - END.size
     mark, *disks, here, count, length, start, comment = END.unpack(_read(file, max(0, end), END.size))
@@ -107,7 +107,10 @@ def _entries(directory: bytes) -> Iterator[Record]:
 
 
 def _wide(fields: bytes, numbers: tuple[int, ...]) -> list[int]:
-    """Return the numbers; the extra field must hold the values of all placeholders, and no more."""
+    """Return the numbers, with each placeholder replaced by its 64-bit value from the extra fields.
+
+    Raises ValueError unless the extra fields have exactly these values.
+    """
     found, place = [], 0
     while place < len(fields):
         kind, length = WIDE.unpack_from(fields, place)
@@ -122,7 +125,7 @@ def _wide(fields: bytes, numbers: tuple[int, ...]) -> list[int]:
 
 
 def _located(file: BinaryIO, record: Record) -> Record:
-    """Return the record with the offset of its bytes, from its local header."""
+    """Return the record with the offset of its bytes, which is computed from its local header."""
     mark, *_, name, extra = LOCAL.unpack(_read(file, record.start, LOCAL.size))
     if mark != b"PK\3\4" or file.read(name) != record.name:
         raise ValueError("its directory names a record that is not where it says")
@@ -130,12 +133,12 @@ def _located(file: BinaryIO, record: Record) -> Record:
 
 
 def read(file: BinaryIO, record: Record) -> bytes:
-    """Return a record's bytes."""
+    """Return the bytes of a record."""
     return _read(file, record.data, record.size)
 
 
 def damaged(file: BinaryIO, record: Record) -> bool:
-    """Return whether the bytes do not match the checksum."""
+    """Return True if a record's bytes are incomplete or do not match its checksum."""
     file.seek(record.data)
     left, checksum = record.size, 0
     while left and (part := file.read(min(left, CHUNK))):

@@ -1,9 +1,9 @@
-"""Untrusted files of torch.save, read by torch.load(weights_only=True).
+"""Read untrusted files of torch.save with torch.load(weights_only=True).
 
-torch only calls functions on its allow-list. The list of this module is shorter, because some functions on
-torch's list allocate as much memory as the file claims. `Empty` replaces an authors' class that holds
-settings. If a whole model was saved, `Empty` also replaces torch's modules, and only the tensors are
-returned, by name. No name in a file is looked up or imported.
+torch calls only functions on its allow-list. This module allows fewer functions, because some functions on
+torch's list allocate as much memory as the file claims to need. The class `Empty` replaces classes of other
+projects, for example for settings. If the file has a whole model, `Empty` also replaces torch's modules, and
+only the tensors are returned, by their names. No name in a file is looked up or imported.
 """
 
 import io
@@ -22,15 +22,15 @@ from torch import Tensor
 
 from pipeline.io import stored_zip
 
-LARGEST_PICKLE = 2 << 20  # bytes: names and shapes of some ten thousand tensors
-WIDEST_TUPLE = 1000  # entries, including nested tuples': hashing a tuple as a key visits them all
-# modules that are always installed, with their names in Python 2
+LARGEST_PICKLE = 2 << 20  # most bytes of a pickle, enough for names and shapes of some ten thousand tensors
+WIDEST_TUPLE = 1000  # most entries of a tuple with its nested tuples; hashing a tuple visits every entry
+# modules that are always installed, also under their names in Python 2
 INSTALLED = sys.stdlib_module_names | set(IMPORT_MAPPING) | {"torch", "torchvision", "numpy"}
-# further names in settings: a dictionary with defaults, and its factories
+# further names that settings in a file may use: a dictionary with defaults, and factories of its values
 HARMLESS = {"collections.defaultdict", *(f"builtins.{name}" for name in ("dict", "list", "int", "float"))}
-# names in a model that was saved whole, and in its optimiser
+# names that a file may use if a whole model was saved, or an optimiser
 MODULES = re.compile(r"torch\.(nn\.modules(\.\w+)+|nn\.functional\.\w+|_C\._nn\.\w+|optim(\.\w+)+)")
-# names that tensors need; none of them allocates more memory than the file has bytes
+# names that tensors need; none of these functions allocates more memory than the file has bytes
 NEEDED = re.compile(
     r"collections\.OrderedDict|builtins\.set|torch\.(Size|Tensor|device|nn\.parameter\.Parameter)"
     r"|torch\.(bfloat|float|u?int|complex)\d+|torch\.bool|torch\.(cuda\.|storage\.)?\w+Storage"
@@ -41,21 +41,22 @@ CONVERT = (
     'python -c "import sys, torch; '
     "torch.save(torch.jit.load(sys.argv[1], 'cpu').state_dict(), sys.argv[2])\" IN.pt OUT.pth"
 )
-ENDS = re.compile(r"expected|exhausted|not enough|no newline|not found")  # pickletools' words for a cut file
+ENDS = re.compile(r"expected|exhausted|not enough|no newline|not found")  # pickletools' errors for cut files
 
 
 class Empty:
-    """Replacement of a class that is not needed: with any arguments it makes an empty dictionary."""
+    """Replacement for a class that is not needed. A call with any arguments gives an empty OrderedDict."""
 
-    # torch lets a file fill an object only if it is an OrderedDict
+    # torch permits a file to fill an object only if this is an OrderedDict
     def __new__(cls, *_: Any) -> OrderedDict[Any, Any]:  # type: ignore[misc]  # returns another type on purpose
         return OrderedDict()
 
 
 def load(path: Path) -> Any:
-    """Return the file's dictionaries, lists, text, numbers and tensors; they are bounded by its size.
+    """Return the content of a file: dictionaries, lists, texts, numbers and tensors.
 
-    Raises what torch raises on a damaged file, and ValueError naming content that no checkpoint has.
+    The size of the content is bounded by the size of the file. Raises ValueError naming content that no
+    checkpoint has. For a damaged file, torch's own exceptions are raised.
     """
     with path.open("rb") as file:
         head = file.read(4)
@@ -88,7 +89,10 @@ def _loaded(path: Path, mapped: bool) -> Any:
 
 
 def _pickles(path: Path) -> list[bytes]:
-    """Return a zip file's pickles. Checks what torch does not: checksums, and that records are stored."""
+    """Return the pickles in a zip file. Raises ValueError if a record is damaged or compressed.
+
+    torch does not check this.
+    """
     with path.open("rb") as file:
         records = stored_zip.records(file)
         if any(b"/code/" in record.name or record.name.endswith(b"constants.pkl") for record in records):
@@ -98,7 +102,7 @@ def _pickles(path: Path) -> list[bytes]:
         for record in records:
             if stored_zip.damaged(file, record):
                 raise ValueError(f"its record {record.name.decode(errors='replace')} is damaged")
-        # torch's reader ignores case
+        # for torch, upper and lower case are equal
         trees = [record for record in records if record.name.lower().endswith(b"data.pkl")]
         if any(record.size > LARGEST_PICKLE for record in trees):
             raise ValueError(f"it has more than {LARGEST_PICKLE >> 20} MB beside its tensors' numbers")
@@ -106,7 +110,10 @@ def _pickles(path: Path) -> list[bytes]:
 
 
 def _stream(path: Path) -> list[bytes]:
-    """Return the pickles at the start of an old file: magic number, version, machine, tree, storages."""
+    """Return the five pickles at the start of a file in torch's old form.
+
+    They are the magic number, the version, the machine, the tree of objects, and the storages.
+    """
     with path.open("rb") as file:
         data = io.BytesIO(file.read(LARGEST_PICKLE))
     found = []
@@ -129,7 +136,10 @@ def _operations(data: io.BytesIO) -> Iterator[tuple[pickletools.OpcodeInfo, Any,
 
 
 def _names(*pickles: bytes) -> set[str]:
-    """Return the names in pickles, as in Python 3. Raises ValueError for tuples that nest exponentially."""
+    """Return the names of functions and classes in pickles. Names of Python 2 become those of Python 3.
+
+    Raises ValueError for a tuple that has too many entries in nested tuples.
+    """
     found = set()
     for data in pickles:
         tuples = _Tuples()
@@ -143,7 +153,7 @@ def _names(*pickles: bytes) -> set[str]:
 
 
 class _Tuples:
-    """Counts the entries of a pickle's tuples; shared nested tuples make them grow exponentially."""
+    """Counter of the entries of a pickle's tuples. Nested tuples can make this number grow exponentially."""
 
     def __init__(self) -> None:
         self.stack: list[int] = []
@@ -151,7 +161,7 @@ class _Tuples:
         self.memo: dict[Any, int] = {}
 
     def take(self, opcode: pickletools.OpcodeInfo, argument: Any) -> None:
-        """Follow one operation. Raises ValueError if a tuple becomes too wide."""
+        """Process one pickle operation. Raises ValueError if a tuple has more than WIDEST_TUPLE entries."""
         name = opcode.name
         if name == "MARK":
             self.marks.append(len(self.stack))
@@ -178,7 +188,10 @@ class _Tuples:
 
 
 def _module(value: dict[Any, Any]) -> dict[Any, Any] | None:
-    """Return the parameters, buffers and modules of an `Empty` module by name; None for other values."""
+    """Return a dictionary of a replaced torch module: name -> parameter, buffer or module.
+
+    Return None if `value` is not a replaced module.
+    """
     kept = getattr(value, "__dict__", {})
     parts = [kept.get(key) for key in ("_parameters", "_buffers", "_modules")]
     if not all(isinstance(part, dict) for part in parts):
@@ -187,10 +200,10 @@ def _module(value: dict[Any, Any]) -> dict[Any, Any] | None:
 
 
 def _plain(tree: Any, size: int) -> Any:
-    """Copy the tree without attributes, with which a file could replace methods of dictionaries and tensors.
+    """Return a copy of the tree without attributes of its dictionaries and tensors.
 
-    Each dictionary is copied once. Raises ValueError if the tensors have more elements than a file of `size`
-    bytes, for example by a stride of 0.
+    With attributes, a file could replace their methods. Each dictionary is copied once. Raises ValueError if
+    the tensors have more elements than a file of `size` bytes can have, for example because of a stride of 0.
     """
     made: dict[int, Any] = {}
     numbers = 0

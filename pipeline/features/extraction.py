@@ -1,7 +1,8 @@
-"""Extraction of a backbone's features from images into a store.
+"""Extract a backbone's features from images and write them to a store.
 
-Decoding, resizing and writing overlap with the network. Tensors are (B, C, H, W): images of a batch,
-channels, height and width of the feature grid.
+Images are decoded and resized, and features are written, while the network computes. Features are (B, C, H,
+W): B images of a batch, C channels, height H and width W of the feature grid. Images are (B, 3, S, S): S
+pixels per side.
 """
 
 import os
@@ -30,15 +31,16 @@ from pipeline.features.writer import Writer, fill
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
-MANY = 4_000  # images from which on decoding processes are worth their start
-GPU_BATCH = 128  # images of a batch on a GPU; divides a shard, so that a resumed extraction has the same
-AHEAD = 1  # batches that the device computes while one is copied back
-READ_AHEAD = 64  # images in memory before they are asked for, for stores of pixels
-STANDARD = 64  # train images for the channel statistics
+MANY = 4_000  # for more images than this, worker processes decode; for fewer, their start takes too long
+# images of a batch on a GPU; a shard has a whole number of batches, so resuming does not change the batches
+GPU_BATCH = 128
+AHEAD = 1  # batches that the device computes while another batch is copied back
+READ_AHEAD = 64  # images that are read in advance, for stores of pixels
+STANDARD = 64  # number of train images for the channel statistics
 
 
 class Extractor:
-    """Runs a backbone over images and writes the features with a Writer, shard by shard."""
+    """Computes a backbone's features of images, and writes them with a Writer, shard by shard."""
 
     def __init__(self, network: Backbone, root: Path, images: Sequence[Indexed], spec: Spec, precision: str):
         self.device = devices.device()
@@ -47,10 +49,10 @@ class Extractor:
         self.root, self.images, self.spec = root, images, spec
 
     def standardise(self, ranks: Ranks, train: Sequence[Indexed]) -> None:
-        """Compute channel statistics from the first STANDARD images of `train`.
+        """Compute the network's channel statistics from the first STANDARD images of `train`.
 
-        Every process gets the same values. Does nothing if the spec does not standardise. Raises InputError
-        if there is no image.
+        All processes get the same values. Nothing is done if the spec does not standardise features. Raises
+        InputError if `train` has no image.
         """
         part = self.network.standardise
         if part is None:
@@ -65,7 +67,11 @@ class Extractor:
         ranks.agree(part)
 
     def fill(self, writer: Writer, shards: Sequence[int]) -> None:
-        """Write these shards. Raises InputError for an image that broke or features that overflow."""
+        """Compute and write the features of these shards.
+
+        Raises InputError for an image that cannot be read or differs from the index, or if its features
+        overflow float16.
+        """
         fill(writer, shards, self._features, writer.write, "extracting")
 
     def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
@@ -84,7 +90,7 @@ class Extractor:
             done += len(grids)
 
     def _batches(self, images: Sequence[Indexed]) -> Iterator[Tensor]:
-        """Yield batches on the device, uint8 (B, 3, S, S); many images are decoded by processes."""
+        """Yield batches of images on the device, uint8 (B, 3, S, S)."""
         if self.device.type == "cpu":
             yield from map(torch.from_numpy, batches(self.root, images, self.spec))
         elif len(images) <= MANY:
@@ -95,14 +101,17 @@ class Extractor:
             yield from _joined((self._resized(group) for group in groups), GPU_BATCH)
 
     def _resized(self, group: np.ndarray) -> Tensor:
-        """Resize images on the device: (B, H, W, 3) -> (B, 3, S, S); images of that size are unchanged."""
+        """Copy images (B, height, width, 3) to the device, and return them resized to (B, 3, S, S).
+
+        Images that have this size are not resized.
+        """
         there, size = devices.upload(torch.from_numpy(group)), self.spec.size
         same = there.shape[1:3] == (size, size)
         return there.permute(0, 3, 1, 2) if same else pil_bicubic(there, size)
 
     @torch.inference_mode()
     def _start(self, batch: Tensor) -> "Computing":
-        """Start a batch of uint8 images on the device; on a GPU this does not wait."""
+        """Start computing the features of a batch of uint8 images. On a GPU, do not wait for the result."""
         grids = self.network(batch)
         grids = grids.half().contiguous()  # (B, C, H, W)
         finite = grids.isfinite().flatten(1).all(1)
@@ -126,15 +135,15 @@ class Extractor:
 
 @dataclass(frozen=True)
 class Computing:
-    """A batch that is being copied back from the device."""
+    """Features of a batch. If a GPU computes them, they are in CPU memory only after the event `copied`."""
 
-    grids: Tensor  # (B, C, H, W), float16, in CPU memory after the event `copied`
-    finite: Tensor  # (B,)
-    copied: torch.cuda.Event | None  # None on a CPU: nothing is copied
+    grids: Tensor  # features (B, C, H, W), float16
+    finite: Tensor  # (B,): whether all features of an image are finite
+    copied: torch.cuda.Event | None  # None if the CPU computed the features
 
 
 def _joined(groups: Iterable[Tensor], size: int) -> Iterator[Tensor]:
-    """Join groups of images to batches of `size` images; the last one may be smaller."""
+    """Yield batches of `size` images, which are joined from groups. The last batch may be smaller."""
     waiting: list[Tensor] = []
     for group in groups:
         waiting.append(group)
@@ -153,7 +162,7 @@ def _pinned_like(tensor: Tensor) -> Tensor:
 def _shared(
     ranks: Ranks, make: Callable[[], Writer], fill: Callable[[Writer, Sequence[int]], None]
 ) -> Writer:
-    """Make a store; each process fills its share of the missing shards."""
+    """Make a store in the first process, and fill this process's share of the missing shards."""
     writer = ranks.first(make)
     missing = writer.missing
     ranks.wait()  # all processes must list the missing shards before one writes
@@ -163,9 +172,10 @@ def _shared(
 
 
 def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
-    """Fill a store in `folder`; its bytes do not depend on the number of processes.
+    """Extract all features into a store in `folder`. The number of processes has no effect on the bytes.
 
-    Raises InputError for an image that broke or features that overflow.
+    Raises InputError for an image that cannot be read or differs from the index, or if its features overflow
+    float16.
     """
     shape = grid_shape(extractor.spec)
     return _shared(ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.fill)
@@ -174,9 +184,9 @@ def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
 def extract_pixels(
     root: Path, images: Sequence[Indexed], spec: PixelSpec, ranks: Ranks, folder: Path
 ) -> Writer:
-    """Fill a store with images resized to uint8 (3, H, W), for models with their own encoder.
+    """Write images to a store, resized to uint8 (3, height, width), for models with their own encoder.
 
-    Raises InputError for an image that differs from the index.
+    Raises InputError for an image that cannot be read or differs from the index.
     """
     squash = partial(pixels, root, size=(spec.height, spec.width), resize=spec.resize)
 
@@ -191,7 +201,7 @@ def extract_pixels(
 
 
 def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
-    """Return a store's attributes: everything that decides its numbers, and the image of each row."""
+    """Return the attributes of a store: everything that its features depend on, and the image of each row."""
     network = extractor.network
     made: dict[str, Any] = {
         "mean": network.pixel_mean.flatten().tolist(),
@@ -204,12 +214,12 @@ def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
 
 
 def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) -> dict[str, Any]:
-    """Return the attributes of features made elsewhere, in float32, by an unknown network."""
+    """Return the attributes of a store of imported features, which an unknown network computed in float32."""
     return stored(spec, images) | {"weights_id": weights_id, "precision": "float32"}
 
 
 def stored(spec: Spec | PixelSpec, images: Sequence[Indexed]) -> dict[str, Any]:
-    """Return the attributes that every store has; a store of pixels has no others."""
+    """Return the attributes that every store has. A store of pixels has no other attributes."""
     return asdict(spec) | {
         "keys": [image.name for image in images],
         "sha256": [image.sha256 for image in images],

@@ -1,6 +1,6 @@
-"""Features in memory, of the CPU or a device: read once, then gathered without a file.
+"""Keep all features in the memory of the CPU or of a device, so that they are read from the store only once.
 
-C: feature channels; H x W: grid.
+C: channels of the features; H x W: cells of the feature grid.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,16 @@ from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from pipeline.io.progress import track
 
-BLOCK = 64  # images read at once
-SHARE = 0.9  # share of the free memory; the rest is for the network and its batches
+BLOCK = 64  # number of images that are read at once
+SHARE = 0.9  # share of the free memory that features may take; the network and its batches need the rest
 
 
 class Resident:
-    """Features of `keys` in the memory of `device`, in the store's type, with the interface of FeatureStore.
+    """The features of the images `keys` in the memory of `device`, with the methods of FeatureStore.
 
-    Each process of `ranks` has all of them, because its pairs change from epoch to epoch. Raises InputError,
-    before anything is read, if they do not fit into the free memory.
+    The number type is the store's. Each process of `ranks` has the features of all images, because its pairs
+    change from epoch to epoch. Raises InputError before any features are read if they do not fit into the
+    free memory.
     """
 
     def __init__(self, store: FeatureStore, keys: Sequence[str], device: torch.device, ranks: Ranks = ALONE):
@@ -33,7 +34,7 @@ class Resident:
         _check_room(len(keys), store, device, ranks.world)
         ranks.wait()  # all processes must see the free memory before one takes some
         C, H, W = self.shape
-        # channels last: a model's first operation is a linear map of each cell's channels
+        # channels are last, because a model's first operation is a linear map of the channels of each cell
         kind = torch.from_numpy(np.empty(0, store.dtype)).dtype
         self.features = torch.empty((len(keys), H * W, C), dtype=kind, device=device)
         starts = range(0, len(keys), BLOCK)
@@ -43,33 +44,39 @@ class Resident:
             self.features[start : start + len(block)] = read.flatten(2).transpose(1, 2)
 
     def images(self, keys: Sequence[str]) -> Tensor:
-        """Return features of the images on the device, (images, C, H, W), in the order of `keys`."""
+        """Return the features of images on the device, (images, C, H, W), in the order of `keys`."""
         try:
             rows = [self.row[key] for key in keys]
         except KeyError as error:
             raise InputError(f"image {error} of {self.name} was not read into memory") from None
         if self.device.type == "cpu":
-            # NumPy gathers in this thread; torch would use more threads next to those of the running step,
-            # and with more threads than cores they would sleep and wake at each operation
+            # NumPy gathers in this thread. torch would add threads to those of the running training step.
+            # With more threads than cores, threads sleep and wake at each operation, which is slow.
             found = torch.from_numpy(self.features.numpy()[rows])  # (images, HW, C)
         else:
             found = self.features.index_select(0, torch.tensor(rows, device=self.device))
         return found.transpose(1, 2).unflatten(2, self.shape[1:])
 
     def read(self, keys: Sequence[str]) -> np.ndarray:
-        """Return features of the images in CPU memory, (images, C, H, W), in the order of `keys`."""
+        """Return the features of images in CPU memory, (images, C, H, W), in the order of `keys`."""
         return self.images(keys).cpu().numpy()
 
 
 def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
-    """Return features of the images, (images, C, H, W), in the store's type and the source's memory."""
+    """Return the features of images, (images, C, H, W), in the order of `keys`.
+
+    They are in the memory of `source`: on its device for a Resident, on the CPU for a FeatureStore.
+    """
     return source.images(keys) if isinstance(source, Resident) else torch.from_numpy(source.read(keys))
 
 
 def held(
     store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, ranks: Ranks = ALONE
 ) -> FeatureStore | Resident:
-    """Return the source that `train.cache` names: none (the store), ram, or device (the training's)."""
+    """Return the source of features for the setting `train.cache`, which is the argument `cache`.
+
+    "none": the store itself; "ram": a Resident in CPU memory; "device": a Resident on `device`.
+    """
     where = {"none": None, "ram": torch.device("cpu"), "device": device}[cache]
     return store if where is None else Resident(store, keys, where, ranks)
 

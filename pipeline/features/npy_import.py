@@ -1,8 +1,9 @@
-"""Import of features into a store from the released extractors' .npy files, one per image.
+"""Import features into a store from .npy files, one per image, which the released extractors write.
 
-NumPy's read_array reads them, never as a pickle (np.load would also accept archives). Files are float32
-(C, H, W) and are rounded to float16. The error is at most 2^-11 (0.05 %) of values from 2^-14 on, and at most
-2^-25 (3e-8) below. Values beyond 65504 are refused.
+NumPy's read_array reads the files, and refuses pickles. (np.load would also accept archives.) A file is
+float32 (C, H, W): C channels on a grid of H x W cells. The values are rounded to float16. The rounding error
+is at most 2^-11 (0.05 %) of a value of 2^-14 or more, and at most 2^-25 (3e-8) for smaller values. Values
+above 65504 are refused.
 """
 
 import hashlib
@@ -22,23 +23,24 @@ from pipeline.io.errors import InputError, listed
 from pipeline.io.outputs import write_json
 from pipeline.io.prefetch import prefetch
 
-LARGEST = 65504.0  # float16
-AHEAD = 64  # files in memory before they are asked for
-HEADER = 1024  # bytes: an array's header is shorter
+LARGEST = 65504.0  # largest value of float16
+AHEAD = 64  # number of files that are read in advance
+HEADER = 1024  # bytes; the header of an array is shorter
 REMEDY = "name in features.npy the folder that the released extractor wrote, or null to extract here"
-# NumPy parses a header as Python. In 3.11 the parser counts its depth over all threads (CPython's issue
-# 106905), so parsing in several threads sometimes refuses a valid header
+# NumPy parses a header with Python's parser. In Python 3.11 the parser counts its depth over all threads
+# (CPython issue 106905), so that parsing in several threads sometimes fails for a valid header.
 _parsing = Lock()
 Shape = tuple[int, int, int]
 """Channels, height and width of an image's feature grid."""
 
 
 def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
-    """Return the file of every image.
+    """Return the file with the features of every image, in the order of `names`.
 
-    For `sc_images/a.png` it is `sc_images/a.png.npy` or `sc_features/a.png.npy` (the released programs'
-    folder) under `folder`, but not both. If neither exists, it is the only `a.png.npy` of all sub-folders.
-    Raises InputError listing the images whose file is missing, ambiguous, or of the wrong size for `shape`.
+    The image `sc_images/a.png` has the file `sc_images/a.png.npy` or `sc_features/a.png.npy` in `folder`.
+    (The released programs write the second form.) If neither file exists, the image has the only file
+    `a.png.npy` in any sub-folder. Raises InputError that lists the images for which no file or more than one
+    file exists, or whose file has the wrong size for `shape`.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder of features; {REMEDY}")
@@ -59,7 +61,10 @@ def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
 
 
 def _files(folder: Path, wanted: set[str]) -> dict[str, list[str]]:
-    """Return file name -> its paths below `folder`. Links to folders are followed, each folder once."""
+    """Return a dictionary: file name in `wanted` -> paths of such files below `folder`.
+
+    Links to folders are followed. Each folder is read once.
+    """
     found: dict[str, list[str]] = {}
     seen = set()
     for parent, folders, files in os.walk(folder, followlinks=True):
@@ -85,7 +90,10 @@ def _candidates(name: str, there: Mapping[str, list[str]]) -> list[str]:
 def _fault(
     folder: Path, name: str, candidates: list[str], taken: Mapping[str, str], shape: Shape
 ) -> str | None:
-    """Return the fault of an image's file, without opening it; None if there is none."""
+    """Return a message if the file of an image is missing or wrong, else None. The file is not opened.
+
+    `taken` is a dictionary: file -> image that has this file.
+    """
     if not candidates:
         return f"{name}.npy is missing, and no sub-folder has {Path(name).name}.npy"
     if len(candidates) > 1:
@@ -108,8 +116,8 @@ def _said(shape: Sequence[int]) -> str:
 def load(path: Path, shape: Shape) -> np.ndarray:
     """Return a file's features in float16, (C, H, W).
 
-    Raises InputError naming a file that cannot be read, is no .npy of that shape in float32, is too short or
-    too long, or has a value that is not finite or beyond float16.
+    The file must be an .npy of `shape` in float32, without missing or extra bytes. Its values must be finite
+    and in the range of float16. Otherwise InputError is raised, and names the file.
     """
     try:
         data = io.BytesIO(path.read_bytes())
@@ -119,7 +127,7 @@ def load(path: Path, shape: Shape) -> np.ndarray:
             raise ValueError(f"it holds {_said(array.shape)} {array.dtype}, not {_said(shape)} float32")
         if data.read(1):
             raise ValueError("bytes follow its array")
-        if not (np.abs(array) <= LARGEST).all():  # nor is a NaN
+        if not (np.abs(array) <= LARGEST).all():  # the comparison is false for a NaN too
             raise ValueError(f"it holds values that are not finite, or beyond {LARGEST:.0f}")
     except Exception as error:  # NumPy raises any exception on damaged headers
         reason = str(error).strip().split("\n")[0]
@@ -128,7 +136,10 @@ def load(path: Path, shape: Shape) -> np.ndarray:
 
 
 def fingerprint(files: Sequence[Path]) -> str:
-    """Return a hash of the files' names, sizes and modification times: only the same work is resumed."""
+    """Return a hash of the files' names, sizes and modification times.
+
+    An interrupted import is resumed only if this hash is the same.
+    """
     digest = hashlib.sha256()
     for file in files:
         status = file.stat()
@@ -137,10 +148,10 @@ def fingerprint(files: Sequence[Path]) -> str:
 
 
 class Importer:
-    """Reads files into a Writer, shard by shard; a kill loses no complete shard.
+    """Imports .npy files with a Writer, shard by shard. Complete shards are kept if the process is killed.
 
-    The hash of each shard is kept in the writer's folder, so that a resumed import need not read finished
-    shards again.
+    The hash of each shard is in a file in the writer's folder, so that a resumed import does not read the
+    files of complete shards again.
     """
 
     def __init__(self, files: Sequence[Path], shape: Shape, writer: Writer):
@@ -152,7 +163,7 @@ class Importer:
                 writer.forget(shard)
 
     def fill(self) -> str:
-        """Write every missing shard; return the id of all features, a hash of them in float16.
+        """Write every missing shard. Return an id of all features, with a hash of their float16 values.
 
         Raises InputError naming a file that cannot be imported.
         """
@@ -166,5 +177,5 @@ class Importer:
 
     def _write(self, shard: int, features: np.ndarray) -> None:
         self.digests[str(shard)] = hashlib.sha256(features.data).hexdigest()
-        write_json(self.log, self.digests)  # first, so that every written shard has its hash
+        write_json(self.log, self.digests)  # before the shard, so that every written shard has a hash
         self.writer.write(shard, features)

@@ -1,4 +1,4 @@
-"""The location of a store: a folder, or an address of an object store, read in the same way.
+"""The location of a feature store: a folder, or the address of an object store (http, https, s3, gs).
 
 https://google.github.io/tensorstore/kvstore/ describes the addresses and their credentials.
 """
@@ -15,26 +15,29 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import check_regular
 
 SCHEMES = ("http://", "https://", "s3://", "gs://")
-PATIENCE = 60.0  # seconds for one answer: a batch of 25 MB at 0.5 MB/s
+PATIENCE = 60.0  # most seconds for one answer; a batch of 25 MB at 0.5 MB/s takes 50
 RETRIES = {
     "max_retries": 3,
     "initial_delay": "200ms",
     "max_delay": "2s",
-}  # TensorStore's default: 32, minutes
+}  # TensorStore's default, 32 retries, takes minutes
 CONTEXT = dict.fromkeys(("http_request_retries", "s3_request_retries", "gcs_request_retries"), RETRIES)
-DAMAGE = ("DATA_LOSS", "FAILED_PRECONDITION", "NOT_FOUND")  # first words of TensorStore's messages
-LONGEST = 300  # characters of its messages that are shown: they may quote the file
+DAMAGE = ("DATA_LOSS", "FAILED_PRECONDITION", "NOT_FOUND")  # first words of messages on damaged stores
+LONGEST = 300  # most characters of a TensorStore message that are shown; the message may quote a file
 Result = TypeVar("Result")
 STORES = "the folder of the dataset's stores, one for each input, or its address (http, s3, gs)"
 
 
 def store_of(folder: str | Path, input: str) -> str:
-    """Return the path or address of an input's store, given the folder of a dataset's stores."""
+    """Return the path or address of the store for one of a model's inputs.
+
+    `folder` is the folder (or address) that has the dataset's stores.
+    """
     return f"{str(folder).rstrip('/')}/{input}.zarr"
 
 
 class Location:
-    """A folder or an address; `name` is as the user gave it."""
+    """The folder or address of a store. `name` is the text that the user gave."""
 
     def __init__(self, place: str | Path):
         self.name = str(place)
@@ -48,24 +51,25 @@ class Location:
             raise InputError(f"{place}: a store lies in a folder or at {', '.join(SCHEMES)}")
 
     def spec(self, below: str = "") -> Any:
-        """Return TensorStore's spec of the key-value store in the folder `below`."""
+        """Return TensorStore's spec of the key-value store in the sub-folder `below` of this location."""
         if self.remote:
             return f"{self.name.rstrip('/')}/{below}"
-        return {"driver": "file", "path": f"{Path(self.name).resolve()}/{below}"}  # without any ..
+        return {"driver": "file", "path": f"{Path(self.name).resolve()}/{below}"}  # resolve() removes ".."
 
     def get(self, key: str, most: int) -> bytes | None:
-        """Return the bytes of a key; None if it does not exist.
+        """Return the bytes under a key; None if the key does not exist.
 
-        Raises InputError if there are more than `most` bytes, or the location does not answer or refuses.
+        Raises InputError if there are more than `most` bytes, or if the location does not answer or refuses
+        access.
         """
         if self.have([key], [most])[0]:
             raise InputError(f"{self.name}: {key} has more than {most:,} bytes; {self.remedy}")
         return self._read([key], [slice(None)])[0]
 
     def have(self, keys: Sequence[str], places: Sequence[int]) -> list[bool]:
-        """Return for each key whether it has a byte at its place.
+        """Return for each key True if its content has a byte at the key's offset in `places`.
 
-        Raises InputError if the location does not answer or refuses.
+        Raises InputError if the location does not answer or refuses access.
         """
         found = self._read(keys, [slice(place, place + 1) for place in places])
         return [byte is not None for byte in found]
@@ -80,7 +84,10 @@ class Location:
         return [self._value(future) for future in asked]
 
     def answer(self, future: "tensorstore.Future[Result]") -> Result:
-        """Return the result. Raises InputError after PATIENCE seconds, or if it is damaged or refused."""
+        """Wait for a result of TensorStore and return it.
+
+        Raises InputError after PATIENCE seconds, if the store is damaged, or if access is refused.
+        """
         try:
             return self._wait(future)
         except ValueError as error:

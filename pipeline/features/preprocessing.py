@@ -1,10 +1,11 @@
-"""Images as networks read them: checked against the index, resized to one size, and batched.
+"""Prepare images for networks: compare them with the index, resize them to one size, and make batches.
 
-The two ways of resizing differ, and a store names its own. `pil_bicubic` is Pillow's, whose filter widens
-with the reduction (no aliasing). `opencv_bicubic` is the released programs' INTER_CUBIC, which weighs 4 x 4
-pixels (Keys, 1981, with a = -0.75) at any reduction.
+There are two methods of resizing, and a store records which method was used. `pil_bicubic` is Pillow's
+method: its filter becomes wider if the image becomes smaller, which avoids aliasing. `opencv_bicubic` is
+INTER_CUBIC of the released programs: each result pixel is a weighted sum of 4 x 4 pixels (Keys, 1981, with a
+= -0.75) at any scale.
 
-Decoding processes import this module, so it imports neither torch nor the network.
+The worker processes that decode images import this module, so it imports neither torch nor the network.
 B: images; H x W: pixels of an image; S x S: pixels of a square image.
 """
 
@@ -22,8 +23,8 @@ from pipeline.datasets.images import Indexed, decode, read_bytes
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
-BATCH = 32  # divides a shard, so that a resumed extraction has the same batches
-WORKERS = 8  # decoding threads at most: more were slower
+BATCH = 32  # a shard has a whole number of batches, so that a resumed extraction has the same batches
+WORKERS = 8  # most decoding threads; more threads were slower
 
 
 def _pillow(image: Image.Image, size: tuple[int, int]) -> np.ndarray:
@@ -38,13 +39,16 @@ RESIZES: dict[str, Callable[[Image.Image, tuple[int, int]], np.ndarray]] = {
     "pil_bicubic": _pillow,
     "opencv_bicubic": _opencv,
 }
-"""Name in params.yaml -> function of an RGB image and (width, height) to uint8 (height, width, 3)."""
+"""Methods of resizing: name in params.yaml -> function.
+
+The arguments of a function are an RGB image and (width, height). The result is uint8 (height, width, 3).
+"""
 
 
 def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str) -> np.ndarray:
-    """Return an image resized to uint8 (3, H, W); `size` is (H, W), or one number for both.
+    """Read an image, and return it resized to uint8 (3, H, W). `size` is (H, W), or S for a square image.
 
-    Raises InputError if the image differs from the index.
+    Raises InputError if the file cannot be read or differs from the index.
     """
     height, width = (size, size) if isinstance(size, int) else size
     picture = decode(checked(root, image), str(root / image.name))
@@ -52,7 +56,7 @@ def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str)
 
 
 def checked(root: Path, image: Indexed) -> bytes:
-    """Return an image's file. Raises InputError if it differs from the index."""
+    """Return the bytes of an image's file. Raises InputError if they differ from the index."""
     data = read_bytes(root / image.name)
     if hashlib.sha256(data).hexdigest() != image.sha256:
         raise InputError(
@@ -62,9 +66,10 @@ def checked(root: Path, image: Indexed) -> bytes:
 
 
 def batches(root: Path, images: Sequence[Indexed], spec: Spec, size: int = BATCH) -> Iterator[np.ndarray]:
-    """Yield batches of `size` images, uint8 (B, 3, S, S), decoded ahead by threads.
+    """Yield batches of `size` images, uint8 (B, 3, S, S). Threads decode some batches in advance.
 
-    Raises InputError for an image that cannot be read.
+    The last batch may be smaller. Raises InputError for an image that cannot be read or differs from the
+    index.
     """
     groups = [images[start : start + size] for start in range(0, len(images), size)]
     workers = max(1, min(os.cpu_count() or 1, WORKERS, len(groups)))

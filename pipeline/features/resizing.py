@@ -1,8 +1,9 @@
-"""Pillow's bicubic resizing on any device, with Pillow's bytes: two products of whole numbers.
+"""Resize images on any device with exactly the results of Pillow's bicubic resizing.
 
-Pillow multiplies 8-bit values with coefficients of 22 fractional bits, first along rows, then along columns,
-and rounds after each pass. All sums are below 2^53, so products in float64 are exact.
-B: images; H x W: pixels; S: pixels of the result's side.
+Pillow multiplies 8-bit values by coefficients of 22 fractional bits, first along rows, then along columns,
+and rounds after each pass. Here each pass is a matrix product of whole numbers. All sums are below 2^53, so
+that the products are exact in float64. B: images; H x W: pixels of an image; S: pixels of a side of the
+result.
 """
 
 from functools import cache
@@ -12,12 +13,12 @@ import torch
 from torch import Tensor
 
 BITS = 22  # fractional bits of a coefficient
-RADIUS = 2.0  # of the filter, in pixels of the smaller of the two images
+RADIUS = 2.0  # radius of the filter, in pixels of the smaller image (the original or the result)
 A = -0.5  # parameter of the bicubic filter (Keys, 1981)
 
 
 def pil_bicubic(images: Tensor, size: int) -> Tensor:
-    """Resize as Image.resize(BICUBIC) does: uint8 (B, H, W, 3) -> uint8 (B, 3, S, S)."""
+    """Resize images, uint8 (B, H, W, 3), as Pillow's Image.resize(BICUBIC). Return uint8 (B, 3, S, S)."""
     H, W = images.shape[1:3]
     across, down = (coefficients(length, size).to(images.device) for length in (W, H))
     planes = images.permute(0, 3, 1, 2).double()  # (B, 3, H, W)
@@ -30,9 +31,12 @@ def _rounded(sums: Tensor) -> Tensor:
 
 @cache
 def coefficients(length: int, size: int) -> Tensor:
-    """Return the coefficients, whole numbers in float64, from `length` pixels to `size`: (size, length)."""
+    """Return the matrix (size, length) that resizes a line of `length` pixels to `size` pixels.
+
+    The coefficients are whole numbers in float64, which means true values times 2**BITS.
+    """
     scale = length / size
-    reach = max(scale, 1.0)  # the filter widens with the reduction
+    reach = max(scale, 1.0)  # the filter becomes wider if the image becomes smaller
     centre = (np.arange(size)[:, None] + 0.5) * scale
     pixel = np.arange(length)[None]
     first = np.maximum(np.trunc(centre - RADIUS * reach + 0.5), 0)

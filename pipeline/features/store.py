@@ -1,6 +1,7 @@
-"""Reader of a feature store (store_codec.py): features by image key. Opening checks every shard's size.
+"""Read the features of images from a feature store. store_codec.py describes the format.
 
-C: feature channels; H x W: grid.
+When a store is opened, the size of every shard is checked.
+C: channels of the features; H x W: cells of the feature grid.
 """
 
 import json
@@ -36,29 +37,29 @@ from pipeline.io.prefetch import prefetch
 from pipeline.io.provenance import sha256
 from pipeline.io.records import first_fault
 
-# a store does not change while it is open
+# TensorStore need not check cached data again, because a store does not change while it is open
 READING = {
     "fill_missing_data_reads": False,
     "recheck_cached_data": "open",
     "recheck_cached_metadata": "open",
 }
-# Memory mapping saves a copy from the page cache (random batches take half the time), but halves the speed of
-# reading from disk. It is for stores that stay in the page cache.
+# Memory mapping avoids a copy from the page cache, so that random batches take half the time. But it halves
+# the speed of reading from disk. It is used only for stores that fit into the page cache.
 MAPPED = {"file_io_mode": {"mode": "memmap"}}
-CACHED = 0.5  # share of the free memory that such a store takes at most
-LARGEST = 1 << 28  # bytes of the group's metadata: some millions of images
-LARGEST_IMAGE = 1 << 26  # bytes of one image's features: a hundred times ResNet-101's
-SHOWN = 80  # characters of a wrong value in a message
+CACHED = 0.5  # a store is memory-mapped if it needs less than this share of the free memory
+LARGEST = 1 << 28  # most bytes of the group's metadata, enough for some millions of images
+LARGEST_IMAGE = 1 << 26  # most bytes of the features of one image, a hundred times those of ResNet-101
+SHOWN = 80  # most characters of a wrong value that a message shows
 
 
 class _Attributes(TypedDict):
-    """Attributes of every store; further attributes describe how it was made."""
+    """Attributes that every store has. Further attributes describe how its features were made."""
 
     __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]  # pydantic's own name
 
     schema: int
     keys: list[str]
-    sha256: NotRequired[list[str]]  # of the images' files
+    sha256: NotRequired[list[str]]  # hashes of the image files
     shard_bytes: list[Annotated[int, Field(ge=1, lt=2**62)]]
     sums: list[Annotated[int, Field(ge=0, lt=2**32)]]
 
@@ -71,11 +72,11 @@ _GROUP: TypeAdapter[Any] = TypeAdapter(_Group)
 
 
 class FeatureStore:
-    """Reads features by image key from a store in a folder or at an address (http, https, s3, gs).
+    """A feature store in a folder or at an address (http, https, s3, gs), from which features are read.
 
-    `expected`: required attributes, for example {"stride": 16}. `remedy`: advice in messages, in place of
-    running `extract`. Raises InputError naming the attribute that differs or the damaged shard, or if the
-    location does not answer.
+    `expected` has required attributes, for example {"stride": 16}. `remedy` replaces the advice in error
+    messages (to run the stage extract). Raises InputError naming an attribute that differs or a damaged
+    shard. Raises InputError if the location does not answer.
     """
 
     def __init__(self, place: str | Path, expected: dict[str, Any], remedy: str | None = None):
@@ -87,7 +88,7 @@ class FeatureStore:
         self.row = {key: row for row, key in enumerate(self.attributes["keys"])}
         self.array = self.location.answer(tensorstore.open(self._reading(), read=True))
         self._check_array()
-        self.checked = np.zeros(len(self.row), bool)  # images whose checksum was compared
+        self.checked = np.zeros(len(self.row), bool)  # True for images whose checksum was compared
 
     def _reading(self) -> dict[str, Any]:
         fits = sum(self.attributes["shard_bytes"]) < CACHED * memory.free()
@@ -95,7 +96,7 @@ class FeatureStore:
         return array_spec(self.location) | READING | {"context": context}
 
     def _group(self) -> bytes:
-        """Return the group's metadata, which has every image's hash and how its features were made."""
+        """Return the metadata of the Zarr group: the images' hashes, and how their features were made."""
         if (found := self.location.get("zarr.json", LARGEST)) is None:
             raise self._error(" is not a feature store")
         return found
@@ -127,7 +128,7 @@ class FeatureStore:
                 raise self._error(f": {file} is longer than its {size} bytes")
 
     def _check_array(self) -> None:
-        """Raise InputError unless the array is as `extract` writes it, with as many images as keys."""
+        """Raise InputError unless the array has the form of store_codec.py, and as many images as keys."""
         shape, kind = self.array.shape, self.array.dtype.name
         if len(shape) != 4 or kind not in ("float16", "uint8"):
             raise self._error(f": its array is {kind} of {shape}, not float16 or uint8 of images x C x H x W")
@@ -150,16 +151,16 @@ class FeatureStore:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """Hashes by name.
+        """Three hashes of the store, under the names `store`, `features` and `images`.
 
-        store: the whole store
-        features: how the features were made, and their shape
-        images: the images, independent of their order
+        - store: hash of the whole store
+        - features: hash of the features' shape and of how they were made
+        - images: hash of the images, which does not depend on their order
         """
         own = sorted(self.attributes.get("sha256", self.attributes["keys"]))
         common = made(self.attributes)
         if str(common.get("weights_id", "")).startswith(OF_FILES):
-            del common["weights_id"]  # a hash of these images' features
+            del common["weights_id"]  # for imported features, it is a hash of the features themselves
         return {
             "store": sha256(self.record),
             "features": sha256(json.dumps([common, self.shape], sort_keys=True)),
@@ -168,28 +169,29 @@ class FeatureStore:
 
     @property
     def images(self) -> str | None:
-        """Hash of the store's images as in manifests (images.identity); None if it has no image hashes."""
+        """Hash of all images, as in a dataset's manifest; None if the store has no hashes of the images."""
         if "sha256" not in self.attributes:
             return None
         return images.identity(dict(zip(self.attributes["keys"], self.attributes["sha256"], strict=True)))
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of one image's feature grid."""
+        """Channels, height and width of the feature grid of one image."""
         C, H, W = self.array.shape[1:]
         return C, H, W
 
     @property
     def dtype(self) -> np.dtype:
-        """float16 for features, uint8 for pixels."""
+        """Number type of the store: float16 for features, uint8 for pixels."""
         return np.dtype(self.array.dtype.numpy_dtype)
 
     def read(self, keys: Sequence[str], out: np.ndarray | None = None) -> np.ndarray:
-        """Return features of the images (images, C, H, W), in the store's type and the order of `keys`.
+        """Return the features of images, (images, C, H, W), in the order of `keys`.
 
-        If `out` is given, they are read into it: reused memory is faster than new memory.
+        If the array `out` is given, the features are read into it, which is faster than allocating new
+        memory.
         """
-        # read each image once: a scene's before image is in both of its pairs
+        # each image is read once, because both pairs of a scene have the same before image
         place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         try:
             rows = [self.row[key] for key in place]
@@ -207,7 +209,10 @@ class FeatureStore:
         return out
 
     def _check_images(self, features: np.ndarray, rows: list[int]) -> None:
-        """Check images that are read for the first time: checksums must match, and values be finite."""
+        """Raise InputError if the features of an image are not finite or do not match the image's checksum.
+
+        Only images that are read for the first time are checked.
+        """
         first = [place for place, row in enumerate(rows) if not self.checked[row]]
         if not first:
             return
@@ -225,7 +230,10 @@ class FeatureStore:
 def feature_batches(
     pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the features of both images of `batch` pairs at a time, in order, read ahead."""
+    """Yield for `batch` pairs at a time the features of the before images and of the after images.
+
+    The pairs keep their order. Some batches are read in advance.
+    """
     starts = range(0, len(pairs), batch)
 
     def read(start: int) -> tuple[Tensor, Tensor]:

@@ -1,18 +1,20 @@
-"""Format of a feature store; the only module that knows chunks, shards and codecs.
+"""The format of a feature store. Only this module defines chunks, shards and codecs.
 
-A store is a Zarr v3 group. Its array `features` is (images, C, H, W), float16, or uint8 for pixels. A chunk
-is one image, a shard has 256 images, and chunks and shard indices have a crc32c. Most Zarr readers silently
-read a MISSING shard as zeros, so the attributes record each shard's size, and opening the store checks the
-sizes. A chunk's crc32c does not identify its image, so the attributes also have a checksum per image over
-its features, its key and everything that made them. The first read of an image checks it.
+A store is a Zarr v3 group. Its array `features` is (images, C, H, W) in float16, or in uint8 for pixels: C
+channels on a grid of H x W cells. A chunk is one image, and a shard has 256 images. Chunks and shard indices
+have a crc32c. Most Zarr readers return zeros for a MISSING shard, without an error. Therefore the attributes
+record the size of each shard, and the sizes are checked when a store is opened. The crc32c of a chunk does
+not show which image the chunk belongs to. Therefore the attributes also have a checksum per image, of its
+features, its key, and everything that the features depend on. This checksum is compared when an image is read
+for the first time.
 
-The codec is LZ4 without shuffle. By measurement (benchmarks/README.md, "The store's codec: python -m
-benchmarks codecs"), random batches are as fast as without a codec; dense features keep their size, and
-sparse features (after a ReLU) halve it. Bitshuffle also saves a quarter of dense features, and Zstandard
-more, but reading takes 1.4 and 3 times as long.
+The codec is LZ4 without shuffle (measured in benchmarks/README.md, "The store's codec: python -m benchmarks
+codecs"). Random batches are read as fast as without a codec. Dense features keep their size, and sparse
+features (after a ReLU) need half. Bitshuffle would save a quarter for dense features, and reading would take
+1.4 times as long. Zstandard would save more, and reading would take 3 times as long.
 
-TensorStore reads and writes the array; random batches are 50 times faster than by zarr-python, which defines
-it.
+TensorStore reads and writes the array: random batches are 50 times as fast as with zarr-python. zarr-python
+only defines the array.
 """
 
 import json
@@ -30,16 +32,17 @@ from pipeline.features.object_storage import Location
 SCHEMA = 2
 SHARD = 256
 ARRAY = "features"
-OF_FILES = "npy:"  # prefix of the weights_id of imported features, a hash of all of them
-EXPONENT = np.uint16(0x7C00)  # exponent bits of a float16, all ones for NaN and infinity
-LISTS = ("schema", "keys", "sha256", "shard_bytes", "sums")  # attributes of single images and shards
+OF_FILES = "npy:"  # prefix of the weights_id of imported features; a hash of all features follows
+EXPONENT = np.uint16(0x7C00)  # exponent bits of a float16; all are 1 for NaN and infinity
+# all other attributes say how the features were made
+LISTS = ("schema", "keys", "sha256", "shard_bytes", "sums")
 CODECS = (BloscCodec(cname="lz4", clevel=5, shuffle="noshuffle", typesize=2), Crc32cCodec())
-# write shards of zeros too; no fsync, because a shard lost in a power cut is noticed by its size
+# shards of zeros are written too; there is no fsync, because the sizes show if a power cut lost a shard
 WRITING = {"store_data_equal_to_fill_value": True, "context": {"file_io_sync": False}}
 
 
 def define(folder: Path, images: int, shape: tuple[int, int, int], dtype: str) -> None:
-    """Make an empty array (images, C, H, W)."""
+    """Make an empty Zarr array (images, C, H, W) in `folder`. `shape` is (C, H, W)."""
     zarr.create_array(
         folder,
         shape=(images, *shape),
@@ -52,17 +55,17 @@ def define(folder: Path, images: int, shape: tuple[int, int, int], dtype: str) -
 
 
 def shard_file(shard: int | str) -> str:
-    """Return a shard's file below the array's folder; the shard may be `*`."""
+    """Return the path of a shard's file in the array's folder. The shard may be `*`, for a glob pattern."""
     return f"c/{shard}/0/0/0"
 
 
 def array_spec(location: Location) -> dict[str, Any]:
-    """Return TensorStore's spec of the array."""
+    """Return TensorStore's spec of the array of the store at `location`."""
     return {"driver": "zarr3", "kvstore": location.spec(f"{ARRAY}/")}
 
 
 def made(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that are common to all images: how their features were made."""
+    """Return the attributes that say how the features were made. They are the same for all images."""
     return {name: value for name, value in attributes.items() if name not in LISTS}
 
 
@@ -72,7 +75,10 @@ def sum_of(features: np.ndarray) -> int:
 
 
 def finite(features: np.ndarray) -> bool:
-    """Return whether an image's features, in a store's type, are finite; 3 times as fast as np.isfinite."""
+    """Return True if all features of an image are finite. This is 3 times as fast as np.isfinite.
+
+    The features are float16 or uint8.
+    """
     if features.dtype == np.uint8:
         return True
     exponents = np.ascontiguousarray(features).view(np.uint16) & EXPONENT
@@ -80,7 +86,10 @@ def finite(features: np.ndarray) -> bool:
 
 
 def bound(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return the checksums of rows' features, extended by the rows' keys and attributes."""
+    """Return a checksum for each row: of its features, its key, its image, and the store's attributes.
+
+    `sums` are the checksums of the features alone (`sum_of`).
+    """
     common = json.dumps(made(attributes), sort_keys=True).encode()
     keys = attributes["keys"]
     images = attributes.get("sha256", keys)

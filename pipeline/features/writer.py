@@ -1,6 +1,6 @@
-"""Writer of a feature store: shard by shard from a stream of features, resumed at the missing shards.
+"""Write a feature store shard by shard. A resumed run writes only the missing shards.
 
-C: feature channels; H x W: grid.
+C: channels of the features; H x W: cells of the feature grid.
 """
 
 import json
@@ -35,14 +35,14 @@ from pipeline.io.scratch_folders import begin, finish
 
 CONTENTS = Contents("store")
 Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]
-"""Function of rows that yields their features (C, H, W), in the store's type, one after the other."""
+"""Function that yields the features (C, H, W) of each given row, in the store's number type."""
 
 
 class Writer:
-    """Writes a store shard by shard in a scratch folder; shards that are complete before a kill are kept.
+    """Writes a store shard by shard in a scratch folder. Complete shards are kept if the process is killed.
 
-    Each complete shard has a record file, so that several processes can write different shards once the first
-    process has made the folder. Raises InputError if the folder cannot be written.
+    Each complete shard has its own record file. Therefore several processes can write different shards, after
+    the first process has made the folder. Raises InputError if the folder cannot be written.
     """
 
     def __init__(self, folder: Path, images: int, shape: tuple[int, int, int], dtype: str = "float16"):
@@ -57,21 +57,21 @@ class Writer:
 
     @property
     def shards(self) -> range:
-        """All shards of the store."""
-        # by the module's name, because benchmarks change the value
+        """Numbers of all shards of the store."""
+        # not imported by its name, because benchmarks change store_codec.SHARD
         return range(math.ceil(self.images / store_codec.SHARD))
 
     @property
     def missing(self) -> list[int]:
-        """Shards that are not written yet, in order."""
+        """Numbers of the shards that are not written yet, in order."""
         return [shard for shard in self.shards if not self._record(shard).exists()]
 
     def rows(self, shard: int) -> range:
-        """Return the rows (images) of a shard."""
+        """Return the row numbers of the images in a shard."""
         return range(shard * store_codec.SHARD, min((shard + 1) * store_codec.SHARD, self.images))
 
     def write(self, shard: int, features: np.ndarray) -> None:
-        """Write a shard: features (images of the shard, C, H, W), finite in the store's type."""
+        """Write one shard. `features` is (images, C, H, W), finite, in the store's number type."""
         rows = self.rows(shard)
         with writing(self.folder):
             self.array[rows.start : rows.stop].write(features).result()
@@ -79,13 +79,13 @@ class Writer:
             write_text(self._record(shard), json.dumps([size, *map(sum_of, features)]))
 
     def forget(self, shard: int) -> None:
-        """Mark a shard as missing."""
+        """Mark a shard as missing, so that it is written again."""
         self._record(shard).unlink(missing_ok=True)
 
     def finish(self, path: Path, attributes: dict[str, Any]) -> None:
         """Write the attributes, move the store to `path`, and remove the scratch folder.
 
-        Raises InputError if a shard was changed since it was written.
+        Raises InputError if a shard is missing or was changed since it was written.
         """
         written = [self._written(shard) for shard in self.shards]
         sums = bound([each for _, *own in written for each in own], range(self.images), attributes)
@@ -95,7 +95,7 @@ class Writer:
         finish(self.folder)
 
     def _written(self, shard: int) -> list[int]:
-        """Return a shard's size, and the checksum of each of its images' features."""
+        """Return a list with the size of a shard, and the checksums of its images' features."""
         try:
             record: list[int] = json.loads(self._record(shard).read_text())
             found = (self.store / ARRAY / shard_file(shard)).stat().st_size
@@ -116,9 +116,10 @@ def fill(
     write: Callable[[int, np.ndarray], None],
     description: str,
 ) -> None:
-    """Pass these shards' features (images, C, H, W) to `write`, some shards at once, and show progress.
+    """Compute the features of shards with `grids`, pass each shard's features to `write`, and show progress.
 
-    Raises what `grids` and `write` raise; the writer keeps the shards written before.
+    The features of a shard are (images, C, H, W). Several shards are written at the same time, in threads.
+    Exceptions of `grids` and `write` are raised; shards that were written before an exception stay complete.
     """
     rows = [row for shard in shards for row in writer.rows(shard)]
     others = sum(len(writer.rows(shard)) for shard in writer.missing) - len(rows)
@@ -126,7 +127,7 @@ def fill(
         grids(rows), description, "images", writer.images - others, writer.images - others - len(rows)
     )
     writing: deque[Future[None]] = deque()
-    # shards are files of their own, so several are written at once
+    # each shard is a separate file, so several shards can be written at the same time
     threads = max(1, (os.cpu_count() or 1) // 4)
     with ThreadPoolExecutor(threads) as background:
         for shard in shards:
@@ -137,7 +138,7 @@ def fill(
             del block
         for each in writing:
             each.result()
-    next(shown, None)  # ends the progress bar
+    next(shown, None)  # end the progress bar
 
 
 def _write(write: Callable[[int, np.ndarray], None], shard: int, block: list[np.ndarray]) -> None:

@@ -1,1 +1,1 @@
-"""Negatives: false captions that are almost like the true ones; models learn to distinguish them."""
+"""Generate negatives: wrong captions that are similar to true captions, for pre-training a model."""

@@ -1,8 +1,9 @@
-"""Parse the claims of a description of birds, and find contradictions between descriptions.
+"""Find the claims in a description of birds, and the contradictions between descriptions.
 
-The words of a class (colours, parts, forms, patterns) can replace each other. The parser uses only the order
-of words: an adjective belongs to the next part in its clause, else to the previous one ("its beak is red"),
-else to the whole bird. Clauses with a negation are ignored.
+A claim gives a part of a bird a value, for example a colour. The words of a class (such as the colours) can
+replace each other. The parser uses only the order of words. An adjective belongs to the next part in its
+clause. If no part follows, it belongs to the previous part ("its beak is red"), or else to the whole bird.
+Clauses with a negation are ignored.
 """
 
 import re
@@ -11,11 +12,11 @@ from typing import NamedTuple
 
 
 class Meaning(NamedTuple):
-    """The meaning of a word."""
+    """The class, the ending and the value of a word."""
 
-    kind: str  # key of CLASSES
+    kind: str  # the class: a key of CLASSES
     ending: str
-    value: int  # number within the class
+    value: int  # position of the value within its class; synonyms have the same value
 
 
 CLASSES: dict[str, dict[str, str]] = {
@@ -46,11 +47,11 @@ CLASSES: dict[str, dict[str, str]] = {
     "curve": {"": "pointed, curved hooked", "er": "straighter, curvier"},
     "shade": {"": "dark, light pale bright", "er": "darker, lighter paler brighter"},
 }
-"""Class -> ending -> values, separated by commas; a value may have several words.
+"""All known words: class -> ending -> text. A text lists values, separated by commas.
 
-Two words have different values only if one excludes the other. So beak and bill are one value, and so are
-head and crown, because a bird with a white crown has a white head. Tufts, crests and feathers are not parts:
-they are on other parts.
+The words of one value are synonyms, separated by spaces. Two words have different values only if they exclude
+each other. Thus beak and bill are one value. Head and crown are one value too, because a bird with a white
+crown has a white head. Tufts, crests and feathers are not parts, because they are on other parts.
 """
 MEANING = {
     word: Meaning(kind, ending, number)
@@ -63,20 +64,22 @@ SIBLINGS = {
     own: [word for word, meaning in MEANING.items() if meaning[:2] == own]
     for own in {meaning[:2] for meaning in MEANING.values()}
 }
-"""Class and ending -> words that can replace each other."""
+"""Words that can replace each other: (class, ending) -> words."""
 TOKEN = re.compile(r"[a-z]+[12]?|[.,;]", re.IGNORECASE)
 BREAKS = {".", ",", ";", "while", "but", "and", "which", "than", "with", "whereas", "compared"}
-DENIED = {"no", "not", "without", "lacks", "lack", "similar", "same", "neither", "nor", "t"}  # t: doesn't
+# words whose clause is ignored; "t" is the end of "doesn't"
+DENIED = {"no", "not", "without", "lacks", "lack", "similar", "same", "neither", "nor", "t"}
 ANIMALS = ("animal1", "animal2")
-WHOLE = -1  # the whole bird, in place of a part
+WHOLE = -1  # number of the whole bird, in place of a part's number
 
 Key = tuple[str, int, str]
-"""Animal, part, and class of the claimed value."""
+"""Animal, part, and class of a claimed value."""
 Claims = Mapping[Key, frozenset[int]]
+"""Claims: (animal, part, class) -> values that are claimed."""
 
 
 def of_captions(captions: Iterable[str]) -> Claims:
-    """Return the claims of all captions together."""
+    """Return the claims of several captions together."""
     found: dict[Key, frozenset[int]] = {}
     for caption in captions:
         for key, value in _claims(caption):
@@ -85,13 +88,16 @@ def of_captions(captions: Iterable[str]) -> Claims:
 
 
 def contradicts(candidate: str, truth: Claims) -> bool:
-    """Return True if the candidate claims another value than the truth for some part of a bird."""
+    """Return True if a caption contradicts true claims about some part of a bird.
+
+    There is a contradiction if the claimed and the true values of a part and class have no value in common.
+    """
     claims = of_captions([candidate])
     return any(key in truth and not values & truth[key] for key, values in claims.items())
 
 
 def _claims(caption: str) -> Iterator[tuple[Key, int]]:
-    animals: tuple[str, ...] = ("",)  # the one bird of CUB's captions, which name no animal
+    animals: tuple[str, ...] = ("",)  # CUB's captions describe one bird, and do not name it
     for clause in _clauses(caption):
         named = tuple(name for name in ANIMALS if name in clause)
         animals = ANIMALS if "both" in clause else named[:1] or animals
@@ -117,7 +123,7 @@ def _of_clause(clause: list[str], animals: tuple[str, ...]) -> Iterator[tuple[Ke
             continue
         kind, ending, value = MEANING[word]
         if kind != "part":
-            # a comparative is a class of its own: "larger" is not "large"
+            # comparatives form a separate class, because "larger" does not mean "large"
             waiting.append((f"{kind}-{ending}" if ending == "er" else kind, value))
             continue
         part = value
@@ -131,5 +137,5 @@ def _said(animals: tuple[str, ...], part: int, waiting: list[tuple[str, int]]) -
         for animal in animals:
             yield (animal, part, kind), value
         if kind.endswith("-er") and len(animals) == 1 and animals[0] in ANIMALS:
-            # comparatives have two values, and the other animal has the opposite one
+            # comparatives have two values: if one animal is larger, the other animal is smaller
             yield (ANIMALS[1 - ANIMALS.index(animals[0])], part, kind), 1 - value

@@ -1,8 +1,8 @@
-"""Negatives of descriptions of birds: Birds-to-Words (animal1, animal2), and CUB (one bird per sentence).
+"""Make negatives of descriptions of birds: Birds-to-Words (two birds, animal1 and animal2), CUB (one bird).
 
-Negatives keep spelling and punctuation, so that they differ from captions only in content. A description
-cannot be proved wrong, because there are no labels: it counts as wrong if it contradicts a reference about
-the same part of the same bird (bird_claims.py).
+Negatives keep the spelling and punctuation of captions, so that they differ from captions only in content.
+The datasets have no labels, so that a description cannot be proved wrong. A description counts as wrong if it
+contradicts a reference about the same part of the same bird (bird_claims.py).
 """
 
 import re
@@ -23,11 +23,11 @@ WORD = re.compile(r"[^\W\d_]+", re.ASCII)
 ANIMAL = re.compile(r"\banimal([12])\b")
 REPLACED = 3  # most replaced words per caption
 ALIKE = ({"both"}, {"similar"}, {"same"}, {"no", "differences"})
-"""A caption with all words of one of these sets stays true if the animals are exchanged."""
+"""Sets of words. A caption with all words of such a set stays true if the two animals are exchanged."""
 
 
 class Birds:
-    """The captions of a split with their TF-IDF index, and word counts of the training captions."""
+    """The captions of one split in a TF-IDF index, and the counts of words in the training captions."""
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
         written = {plain(caption): caption for pair in pairs for caption in pair.captions}
@@ -36,12 +36,12 @@ class Birds:
         self.counts = Counter(word for caption in training for word in _words(caption))
 
     def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "Source":
-        """Return the candidates for one pair of the split."""
+        """Return the source of negatives for one pair of the split."""
         return Source(self, references, rng)
 
 
 class Source:
-    """Candidates for the negatives of one pair."""
+    """Source of candidates for the negatives of one pair."""
 
     certain = False
 
@@ -51,25 +51,33 @@ class Source:
         self._claims = bird_claims.of_captions(references)
 
     def wrong(self, caption: str) -> bool:
-        """Return True if the caption contradicts the references about the same part of the same bird."""
+        """Return True if the caption contradicts the pair's references about a part of a bird."""
         return bird_claims.contradicts(caption, self._claims)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield descriptions of other pairs by falling similarity."""
+        """Yield descriptions in the split, those most similar to a reference first.
+
+        `number` selects the reference.
+        """
         reference = self._references[number % len(self._references)]
         ranked = self._split.index.ranked(vocabularies.tokenise(reference, lower_case=True))
         yield from (self._split.written[text] for text in ranked)
 
     def replace(self, number: int) -> Iterator[str | None]:
-        """Replace the words with the largest weights first, then fewer, random words.
+        """Yield references with replaced words, or None if no word of a reference can be replaced.
 
-        No reference names a replacement.
+        The references are used in turn, and `number` selects the first. When a reference is used first, the
+        REPLACED words with the largest TF-IDF weights are replaced. Later, one to REPLACED random words are.
+        A replacement never has a value that a reference names.
         """
         for turn, caption in enumerate(self._turns(number)):
             yield self._replaced(caption, heaviest=turn < len(self._references))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Exchange animal1 and animal2."""
+        """Yield references with animal1 and animal2 exchanged, or None if a reference would stay true.
+
+        The references are used in turn, and `number` selects the first.
+        """
         for caption in self._turns(number):
             alike = any(words <= set(_words(caption)) for words in ALIKE)
             yield None if alike else ANIMAL.sub(lambda found: f"animal{3 - int(found[1])}", caption)
@@ -83,7 +91,7 @@ class Source:
         if heaviest:
             places.sort(key=lambda place: -weights[words[place]])
         else:
-            # few changes: replacing both part and colour (red belly, white head) contradicts nothing
+            # few words, because a new part with a new colour (red belly, white head) contradicts nothing
             places = [places[at] for at in self._rng.permutation(len(places))]
             most = 1 + int(self._rng.integers(REPLACED))
         taken: dict[int, str] = {}
@@ -99,7 +107,10 @@ class Source:
         return WORD.sub(lambda word: new.get(word.start(), word[0]), caption) if taken else None
 
     def _other(self, word: str) -> str | None:
-        """Draw a word of the same class and ending, by its frequency in the training captions."""
+        """Draw a replacement with the same class and ending; None if there is none.
+
+        The probability of a word is proportional to its frequency in the training captions.
+        """
         siblings = SIBLINGS[MEANING[word][:2]]
         left = [o for o in siblings if _value(o) not in self._named and self._split.counts[o]]
         if not left:

@@ -1,8 +1,13 @@
-"""Generate six negatives for each pair of a split (IDC-PCL, fine-grained negatives).
+"""Generate six negatives for each pair of a split (fine-grained negatives of IDC-PCL).
 
-There are two negatives of each kind. *retrieve*: similar captions of other pairs. *replace*: captions with
-replaced words. *confuse*: captions whose parts are exchanged. If a kind yields too few negatives, replace
-fills the gap, then retrieve.
+There are two negatives of each of three kinds:
+
+- retrieve: similar captions of other pairs
+- replace: captions of the pair with replaced words
+- confuse: captions of the pair with exchanged parts
+
+If a kind gives too few negatives, more negatives of the kind replace are added, and then of the kind
+retrieve.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,15 +29,20 @@ TRIES = 20  # candidates per negative
 EACH = 2  # negatives per kind
 Grammar = Literal["geometric", "birds"]
 Source = geometric.Source | birds.Source
-"""Candidates for one pair. Its methods get the number of the negative within its kind, and yield captions;
-None marks a failed try. `certain`: True if a wrong caption can always be recognised."""
+"""Source of candidates for the negatives of one pair.
+
+It has a method for each kind. The argument is the number of the negative within its kind, from 0. The method
+yields captions, or None for a failed try. `certain` is True if every wrong caption can be recognised as
+wrong.
+"""
 GRAMMARS: dict[Grammar, type[Geometric] | type[Birds]] = {"geometric": Geometric, "birds": Birds}
 
 
 def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Negatives]:
-    """Yield the negatives of each training and validation pair, in order, from captions of its own split.
+    """Yield the negatives of each training and validation pair, in order.
 
-    Raises InputError naming a pair with too few negatives.
+    The negatives of a pair are made from captions of its own split. Raises InputError naming a pair for which
+    too few negatives are found.
     """
     training = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
     for split in SPLITS:
@@ -43,7 +53,10 @@ def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Neg
 
 
 def of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -> Negatives:
-    """Return the negatives of one pair; `rng` makes all random choices."""
+    """Return the negatives of one pair. `rng` is used for all random choices.
+
+    Raises InputError if too few negatives are found.
+    """
     references = [pair.captions[place] for place in rng.permutation(len(pair.captions))]
     source = captions.source(pair, references, rng)
     draft = _Draft(source, {plain(caption) for caption in references})
@@ -54,7 +67,7 @@ def of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -
     more = count(EACH)
     while draft.lacking and draft.take("replace", source.replace(next(more))):
         pass
-    # the last resort has no limit of tries
+    # at last, captions of other pairs are used without a limit of tries
     for sure in (True,) if source.certain else (True, False):
         rest = chain.from_iterable(source.retrieve(number) for number in range(EACH, EACH + len(references)))
         while draft.lacking and draft.take("retrieve", rest, None, sure):
@@ -69,7 +82,7 @@ def of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -
 
 @dataclass
 class _Draft:
-    """The negatives of one pair that are found so far."""
+    """The negatives that are found so far for one pair."""
 
     source: Source
     known: set[str]  # references and accepted negatives
@@ -82,9 +95,9 @@ class _Draft:
     def take(
         self, kind: Kind, candidates: Iterable[str | None], tries: int | None = TRIES, sure: bool = True
     ) -> bool:
-        """Accept the first new candidate among `tries`; return False if there is none.
+        """Accept the first suitable candidate among the first `tries`. Return False if none is suitable.
 
-        `sure`: accept only a candidate that is known to be wrong.
+        A candidate is suitable if it is new and, unless `sure` is False, known to be wrong.
         """
         for caption in islice(candidates, tries):
             if caption is None or (text := plain(caption)) in self.known:

@@ -1,7 +1,7 @@
-"""Negatives of captions of coloured solids: CLEVR-Change, CLEVR-DC, tabletop.
+"""Make negatives of captions of coloured solids: CLEVR-Change, CLEVR-DC, tabletop.
 
-The functions below replace words or exchange parts of a sentence; they return None if a sentence has nothing
-to replace or exchange. The caller checks whether the result is wrong.
+The functions at the end replace words or exchange parts of a sentence. They return None if a sentence has
+nothing to replace or exchange. The caller checks whether the new sentence is wrong.
 """
 
 from collections import defaultdict
@@ -17,19 +17,19 @@ from pipeline.tabletop.words import SYNONYMS
 from pipeline.text import vocabularies
 
 Words = tuple[str, ...]
-MOST = 20_000  # captions in the index
+MOST = 20_000  # most captions in the index
 
 
 class Geometric:
-    """The captions of a split: an index of captions of a change, and a list of captions of no change."""
+    """The captions of a split: a TF-IDF index of captions of a change, and a list of "no change" captions."""
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
-        """`training` is unused: replacements are words of the grammar."""
+        """Index the captions of `pairs`. `training` is not used: replacements are words of the grammar."""
         self.of_scene: dict[str, list[str]] = defaultdict(list)  # scene -> captions of its change
         no_changes: set[str] = set()
         for pair in pairs:
             texts = [plain(caption) for caption in pair.captions]
-            # CLEVR-DC does not mark unchanged pairs; only their captions show it
+            # CLEVR-DC does not mark unchanged pairs, so the captions decide
             if of_pair(pair, [_sentence(text) for text in texts]).kinds == {NO_CHANGE}:
                 no_changes |= {*texts}
             else:
@@ -40,12 +40,12 @@ class Geometric:
         self.endings = _endings(self.index.documents)
 
     def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "Source":
-        """Return the candidates for one pair of the split."""
+        """Return the source of negatives for one pair of the split."""
         return Source(self, pair, [plain(caption) for caption in references], rng)
 
 
 class Source:
-    """Candidates for the negatives of one pair."""
+    """Source of candidates for the negatives of one pair."""
 
     certain = True
 
@@ -60,11 +60,12 @@ class Source:
         return contradicts(_sentence(caption).claims, self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield captions of other pairs by falling similarity; the second negative is "no change".
+        """Yield captions of the split, those most similar to a reference first.
 
-        If "no change" were never a negative, it would always be the right answer in FDA. For an unchanged
-        pair, the first two negatives are captions of its scene's change, if there are any; all
-        others are captions of any change.
+        The second negative (`number` 1) is a caption of no change, if there are any. If such captions were
+        never negatives, they would always be the right answer in FDA, the pre-training task. For an unchanged
+        pair, the first two negatives are captions of the change in the same scene, if there are any. Its
+        other negatives are captions of any change.
         """
         if self._unchanged:
             own = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []
@@ -77,13 +78,21 @@ class Source:
             yield from self._split.index.ranked(reference.words)
 
     def replace(self, number: int) -> Iterator[str | None]:
-        """Replace one word of the subject or the new value for even numbers, two for odd ones."""
+        """Yield references in which words of the subject or the new value are replaced.
+
+        One word is replaced for an even `number`, and two words for an odd `number`.
+        """
         for sentence in self._turns(number):
             weights = self._split.index.weights(sentence.words)
             yield _text(_replaced(sentence, self._truth, weights, 1 + number % 2, self._rng))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Exchange subject and landmark for even numbers, else old and new value, or added and gone."""
+        """Yield references with exchanged parts.
+
+        For an even `number`, subject and landmark are exchanged. For an odd `number`, the old and the new
+        value are; or else the ending of an addition ("has been added") becomes that of a removal, and the
+        reverse.
+        """
         for sentence in self._turns(number):
             if number % 2 == 0:
                 yield _text(_exchanged_landmark(sentence))
@@ -93,7 +102,7 @@ class Source:
                 )
 
     def _turns(self, number: int) -> Iterator[Sentence]:
-        """Yield the references in turn, without end; none for an unchanged pair."""
+        """Yield the references in turn, without end. For an unchanged pair, yield nothing."""
         if not self._unchanged:
             yield from (self._references[turn % len(self._references)] for turn in count(number))
 
@@ -102,12 +111,12 @@ class Source:
 
 
 def plain(caption: str) -> str:
-    """Return a caption as lower-case tokens joined by one space, the form of all negatives."""
+    """Return a caption as lower-case tokens, joined by single spaces. Geometric negatives have this form."""
     return " ".join(vocabularies.tokenise(caption, lower_case=True))
 
 
 def drawn(texts: Sequence[str], most: int, rng: np.random.Generator) -> list[str]:
-    """Return all texts, or `most` of them in their order."""
+    """Return all texts, or `most` random texts if there are more. The texts keep their order."""
     if len(texts) <= most:
         return list(texts)
     return [texts[place] for place in sorted(rng.choice(len(texts), most, replace=False))]
@@ -118,7 +127,10 @@ def _sentence(text: str) -> Sentence:
 
 
 def _endings(documents: Sequence[str]) -> dict[str, list[Words]]:
-    """Return kind of change -> distinct endings of its sentences, after the last noun."""
+    """Return a dictionary: kind of change -> distinct endings of its sentences.
+
+    The ending of a sentence is everything after the last noun.
+    """
     found: dict[str, set[Words]] = defaultdict(set)
     for sentence in map(_sentence, documents):
         for kind in sentence.claims.kinds:
@@ -133,7 +145,7 @@ def _text(words: Words | None) -> str | None:
 def _replaced(
     sentence: Sentence, truth: Claims, weights: Mapping[str, float], count: int, rng: np.random.Generator
 ) -> Words | None:
-    """Replace `count` words of the subject and the new value, in order of falling weight."""
+    """Replace up to `count` words of the subject and the new value, those with the largest weights first."""
     words = list(sentence.words)
     places = sentence.attributes + ([] if sentence.value is None else [sentence.value])
     changed = 0
@@ -149,7 +161,10 @@ def _replaced(
 
 
 def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Claims) -> set[str]:
-    """Return forbidden values: old and new value must differ, and no reference may name a new colour."""
+    """Return the values that a replacement must not have.
+
+    The old value and the new value must differ. A new colour must not be in any reference.
+    """
     if place != sentence.value:
         new = None if sentence.value is None else MEANING[words[sentence.value]]
         return {new[1]} if new and new[0] == attribute else set()
@@ -160,7 +175,7 @@ def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str
 
 
 def _exchanged_landmark(sentence: Sentence) -> Words | None:
-    """Exchange subject and landmark; the articles stay in place."""
+    """Exchange the subject and the landmark of a sentence. The articles stay in place."""
     one, other, words = sentence.subject, sentence.landmark, sentence.words
     if not one or not other:
         return None
@@ -169,7 +184,7 @@ def _exchanged_landmark(sentence: Sentence) -> Words | None:
 
 
 def _exchanged_values(sentence: Sentence) -> Words | None:
-    """Exchange the new value and the old value, if the subject names it."""
+    """Exchange the new value and the old value, if the subject names the old value."""
     if sentence.value is None:
         return None
     words = list(sentence.words)
@@ -184,7 +199,7 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
 def _exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
-    """Replace the ending of an addition by the ending of a removal, or the other way round."""
+    """Replace the ending of a sentence on an addition by the ending of a removal, or the reverse."""
     other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
     if not endings.get(other):
         return None

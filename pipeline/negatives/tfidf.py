@@ -1,4 +1,4 @@
-"""TF-IDF of captions: weights of words, and ranking by similarity."""
+"""TF-IDF of captions: compute the weights of words, and rank captions by similarity."""
 
 import math
 from collections import Counter, defaultdict
@@ -8,10 +8,14 @@ import numpy as np
 
 
 class Index:
-    """Captions as unit vectors of count × (1 + ln((1 + n) / (1 + df))) per word."""
+    """Index of n captions as unit vectors.
+
+    Before the normalisation, the weight of a word is count × (1 + ln((1 + n) / (1 + df))). `df` is the number
+    of captions with this word.
+    """
 
     def __init__(self, documents: Iterable[str]):
-        """Index distinct documents, each its tokens joined by one space."""
+        """Index captions, each given as its tokens joined by single spaces. Equal captions count once."""
         self.documents = sorted(set(documents))
         counts = [Counter(text.split()) for text in self.documents]
         self._having = Counter(word for own in counts for word in own)
@@ -21,17 +25,20 @@ class Index:
                 self._places[word].append((number, value))
 
     def weights(self, words: Sequence[str]) -> dict[str, float]:
-        """Return the weight of each distinct word; an unknown word has document frequency 0."""
+        """Return a dictionary: word -> weight, before the normalisation. An unknown word has df = 0."""
         return {word: count * self._rarity(word) for word, count in Counter(words).items()}
 
     def ranked(self, words: Sequence[str]) -> Iterator[str]:
-        """Yield all documents by falling cosine similarity to the words; ties in alphabetical order."""
+        """Yield all indexed captions, those with the largest cosine similarity to `words` first.
+
+        Captions with equal similarity are in alphabetical order.
+        """
         similarity = np.zeros(len(self.documents))
         for word, value in self._vector(Counter(words)).items():
             if word in self._having:
                 numbers, values = zip(*self._places[word], strict=True)
                 similarity[list(numbers)] += value * np.array(values)
-        # sums in another order differ by rounding, which must not break ties
+        # the order of summation changes the rounding, which must not decide between equal similarities
         order = np.argsort(-similarity.round(9), kind="stable")
         yield from (self.documents[number] for number in order)
 

@@ -1,1 +1,1 @@
-"""Linear probes: which attributes of scenes a backbone's features contain."""
+"""Linear probes: measure which attributes of objects can be read from a backbone's features."""

@@ -1,11 +1,11 @@
-"""Fine-tune the last layers of a backbone on rendered objects, with their attributes as targets.
+"""Fine-tune the last layers of a backbone on rendered objects, with the objects' attributes as targets.
 
-A linear classifier reads the cell that holds an object's centre, as the linear probe does. The classifier and
-the last layers learn together. Batch norms keep the statistics of the weights that they start from. Each time
-an image is read, its exposure, contrast, white balance, sharpness and noise are drawn again, so that the
-features also suit images of other cameras.
+As in the linear probe, the input of a linear classifier is the feature cell that contains an object's centre.
+The classifier and the last layers of the backbone are trained together. Batch norms keep the statistics of
+the initial weights. Each time an image is used, its exposure, contrast, white balance, sharpness and noise
+are drawn at random, so that the features also suit images of other cameras.
 
-B: images of S x S pixels; C: feature channels; H x W: grid of cells.
+B: images of a batch, with S x S pixels; C: channels of the features; H x W: cells of the feature grid.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,16 +30,16 @@ from pipeline.io.progress import track
 from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING
 from pipeline.training.learning_rate import factor
 
-BATCH = 32  # images of a step
-STATISTICS = 64  # images that standardise what the classifier reads
+BATCH = 32  # number of images per training step
+STATISTICS = 64  # number of images from which the statistics of the classifier's inputs are computed
 LEARNING_RATE, CLASSIFIER_RATE = 3e-4, 2e-3
 WEIGHT_DECAY, CLIP_NORM = 0.01, 1.0
-GAIN = (0.9, 1.1)  # white balance: a factor of each channel
+GAIN = (0.9, 1.1)  # range of the factor of each channel, for white balance
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Images of a rendered dataset, and the objects whose centres their cells hold."""
+    """Images of a rendered dataset, and the classes of the objects whose centres are in their cells."""
 
     root: Path
     images: Sequence[Indexed]
@@ -47,10 +47,11 @@ class Labelled:
 
 
 def tune(network: Backbone, first: str, spec: Spec, data: Labelled, iterations: int, seed: int) -> None:
-    """Train the layers of `network` from `first` on, in place.
+    """Train the last layers of `network` in place, from the layer `first` to the end.
 
-    `first` is a prefix of parameters' names, for example "blocks.4". Raises InputError where no
-    parameter has it, for an image that broke, and where no cell shows an object.
+    `first` is a prefix of the names of parameters, for example "blocks.4". Raises InputError if no parameter
+    has this prefix, if an image cannot be read or differs from the index, or if no cell contains an object's
+    centre.
     """
     torch.manual_seed(seed)
     network.to(devices.device())
@@ -76,7 +77,7 @@ def tune(network: Backbone, first: str, spec: Spec, data: Labelled, iterations: 
 
 
 class _Classifier(nn.Module):
-    """Standardised features of a cell -> the classes of each attribute."""
+    """Linear classifier that predicts an object's attributes from the standardised features of a cell."""
 
     def __init__(self, network: Backbone, spec: Spec, data: Labelled):
         super().__init__()
@@ -90,7 +91,10 @@ class _Classifier(nn.Module):
             self.standardise.take(torch.cat(grids))
 
     def loss(self, grids: Tensor, classes: Tensor) -> Tensor:
-        """Return the mean cross-entropy over objects, summed over attributes: (B, C, H, W), (B, 4, H, W)."""
+        """Return the cross-entropy, averaged over objects and summed over attributes.
+
+        `grids` are features (B, C, H, W). `classes` (B, 4, H, W) are the classes of four attributes per cell.
+        """
         features, wanted = self.standardise(grids).movedim(1, -1), classes.movedim(1, -1)
         shown = wanted[..., 0] != NOTHING  # (B, H, W)
         scores = self.linear(features[shown]).split(self.sizes, dim=1)
@@ -100,7 +104,7 @@ class _Classifier(nn.Module):
 
 
 def _trained(network: Backbone, first: str) -> list[nn.Parameter]:
-    """Freeze the parameters before the first one with that prefix, and return the others."""
+    """Freeze the parameters before the first one with the prefix `first`. Return the other parameters."""
     named = [(name.removeprefix("inner."), each) for name, each in network.network.named_parameters()]
     start = next((row for row, (name, _) in enumerate(named) if name.startswith(first)), None)
     if start is None:
@@ -113,7 +117,10 @@ def _trained(network: Backbone, first: str) -> list[nn.Parameter]:
 
 
 def _steps(spec: Spec, data: Labelled, iterations: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of augmented images with their classes; every image is seen once before one is seen twice."""
+    """Yield batches of augmented images (B, 3, S, S) with their classes (B, 4, H, W).
+
+    Every image is used once before any image is used twice.
+    """
     random = np.random.default_rng(seed)
     count = min(BATCH, len(data.images))
     rounds = -(-iterations * count // len(data.images))
@@ -137,19 +144,22 @@ EFFECTS = v2.Compose(
 
 
 def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a uint8 image (3, S, S) with random effects, mirrored at random with its classes (4, H, W)."""
+    """Return an image, uint8 (3, S, S), with random effects, and its classes (4, H, W).
+
+    The image and its classes are mirrored together, at random.
+    """
     changed, mask = EFFECTS(tv_tensors.Image(image), tv_tensors.Mask(classes))
     pixels = changed.as_subclass(torch.Tensor)
     pixels = pixels * torch.empty(3, 1, 1, device=pixels.device).uniform_(*GAIN)
-    strength = 5 * torch.rand((), device=pixels.device)  # of 255
+    strength = 5 * torch.rand((), device=pixels.device)  # in levels of 0 to 255
     pixels = pixels + torch.randn(pixels.shape, device=pixels.device) * strength
     return pixels.clamp(0, 255).to(torch.uint8), mask.as_subclass(torch.Tensor).to(classes.dtype)
 
 
 def compact(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights with matrices and kernels in float16, which halves their file.
+    """Return the weights with matrices and kernels in float16, so that their file is half as large.
 
-    Statistics, gains and biases keep float32: small variances do not survive float16.
+    Statistics, gains and biases stay in float32, because float16 cannot represent small variances.
     """
     return {
         name: (tensor.half() if tensor.dim() > 1 else tensor).contiguous() for name, tensor in weights.items()

@@ -1,8 +1,8 @@
-"""Labels of feature cells: the tabletop object that a cell shows with its attributes, or none.
+"""Label feature cells with the attributes of the tabletop object that a cell shows, or as empty.
 
-The object-id buffer is rendered again from scenes.json, with the same bits as for the image. Boxes would not
-suffice: their corners show the ground, and only the buffer knows which object hides the other.
-H x W: grid of feature cells.
+An image's object-id buffer is rendered again from scenes.json; it fits the image exactly. Boxes of objects
+would not suffice: the corners of a box show the ground, and boxes do not tell which object hides another
+object. H x W: cells of the feature grid.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ from pipeline.tabletop.scenes import Box, Thing, box_of, solids
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES, Point
 
 ATTRIBUTES = {"color": tuple(COLORS), "shape": SHAPES, "material": MATERIALS, "size": SIZES}
-"""Attribute -> classes, numbered in this order."""
+"""The classes of each attribute: attribute -> values. A class's number is the position of its value."""
 NOTHING = -1  # class of a cell without an object
-LEAST = 0.25  # a cell shows the object that covers most of it, and more than this share
+LEAST = 0.25  # a cell shows an object only if the object covers more than this share of the cell
 VIEWS = {
     DEFAULT: ("default", "before"),
     SEMANTIC: ("semantic", "after"),
@@ -36,16 +36,19 @@ REMEDY = "name the scenes.json that the stage render wrote next to the images"
 
 @dataclass(frozen=True)
 class Shown:
-    """The n objects of one image and its camera."""
+    """The n objects that one image shows, and the image's camera."""
 
-    solids: np.ndarray  # (n, 10), input of the ray tracer
-    classes: np.ndarray  # (n + 1, 4) int8, in the order of ATTRIBUTES; the last row is NOTHING
+    solids: np.ndarray  # (n, 10), the objects as input of the ray tracer
+    classes: np.ndarray  # (n + 1, 4) int8: four attributes in the order of ATTRIBUTES; last row: NOTHING
     camera: Point
     boxes: tuple[Box, ...]
 
 
 def read_scenes(path: str | Path) -> dict[str, Shown]:
-    """Return image name -> content of scenes.json. Raises InputError if the file is malformed."""
+    """Return the content of scenes.json as a dictionary: image name -> objects that the image shows.
+
+    Raises InputError if the file is malformed.
+    """
     found = read_json(path, REMEDY)
     try:
         look = LOOKS[found.get("look", "studio")]
@@ -72,9 +75,10 @@ def _thing(record: Mapping[str, Any]) -> Thing:
 
 
 def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return the classes of all cells, (images, 4, H, W) int8, in the order of ATTRIBUTES.
+    """Return the classes of the object that each cell shows, (images, 4, H, W) int8.
 
-    Raises InputError naming an image that scenes.json lacks or contradicts.
+    The four attributes are in the order of ATTRIBUTES. Raises InputError naming an image that scenes.json
+    does not describe or does not fit.
     """
     labels = np.empty((len(images), len(ATTRIBUTES), *grid), dtype=np.int8)
     for row, image in enumerate(track(images, "labelling cells", "images", len(images))):
@@ -87,7 +91,10 @@ def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[in
 
 
 def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return classes as `label` does, but NOTHING in cells without the centre of an object's box."""
+    """Return the classes of the object whose centre is in each cell, (images, 4, H, W) int8.
+
+    The centre is that of the object's box. Cells without a centre have the class NOTHING.
+    """
     labels = np.full((len(images), len(ATTRIBUTES), *grid), NOTHING, dtype=np.int8)
     for row, image in enumerate(images):
         shown = scenes[image.name]
@@ -98,13 +105,16 @@ def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[
 
 
 def cell_of(place: tuple[float, float], size: tuple[int, int], grid: tuple[int, int]) -> tuple[int, int]:
-    """Return row and column of the cell that contains a place (x, y in pixels); `size`: width, height."""
+    """Return the row and column of the cell that contains the point `place`, (x, y) in pixels.
+
+    `size` is the (width, height) of the image, and `grid` the (H, W) of the cells.
+    """
     (x, y), (width, height), (H, W) = place, size, grid
     return min(int(y * H / height), H - 1), min(int(x * W / width), W - 1)
 
 
 def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
-    """Return the image's object-id buffer; its boxes must equal the boxes in scenes.json."""
+    """Return an image's object-id buffer. Raises InputError if its boxes differ from those in scenes.json."""
     rows = identify(shown.solids, shown.camera, image.width, image.height)
     masks = (rows == row for row in range(len(shown.solids)))
     if tuple(box_of(mask) if mask.any() else None for mask in masks) != shown.boxes:
@@ -116,10 +126,12 @@ def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
 
 
 def dominant(rows: np.ndarray, things: int, grid: tuple[int, int]) -> np.ndarray:
-    """Return the object that each cell shows, (H, W): its row in the buffer, or NOTHING.
+    """Return the number of the object that each cell shows, (H, W); NOTHING if it shows none.
 
-    `rows` is an object-id buffer (height, width), negative without an object. A pixel belongs to the cell
-    that contains its centre. Raises InputError if there are more cells than pixels.
+    A cell shows the object that covers most of it, if this is more than the share LEAST. `rows` is an
+    object-id buffer (height, width): the number of the object at each pixel, negative without an object.
+    `things` is the number of objects. A pixel belongs to the cell that contains the pixel's centre. Raises
+    InputError if there are more cells than pixels.
     """
     (height, width), (H, W) = rows.shape, grid
     if height < H or width < W:
@@ -128,6 +140,6 @@ def dominant(rows: np.ndarray, things: int, grid: tuple[int, int]) -> np.ndarray
     cell = down[:, None] * W + across  # height x width
     counted = (np.maximum(rows, NOTHING).astype(np.int64) + 1) * (H * W) + cell
     counts = np.bincount(counted.ravel(), minlength=(things + 1) * H * W).reshape(things + 1, H, W)
-    shares = counts / counts.sum(0)  # of each cell's pixels; the first row: no object
+    shares = counts / counts.sum(0)  # share of each cell's pixels; the first row is for no object
     shares[0] = LEAST
     return shares.argmax(0) - 1

@@ -1,6 +1,6 @@
-"""Feature cells of labelled real images, one per object, to test a probe of rendered cells.
+"""Compute feature cells of labelled real images, one per object, to test a probe fitted on rendered images.
 
-C: feature channels; H x W: grid.
+C: channels of the features; H x W: cells of the feature grid.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from pipeline.probe.linear_probe import Cells, gather
 
 
 class ImageGrids:
-    """Feature grids of image files, computed like the grids of a store (linear_probe.Grids).
+    """Feature grids of image files, computed as the grids in `store` were. It is a linear_probe.Grids.
 
-    Raises InputError for a store of pixels, and for a backbone that is unavailable.
+    Raises InputError if the store has pixels, or if its backbone is unavailable.
     """
 
     def __init__(self, store: FeatureStore, lab: Path):
@@ -37,26 +37,28 @@ class ImageGrids:
         self.shape = grid_shape(spec)
 
     def read(self, keys: Sequence[str]) -> np.ndarray:
-        """Return the grids of these files, (images, C, H, W) float16."""
+        """Return the feature grids of image files, (images, C, H, W) float16. `keys` are the files' paths."""
         images = [self.features.squashed(Path(key), key) for key in keys]
         grids: np.ndarray = self.features.grids(images, keys).cpu().numpy()
         return grids
 
 
 def cells(grids: ImageGrids, folder: Path) -> Cells:
-    """Return the cells that contain the centres of labelled objects in the before images.
+    """Return the feature cells that contain the centres of labelled objects in the before images.
 
-    If two objects share a cell, the later one counts. Raises InputError like labelled_scenes.read, and for an
-    image that does not open.
+    `folder` has the labelled scenes (labelled_scenes.py). If the centres of two objects are in the same cell,
+    the cell gets the attributes of the object that is later in the list. Raises InputError as
+    labelled_scenes.read, and for an image that cannot be opened.
     """
     pairs = {pair.before: pair for pair in labelled_scenes.read(folder)}
     names = [str(folder / name) for name in pairs]
     labels = np.full((len(names), len(ATTRIBUTES), *grids.shape[1:]), NOTHING, dtype=np.int8)
     for row, (name, pair) in enumerate(zip(names, pairs.values(), strict=True)):
-        assert pair.scene is not None  # a labelled scene is known
+        assert pair.scene is not None  # labelled scenes always have facts
         size = opened(Path(name), name).size
         for thing in pair.scene.before:
             classes = [values.index(getattr(thing, key)) for key, values in ATTRIBUTES.items()]
-            centre = (thing.x, -thing.y)  # pixels: labelled scenes have y upwards (labelled_scenes.CAMERA)
+            # in pixels; y is upwards in the facts of labelled scenes (labelled_scenes.CAMERA)
+            centre = (thing.x, -thing.y)
             labels[row, :, *cell_of(centre, size, grids.shape[1:])] = classes
     return gather(grids, names, labels, labels.size, f"reading cells of {folder}")

@@ -1,8 +1,8 @@
-"""Linear probe: accuracy of a linear classifier that reads an object's attributes from single feature cells.
+"""Linear probe: the accuracy of linear classifiers that predict an object's attributes from one feature cell.
 
-It is multinomial logistic regression on standardised features (Alain and Bengio, 2017), fitted on the train
-split and tested on another split. Only the choice of cells is random.
-N: cells that show an object; C: feature channels; H x W: grid; K: classes of an attribute.
+The classifiers are multinomial logistic regressions on standardised features (Alain and Bengio, 2017). They
+are fitted on the train split and tested on another split. Only the choice of cells is random. N: cells that
+show an object; C: channels of the features; H x W: cells of the feature grid; K: classes of an attribute.
 """
 
 from collections.abc import Sequence
@@ -18,45 +18,46 @@ from pipeline.io.errors import InputError
 from pipeline.io.progress import track
 from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING
 
-RIDGE = 1e-3  # weight of half the squared weights; without it, they may diverge
+RIDGE = 1e-3  # factor of half the squared weights in the loss; without this term, the weights may diverge
 STEPS = 100  # most steps of LBFGS
-READ = 64  # images per batch
+READ = 64  # number of images that are read at once
 
 
 @dataclass(frozen=True)
 class Cells:
-    """N single cells that show an object."""
+    """N feature cells that show an object, and the classes of the object's attributes."""
 
     features: Tensor  # (N, C) float32
-    classes: Tensor  # (N, 4) int64, in the order of ATTRIBUTES
+    classes: Tensor  # (N, 4) int64, with the four attributes in the order of ATTRIBUTES
 
 
 class Grids(Protocol):
-    """Feature grids by image name: of a store, or computed by a backbone."""
+    """Source of feature grids of images: a store, or a backbone that computes them."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(C, H, W)."""
+        """Shape of the feature grid of one image, (C, H, W)."""
         ...
 
     def read(self, keys: Sequence[str]) -> np.ndarray:
-        """Return the grids of these images, (images, C, H, W)."""
+        """Return the feature grids of images, (images, C, H, W), in the order of `keys`."""
         ...
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Fractions of the held-out cells, by attribute."""
+    """Accuracy on the held-out cells, as dictionaries: attribute -> fraction of the cells."""
 
-    accuracy: dict[str, float]
-    majority: dict[str, float]  # accuracy of the most frequent training class
+    accuracy: dict[str, float]  # of the linear classifier
+    majority: dict[str, float]  # of always predicting the most frequent class of the training cells
 
 
 def gather(grids: Grids, keys: Sequence[str], labels: np.ndarray, most: int, description: str) -> Cells:
-    """Read at most `most` cells that show an object, drawn uniformly with a fixed seed.
+    """Read the features of cells that show an object: all such cells, or `most` of them, drawn uniformly.
 
-    `labels` (images, 4, H, W) are grid_labels.label of the images `keys`. Raises InputError without such a
-    cell.
+    The seed of the draw is fixed. `labels` (images, 4, H, W) are the classes of the cells of the images
+    `keys` (grid_labels.py). `description` names the cells in messages. Raises InputError if no cell shows an
+    object.
     """
     places = np.argwhere(labels[:, 0] != NOTHING)  # (n, 3): image, row, column
     if not len(places):
@@ -75,9 +76,9 @@ def gather(grids: Grids, keys: Sequence[str], labels: np.ndarray, most: int, des
 
 
 def probe(train: Cells, held_out: Cells) -> Scores:
-    """Fit one classifier per attribute on `train` and test it on `held_out`."""
+    """Fit one classifier per attribute on the cells `train`. Return the accuracy on the cells `held_out`."""
     mean, deviation = train.features.mean(0), train.features.std(0, correction=0)
-    # a constant channel is divided by 1
+    # a constant channel is divided by 1 instead of 0
     scale = torch.where(deviation > 0, deviation, 1.0)
     known, unknown = ((cells.features - mean) / scale for cells in (train, held_out))
     accuracy, majority = {}, {}
@@ -91,10 +92,10 @@ def probe(train: Cells, held_out: Cells) -> Scores:
 
 
 def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
-    """Return the share of cells that a linear classifier assigns to the right source; chance is 0.5.
+    """Return the share of cells that a linear classifier assigns to the right source. Chance is 0.5.
 
-    Each source gives the same number of cells, its first ones. Cross-validation: the cells are split into
-    contiguous folds.
+    The two sources are `ours` and `others`. The same number of cells is taken from each, from the beginning.
+    The share is that of a cross-validation with contiguous folds.
     """
     number = min(len(ours.classes), len(others.classes))
     features = torch.cat([ours.features[:number], others.features[:number]])
@@ -110,10 +111,10 @@ def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
 
 
 def fit(features: Tensor, classes: Tensor, number: int) -> Tensor:
-    """Return weights and, in the last row, biases of multinomial logistic regression, (C + 1, K).
+    """Fit a multinomial logistic regression. Return its weights and, in the last row, its biases, (C + 1, K).
 
-    `features` are (N, C), `classes` (N,) of 0..K-1; K is `number`. LBFGS starts at zero and minimises the
-    mean cross-entropy plus RIDGE / 2 times the squared weights (not the biases).
+    `features` are (N, C). `classes` are (N,), from 0 to K - 1. `number` is K. LBFGS starts at zero and
+    minimises the mean cross-entropy plus RIDGE / 2 times the squared weights, without the biases.
     """
     weights = features.new_zeros(features.shape[1] + 1, number, requires_grad=True)
     solver = torch.optim.LBFGS([weights], max_iter=STEPS, line_search_fn="strong_wolfe")
@@ -130,5 +131,5 @@ def fit(features: Tensor, classes: Tensor, number: int) -> Tensor:
 
 
 def predict(weights: Tensor, features: Tensor) -> Tensor:
-    """Return the most likely class of each row of features, (N,)."""
+    """Return the most likely class of each cell, (N,). `weights` come from `fit`; `features` are (N, C)."""
     return (features @ weights[:-1] + weights[-1]).argmax(1)

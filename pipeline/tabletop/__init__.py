@@ -1,1 +1,1 @@
-"""The embedded dataset `tabletop`: a small version of CLEVR-Change, rendered on this machine from a seed."""
+"""The embedded dataset tabletop: a small version of CLEVR-Change, rendered on this machine from a seed."""

@@ -1,6 +1,7 @@
-"""Changes of a scene: an object is added, dropped or moved, or gets another colour or material.
+"""Draw changes of a scene: an object is added, dropped or moved, or gets another colour or material.
 
-No two objects of a scene look alike, before or after the change, and all keep CLEVR's margins.
+Before and after the change, no two objects of a scene have equal attributes, and all objects have CLEVR's
+minimum distances to each other.
 """
 
 import math
@@ -12,19 +13,22 @@ from pipeline.tabletop.scenes import RADII, Thing, View, clear, pick
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES
 
 CHANGE_TYPES = ("color", "material", "add", "drop", "move")
-ARENA = 3.0  # x and y are in (-ARENA, ARENA)
-FAR = 1.2  # least distance of a move
-TRIES = 50  # tries for one object; then a new scene is started
+ARENA = 3.0  # x and y of an object are between -ARENA and ARENA
+FAR = 1.2  # least distance of a move, in CLEVR's units
+TRIES = 50  # tries to place one object; then a new scene is started
 
 
 class NoRoomError(Exception):
-    """There is no room for an object or change; a new scene must be started."""
+    """Error if no place or attribute is found for an object or change. The caller starts a new scene."""
 
 
 def change(
     kind: str, before: tuple[Thing, ...], view: View, rng: np.random.Generator
 ) -> tuple[int, tuple[Thing, ...]]:
-    """Return the changed object's number, and the objects after the change. Raises NoRoomError."""
+    """Draw a change of the kind `kind`. Return the number of the changed object, and the objects after it.
+
+    Raises NoRoomError if this scene has no such change.
+    """
     if kind == "add":
         new = new_thing(before, view, rng)
         return new.number, (*before, new)
@@ -37,7 +41,10 @@ def change(
 
 
 def new_thing(others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
-    """Return an object that looks unlike the others and keeps the margins. Raises NoRoomError."""
+    """Draw an object whose attributes differ from all others, at the minimum distances from them.
+
+    Raises NoRoomError if none is found in TRIES tries.
+    """
     number = max((other.number for other in others), default=-1) + 1
     for _ in range(TRIES):
         thing = Thing(

@@ -1,8 +1,10 @@
-"""Render `tabletop` to disk in CLEVR-Change's layout, on all cores; a stopped rendering is resumed.
+"""Render the dataset tabletop to disk, in CLEVR-Change's file layout, in several processes.
 
-Unfinished work is next to the output, in .<name>.<hash of settings, code and libraries>.scratch/: a folder
-`dataset` with the images, and a folder `scenes` with one small record per scene, written last. A scene is
-done when its record and its three images exist. The output appears at the end, complete.
+An interrupted rendering can be resumed. Unfinished work is next to the output folder NAME, in the folder
+.NAME.HASH.scratch; HASH depends on the settings, the code and the libraries. Its folder `dataset` has the
+images. Its folder `scenes` has one small record per scene, which is written after the scene's images. A scene
+is finished when its record and its three images exist. The output folder appears when all scenes are
+finished.
 """
 
 import hashlib
@@ -38,10 +40,10 @@ SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
 
 
 def render(settings: Tabletop, root: Path, processes: int) -> None:
-    """Render the dataset into the folder `root`, which it replaces. Equal settings give equal bytes.
+    """Render the dataset and replace the folder `root` with it. Equal settings give equal bytes.
 
-    Raises InputError if the settings leave no room for a scene, a worker dies, the disk refuses, or another
-    process renders into `root`. Finished scenes are kept for the next run.
+    Raises InputError if the settings leave no room for a scene, if a worker process is killed, if the disk
+    cannot be written, or if another process renders into `root`. Finished scenes are kept for the next run.
     """
     CONTENTS.check(root)
     work = scratch(root, _key(settings))
@@ -62,7 +64,7 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
 
 
 def _key(settings: Tabletop) -> str:
-    """Return a hash of everything that the bytes depend on."""
+    """Return a hash of everything that decides the bytes of the dataset: settings, code and libraries."""
     digest = hashlib.sha256(settings.model_dump_json().encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -81,7 +83,7 @@ def _record_path(work: Path, number: int) -> Path:
 
 
 def _render_all(settings: Tabletop, work: Path, todo: list[int], processes: int) -> None:
-    """Render the scenes `todo` in worker processes."""
+    """Render the scenes with the numbers `todo` in worker processes."""
     if not todo:
         return
     done = settings.scenes - len(todo)
@@ -99,7 +101,7 @@ def _render_all(settings: Tabletop, work: Path, todo: list[int], processes: int)
 
 
 def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
-    """Sample, render and write one scene; its record last."""
+    """Sample a scene, render its images and write them. Then write the scene's record."""
     rng = scene_sampling.generator(settings.seed, number)
     scene = scene_sampling.sample(settings, number, rng)
     record = _record(scene, rng, settings)
@@ -120,12 +122,16 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
 
 
 def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -> dict[str, Any]:
-    """Return a scene's entry in scenes.json, with its captions.
+    """Return the entry of a scene in scenes.json, with the captions of its two pairs.
 
-    `before` and `after` list the objects (position of the centre in CLEVR's units, rotation about z in
-    radians). A view's `boxes` (x, y, width, height in pixels) are in the order of its objects. `changed` is
-    the changed object's `number`; `before_box` is its box in the default view, `after_box` in the semantic
-    view, null if it is absent.
+    - `before`, `after`: the objects, each with the position of its centre in CLEVR's units, and its rotation
+    about
+      z in radians
+    - `boxes` of a view: x, y, width and height in pixels of each object, in the order of the objects
+    - `changed`: the `number` of the changed object
+    - `before_box`, `after_box`: box of the changed object in the default and in the semantic view; null if
+    the
+      object is absent
     """
     look = LOOKS[settings.look]
     return {
@@ -151,15 +157,16 @@ def _described(thing: scenes.Thing, look: Look) -> dict[str, Any]:
 
 
 def _boxes(things: tuple[scenes.Thing, ...], view: scenes.View) -> dict[int, scenes.Box]:
-    """Return the box of each object by its number."""
+    """Return a dictionary: number of an object -> its box in the view."""
     return {thing.number: box for thing, box in zip(things, view.boxes, strict=True)}
 
 
 def _viewpoint_iou(scene: scenes.Scene, things: tuple[scenes.Thing, ...], view: scenes.View) -> float | None:
-    """Return the mean IoU, over the unchanged objects, of their boxes in the default and another view.
+    """Return the mean IoU of the boxes of an object in the default view and in another view.
 
-    The changed object is left out for the distractor view too, so that the two numbers of a scene are
-    comparable. None if there is no other object.
+    The mean is over the objects other than the changed object. The changed object is left out for the
+    distractor view too, so that the two values of a scene are comparable. The result is None if there is no
+    other object.
     """
     default, other = _boxes(scene.before, scene.default), _boxes(things, view)
     ious = [_iou(box, other[number]) for number, box in default.items() if number != scene.changed]
@@ -167,7 +174,7 @@ def _viewpoint_iou(scene: scenes.Scene, things: tuple[scenes.Thing, ...], view: 
 
 
 def _iou(a: scenes.Box, b: scenes.Box) -> float:
-    """Return the intersection over union of two boxes (x, y, width, height)."""
+    """Return the intersection over union of two boxes. A box is x, y, width, height."""
     across = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
     down = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
     shared = max(across, 0) * max(down, 0)
@@ -175,7 +182,7 @@ def _iou(a: scenes.Box, b: scenes.Box) -> float:
 
 
 def _write_tables(settings: Tabletop, work: Path) -> None:
-    """Write CLEVR-Change's four JSON files and scenes.json from the scenes' records."""
+    """Write the four JSON files of CLEVR-Change, and scenes.json, from the records of all scenes."""
     folder = work / "dataset"
     records = [json.loads(_record_path(work, number).read_text("utf-8")) for number in range(settings.scenes)]
     for key in ("captions", "no_change_captions"):
@@ -193,12 +200,16 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
 
 
 def split(types: dict[str, list[int]], seed: int) -> dict[str, list[int]]:
-    """Split the scene numbers 80/10/10, with the change types as even within each split as possible."""
-    rng = np.random.default_rng([seed, 0, 1])  # the scenes' seeds have two numbers
+    """Split the scenes 80/10/10 at random, with nearly equal numbers of all change types in each split.
+
+    `types` is a dictionary: change type -> scene numbers. Return a dictionary: split -> sorted scene numbers.
+    """
+    rng = np.random.default_rng([seed, 0, 1])  # unlike any scene's seed, which has two numbers
     piles = [list(rng.permutation(numbers)) for numbers in types.values()]
     rng.shuffle(piles)
     piles.sort(key=len, reverse=True)
-    # one scene of each type in turn: in any section of the order, the types' counts differ by at most one
+    # take one scene of each type in turn: in any section of this order, the counts of two types then differ
+    # by at most one
     dealt = [int(pile[turn]) for turn in range(max(map(len, piles))) for pile in piles if turn < len(pile)]
     ends = [0, *(round(len(dealt) * share) for share in accumulate(SPLITS.values()))]
     return {name: sorted(dealt[start:end]) for name, (start, end) in zip(SPLITS, pairwise(ends), strict=True)}

@@ -1,4 +1,7 @@
-"""The card of a rendered dataset: its settings, counts, and a hash for DVC in place of the folder."""
+"""Write the dataset card of a rendered dataset: its settings, its counts, and a hash of all its files.
+
+DVC tracks this card in place of the rendered folder.
+"""
 
 import hashlib
 import math
@@ -13,8 +16,8 @@ from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
 from pipeline.io.inputs import read_json
 from pipeline.io.outputs import write_text, yaml_of
 
-GRID = 14  # cells per side, as in ResNet-101's layer3 at 224 pixels
-VERSION = 2  # increased when equal settings give other scenes, captions or images
+GRID = 14  # cells per side of a feature grid, as in ResNet-101's layer3 at 224 pixels
+VERSION = 2  # increased when equal settings no longer give the same scenes, captions or images
 FILES = {
     DEFAULT: "before",
     SEMANTIC: "after a change, from another viewpoint",
@@ -28,7 +31,7 @@ FILES = {
 
 
 def facts(root: Path, settings: Tabletop) -> list[str]:
-    """Describe what makes the rendered folder `root` easy or hard."""
+    """Return sentences for the card on the settings that make the rendered dataset in `root` easy or hard."""
     median, most = moved(
         read_json(root / "scenes.json", "render again")["scenes"], settings.width, settings.height
     )
@@ -43,7 +46,10 @@ def facts(root: Path, settings: Tabletop) -> list[str]:
 
 
 def write_card(path: Path, root: Path, dataset: str, notes: Sequence[str]) -> None:
-    """Write the card of the rendered folder `root`, in the form that pipeline/datasets/cards.py reads."""
+    """Write the card of the rendered dataset in `root` to the file `path`. `notes` are added to the card.
+
+    pipeline/datasets/cards.py reads this card.
+    """
     splits = read_json(root / "splits.json", "render again")
     scenes = {name: len(numbers) for name, numbers in splits.items()}
     whole = sum(scenes.values())
@@ -60,7 +66,7 @@ def write_card(path: Path, root: Path, dataset: str, notes: Sequence[str]) -> No
 
 
 def fingerprint(root: Path) -> str:
-    """Return one sha256 of the names and contents of all files in the folder."""
+    """Return one SHA-256 of the names and contents of all files in a folder."""
     digest = hashlib.sha256()
     for file in sorted(path for path in root.rglob("*") if path.is_file()):
         content = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -69,10 +75,10 @@ def fingerprint(root: Path) -> str:
 
 
 def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[float, float]:
-    """Return the median and 0.9 quantile of the objects' motion from the default to the distractor view.
+    """Return how far objects move in the image from the default to the distractor view: median, 0.9 quantile.
 
-    The motion of the boxes' centres in scenes.json, in cells of a grid over the whole image. `width` and
-    `height` of the images are in pixels.
+    The motion is that of the centres of the boxes in scenes.json. The unit is a cell of a GRID x GRID grid
+    over the whole image. `width` and `height` of the images are in pixels.
     """
     steps = [
         math.dist(_cell(there, width, height), _cell(here, width, height))
@@ -85,5 +91,5 @@ def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[fl
 
 
 def _cell(box: Sequence[int], width: int, height: int) -> tuple[float, float]:
-    """Return the position of a box's centre on the grid; the box is x, y, width, height."""
+    """Return the position of a box's centre, in cells of the grid. The box is x, y, width, height."""
     return (box[0] + box[2] / 2) / width * GRID, (box[1] + box[3] / 2) / height * GRID

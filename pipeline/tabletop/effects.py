@@ -1,4 +1,4 @@
-"""Effects of a camera and a file format on an image: exposure, white balance, tone, blur, noise, JPEG."""
+"""Simulate a camera and a file format on an image: exposure, white balance, tone, blur, noise, JPEG."""
 
 import io
 from dataclasses import dataclass
@@ -8,32 +8,32 @@ from PIL import Image, ImageFilter
 
 from pipeline.config.dataset_params import Variation
 
-LEVELS = 4096  # of linear light, 0 to 1
+LEVELS = 4096  # number of levels of linear light from 0 to 1
 
 
 @dataclass(frozen=True)
 class Effects:
-    """Effects of one image, as recorded in scenes.json."""
+    """Parameters of the effects on one image. scenes.json records them."""
 
-    exposure: float  # factor of the light
-    red: float  # white balance: factors of red and blue
-    blue: float
-    gamma: float  # exponent of the tone curve after sRGB's: above 1 darkens mid-tones
-    blur: float  # standard deviation, pixels
-    noise: float  # standard deviation, levels of 255
-    seed: int  # of the noise
-    quality: int  # of the JPEG; 0: no JPEG
+    exposure: float  # factor of all light
+    red: float  # white balance: factor of red
+    blue: float  # white balance: factor of blue
+    gamma: float  # exponent applied after the sRGB curve; a value above 1 darkens mid-tones
+    blur: float  # standard deviation in pixels
+    noise: float  # standard deviation in levels of 0 to 255
+    seed: int  # seed of the noise
+    quality: int  # JPEG quality; 0 for no JPEG compression
 
 
 NONE = Effects(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0, 0)
 
 
 def draw(ranges: Variation, images: int, rng: np.random.Generator) -> list[Effects]:
-    """Draw the effects of a scene's images uniformly from their ranges.
+    """Draw the effects of all images of a scene uniformly from `ranges`. `images` is the number of images.
 
-    The images of a scene share exposure, white balance and tone curve, as if taken by one camera. (The mean
-    brightness of the two images of a real CLEVR-Change pair differs by 1.5 %.) Blur, noise and JPEG are drawn
-    for each image.
+    The images of a scene have the same exposure, white balance and tone curve, as if one camera had taken
+    them. (The mean brightness of the two images of a real CLEVR-Change pair differs by 1.5 %.) Blur, noise
+    and JPEG quality are drawn for each image.
     """
 
     def between(ends: tuple[float, float]) -> float:
@@ -57,9 +57,10 @@ def draw(ranges: Variation, images: int, rng: np.random.Generator) -> list[Effec
 
 
 def curves(effects: Effects) -> np.ndarray:
-    """Return the bytes of red, green and blue at evenly spaced levels of linear light, (3, LEVELS) uint8.
+    """Return the tone curves of red, green and blue, (3, LEVELS) uint8.
 
-    It is a table because a power per channel and pixel is slow.
+    Entry i of a curve is the byte for the level i / (LEVELS - 1) of linear light. Such a table is faster than
+    computing a power for each pixel and channel.
     """
     gains = effects.exposure * np.array([[effects.red], [1.0], [effects.blue]])
     light = np.minimum(gains * (np.arange(LEVELS) / (LEVELS - 1)), 1.0)
@@ -68,7 +69,7 @@ def curves(effects: Effects) -> np.ndarray:
 
 
 def develop(pixels: np.ndarray, effects: Effects) -> np.ndarray:
-    """Apply blur, noise and JPEG, in this order, to an image (height, width, 3) uint8."""
+    """Apply blur, noise and JPEG compression, in this order, to an image (height, width, 3) uint8."""
     image = Image.fromarray(pixels)
     if effects.blur > 0:
         image = image.filter(ImageFilter.GaussianBlur(effects.blur))

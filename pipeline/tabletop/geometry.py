@@ -1,7 +1,9 @@
-"""Intersections of rays with spheres, cubes and cylinders on a plane: the ray tracer's geometry, in Numba.
+"""Compute where rays hit spheres, cubes and cylinders on a plane. The ray tracer uses these Numba functions.
 
-World units are CLEVR's; z points up, the ground is z = 0. `solids` is (n, 10), n <= 62: kind, x, y, radius (a
-cube's half side), cosine and sine of the rotation about z, red, green, blue, material.
+Lengths are in CLEVR's units. z points up, and the ground is the plane z = 0. `solids` is (n, 10): n solids,
+at most 62, each with kind, x, y, radius (for a cube: half of its side), cosine and sine of its rotation about
+z, linear red, green, blue, and material. `k` is the row of a solid. The centre of a solid is at the height of
+its radius.
 """
 
 import hashlib
@@ -15,18 +17,20 @@ from numba import njit
 
 SPHERE, CUBE, CYLINDER, ROUNDED = 0, 1, 2, 3
 GROUND, SKY = -1, -2
-BOUNDING = (1.0001, 1.7322, 1.4143, 1.7322)  # bounding sphere / radius of each kind, rounded up
-BEVEL = 0.14  # radius of a rounded cube's edges / its half side
+# radius of the bounding sphere / radius of the solid, rounded up, for each kind of solid
+BOUNDING = (1.0001, 1.7322, 1.4143, 1.7322)
+BEVEL = 0.14  # radius of the edges of a rounded cube / half of the cube's side
 KERNELS = [Path(__file__).with_name(name) for name in ("geometry.py", "raytracer.py")]
 VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in KERNELS)).hexdigest()[:12]
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a kernel with Numba; cache it on disk if a folder is writable, else in memory.
+    """Compile a function with Numba. The machine code is cached on disk if a folder is writable.
 
-    Numba's cache notices changes only of a kernel's own file, but a kernel contains the kernels that it
-    calls. So the cached name has the version of all kernels. `_nrt=False`: no kernel makes an array, so none
-    counts references, which took more than half of the time.
+    The code of a function contains the functions that it calls, but Numba's cache notices only changes of the
+    function's own file. Therefore the name in the cache contains a hash of all these files. `_nrt=False`
+    switches off reference counting, which took more than half of the time. This is safe because no function
+    makes an array.
     """
     function.__qualname__ += f"_{VERSION}"
     options: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "_nrt": False}
@@ -59,14 +63,18 @@ def unit(a):
 
 @compiled
 def _turned(solids, k, way):
-    """Return a direction in a solid's axes."""
+    """Return a direction in the axes of a solid, which may be rotated about z."""
     cosine, sine = solids[k, 4], solids[k, 5]
     return cosine * way[0] + sine * way[1], cosine * way[1] - sine * way[0], way[2]
 
 
 @compiled
 def strike(solids, k, start, way):
-    """Return the distance from outside along a unit direction to a solid (infinity: no hit), and the face."""
+    """Return the distance along a ray to a solid, and the face that the ray hits.
+
+    The ray starts outside the solid and has the unit direction `way`. The distance is infinite if the ray
+    misses the solid. A face is the number that `_strike_cube` and `_strike_cylinder` define.
+    """
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE:
         return _strike_cube(radius, _turned(solids, k, at), _turned(solids, k, way))
@@ -81,7 +89,7 @@ def strike(solids, k, start, way):
 
 @compiled
 def _strike_cube(half, at, way):
-    """Faces 0, 1 and 2 are the pairs perpendicular to the axes x, y and z."""
+    """Return distance and face for a cube. Face 0, 1 or 2 is perpendicular to the cube's axis x, y or z."""
     enter, leave, face = 0.0, np.inf, -1
     for axis in range(3):
         if way[axis] == 0.0:
@@ -97,7 +105,7 @@ def _strike_cube(half, at, way):
 
 @compiled
 def _strike_cylinder(radius, at, way):
-    """The cylinder is upright and 2 x radius high; face 0 is its side, face 2 a lid."""
+    """Return distance and face for an upright cylinder of height 2 * radius: face 0 is its side, 2 a lid."""
     a = way[0] * way[0] + way[1] * way[1]
     if a > 0.0:
         b = at[0] * way[0] + at[1] * way[1]
@@ -114,9 +122,11 @@ def _strike_cylinder(radius, at, way):
 
 @compiled
 def _strike_rounded(half, at, way):
-    """The cube's edges and corners are parts of cylinders and spheres of radius BEVEL * half.
+    """Return distance and face for a cube with rounded edges.
 
-    The result is the cube's face if the ray hits its flat part, else the nearest edge or corner on that side.
+    The edges and corners are parts of cylinders and spheres of radius BEVEL * half. If the ray does not enter
+    the cube at a flat part of a face, the distance is that of the nearest edge, corner or flat part of the
+    entered octant.
     """
     distance, face = _strike_cube(half, at, way)
     if distance == np.inf:
@@ -125,7 +135,7 @@ def _strike_rounded(half, at, way):
     flat, bevel = half * (1.0 - BEVEL), half * BEVEL
     if (abs(x) > flat) + (abs(y) > flat) + (abs(z) > flat) < 2:
         return distance, face
-    # edges and corner of the octant in which the ray enters the cube
+    # the edges and the corner of the octant in which the ray enters the cube without rounded edges
     at = (
         math.copysign(1.0, x) * at[0] - flat,
         math.copysign(1.0, y) * at[1] - flat,
@@ -162,7 +172,7 @@ def _strike_ball(at, way, radius):
 
 @compiled
 def normal_at(solids, k, face, point):
-    """Return the unit outward normal at a point of a solid's surface."""
+    """Return the normal at a point of a solid's surface: a unit vector that points outwards."""
     at, radius = minus(point, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == SPHERE:
         return unit(at)
@@ -186,13 +196,16 @@ def _normal_rounded(half, cosine, sine, at):
 
 @compiled
 def _beyond(place, flat):
-    """Return how far a coordinate is beyond the flat part of a face."""
+    """Return by how much a coordinate exceeds the flat part of a face, with the coordinate's sign."""
     return math.copysign(max(abs(place) - flat, 0.0), place)
 
 
 @compiled
 def first(solids, near, start, way):
-    """Return a ray's first hit among the solids `near` (a bit mask): distance, row (or GROUND, SKY), face."""
+    """Return the first hit of a ray: distance, row of the solid (or GROUND or SKY), and face.
+
+    Only the solids in the bit mask `near` are tested: bit k is row k.
+    """
     distance, row, face = np.inf, SKY, 0
     if way[2] < 0.0:
         distance, row = -start[2] / way[2], GROUND
@@ -206,12 +219,15 @@ def first(solids, near, start, way):
 
 @compiled
 def blocks(solids, k, start, gap):
-    """Return whether a solid blocks the segment `gap` from a point outside it, without a square root."""
+    """Return True if a solid blocks the segment from the point `start` to `start + gap`.
+
+    `start` is outside the solid. The test needs no square root.
+    """
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE or solids[k, 0] == ROUNDED:
         return _blocks_cube(radius, _turned(solids, k, at), _turned(solids, k, gap))
     low, high, upright = 0.0, 1.0, 1.0
-    if solids[k, 0] == CYLINDER:  # the part of the segment between its lids, then as a circle
+    if solids[k, 0] == CYLINDER:  # cut the segment at the heights of the lids, then test a circle in x and y
         ends = (-radius - at[2]) / gap[2], (radius - at[2]) / gap[2]
         low, high, upright = max(min(ends[0], ends[1]), 0.0), min(max(ends[0], ends[1]), 1.0), 0.0
         if low >= high:
@@ -223,10 +239,11 @@ def blocks(solids, k, start, gap):
 
 @compiled
 def _blocks_cube(half, at, gap):
-    """Return whether a segment and a cube overlap, by the six separating axes.
+    """Return True if a segment and a cube overlap. Six axes are tested for a separation.
 
-    On the last three axes, perpendicular to the segment and an edge, equality counts as overlap, because an
-    axis of length 0 separates nothing.
+    The first three axes are the cube's. Each of the last three is perpendicular to the segment and to an
+    edge. For these, equality counts as overlap, because an axis of length 0 cannot separate the segment and
+    the cube.
     """
     x, y, z = gap[0] / 2, gap[1] / 2, gap[2] / 2
     a, b, c = at[0] + x, at[1] + y, at[2] + z

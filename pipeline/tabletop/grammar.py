@@ -1,7 +1,7 @@
-"""Captions of a change from CLEVR-Change's grammar, true and unambiguous.
+"""Write captions of a change with CLEVR-Change's grammar. The captions are true and unambiguous.
 
-A caption describes the image that shows the object: the after image if an object was added, else the before
-image. Every noun phrase identifies one object of that image.
+A caption of a change describes the changed object as it is in the before image. An added object is described
+as it is in the after image. Every noun phrase fits exactly one object of that image.
 """
 
 from itertools import compress, product
@@ -17,26 +17,28 @@ REFERENCES = 6  # captions per pair
 def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0.5) -> list[str]:
     """Return REFERENCES different sentences about the change.
 
-    `relations`: share of sentences that relate the subject to another object, if possible.
+    `relations` is the probability that a sentence states the position of the changed object relative to
+    another object, if there is such a relation.
     """
     added = scene.change_type == "add"
     things, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
     thing = next(thing for thing in things if thing.number == scene.changed)
     sentences: dict[str, None] = {}  # a set that keeps its order
-    while len(sentences) < REFERENCES:  # even a single object has 12: its verbs times its shape's names
+    # even a scene with one object has 12 different sentences: its verbs times the names of its shape
+    while len(sentences) < REFERENCES:
         subject = _noun_phrase(thing, things, rng) + _maybe_relation(thing, things, view, rng, relations)
         sentences[f"{subject} {_verb_phrase(scene, rng)}"] = None
     return list(sentences)
 
 
 def no_change_captions(rng: np.random.Generator) -> list[str]:
-    """Return REFERENCES different sentences that say that nothing changed."""
+    """Return REFERENCES different sentences which say that nothing changed."""
     order = rng.permutation(len(NO_CHANGE))
     return [NO_CHANGE[at] for at in order[:REFERENCES]]
 
 
 def _noun_phrase(thing: Thing, things: tuple[Thing, ...], rng: np.random.Generator) -> str:
-    """Return `the [size] [color] [material] shape` with attributes that together fit only this object."""
+    """Return a phrase "the [size] [color] [material] shape" that fits only this object."""
     size, color, material, shape = pick(_distinguishing(thing, things), rng)
     words = [
         "the",
@@ -49,7 +51,10 @@ def _noun_phrase(thing: Thing, things: tuple[Thing, ...], rng: np.random.Generat
 
 
 def _distinguishing(thing: Thing, things: tuple[Thing, ...]) -> list[tuple[bool, ...]]:
-    """Return every choice of attributes (size, color, material, shape) that fits only this object."""
+    """Return every choice of attributes that fits only this object.
+
+    A choice has four booleans: whether size, color, material and shape are named.
+    """
     return [
         said
         for said in product((False, True), repeat=4)
@@ -60,7 +65,10 @@ def _distinguishing(thing: Thing, things: tuple[Thing, ...]) -> list[tuple[bool,
 def _maybe_relation(
     thing: Thing, things: tuple[Thing, ...], view: View, rng: np.random.Generator, share: float
 ) -> str:
-    """Return, with probability `share`, the object's relation to another object; else an empty text."""
+    """Return with probability `share` a relative clause, such as " that is behind the blue cube".
+
+    Otherwise, or if there is no such relation, return an empty text.
+    """
     others = [other for other in things if other is not thing and relations(thing, other, view.camera)]
     if not others or rng.random() < 1 - share:
         return ""

@@ -1,4 +1,4 @@
-"""The looks of rendered scenes: light, materials and the shape of cubes."""
+"""The two looks of rendered scenes. A look is a set of constants for light, materials and cubes."""
 
 import math
 from dataclasses import dataclass
@@ -10,34 +10,35 @@ Colour = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Look:
-    """Rendering constants of one look: light, materials, shape of cubes.
+    """Rendering constants of one look: light, materials and the shape of cubes.
 
-    `clevr` was fitted to 40 scenes of CLEVR-Change (docs/tabletop.md, "Looks and effects").
+    The constants of the look `clevr` were fitted to 40 scenes of CLEVR-Change (docs/tabletop.md, "Looks and
+    effects").
     """
 
-    falloff: float  # added to a lamp's squared distance; a large value spreads the light evenly
+    falloff: float  # added to the squared distance of a lamp; with a large value the light is more even
     ambient: float
     down: float  # share of the ambient light that comes from above
     ground: float
-    haze: float  # distance at which the ground is half blended into the horizon
+    haze: float  # distance at which the ground has half the colour of the horizon
     horizon: float
-    steep: float  # how fast the sky darkens above the horizon
-    zenith: float  # least brightness of the sky, as a share of the horizon's
-    band: float  # brightness of a band in the sky, which metal mirrors
+    steep: float  # how fast the sky becomes darker above the horizon
+    zenith: float  # least brightness of the sky / brightness of the horizon
+    band: float  # brightness of a band in the sky; metal mirrors this band
     rubber_shine: float
     metal_shine: float
     metal_sheen: float
     metal_mirror: float
     metal_body: float
-    metal_far: float  # share of a far object that metal mirrors; below 1, a cube's flat sides are shaded
-    lamp_powers: tuple[float, float, float]  # key, fill, back
+    metal_far: float  # strength of the mirror image of far objects; below 1, flat sides of cubes are shaded
+    lamp_powers: tuple[float, float, float]  # of the key, fill and back light
     lamp_colours: tuple[Colour, Colour, Colour]
-    contrast: float  # exponent from colours to reflectances: 1 is pale, 2.2 dark
-    cube: float  # radius of a sphere / half side of a cube of the same size
-    rounded: bool  # whether cubes have rounded edges
+    contrast: float  # exponent that turns colours into reflectances: 1 gives pale objects, 2.2 dark objects
+    cube: float  # radius of a sphere / half of the side of a cube that has the same size attribute
+    rounded: bool  # True if cubes have rounded edges
 
     def style(self) -> np.ndarray:
-        """Return the values that the ray tracer reads, in the order of its indices."""
+        """Return the constants for the ray tracer, in the order of the indices in raytracer.py."""
         values = list(vars(self).values())
         return np.array(values[: values.index(self.lamp_powers)])
 

@@ -1,4 +1,4 @@
-"""Rendered images and object-id buffers: cameras, lamps and sRGB around the ray tracer, in NumPy."""
+"""Render images and object-id buffers: prepare cameras and lamps for the ray tracer, and call it."""
 
 import math
 
@@ -12,10 +12,10 @@ FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the image
 
 
 def identify(solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int) -> np.ndarray:
-    """Return the object-id buffer (height, width) int8: each pixel centre's row of `solids`, GROUND or SKY.
+    """Return the object-id buffer (height, width) int8 of an image.
 
-    `solids` is (n, 10): kind, x, y, radius (a cube's half side), cosine and sine of the rotation about z,
-    linear red, green, blue, material. The buffer is not antialiased.
+    The value of a pixel is the row in `solids` of the object at the pixel's centre, or GROUND, or SKY.
+    `solids` is (n, 10), described in pipeline/tabletop/geometry.py. The buffer is not antialiased.
     """
     rows = np.empty((height, width), dtype=np.int8)
     raytracer.identify(rows, *_seen(solids, camera, width, height))
@@ -31,7 +31,11 @@ def render(
     look: Look = STUDIO,
     effects: Effects = NONE,
 ) -> np.ndarray:
-    """Render an image (height, width, 3) uint8, sRGB; `lights`: positions of key, fill and back light."""
+    """Return a rendered sRGB image (height, width, 3) uint8.
+
+    `solids` is (n, 10), described in pipeline/tabletop/geometry.py. `lights` are the positions of the key,
+    fill and back light.
+    """
     solids, masks, place, axes = _seen(solids, camera, width, height)
     lamps = lamp_table(lights, look)
     tiles = -(-width // raytracer.TILE) * -(-height // raytracer.TILE)
@@ -46,7 +50,10 @@ def render(
 def _seen(
     solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, ...], tuple[tuple[float, ...], ...]]:
-    """Return the solids, the pixels' masks, the camera's position, and its axes in pixels."""
+    """Return the arguments of the ray tracer: solids, masks of the pixels, the camera's position and axes.
+
+    The forward axis is as long as the focal length in pixels.
+    """
     axes = camera_axes(camera)
     right, down, forward = (tuple(axis) for axis in axes.tolist())
     focal = focal_length(width, height)
@@ -55,22 +62,22 @@ def _seen(
 
 
 def camera_axes(camera: tuple[float, float, float]) -> np.ndarray:
-    """Return unit vectors right, down and forward (rows of 3 x 3) of a camera that looks at the origin."""
+    """Return the axes of a camera that looks at the origin, (3, 3): unit vectors right, down and forward."""
     forward = -np.asarray(camera) / math.hypot(*camera)
     right = np.array([forward[1], -forward[0], 0.0]) / math.hypot(forward[0], forward[1])
     return np.stack([right, np.cross(forward, right), forward])
 
 
 def focal_length(width: int, height: int) -> float:
-    """Return the focal length in pixels."""
+    """Return the camera's focal length in pixels, for an image of `width` x `height` pixels."""
     return max(width, height) / 2 / math.tan(FIELD_OF_VIEW / 2)
 
 
 def lamp_table(lights: tuple[tuple[float, float, float], ...], look: Look = STUDIO) -> np.ndarray:
-    """Return the lamps in the ray tracer's form, (lights, PLACES + 2, 3)."""
+    """Return the lamps for the ray tracer, (lights, PLACES + 2, 3); see `lamps` in raytracer.py."""
     lamps = np.empty((len(lights), raytracer.PLACES + 2, 3))
     for i, light in enumerate(lights):
-        # a grid of points on a square lamp that faces the origin
+        # points of a grid on a square lamp, which faces the origin
         right, down, _ = camera_axes(light)
         lamps[i, : raytracer.PLACES] = light + LAMP_GRID[:, :1] * right + LAMP_GRID[:, 1:] * down
         lamps[i, raytracer.CENTRE] = light
@@ -79,7 +86,7 @@ def lamp_table(lights: tuple[tuple[float, float, float], ...], look: Look = STUD
 
 
 def _lamp_grid() -> np.ndarray:
-    """Return points on a lamp, right and down from its centre, (PLACES, 2)."""
+    """Return the grid of points on a lamp, (PLACES, 2): offsets to the right and down from its centre."""
     side = math.isqrt(raytracer.PLACES)
     steps = [raytracer.LAMP_SIZE * ((at + 0.5) / side - 0.5) for at in range(side)]
     grid = [(u, v) for u in steps for v in steps]
@@ -93,16 +100,16 @@ LAMP_GRID = _lamp_grid()
 def _masks(
     solids: np.ndarray, camera: tuple[float, float, float], axes: np.ndarray, width: int, height: int
 ) -> np.ndarray:
-    """Return the rows of `solids` that each pixel may show, one bit each, (height, width) int64."""
+    """Return for each pixel a bit mask of the solids that the pixel may show, (height, width) int64."""
     masks = np.zeros((height, width), dtype=np.int64)
     focal = focal_length(width, height)
     for row, (kind, x, y, radius) in enumerate(solids[:, :4]):
         bound = radius * geometry.BOUNDING[int(kind)]
         across, down, depth = (float(at) for at in axes @ np.subtract((x, y, radius), camera))
-        if depth <= 2 * bound:  # next to or behind the camera: it may be anywhere
+        if depth <= 2 * bound:  # the solid is next to or behind the camera, so any pixel may show it
             masks |= 1 << row
             continue
-        # an upper bound of the outline: the bounding sphere at its nearest depth
+        # upper bound of the solid's size in the image: its bounding sphere at the nearest depth
         reach = bound * focal / (depth - bound) * (1 + max(abs(across), abs(down)) / depth) + 1
         column, line = width / 2 + focal * across / depth, height / 2 + focal * down / depth
         left, right, top, bottom = (

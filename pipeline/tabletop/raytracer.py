@@ -1,13 +1,15 @@
-"""Ray tracer for a few spheres, cubes and cylinders on a plane, in Numba, with the same bytes everywhere.
+"""Numba ray tracer for a few spheres, cubes and cylinders on a plane. It gives equal bytes on all machines.
 
-It uses no fastmath, threads or random numbers, so an image depends only on its scene. World units are
-CLEVR's; z points up, the ground is z = 0. Colours are linear light, 1 is white.
+It uses no fastmath, threads or random numbers. Lengths are in CLEVR's units. z points up, and the ground is
+the plane z = 0. Colours are linear light; 1 is white.
 
     solids    see pipeline/tabletop/geometry.py; `near` and `among` are bit masks of solids
-    lamps     (m, PLACES + 2, 3): points on each square lamp, its centre, its power
+    lamps     (m, PLACES + 2, 3): for each of m square lamps, PLACES points, the centre, and the power
     masks     (height, width): bit masks of the solids that a pixel may show
-    shaders   (tiles + 1, m): bit masks of the solids that may be between a lamp and the ground that a tile of
-              TILE x TILE pixels shows; the last row has all solids, for any other point
+    shaders   (tiles + 1, m): bit masks of the solids that may hide a lamp from the part of the ground that is
+              in a tile of TILE x TILE pixels; the last row has all solids, and is used for other points
+    style     the constants of a look (pipeline/tabletop/looks.py)
+    axes      the camera's axes: right, down and forward; forward is as long as the focal length in pixels
 """
 
 import math
@@ -27,24 +29,24 @@ from pipeline.tabletop.geometry import (
 )
 
 RUBBER, METAL = 0, 1
-PLACES = 16  # points on a lamp, 4 x 4, the corners first
-CENTRE, POWER = PLACES, PLACES + 1  # further rows of a lamp
-TILE = 8  # pixels
-ANYWHERE = -1  # the last row of `shaders`
-CONTRAST = 12  # a pixel that differs from a neighbour by more levels (of 255) is sampled four times
+PLACES = 16  # points of a 4 x 4 grid on a lamp; the corners are first
+CENTRE, POWER = PLACES, PLACES + 1  # rows of a lamp after its points
+TILE = 8  # side of a tile in pixels
+ANYWHERE = -1  # index of the last row of `shaders`
+CONTRAST = 12  # a pixel is sampled four times if it differs from a neighbour by more levels (of 255)
 
-LAMP_SIZE = 0.8  # side of the square lamps; it makes shadows soft
-SPREAD = LAMP_SIZE * 0.7072  # from a lamp's centre to its corners, rounded up
-RUBBER_GLOSS, METAL_GLOSS = 12, 150  # integer exponents are products, equal on every machine
-# indices of `style`, whose values are in pipeline/tabletop/looks.py
+LAMP_SIZE = 0.8  # side of the square lamps; their size makes shadows soft
+SPREAD = LAMP_SIZE * 0.7072  # distance from a lamp's centre to its corners, rounded up
+RUBBER_GLOSS, METAL_GLOSS = 12, 150  # integer exponents, because products are equal on every machine
+# indices of the constants in `style`
 FALLOFF, AMBIENT, DOWN, GROUND_COLOUR, HAZE, SKY_HORIZON, SKY_STEEP, SKY_ZENITH, SKY_BAND = range(9)
 RUBBER_SHINE, METAL_SHINE, METAL_SHEEN, METAL_MIRROR, METAL_BODY, METAL_FAR = range(9, 15)
-NEAR = 1e-4  # distance of a secondary ray's start from the surface
+NEAR = 1e-4  # distance between a surface and the start of a ray that leaves it
 
 
 @compiled
 def _sees(solids, near, point, place):
-    """Return 1 if none of the solids `near` is between a point and a point of a lamp, else 0."""
+    """Return 1 if no solid of the mask `near` is between `point` and `place`, a point on a lamp; else 0."""
     gap = minus(place, point)
     for k in range(len(solids)):
         if near >> k & 1 and blocks(solids, k, point, gap):
@@ -54,8 +56,12 @@ def _sees(solids, near, point, place):
 
 @compiled
 def _between(solids, among, point, radius, gap, square):
-    """Return the solids of `among` that may hide part of a lamp, `gap` away, from points within a radius."""
-    near, widens = 0, SPREAD - radius  # the cone from those points to the lamp's points
+    """Return a mask of the solids in `among` that may hide a part of a lamp from any point near `point`.
+
+    "Near" means within `radius`. `gap` is the vector from `point` to the lamp's centre, and `square` its
+    squared length.
+    """
+    near, widens = 0, SPREAD - radius  # the cone from these points to the points of the lamp
     slope = widens / math.sqrt(square * max(square - widens * widens, NEAR))
     for k in range(len(solids)):
         if among >> k & 1:
@@ -71,10 +77,10 @@ def _between(solids, among, point, radius, gap, square):
 
 @compiled
 def _visible(solids, among, lamp, point, gap, square):
-    """Return the visible fraction of a lamp, seen from `point`.
+    """Return the fraction of a lamp that is visible from `point`.
 
-    Tests the lamp's first four sample points. If all four are visible or all four are hidden, returns 1 or 0;
-    otherwise tests all PLACES sample points.
+    The four corners of the lamp's grid are tested first. If all four are visible, the result is 1; if all
+    four are hidden, it is 0. Otherwise all PLACES points are tested.
     """
     near = _between(solids, among, point, 0.0, gap, square) if among else 0
     if near == 0:
@@ -89,10 +95,11 @@ def _visible(solids, among, lamp, point, gap, square):
 
 @compiled
 def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
-    """Return the light at a point: diffuse red, green, blue, and the highlight towards `view`.
+    """Return the light at a point of a surface: diffuse red, green and blue, and the highlight.
 
-    `gloss` is the highlight's exponent. `own` is the bit of the point's solid. It is convex, so it does not
-    hide a lamp that is wholly above the point's tangent plane.
+    `view` is the direction in which the point is seen, and `gloss` the exponent of the highlight. `own` is
+    the bit of the solid that has the point. This solid is convex, so that it cannot hide a lamp that is
+    completely above the tangent plane at the point.
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
     shine = 0.0
@@ -117,9 +124,12 @@ def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
 
 @compiled
 def _matte(style, solids, lamps, shaders, tile, hit, start, way):
-    """Return the colour of rubber, ground or sky at a hit; metal seen in a mirror is shaded as rubber."""
+    """Return the colour of rubber, ground or sky at a hit of a ray.
+
+    Metal that is seen in a mirror is shaded like rubber.
+    """
     distance, row, face = hit
-    if row == SKY:  # dim at the horizon and overhead, with a bright band between
+    if row == SKY:  # dark at the horizon and overhead, with a bright band between them
         light = style[SKY_HORIZON] * max(1.0 - style[SKY_STEEP] * way[2], style[SKY_ZENITH]) + style[
             SKY_BAND
         ] * max(1.0 - ((way[2] - 0.5) / 0.25) ** 2, 0.0)
@@ -141,7 +151,7 @@ def _matte(style, solids, lamps, shaders, tile, hit, start, way):
 
 @compiled
 def _metal(style, solids, lamps, shaders, hit, start, way):
-    """Return the colour of metal: a tinted mirror with one bounce, some diffuse light, highlights."""
+    """Return the colour of metal at a hit: a tinted mirror image (one bounce), diffuse light, highlights."""
     distance, row, face = hit
     point = along(start, way, distance)
     normal = normal_at(solids, row, face, point)
@@ -164,7 +174,7 @@ def _metal(style, solids, lamps, shaders, hit, start, way):
 
 @compiled
 def _shade(style, solids, lamps, shaders, tile, hit, start, way):
-    """Return the colour at the hit of a camera ray."""
+    """Return the colour that a camera ray sees at its hit."""
     if hit[1] >= 0 and solids[hit[1], 9] == METAL:
         return _metal(style, solids, lamps, shaders, hit, start, way)
     return _matte(style, solids, lamps, shaders, tile, hit, start, way)
@@ -172,13 +182,19 @@ def _shade(style, solids, lamps, shaders, tile, hit, start, way):
 
 @compiled
 def _ray(axes, across, down):
-    """Return the unit direction through a point of the image, given in pixels from its centre."""
+    """Return the unit direction of the ray through a point of the image.
+
+    `across` and `down` are the point's offsets from the image's centre, in pixels.
+    """
     return unit(along(along(axes[2], axes[0], across), axes[1], down))
 
 
 @compiled
 def identify(rows, solids, masks, camera, axes):
-    """Fill the object-id buffer (height, width) int8 with each pixel centre's row, GROUND or SKY."""
+    """Fill the object-id buffer `rows`, (height, width) int8.
+
+    Each value is the row of the solid at the pixel's centre, or GROUND, or SKY.
+    """
     height, width = masks.shape
     for line in range(height):
         for column in range(width):
@@ -193,7 +209,7 @@ def identify(rows, solids, masks, camera, axes):
 
 @compiled
 def find_shaders(shaders, solids, camera, axes, lamps, width, height):
-    """Fill `shaders` for all tiles."""
+    """Fill the array `shaders` for all tiles of an image."""
     every, tile = (1 << len(solids)) - 1, 0
     for m in range(len(lamps)):
         shaders[ANYWHERE, m] = every
@@ -214,18 +230,18 @@ def find_shaders(shaders, solids, camera, axes, lamps, width, height):
 
 @compiled
 def _ground(camera, axes, across, down):
-    """Return the point of the ground at a point of the image; a very distant one above the horizon."""
+    """Return the ground's point at a point of the image. Above the horizon, it is a very distant point."""
     way = along(along(axes[2], axes[0], across), axes[1], down)
     return along(camera, way, -camera[2] / min(way[2], -NEAR))
 
 
 @compiled
 def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
-    """Paint twice: one sample per pixel, then 2 x 2 samples where a pixel differs from a neighbour.
+    """Render an image in two passes, and fill `passes` (2, height, width, 3) uint8 with them.
 
-    Fills `passes` (2, height, width, 3) uint8; the second pass is the image. `style` has a look's values
-    (pipeline/tabletop/looks.py). `curves` (3, levels) has the bytes of red, green and blue at evenly spaced
-    levels of linear light, 0 to 1.
+    The first pass has one sample per pixel. The second pass is the final image: it has 2 x 2 samples for each
+    pixel that differs from a neighbour in the first pass. `curves` (3, levels) are tone curves (effects.py):
+    the bytes of red, green and blue at evenly spaced levels of linear light from 0 to 1.
     """
     height, width = masks.shape
     for side in range(1, 3):
@@ -242,21 +258,21 @@ def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
 
 @compiled
 def _uneven(passes, line, column):
-    """Return whether a pixel of the first pass differs from its upper, lower, left or right neighbour."""
+    """Return True if a pixel of the first pass differs from its upper, lower, left or right neighbour."""
     height, width = passes.shape[1:3]
     for way in range(4):
         beside = min(max(line + (way - 1) * (1 - way % 2), 0), height - 1)
         aside = min(max(column + (way - 2) * (way % 2), 0), width - 1)
         for channel in range(3):
             here, there = passes[0, line, column, channel], passes[0, beside, aside, channel]
-            if max(here, there) - min(here, there) > CONTRAST:  # the bytes are unsigned
+            if max(here, there) - min(here, there) > CONTRAST:  # max first, because the bytes are unsigned
                 return True
     return False
 
 
 @compiled
 def _sample(passes, style, solids, masks, shaders, camera, axes, lamps, curves, line, column, side):
-    """Set a pixel to the mean of side x side samples."""
+    """Set a pixel of pass side - 1 to the mean of side x side samples."""
     height, width = masks.shape
     tile = line // TILE * (-(-width // TILE)) + column // TILE
     red = green = blue = 0.0

@@ -1,6 +1,6 @@
-"""Sampling of scenes: objects on the table, the default and two other views, and a change.
+"""Sample scenes: objects on the table, a change, and three views.
 
-Scene N is drawn from a generator seeded with (seed, N), so it does not depend on other scenes.
+The random generator of scene N has the seed (seed, N), so that a scene does not depend on other scenes.
 """
 
 import math
@@ -16,8 +16,8 @@ from pipeline.tabletop.pictures import identify
 from pipeline.tabletop.scenes import CAMERA, LIGHTS, Scene, Thing, View, box_of, solids
 from pipeline.tabletop.words import Point
 
-RESTARTS = 5000  # attempts until the settings count as too crowded; 10 objects usually take 60 to 150
-SHOWN = 200 / (480 * 320)  # least share of the image's pixels that show an object
+RESTARTS = 5000  # most attempts for a scene; a scene of 10 objects usually needs 60 to 150
+SHOWN = 200 / (480 * 320)  # each object must be visible in at least this share of the image's pixels
 
 
 def generator(seed: int, number: int) -> np.random.Generator:
@@ -26,7 +26,10 @@ def generator(seed: int, number: int) -> np.random.Generator:
 
 
 def sample(settings: Tabletop, number: int, rng: np.random.Generator) -> Scene:
-    """Sample scene `number` from its generator. Raises InputError if the settings leave no room."""
+    """Sample the scene `number` with its random generator.
+
+    Raises InputError if no scene is found in RESTARTS attempts, because the settings leave too little room.
+    """
     kind = CHANGE_TYPES[number % len(CHANGE_TYPES)]
     count = int(rng.integers(settings.min_objects, settings.max_objects + 1))
     for _ in range(RESTARTS):
@@ -41,7 +44,7 @@ def sample(settings: Tabletop, number: int, rng: np.random.Generator) -> Scene:
 
 
 def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.random.Generator) -> Scene:
-    """Try to sample a scene. Raises NoRoomError."""
+    """Try once to sample a scene. Raises NoRoomError if the attempt fails."""
     default = View(jittered(CAMERA, 0.5, rng), tuple(jittered(light, 1.0, rng) for light in LIGHTS))
     before: tuple[Thing, ...] = ()
     for _ in range(count):
@@ -54,18 +57,20 @@ def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.ran
 
 
 def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
-    """Return the point moved by at most `reach` along each axis."""
+    """Return the point, moved at random by at most `reach` along each axis."""
     x, y, z = (round(float(at + rng.uniform(-reach, reach)), 4) for at in point)
     return x, y, z
 
 
 def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) -> View:
-    """Return the camera and lights of an after or distractor image.
+    """Return a random view, with camera and lights, for a semantic or distractor image.
 
-    - moderate: the camera is moved by up to 1.0 along each axis
-    - clevr_change: by up to 2.0, as measured on real images of CLEVR-Change
-    - extreme: anywhere around the table, as in CLEVR-DC, whose camera is at "a random location"
-    - a number: as moderate, and turned around the table by up to that many degrees in either direction
+    `viewpoint` decides how far the camera moves from `view`:
+
+    - moderate: by up to 1.0 along each axis
+    - clevr_change: by up to 2.0 along each axis, as measured on real images of CLEVR-Change
+    - extreme: to any side of the table, as in CLEVR-DC, whose camera is at "a random location"
+    - a number: as for moderate, and around the table by up to this number of degrees in either direction
     """
     camera = jittered(view.camera, 2.0 if viewpoint == "clevr_change" else 1.0, rng)
     if viewpoint not in ("moderate", "clevr_change"):
@@ -76,13 +81,16 @@ def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) ->
 
 
 def _at_bearing(camera: Point, bearing: float) -> Point:
-    """Return a camera at the same distance from the table's centre and height, at `bearing` (radians)."""
+    """Return the camera rotated about the table's vertical axis to the direction `bearing`, in radians.
+
+    The distance from the axis and the height stay the same.
+    """
     reach = math.hypot(camera[0], camera[1])
     return round(reach * math.cos(bearing), 4), round(reach * math.sin(bearing), 4), camera[2]
 
 
 def _seen(view: View, things: tuple[Thing, ...], settings: Tabletop) -> View:
-    """Return the view with its boxes. Raises NoRoomError if too little of an object is visible."""
+    """Return the view with the boxes of its objects. Raises NoRoomError if an object is almost hidden."""
     rows = identify(solids(things, LOOKS[settings.look]), view.camera, settings.width, settings.height)
     least = SHOWN * settings.width * settings.height
     boxes = []

@@ -1,4 +1,4 @@
-"""Scenes: objects on the table, views of them, and CLEVR's margins between objects."""
+"""Dataclasses of scenes: objects and views. Functions on objects, such as CLEVR's minimum distances."""
 
 import math
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from pipeline.tabletop import geometry
 from pipeline.tabletop.looks import STUDIO, Look
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES, Point, offsets
 
-RADII = dict(zip(SIZES, (0.7, 0.35), strict=True))  # of a circle on the table around an object
+RADII = dict(zip(SIZES, (0.7, 0.35), strict=True))  # radius of the circle around an object on the table
 
-GAP = 0.25  # between the circles of two objects
-AXIS_GAP = 0.4  # between two centres along left/right and along front/behind
+GAP = 0.25  # least distance between the circles of two objects
+AXIS_GAP = 0.4  # least distance of two centres along left/right, and also along front/behind
 
 CAMERA = (7.48, -6.51, 5.34)
-LIGHTS = ((6.45, -2.91, 4.26), (-4.67, -4.01, 3.01), (-1.17, 2.65, 5.82))  # key, fill, back
+LIGHTS = ((6.45, -2.91, 4.26), (-4.67, -4.01, 3.01), (-1.17, 2.65, 5.82))  # key, fill and back light
 
 Box = tuple[int, int, int, int]
 Option = TypeVar("Option")
@@ -26,7 +26,10 @@ Option = TypeVar("Option")
 
 @dataclass(frozen=True)
 class Thing:
-    """An object; a change keeps its `number`. Positions are in CLEVR's units, the rotation in radians."""
+    """An object on the table. A change does not alter its `number`.
+
+    The position (x, y) is in CLEVR's units. The rotation about z is in radians.
+    """
 
     number: int
     size: str
@@ -39,30 +42,33 @@ class Thing:
 
     @property
     def look(self) -> tuple[str, str, str, str]:
-        """The four attributes; no two objects of a scene have the same."""
+        """Size, color, material and shape. No two objects of a scene have the same four attributes."""
         return self.size, self.color, self.material, self.shape
 
     def half_height(self, look: Look = STUDIO) -> float:
-        """Return the height of the centre above the table: the radius, or a cube's half side."""
+        """Return the height of the centre above the table: the radius, or half of the side of a cube."""
         return RADII[self.size] / (look.cube if self.shape == "cube" else 1.0)
 
 
 @dataclass(frozen=True)
 class View:
-    """A camera that looks at the origin, three lights, and the box of each object in pixels."""
+    """A view of a scene: a camera that looks at the origin, three lights, and the box of each object."""
 
     camera: Point
     lights: tuple[Point, ...]
-    boxes: tuple[Box, ...] = ()  # x, y, width, height of an object's visible pixels
+    boxes: tuple[Box, ...] = ()  # x, y, width and height of the visible part of each object, in pixels
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Objects before and after a change, and three views: `semantic` shows `after`, the others `before`."""
+    """Objects before and after a change, and three views.
+
+    The view `semantic` shows the objects `after`. The views `default` and `nonsemantic` show `before`.
+    """
 
     number: int
     change_type: str
-    changed: int  # Thing.number
+    changed: int  # the number of the changed object
     before: tuple[Thing, ...]
     after: tuple[Thing, ...]
     default: View
@@ -70,7 +76,7 @@ class Scene:
     nonsemantic: View
 
     def facts(self, changed: bool) -> SceneFacts:
-        """Return the facts of the changed pair, or of the pair in which only the view changes."""
+        """Return the facts of the changed pair if `changed` is true, else of the unchanged pair."""
         after, view = (self.after, self.semantic) if changed else (self.before, self.nonsemantic)
         return SceneFacts(
             before=_placed(self.before),
@@ -86,7 +92,11 @@ def _placed(things: tuple[Thing, ...]) -> tuple[Placed, ...]:
 
 
 def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
-    """Return whether an object keeps CLEVR's margins to all others, along the axes that `view` sees."""
+    """Return True if an object has CLEVR's minimum distances to all others.
+
+    They are a distance between the circles of two objects, and distances along left/right and front/behind in
+    `view`.
+    """
     for other in others:
         reach = RADII[thing.size] + RADII[other.size] + GAP
         if math.hypot(thing.x - other.x, thing.y - other.y) < reach:
@@ -97,7 +107,7 @@ def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
 
 
 def solids(things: tuple[Thing, ...], look: Look = STUDIO) -> np.ndarray:
-    """Return the objects in the ray tracer's form, (n, 10); see pictures.identify."""
+    """Return the objects as an array for the ray tracer, (n, 10), described in geometry.py."""
     rows = [
         (
             geometry.ROUNDED if look.rounded and thing.shape == "cube" else SHAPES.index(thing.shape),
@@ -112,12 +122,12 @@ def solids(things: tuple[Thing, ...], look: Look = STUDIO) -> np.ndarray:
 
 
 def box_of(mask: np.ndarray) -> Box:
-    """Return the box around the true pixels of a mask (height, width) bool that has at least one."""
+    """Return the box around the true pixels of a mask (height, width). At least one pixel must be true."""
     (lines,), (columns,) = np.nonzero(mask.any(1)), np.nonzero(mask.any(0))
     left, top = int(columns[0]), int(lines[0])
     return left, top, int(columns[-1]) - left + 1, int(lines[-1]) - top + 1
 
 
 def pick(options: Sequence[Option], rng: np.random.Generator) -> Option:
-    """Return a uniformly drawn option."""
+    """Return one of the options, drawn uniformly."""
     return options[int(rng.integers(len(options)))]

@@ -1,6 +1,6 @@
-"""Words and spatial relations of tabletop, to write captions and to read them.
+"""Words and spatial relations in tabletop's captions. They are used to write captions and to parse them.
 
-This module is separate from the grammar, so that reading captions needs neither NumPy nor the ray tracer.
+This module is separate from grammar.py, so that parsing captions needs neither NumPy nor the ray tracer.
 """
 
 import math
@@ -19,7 +19,7 @@ COLORS = {
 }
 
 MATERIALS = ("rubber", "metal")
-SHAPES = ("sphere", "cube", "cylinder")  # in the order of the ray tracer's kinds
+SHAPES = ("sphere", "cube", "cylinder")  # in the order of the kinds in geometry.py
 SIZES = ("large", "small")
 
 SYNONYMS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -28,13 +28,16 @@ SYNONYMS: dict[str, dict[str, tuple[str, ...]]] = {
     "material": {"metal": ("metal", "metallic", "shiny"), "rubber": ("rubber", "matte")},
     "shape": {"cube": ("cube", "block"), "sphere": ("sphere", "ball"), "cylinder": ("cylinder",)},
 }
-"""Attribute -> value -> its words. Negatives of a seed depend on the order of values and words."""
+"""The words of each attribute's values: attribute -> value -> words.
+
+With a given seed, negatives depend on the order of the values and words.
+"""
 WORDS = {value: words for values in SYNONYMS.values() for value, words in values.items()}
 MEANINGS = {
     attribute: {word: value for value, words in values.items() for word in words}
     for attribute, values in SYNONYMS.items()
 }
-"""Attribute -> word -> value."""
+"""The value that each word means: attribute -> word -> value."""
 ANY_SHAPE = ("thing", "object")
 NOUNS = frozenset((*MEANINGS["shape"], *ANY_SHAPE))
 RIGHT = ("right of", "to the right of", "on the right side of")
@@ -50,20 +53,23 @@ VERBS = {
     "move": ("changed its location", "is in a different location", "has been moved"),
 }
 NEW_VALUE = {"color": "color", "material": "texture"}
-"""Attribute with a new value -> the schema's kind of change."""
+"""The kind of change in the words of schema.py, for an attribute with a new value: attribute -> kind."""
 VERB_PHRASES = {
     f"{verb} {word}".strip(): NEW_VALUE.get(kind, kind)
     for kind, verbs in VERBS.items()
     for verb in verbs
     for word in MEANINGS.get(kind, [""])
 }
-"""Verb phrase ("turned shiny") -> the schema's kind of change."""
+"""Kinds of change in the words of schema.py: verb phrase (such as "turned shiny") -> kind."""
 CUES = {
     "add": {"added", "appeared", "placed"},
     "drop": {"disappeared", "missing", "gone", "longer", "removed"},
     "move": {"location", "moved"},
 }
-"""Kind of change -> words that indicate it in captions of any coloured solids, not only tabletop's."""
+"""Words that indicate a kind of change: kind -> words.
+
+They are for captions of any dataset of coloured solids, not only of tabletop.
+"""
 NO_CHANGE = (
     "no change was made",
     "there is no change",
@@ -76,7 +82,7 @@ NO_CHANGE = (
     "there is no difference",
 )
 
-NEAREST = 0.2  # CLEVR: at a smaller offset, an object is neither aside of nor behind another
+NEAREST = 0.2  # CLEVR's least offset: with a smaller one, two objects have no relation along this axis
 Point = tuple[float, float, float]
 
 
@@ -90,7 +96,11 @@ class Place(Protocol):
 
 
 def offsets(thing: Place, other: Place, camera: Point) -> tuple[float, float]:
-    """Return the offsets of `thing` from `other` on the table, to the right and backwards from `camera`."""
+    """Return how far `thing` is to the right of `other`, and how far behind it, as seen from `camera`.
+
+    The two offsets are along the table. "Behind" means farther from the camera. The opposite directions, left
+    and in front, are negative.
+    """
     away = math.hypot(camera[0], camera[1])
     ahead_x, ahead_y = -camera[0] / away, -camera[1] / away  # the camera looks at the origin
     dx, dy = thing.x - other.x, thing.y - other.y
@@ -98,7 +108,10 @@ def offsets(thing: Place, other: Place, camera: Point) -> tuple[float, float]:
 
 
 def relations(thing: Place, other: Place, camera: Point) -> list[tuple[str, ...]]:
-    """Return the relations of an object to another one, each as a tuple of its wordings."""
+    """Return the spatial relations of `thing` to `other`, as seen from `camera`.
+
+    Each relation is a tuple of its wordings, for example LEFT.
+    """
     right, behind = offsets(thing, other, camera)
     found: list[tuple[str, ...]] = []
     if abs(right) >= NEAREST:

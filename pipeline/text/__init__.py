@@ -1,1 +1,1 @@
-"""Tokens: vocabularies, and CLIP's byte-pair encoding."""
+"""Tokens of captions: vocabularies of words, and CLIP's byte-pair encoding."""

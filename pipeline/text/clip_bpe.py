@@ -1,8 +1,9 @@
 """CLIP's byte-level BPE (Radford et al., 2021): convert text to token ids and back.
 
-The vocabulary is a data file of the package clip-anytorch, whose code is not run (it needs pkg_resources,
-which setuptools no longer has). The package tokenizers applies the merges. "<|endoftext|>" in a text is
-ordinary text, not the mark.
+A text is divided into pieces: words, single digits, and runs of punctuation. Each piece becomes one or more
+tokens. The vocabulary is a data file of the package clip-anytorch. The code of this package is not run,
+because it needs pkg_resources, which setuptools no longer has. The package tokenizers applies the merges.
+"<|endoftext|>" in a text is ordinary text, not the mark.
 """
 
 import gzip
@@ -18,14 +19,14 @@ from tokenizers import models
 from pipeline.io.errors import InputError
 
 FILE = "bpe_simple_vocab_16e6.txt.gz"
-MERGES = 48_894  # lines after the file's first one that CLIP uses
-LAST = "</w>"  # suffix of a piece's last symbol
+MERGES = 48_894  # number of lines, after the file's first line, that CLIP uses
+LAST = "</w>"  # suffix of the last symbol of a piece
 MARKS = ("<|startoftext|>", "<|endoftext|>")
 PIECES = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+", regex.IGNORECASE)
 
 
 def bytes_as_symbols() -> dict[int, str]:
-    """Return a visible symbol for each of the 256 bytes, in the order of their ids."""
+    """Return a dictionary: byte -> visible symbol. The order is that of the token ids of the 256 bytes."""
     itself = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in itself]
     return {byte: chr(byte) for byte in itself} | {byte: chr(256 + n) for n, byte in enumerate(others)}
@@ -36,13 +37,16 @@ BYTE = {symbol: byte for byte, symbol in SYMBOL.items()}
 
 
 def cleaned(text: str) -> str:
-    """Repair the encoding, decode HTML entities, collapse white space, and lower the case."""
+    """Return the text with repaired encoding, decoded HTML entities, single spaces, and in lower case."""
     text = html.unescape(html.unescape(ftfy.fix_text(text)))
     return regex.sub(r"\s+", " ", text).strip().lower()
 
 
 def merges() -> list[tuple[str, str]]:
-    """Return the merges in their order. Raises InputError if the package clip-anytorch is missing."""
+    """Return the BPE merges in order, each as two symbols.
+
+    Raises InputError if the package clip-anytorch is missing.
+    """
     found = find_spec("clip")
     path = Path(found.origin).with_name(FILE) if found and found.origin else None
     if path is None or not path.is_file():
@@ -55,7 +59,11 @@ def merges() -> list[tuple[str, str]]:
 
 
 class Bpe:
-    """CLIP's tokens. Ids 0-255: bytes; 256-511: bytes that end a piece; then the merges; last both marks."""
+    """CLIP's tokens and their ids.
+
+    Ids 0 to 255 are bytes. Ids 256 to 511 are bytes at the end of a piece. The merges follow. The last two
+    ids are the marks for the start and the end of a text.
+    """
 
     def __init__(self) -> None:
         found = merges()
@@ -70,12 +78,12 @@ class Bpe:
         return len(self.names)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, without marks."""
+        """Return the token ids of a text. Marks are not added."""
         pieces = ("".join(SYMBOL[b] for b in piece.encode()) for piece in PIECES.findall(cleaned(text)))
         return [token.id for piece in pieces for token in self.model.tokenize(piece)]
 
     def ends_word(self, number: int) -> bool:
-        """Return True if the token ends a piece."""
+        """Return True if the token with the id `number` is the last token of a piece."""
         return number in self._last
 
     @cached_property
@@ -83,12 +91,12 @@ class Bpe:
         return frozenset(number for number, name in enumerate(self.names) if name.endswith(LAST))
 
     def text(self, numbers: list[int]) -> str:
-        """Return the text of a piece's ids; bytes that are not UTF-8 become U+FFFD."""
+        """Return the text of a piece, given its token ids. Bytes that are not UTF-8 become U+FFFD."""
         symbols = "".join(self.names[number] for number in numbers if number < len(self) - len(MARKS))
         return bytes(BYTE[symbol] for symbol in symbols.removesuffix(LAST)).decode(errors="replace")
 
 
 @lru_cache
 def bpe() -> Bpe:
-    """Return the shared instance, which is slow to build."""
+    """Return the only instance of Bpe. It is shared, because it is slow to build."""
     return Bpe()

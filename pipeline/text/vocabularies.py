@@ -21,38 +21,38 @@ from pipeline.io.records import checked
 from pipeline.text.clip_bpe import bpe
 
 REMEDY = "run `dvc repro vocab` to make it"
-PAIRS = "pairs"  # in `hashes`: the file whose training captions were counted
+PAIRS = "pairs"  # key in `hashes` for the file whose training captions were counted
 NULL, UNK, START, END = 0, 1, 2, 3
 SPECIAL = ("<NULL>", "<UNK>", "<START>", "<END>")
-PCL_MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")  # IDC-PCL's special tokens, at any ids
-PCL_OTHERS = ("<MASK>", "<CLS>")  # IDC-PCL's model has them after the vocabulary, and may write them
-MCC_MARKS = ("<pad>", "<unk>", "<start>", "<end>")  # MCCFormers' special tokens, at any ids
+PCL_MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")  # IDC-PCL's special tokens; their ids vary
+PCL_OTHERS = ("<MASK>", "<CLS>")  # tokens of IDC-PCL's model after its vocabulary, also in its captions
+MCC_MARKS = ("<pad>", "<unk>", "<start>", "<end>")  # MCCFormers' special tokens; their ids vary
 FOREIGN_MARKS = ((*PCL_MARKS, *PCL_OTHERS), MCC_MARKS)
 CLIP_START, CLIP_END = 49_406, 49_407  # the marks in CLIP's own numbering
-CLIP_LONGEST = 33  # <START> and 32 tokens that include <END>, as in CLIP4IDC's captioner
+CLIP_LONGEST = 33  # <START>, 31 tokens and <END>, as in CLIP4IDC's captioner
 
 
 class Vocabulary(Protocol):
-    """Tokens and their ids; NULL, START and END are the same in each."""
+    """Tokens and their ids. The ids NULL, START and END are the same in all vocabularies."""
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest training caption, with both marks."""
+        """Most tokens of a caption, with <START> and <END>."""
 
     def __len__(self) -> int: ...
 
     def encode(self, caption: str) -> list[int]:
-        """Token ids, <START> … <END>, cut to `longest`."""
+        """Return a caption's token ids from <START> to <END>, at most `longest` of them."""
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """The words up to <END>, each with how many tokens it is made of."""
+        """Return (word, number of its tokens) for each word before <END>."""
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The words up to <END>, joined by spaces."""
+        """Return the words before <END>, joined by spaces."""
 
 
 def tokenise(caption: str, lower_case: bool) -> list[str]:
-    """Split a caption at white space; `,` and `;` start a new token, `?` and `.` are dropped."""
+    """Split a caption into tokens at white space. `,` and `;` begin a new token; `?` and `.` are removed."""
     if lower_case:
         caption = caption.lower()
     for mark in ",;":
@@ -64,58 +64,58 @@ def tokenise(caption: str, lower_case: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class WordVocabulary:
-    """Words and their ids: the four special tokens first, then the training words in sorted order."""
+    """Words and their ids: first the four special tokens, then the training words in sorted order."""
 
-    words: tuple[str, ...]  # by id
-    longest: int  # tokens of the longest training caption, with both marks
+    words: tuple[str, ...]  # the word of each id
+    longest: int  # most tokens of a caption, with <START> and <END>
     lower_case: bool
-    marks: int = 2  # positions of `longest` reserved for special tokens
+    marks: int = 2  # how many of the `longest` tokens are special tokens
 
     def __len__(self) -> int:
         return len(self.words)
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Word -> id."""
+        """The id of each word: word -> id."""
         return {word: number for number, word in enumerate(self.words)}
 
     def encode(self, caption: str) -> list[int]:
-        """Token ids, <START> … <END>, cut to `longest`; unknown words become <UNK>."""
+        """Return token ids from <START> to <END>, at most `longest` of them. Unknown words become <UNK>."""
         words = tokenise(caption, self.lower_case)[: self.longest - self.marks]
-        # the text of a special token in a caption is an unknown word
+        # if a caption contains the text of a special token, this is an unknown word
         known = [UNK if word in SPECIAL else self.ids.get(word, UNK) for word in words]
         return [START, *known, END]
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """Return the words up to <END>, each of one token, without <NULL> and <START>."""
+        """Return (word, 1) for each word before <END>, without <NULL> and <START>. A word is one token."""
         names = (*self.words, *PCL_OTHERS)
         return [(names[token], 1) for token in said(tokens)]
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The words up to <END>, joined by spaces."""
+        """Return the words before <END>, joined by spaces."""
         return " ".join(word for word, _ in self.spoken(tokens))
 
 
 @dataclass(frozen=True)
 class ClipVocabulary:
-    """CLIP's byte-level BPE with CLIP's ids, except that both marks are exchanged with ids 2 and 3.
+    """CLIP's byte-level BPE with CLIP's ids, except that the two marks have the ids 2 and 3.
 
-    So the special tokens have the same ids as in every model, and the number of ids is CLIP's. NULL is
-    CLIP's padding, and also "!" within a piece; UNK is also '"' within a piece.
+    CLIP's tokens 2 and 3 have the marks' former ids. Thus <START> and <END> have the same ids as in all
+    vocabularies. NULL is CLIP's padding, and also "!" inside a piece. UNK is also '"' inside a piece.
     """
 
     longest: int
-    marks: int = 2  # positions of `longest` reserved for special tokens
+    marks: int = 2  # how many of the `longest` tokens are special tokens
 
     def __len__(self) -> int:
         return len(bpe())
 
     def encode(self, caption: str) -> list[int]:
-        """Token ids, <START> … <END>, cut to `longest`."""
+        """Return a caption's token ids from <START> to <END>, at most `longest` of them."""
         return [START, *map(exchanged, bpe().encode(caption)[: self.longest - self.marks]), END]
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """Return the pieces up to <END> with their numbers of tokens; the last piece may be incomplete."""
+        """Return (piece, number of its tokens) before <END>. The last piece may be incomplete."""
         pieces: list[list[int]] = [[]]
         for token in said(tokens):
             pieces[-1].append(exchanged(token))
@@ -124,12 +124,12 @@ class ClipVocabulary:
         return [(bpe().text(piece), len(piece)) for piece in pieces if piece]
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The pieces up to <END>, joined by spaces."""
+        """Return the pieces before <END>, joined by spaces."""
         return " ".join(piece for piece, _ in self.spoken(tokens))
 
 
 def exchanged(number: int) -> int:
-    """Map an id of our vocabulary to CLIP's id, or CLIP's to ours; the mapping is its own inverse."""
+    """Return CLIP's id for an id of ClipVocabulary, or the reverse. The mapping is its own inverse."""
     return {START: CLIP_START, END: CLIP_END, CLIP_START: START, CLIP_END: END}.get(number, number)
 
 
@@ -146,12 +146,12 @@ def said_at(tokens: Sequence[int]) -> list[int]:
 
 
 def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:
-    """Count the words of the captions."""
+    """Return how often each word occurs in the captions."""
     return Counter(word for caption in captions for word in tokenise(caption, lower_case))
 
 
 def longest_of(captions: Iterable[str], lower_case: bool, max_tokens: int | None = None) -> int:
-    """Return the number of tokens of the longest caption, with both marks; at most `max_tokens`."""
+    """Return the number of tokens of the longest caption with <START> and <END>, at most `max_tokens`."""
     longest = 2 + max((len(tokenise(caption, lower_case)) for caption in captions), default=0)
     return longest if max_tokens is None else min(longest, max_tokens)
 
@@ -163,9 +163,9 @@ def build(
     max_tokens: int | None = None,
     others: Sequence[str] = (),
 ) -> WordVocabulary:
-    """Build the vocabulary from words with at least `min_count` occurrences in the training captions.
+    """Build the vocabulary of all words that occur at least `min_count` times in the training captions.
 
-    `others`: captions whose words are counted, too, but not their lengths.
+    The words of the captions `others` are counted too, but their lengths have no effect.
     """
     counts = count_words([*captions, *others], lower_case)
     words = sorted(word for word, count in counts.items() if count >= min_count and word not in SPECIAL)
@@ -175,9 +175,9 @@ def build(
 def fixed(
     path: str | Path, captions: list[str], lower_case: bool, max_tokens: int | None = None
 ) -> WordVocabulary:
-    """Read a given vocabulary: a JSON file of word -> id, as written by the released programs.
+    """Read a vocabulary of the released programs: a JSON file of word -> id.
 
-    The special tokens of IDC-PCL and MCCFormers are replaced by our tokens.
+    The special tokens of IDC-PCL and MCCFormers are replaced by those in SPECIAL.
     """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
@@ -194,13 +194,13 @@ def fixed(
 
 
 def cut(vocabulary: Vocabulary, longest: int, marks: int = 2) -> Vocabulary:
-    """Return the vocabulary for captions of at most `longest` tokens, `marks` of them special tokens."""
-    assert isinstance(vocabulary, (WordVocabulary, ClipVocabulary))  # there are no others
+    """Return the vocabulary for captions of at most `longest` tokens, of which `marks` are special tokens."""
+    assert isinstance(vocabulary, (WordVocabulary, ClipVocabulary))  # there are no other classes
     return replace(vocabulary, longest=longest, marks=marks)
 
 
 def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocabulary:
-    """Return CLIP's vocabulary; captions are cut to `max_tokens`, by default to CLIP_LONGEST."""
+    """Return CLIP's vocabulary for captions of at most `max_tokens` tokens, by default CLIP_LONGEST."""
     longest = 2 + max((len(bpe().encode(caption)) for caption in captions), default=0)
     return ClipVocabulary(min(longest, max_tokens or CLIP_LONGEST))
 
@@ -213,17 +213,17 @@ def _without_gaps(ids: dict[str, int]) -> dict[str, int]:
 
 
 class WordsFile(Strict):
-    """The file of a word vocabulary."""
+    """Content of the file of a word vocabulary."""
 
     ids: Annotated[dict[str, int], AfterValidator(_without_gaps)]
     longest: Count
     lower_case: bool
     counts: dict[str, int] = Field(default_factory=dict)
-    hashes: dict[str, str] = Field(default_factory=dict)  # of the pairs
+    hashes: dict[str, str] = Field(default_factory=dict)  # of the pairs and of this record
 
 
 class ClipFile(Strict):
-    """The file of CLIP's vocabulary; its tokens are not in the file."""
+    """Content of the file of CLIP's vocabulary. The tokens are not in the file."""
 
     tokeniser: str
     longest: Count
@@ -231,7 +231,7 @@ class ClipFile(Strict):
 
 
 def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
-    """Return the model that a vocabulary's file must match."""
+    """Return the class that describes the content of a vocabulary's file."""
     clip = isinstance(record, dict) and record.get("tokeniser") == "clip_bpe"
     return ClipFile if clip else WordsFile
 
@@ -239,9 +239,9 @@ def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
 def save(
     path: str | Path, vocabulary: Vocabulary, counts: Counter[str], pairs: str | Path | None = None
 ) -> None:
-    """Write ids, training counts, greatest length and case; for CLIP only tokeniser and greatest length.
+    """Write a vocabulary and its training counts; for CLIP, only the tokeniser and the greatest length.
 
-    `pairs`: the file whose training captions were counted; its hash is written.
+    `pairs` is the file whose training captions were counted. Its hash is written too.
     """
     record: dict[str, Any] = {"tokeniser": "clip_bpe", "longest": vocabulary.longest}
     if isinstance(vocabulary, WordVocabulary):
@@ -256,10 +256,10 @@ def save(
 
 
 def load(path: str | Path) -> Vocabulary:
-    """Read a file of `save`. Raises InputError naming the key that is wrong or was changed since."""
+    """Return the vocabulary in a file that `save` wrote. Raises InputError if it is wrong or was edited."""
     record = read_json(path, REMEDY)
     found = checked(kind_of(record), record, str(path), REMEDY)
-    if content_hashes.KEY in record:  # absent in earlier versions; model.yaml has a hash of the words
+    if content_hashes.KEY in record:  # earlier versions had no hashes; model.yaml has a hash of the words
         content_hashes.read(path, record, REMEDY)
     if isinstance(found, ClipFile):
         return ClipVocabulary(found.longest)
@@ -268,7 +268,7 @@ def load(path: str | Path) -> Vocabulary:
 
 
 def check_pairs(path: str | Path, pairs: str | Path) -> None:
-    """Raise InputError if the vocabulary at `path` was built from other pairs."""
+    """Raise InputError if the vocabulary in the file `path` was built from other pairs."""
     hashes = content_hashes.read(path, read_json(path, REMEDY), REMEDY)
     content_hashes.check(path, hashes, PAIRS, pairs, "run `dvc repro vocab` to make the vocabulary again")
 
@@ -280,7 +280,7 @@ def identity(vocabulary: Vocabulary) -> str:
 
 
 def words_identity(vocabulary: Vocabulary) -> str:
-    """Return a hash of the words in their order; an imported checkpoint determines nothing else."""
+    """Return a hash of the words in their order, the only part that an imported checkpoint determines."""
     return _hash(_words(vocabulary))
 
 
@@ -293,7 +293,7 @@ def _hash(value: Any) -> str:
 
 
 def pad(sequences: list[list[int]]) -> np.ndarray:
-    """Return token ids as one int64 array (captions, longest), padded with <NULL>."""
+    """Return an int64 array (captions, tokens of the longest) of token ids, padded with <NULL>."""
     padded = np.full((len(sequences), max(map(len, sequences))), NULL, dtype=np.int64)
     for row, sequence in zip(padded, sequences, strict=True):
         row[: len(sequence)] = sequence

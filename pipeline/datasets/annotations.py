@@ -16,13 +16,16 @@ from pipeline.io.errors import InputError
 
 
 class Published(BaseModel):
-    """Base class for a JSON object in an annotation file. Keys that are no field of a class are ignored."""
+    """Base class for the JSON objects of an annotation file.
+
+    Keys of an object are ignored if they are not fields of the class.
+    """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 def image_fault(name: str) -> str | None:
-    """Return why an image's name is not a path inside the dataset's folder; None if it is."""
+    """Return a message if an image's name is not a path inside the dataset's folder; otherwise None."""
     if not name or "\0" in name:
         return "must be a file's name"
     path = PurePosixPath(name.replace("\\", "/"))
@@ -70,8 +73,8 @@ def check_splits(where: Path, pairs: Iterable[Pair], splits: Iterable[str] = SPL
 def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
     """Return the pairs with a scene_id, for datasets that do not name scenes.
 
-    Pairs of one split that share an image are in one scene, also if other pairs connect them. The scene_id is
-    the pair_id of the scene's first pair.
+    Pairs of one split are in one scene if they share an image, or if a chain of pairs with shared images
+    connects them. The scene_id is the pair_id of the scene's first pair.
     """
     shared = [((pair.split, pair.before), (pair.split, pair.after)) for pair in pairs]
     return [
@@ -81,10 +84,9 @@ def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
 
 
 def connected(groups: Iterable[Sequence[Hashable]]) -> list[int]:
-    """Return for each group the index of the first group that is connected to it.
+    """Return for each group the index of the first group in its connected component.
 
-    Two groups are connected if they share a member, or if a chain of such groups is between them. A group
-    without an earlier connected group gets its own index.
+    Two groups are connected directly if they share a member.
     """
     numbers: dict[Hashable, int] = {}
     numbered = [[numbers.setdefault(member, len(numbers)) for member in group] for group in groups]

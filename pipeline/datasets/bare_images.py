@@ -129,7 +129,7 @@ def _webp_orientation(data: bytes) -> int:
 
 
 def _orientation(exif: bytes) -> int:
-    """Return the orientation in EXIF data, which has the form of a TIFF; 1 if it is damaged or empty."""
+    """Return the orientation in EXIF data; 1 if the data is damaged or empty. EXIF has the form of a TIFF."""
     try:
         return tiff_tags.read(exif).orientation if exif else 1
     except ValueError:
@@ -137,7 +137,7 @@ def _orientation(exif: bytes) -> int:
 
 
 def _tiff(data: bytes) -> Bare:
-    """Return the file with its first page only, and with only the tags that decide the pixels."""
+    """Return a TIFF with only its first page, and with only the tags that decide the pixels."""
     tags = tiff_tags.read(data)
     pieces = tags.pieces()
     scans = 1

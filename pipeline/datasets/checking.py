@@ -23,7 +23,7 @@ SYSTEMS = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@ea
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:
-    """Return a message for each image file that is missing, empty or not a file. No image is opened."""
+    """Return a message for each image that is missing, empty or not a regular file. No file is opened."""
     have: dict[Path, dict[str, str]] = {}
     return [
         f"{name}: {fault}{_advice(root / name, have) if fault == 'missing' else ''}"
@@ -166,7 +166,10 @@ def files_below(root: Path) -> Iterator[str]:
 
 
 def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
-    """Yield a message for each file that differs from its record. Only files of equal size are hashed."""
+    """Yield a message for each file that differs from its record.
+
+    A file is hashed only if its size agrees with the record.
+    """
     for record in recorded:
         try:
             size = (root / record.name).stat().st_size
@@ -180,7 +183,10 @@ def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
 
 
 def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
-    """Return messages on how the pairs read `now` differ from the prepared pairs; empty if they agree."""
+    """Return messages on the differences between the prepared pairs and the pairs `now`.
+
+    The list is empty if there is no difference.
+    """
     old, new = ({pair.pair_id: pair for pair in pairs} for pairs in (prepared, now))
     kinds = {
         "new": [name for name in new if name not in old],

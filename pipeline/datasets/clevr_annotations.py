@@ -63,7 +63,7 @@ def read_captions(path: Path, remedy: str, pattern: str, example: str) -> tuple[
 
 
 def _scene_number(name: str, pattern: str) -> int | None:
-    """Return the number in a name; None if the name does not match, or for more than nine digits."""
+    """Return the number in a name. Return None if the name does not match or has more than nine digits."""
     found = re.fullmatch(pattern, name, re.ASCII)
     return int(found[1]) if found and len(found[1]) <= 9 else None
 

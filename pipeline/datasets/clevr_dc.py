@@ -18,7 +18,7 @@ KEY = r"(\d+)(?:\.png)?"
 
 @dataclass(frozen=True)
 class Layout:
-    """Names of the annotation files and image folders of a layout. A caption's key is the image's name."""
+    """Names of the annotation files and image folders of a layout."""
 
     captions: str
     splits: str

@@ -1,4 +1,4 @@
-"""Count a dataset's pairs and captions, compare the counts with published ones, and check the words."""
+"""Count a dataset's pairs and captions, compare the counts with published ones, and check the captions."""
 
 import re
 import unicodedata

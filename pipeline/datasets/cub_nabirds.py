@@ -44,7 +44,7 @@ def stores_of(folder: Path, dataset: str) -> Path:
 
 
 def remedy(dataset: str) -> str:
-    """Return the sentence of a message that says how to make the dataset's records and stores."""
+    """Return advice for an error message: how to make the records and stores of a dataset."""
     return (
         f"add {dataset} to pretraining.datasets in params.yaml and run "
         f"`dvc repro prepare_pretraining@{dataset} extract_pretraining@{dataset}`"

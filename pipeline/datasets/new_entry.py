@@ -56,10 +56,10 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
 
 def _selecting(like: Dataset) -> dict[str, Any]:
-    """Return the entry's settings that replace settings of the dataset `like`.
+    """Return the settings of the new entry that differ from those of the dataset `like`.
 
-    A snapshot is then selected by a score that needs only captions, where `like` selects by a score in
-    NEEDING.
+    Where `like` selects snapshots by a score in NEEDING, the new dataset uses the score SELECT, which needs
+    only captions.
     """
     own = {
         name: {"train": {"select": SELECT}}

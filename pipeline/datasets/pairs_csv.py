@@ -35,7 +35,7 @@ HELD_OUT = 0.1  # share of the scenes in val; test has the same share
 
 
 def _box(value: Any) -> Any:
-    """Return a box's four numbers from a list or a text. The text may have brackets, as pandas writes."""
+    """Return the four numbers of a box, given as a list or as a text. The text may have brackets."""
     parts = value.strip("[]()").replace(",", " ").split() if isinstance(value, str) else value
     try:
         x, y, width, height = (float(part) for part in parts)
@@ -63,7 +63,7 @@ class _Row(BaseModel):
 
 @dataclass
 class Found:
-    """A pair of the table, its captions, and the number of its first line."""
+    """A pair of the table, its captions, and the number of the first line that names the pair."""
 
     line: int
     pair: Pair  # split and scene_id are "" if the table does not give them
@@ -72,7 +72,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of pairs that was read, and its faults.
+    """The pairs that were read from a table, and the faults of the table.
 
     `found` is a dictionary: (before image, after image) -> pair. `problems` has (line number, message).
     """

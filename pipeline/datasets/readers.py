@@ -55,7 +55,7 @@ READERS: dict[str, Reader] = {
 def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
     """Return the pairs of the dataset in the folder `root`. Protocol None means the default protocol.
 
-    Raises InputError for an unknown reader or protocol, and for a missing or wrong file, which is named.
+    Raises InputError for an unknown reader or protocol. Raises InputError naming a missing or wrong file.
     """
     own, protocol = _reader(reader), protocol_of(reader, protocol)
     if not root.is_dir():

@@ -1,4 +1,4 @@
-"""The dataclasses of pairs, which all dataset readers return, and their files."""
+"""The dataclass of pairs, which all dataset readers return. Functions read and write files of pairs."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace

@@ -54,7 +54,7 @@ def _per_entry(entries: list[Entry]) -> Items:
 
 
 def _merged(entries: list[Entry]) -> Items:
-    """Yield each image pair as an item with the sentences of all its entries, as CLIP4IDC and later works."""
+    """Yield each image pair as an item with the sentences of all its entries (as in CLIP4IDC and later)."""
     merged: dict[str, tuple[str, ...]] = {}
     for entry in entries:
         merged[entry.image] = merged.get(entry.image, ()) + entry.sentences

@@ -57,7 +57,7 @@ class Tags:
         return turn if 1 <= turn <= 8 else 1
 
     def alone(self, data: bytes) -> bytes:
-        """Return the file `data` with the reduced directory, and without further pages."""
+        """Return the TIFF file `data` with only its first page, and with only the tags in KEPT."""
         return data[: self.start] + self.kept + data[self.start + len(self.kept) :]
 
     def pieces(self) -> list[tuple[int, int]]:
@@ -70,7 +70,7 @@ class Tags:
 
     @property
     def extra(self) -> tuple[int, ...]:
-        """Kinds of the bands after the colour bands; UNSPECIFIED for a band whose kind the file lacks."""
+        """Kinds of the bands after the colour bands. A kind is UNSPECIFIED if the file does not state it."""
         named = self.values.get(EXTRA, ())
         beyond = self.one(SAMPLES, 1) - COLOURS.get(self.one(PHOTOMETRIC, WHITE_IS_ZERO), 0)
         return (*named, *[UNSPECIFIED] * max(0, min(beyond, 9) - len(named)))
@@ -89,7 +89,7 @@ class Tags:
         return set(self.values.get(SAMPLE_FORMAT) or (UNSIGNED,))
 
     def fault(self) -> str | None:
-        """Return why the tags show that the pixels cannot be decoded; None if no reason is found."""
+        """Return the reason why the pixels cannot be decoded, as far as the tags show; otherwise None."""
         colours, compression = self.one(PHOTOMETRIC, WHITE_IS_ZERO), self.one(COMPRESSION, 1)
         if compression not in COMPRESSIONS:
             return f"compression {compression}"

@@ -42,11 +42,10 @@ def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
 
 
 def load(spec: Spec) -> tuple[Backbone, str]:
-    """Return the network of a spec with its weights, and an id of the weights.
+    """Return the network that a spec describes, with its weights, and an id of the weights.
 
-    The network's channel statistics are not set.
-
-    Raises InputError if no such network exists, or if its weights are not available or do not fit.
+    The network's channel statistics are not set. Raises InputError if no such network exists, or if its
+    weights are not available or do not fit.
     """
     network = untrained(spec)
     tensors = _imagenet(spec.backbone) if spec.weights == IMAGENET else _of_file(Path(spec.weights))
@@ -55,7 +54,7 @@ def load(spec: Spec) -> tuple[Backbone, str]:
 
 
 def untrained(spec: Spec) -> Backbone:
-    """Return the network of a spec without trained weights.
+    """Return the network that a spec describes, without trained weights.
 
     Raises InputError if no network has this name, stride and image size.
     """
@@ -144,7 +143,7 @@ def _of_package(name: str, package: str) -> dict[str, Tensor]:
 
 
 def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of a file under the names in `wanted`. The orders of the two are the same.
+    """Return the tensors of a file with the names in `wanted`, which has the same tensors in the same order.
 
     Raises InputError if the numbers of tensors or their shapes differ.
     """

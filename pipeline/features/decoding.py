@@ -2,8 +2,9 @@
 
 A worker process writes pixels into memory that it shares with the main process, so that no pixels are
 pickled. The memory is divided into slots. Each slot has room for a group of images, and is used for many
-groups in turn. The worker processes import this module, so it imports neither torch nor the network. B:
-images of a group; H x W: pixels of an image; S: pixels of a side of the resized image.
+groups in turn. The worker processes import this module, so it imports neither torch nor the network.
+
+B: images of a group; H x W: pixels of an image; S: pixels of a side of the resized image.
 """
 
 import os

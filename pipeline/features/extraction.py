@@ -1,8 +1,8 @@
 """Extract a backbone's features from images and write them to a store.
 
-Images are decoded and resized, and features are written, while the network computes. Features are (B, C, H,
-W): B images of a batch, C channels, height H and width W of the feature grid. Images are (B, 3, S, S): S
-pixels per side.
+Images are decoded and resized, and features are written, while the network computes.
+
+B: images of a batch; S: pixels of a side of an image; C: channels of the features; H x W: cells of the grid.
 """
 
 import os

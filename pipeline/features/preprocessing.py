@@ -2,8 +2,8 @@
 
 There are two methods of resizing, and a store records which method was used. `pil_bicubic` is Pillow's
 method: its filter becomes wider if the image becomes smaller, which avoids aliasing. `opencv_bicubic` is
-INTER_CUBIC of the released programs: each result pixel is a weighted sum of 4 x 4 pixels (Keys, 1981, with a
-= -0.75) at any scale.
+INTER_CUBIC of the released programs: at any scale, each result pixel is a weighted sum of 4 x 4 pixels
+(Keys, 1981, with a = -0.75).
 
 The worker processes that decode images import this module, so it imports neither torch nor the network.
 B: images; H x W: pixels of an image; S x S: pixels of a square image.

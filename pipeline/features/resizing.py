@@ -2,8 +2,9 @@
 
 Pillow multiplies 8-bit values by coefficients of 22 fractional bits, first along rows, then along columns,
 and rounds after each pass. Here each pass is a matrix product of whole numbers. All sums are below 2^53, so
-that the products are exact in float64. B: images; H x W: pixels of an image; S: pixels of a side of the
-result.
+that the products are exact in float64.
+
+B: images; H x W: pixels of an image; S: pixels of a side of the result.
 """
 
 from functools import cache

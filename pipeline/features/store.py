@@ -230,7 +230,7 @@ class FeatureStore:
 def feature_batches(
     pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield for `batch` pairs at a time the features of the before images and of the after images.
+    """Yield (features of the before images, features of the after images) for `batch` pairs at a time.
 
     The pairs keep their order. Some batches are read in advance.
     """

@@ -86,9 +86,10 @@ def finite(features: np.ndarray) -> bool:
 
 
 def bound(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return a checksum for each row: of its features, its key, its image, and the store's attributes.
+    """Return a checksum for each row: of its features, its key, its image's hash, and the store's attributes.
 
-    `sums` are the checksums of the features alone (`sum_of`).
+    Only the attributes that all rows share (`made`) are included. `sums` are the checksums of the rows'
+    features (`sum_of`).
     """
     common = json.dumps(made(attributes), sort_keys=True).encode()
     keys = attributes["keys"]

@@ -27,7 +27,7 @@ Stages = dict[str, dict[str, Any]]  # name of a stage -> its entry in dvc.lock
 
 
 def check(root: Path, reference: Path | None = None) -> str | None:
-    """Copy dvc.lock to the kept copy if it is complete. Otherwise restore dvc.lock and return a note.
+    """Keep a copy of dvc.lock if dvc.lock is complete. Otherwise restore dvc.lock and return a note.
 
     dvc.lock is restored from `reference` if it is given, else from the kept copy, else from the last commit.
     Raises InputError if there is no good copy, or if git left conflict markers, which the user must resolve.
@@ -76,7 +76,7 @@ def remedy(root: Path) -> str:
 
 
 def keep(root: Path) -> None:
-    """Make dvc.lock the new kept copy."""
+    """Keep a copy of dvc.lock as the last good copy."""
     if (root / NAME).is_file():
         write_text(root / KEPT, (root / NAME).read_text(encoding="utf-8"))
 

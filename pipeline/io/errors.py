@@ -1,4 +1,4 @@
-"""InputError is an error that the user can correct. Errors of writing are converted to InputError."""
+"""InputError, for errors that the user can correct, and functions that make an InputError of other errors."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ class InputError(Exception):
     """An error in the user's input. The message names the file, key or pair, and says what to do.
 
     Stages print the message as ``error: …`` and exit with code 2, without a traceback. Each argument of the
-    error becomes one line of the message, also if a name in it contains a line end.
+    error becomes one line of the message. A line end inside an argument is written as \\n.
     """
 
     def __str__(self) -> str:
@@ -52,8 +52,9 @@ def printable(text: str) -> str:
 def listed(
     problems: list[str], what: str, remedy: str, shown: int = 20, count: int | None = None
 ) -> InputError:
-    """Return an InputError about several problems: their number, the remedy, and the first `shown` of them.
+    """Return an InputError about several problems: their number, the remedy, and the first few problems.
 
+    At most `shown` problems are in the message.
     `count` is the number of all problems, if `problems` has only the first ones.
     """
     count = len(problems) if count is None else count
@@ -63,7 +64,7 @@ def listed(
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Turn errors of writing `path`, a file or a folder, into an InputError in the `with` block.
+    """In the `with` block, turn errors of writing the file or folder `path` into an InputError.
 
     Other system errors are not converted, because they may come from reading. An error that occurs only when
     writing, such as a full disk, is converted for other files too; the message then names the other file.

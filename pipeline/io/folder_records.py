@@ -34,7 +34,7 @@ def record(by: str, files: dict[str, Mark]) -> dict[str, Any]:
 
 
 def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
-    """Return a dictionary from a folder's record: file -> mark.
+    """Return the files in a folder's record as a dictionary: file -> mark (hash or size).
 
     Return None if the folder has no valid record of the kind `by`.
     """
@@ -55,8 +55,9 @@ def _is_entry(name: str, mark: Any) -> bool:
 
 
 def check(folder: Path, by: str) -> None:
-    """Raise InputError if the folder has a file that is changed or not in its record of the kind `by`.
+    """Raise InputError if a file of the folder is changed, or is not in the folder's record.
 
+    The record must be of the kind `by`.
     Raises OSError if a file cannot be read.
     """
     known = recorded(folder, by)

@@ -126,7 +126,7 @@ def read_lines(path: str | Path, remedy: str, largest: int = LARGEST) -> Iterato
 
 
 def conflict_in(text: str) -> str | None:
-    """Return a message that names the first conflict marker of git in a text; None without a marker."""
+    """Return a message with the line of the first git conflict marker in a text; None without a marker."""
     if (found := CONFLICT.search(text)) is None:
         return None
     return f"holds git's conflict markers (line {1 + text.count(chr(10), 0, found.start())})"

@@ -22,7 +22,7 @@ Tree = Mapping[str, Any]
 
 
 def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
-    """Return a dictionary: section of a dataset's settings -> files that it names.
+    """Return a dictionary: section of a dataset's settings -> files that the section names.
 
     The sections are features, text and own. `tree` is the content of params.yaml.
     """

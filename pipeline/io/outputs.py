@@ -81,7 +81,7 @@ class Files:
     names: tuple[str, ...]
 
     def check(self, folder: Path) -> None:
-        """Raise InputError if a file exists that is neither as in its record nor as in the last commit."""
+        """Raise InputError if an existing file differs both from its record and from the last commit."""
         with writing(folder):
             recorded = folder_records.recorded(folder, self.by)
             if recorded is None and os.path.lexists(folder / RECORD):
@@ -175,7 +175,7 @@ def check(path: Path, contents: Contents | None) -> None:
 
 @contextmanager
 def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Path]:
-    """Yield a temporary path next to `path`. If the `with` block succeeds, it is renamed to `path`.
+    """Yield a temporary path next to `path`. Rename it to `path` if the `with` block succeeds.
 
     The block writes the temporary path: a file if `contents` is None, else a folder of this kind. Raises
     InputError if `path` cannot be written or must not be replaced.
@@ -200,7 +200,7 @@ def free_name(path: Path) -> Path:
 
 
 def settle(made: Path) -> None:
-    """Flush a file, or a folder with all its files, to disk. Otherwise a power cut could empty a file."""
+    """Flush a file, or a folder with its files, to disk. Otherwise a power cut could leave empty files."""
     for each in (made, *made.rglob("*")):
         file = os.open(each, os.O_RDONLY)
         try:
@@ -295,5 +295,5 @@ for _versions, _tag, _form, _first in implicit_resolvers:
 
 
 def yaml_of(value: Any, width: int = 80, flow: bool = False) -> str:
-    """Return a value as YAML 1.2 text. Keys keep their order. `flow` selects the form in one line."""
+    """Return a value as YAML 1.2 text. Keys keep their order. `flow` selects YAML's flow style."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=width, default_flow_style=flow)

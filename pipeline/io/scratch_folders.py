@@ -31,8 +31,8 @@ def scratch(out: Path, key: str) -> Path:
     The folder is next to `out`, because a rename cannot cross disks. `key` is a hash of everything that the
     work depends on; it is part of the folder's name. git and DVC ignore such names.
 
-    DVC refuses an output outside its repository, to which a link leads. This function checks that before the
-    work, and raises InputError if DVC would refuse `out` after the work.
+    DVC refuses an output if a link on its path leads out of DVC's repository. This function checks that
+    before the work, and raises InputError if DVC would refuse `out` after the work.
     """
     root = os.environ.get("DVC_ROOT")  # DVC sets it
     if root and not out.parent.resolve().is_relative_to(Path(root).resolve()):
@@ -92,7 +92,7 @@ def alone(out: Path, first: bool = True) -> Iterator[Callable[[], None]]:
     Each output has one lock, also if several scratch folders belong to it: work with other settings replaces
     the same output. The yielded function is called before the output is replaced. It raises InputError if the
     lock was removed meanwhile. Raises InputError if another process holds the lock. In a process group, only
-    the process with `first` takes the lock.
+    the process in which `first` is true takes the lock.
     """
     if not first:
         yield lambda: None
@@ -118,7 +118,7 @@ def alone(out: Path, first: bool = True) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def in_turn(out: Path) -> Iterator[None]:
-    """Run the `with` block when no other process is in such a block for the same output `out`."""
+    """Wait until no other process is in this `with` block for the same `out`. Then run the block."""
     turn = _beside(out, TURN)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -114,7 +114,7 @@ def _beside(file: Path) -> Iterable[Path]:
 
 
 def revision(root: Path = ROOT) -> str | None:
-    """Return the commit of the checkout, or None without git. `+changes` follows if files differ from it.
+    """Return the commit of the checkout, with `+changes` if files differ from the commit; None without git.
 
     A note is printed if git refuses to read the checkout, for example because another user owns it.
     """

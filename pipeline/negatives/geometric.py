@@ -90,8 +90,8 @@ class Source:
         """Yield references with exchanged parts.
 
         For an even `number`, subject and landmark are exchanged. For an odd `number`, the old and the new
-        value are; or else the ending of an addition ("has been added") becomes that of a removal, and the
-        reverse.
+        value are exchanged. If a sentence has no such values, the ending of an addition ("has been added")
+        becomes the ending of a removal, or the reverse.
         """
         for sentence in self._turns(number):
             if number % 2 == 0:

@@ -2,7 +2,9 @@
 
 An image's object-id buffer is rendered again from scenes.json; it fits the image exactly. Boxes of objects
 would not suffice: the corners of a box show the ground, and boxes do not tell which object hides another
-object. H x W: cells of the feature grid.
+object.
+
+H x W: cells of the feature grid.
 """
 
 from collections.abc import Mapping, Sequence

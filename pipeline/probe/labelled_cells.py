@@ -22,7 +22,7 @@ from pipeline.probe.linear_probe import Cells, gather
 
 
 class ImageGrids:
-    """Feature grids of image files, computed as the grids in `store` were. It is a linear_probe.Grids.
+    """Feature grids of image files, computed as the grids in `store` were (see linear_probe.Grids).
 
     Raises InputError if the store has pixels, or if its backbone is unavailable.
     """

@@ -1,8 +1,10 @@
 """Linear probe: the accuracy of linear classifiers that predict an object's attributes from one feature cell.
 
 The classifiers are multinomial logistic regressions on standardised features (Alain and Bengio, 2017). They
-are fitted on the train split and tested on another split. Only the choice of cells is random. N: cells that
-show an object; C: channels of the features; H x W: cells of the feature grid; K: classes of an attribute.
+are fitted on the train split and tested on another split. Only the choice of cells is random.
+
+N: cells that show an object; C: channels of the features; H x W: cells of the grid; K: classes of one
+attribute.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Draw changes of a scene: an object is added, dropped or moved, or gets another colour or material.
 
-Before and after the change, no two objects of a scene have equal attributes, and all objects have CLEVR's
-minimum distances to each other.
+Before and after the change, no two objects of a scene have equal attributes, and any two objects are at least
+CLEVR's minimum distances apart.
 """
 
 import math
@@ -25,9 +25,9 @@ class NoRoomError(Exception):
 def change(
     kind: str, before: tuple[Thing, ...], view: View, rng: np.random.Generator
 ) -> tuple[int, tuple[Thing, ...]]:
-    """Draw a change of the kind `kind`. Return the number of the changed object, and the objects after it.
+    """Draw a change of the kind `kind`. Return the changed object's number, and all objects after the change.
 
-    Raises NoRoomError if this scene has no such change.
+    Raises NoRoomError if no such change is found.
     """
     if kind == "add":
         new = new_thing(before, view, rng)
@@ -41,9 +41,9 @@ def change(
 
 
 def new_thing(others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
-    """Draw an object whose attributes differ from all others, at the minimum distances from them.
+    """Draw an object that differs from all others in an attribute, and is far enough from them.
 
-    Raises NoRoomError if none is found in TRIES tries.
+    Raises NoRoomError if no such object is found in TRIES tries.
     """
     number = max((other.number for other in others), default=-1) + 1
     for _ in range(TRIES):

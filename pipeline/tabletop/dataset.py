@@ -124,14 +124,12 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
 def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -> dict[str, Any]:
     """Return the entry of a scene in scenes.json, with the captions of its two pairs.
 
-    - `before`, `after`: the objects, each with the position of its centre in CLEVR's units, and its rotation
-    about
-      z in radians
+    - `before`, `after`: the objects, each with the position of its centre in CLEVR's units, and with its
+      rotation about z in radians
     - `boxes` of a view: x, y, width and height in pixels of each object, in the order of the objects
     - `changed`: the `number` of the changed object
     - `before_box`, `after_box`: box of the changed object in the default and in the semantic view; null if
-    the
-      object is absent
+      the object is absent
     """
     look = LOOKS[settings.look]
     return {

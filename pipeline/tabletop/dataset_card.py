@@ -31,7 +31,7 @@ FILES = {
 
 
 def facts(root: Path, settings: Tabletop) -> list[str]:
-    """Return sentences for the card on the settings that make the rendered dataset in `root` easy or hard."""
+    """Return sentences for the dataset card: facts that make the dataset in `root` easy or hard."""
     median, most = moved(
         read_json(root / "scenes.json", "render again")["scenes"], settings.width, settings.height
     )
@@ -75,8 +75,9 @@ def fingerprint(root: Path) -> str:
 
 
 def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[float, float]:
-    """Return how far objects move in the image from the default to the distractor view: median, 0.9 quantile.
+    """Return how far objects move in the image from the default to the distractor view.
 
+    The two numbers are the median and the 0.9 quantile.
     The motion is that of the centres of the boxes in scenes.json. The unit is a cell of a GRID x GRID grid
     over the whole image. `width` and `height` of the images are in pixels.
     """

@@ -174,7 +174,7 @@ def _metal(style, solids, lamps, shaders, hit, start, way):
 
 @compiled
 def _shade(style, solids, lamps, shaders, tile, hit, start, way):
-    """Return the colour that a camera ray sees at its hit."""
+    """Return the colour of the point that a camera ray hits."""
     if hit[1] >= 0 and solids[hit[1], 9] == METAL:
         return _metal(style, solids, lamps, shaders, hit, start, way)
     return _matte(style, solids, lamps, shaders, tile, hit, start, way)
@@ -230,7 +230,10 @@ def find_shaders(shaders, solids, camera, axes, lamps, width, height):
 
 @compiled
 def _ground(camera, axes, across, down):
-    """Return the ground's point at a point of the image. Above the horizon, it is a very distant point."""
+    """Return the point of the ground that is seen at a point of the image.
+
+    For a point above the horizon, a very distant point is returned.
+    """
     way = along(along(axes[2], axes[0], across), axes[1], down)
     return along(camera, way, -camera[2] / min(way[2], -NEAR))
 

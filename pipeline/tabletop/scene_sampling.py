@@ -90,7 +90,7 @@ def _at_bearing(camera: Point, bearing: float) -> Point:
 
 
 def _seen(view: View, things: tuple[Thing, ...], settings: Tabletop) -> View:
-    """Return the view with the boxes of its objects. Raises NoRoomError if an object is almost hidden."""
+    """Return the view with its objects' boxes. Raises NoRoomError if too little of an object is visible."""
     rows = identify(solids(things, LOOKS[settings.look]), view.camera, settings.width, settings.height)
     least = SHOWN * settings.width * settings.height
     boxes = []

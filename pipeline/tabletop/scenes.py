@@ -92,10 +92,10 @@ def _placed(things: tuple[Thing, ...]) -> tuple[Placed, ...]:
 
 
 def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
-    """Return True if an object has CLEVR's minimum distances to all others.
+    """Return True if an object is at least CLEVR's minimum distances apart from all others.
 
-    They are a distance between the circles of two objects, and distances along left/right and front/behind in
-    `view`.
+    There is a minimum distance between the circles of two objects (GAP). There is another one between their
+    centres, along left/right and also along front/behind in `view` (AXIS_GAP).
     """
     for other in others:
         reach = RADII[thing.size] + RADII[other.size] + GAP

@@ -37,7 +37,7 @@ class Vocabulary(Protocol):
 
     @property
     def longest(self) -> int:
-        """Most tokens of a caption, with <START> and <END>."""
+        """Greatest number of tokens in a caption, with <START> and <END>."""
 
     def __len__(self) -> int: ...
 

@@ -32,7 +32,9 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
             f"{name!r} is no name of a dataset; use letters, digits and _ (100), and begin with a letter"
         )
     if os.fsencode(folder).decode(errors="replace") != str(folder):
-        raise InputError(f"{folder} is not UTF-8, as {path} is; rename the folder")
+        raise InputError(
+            f"the name of the folder {folder} is not UTF-8, so {path} cannot name it; rename the folder"
+        )
     table = pairs_csv_rows.find(folder)
     found = params.load(path).dataset
     entry = {"prepare": {"reader": "table", "root": _shown(folder), "protocol": None}, "like": like}
@@ -82,7 +84,7 @@ def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
     assert isinstance(root, MappingNode)  # params.load has read it
     node = next(value for key, value in root.value if key.value == "dataset")
     if not isinstance(node, MappingNode) or node.flow_style or not node.value:
-        raise InputError(f"{path}: 'dataset' is not written one entry a line; enter {name} by hand")
+        raise InputError(f"{path}: the entries of 'dataset' are not on separate lines; enter {name} by hand")
     indent = " " * node.value[0][0].start_mark.column
     prepare = ", ".join(f"{key}: {_scalar(value)}" for key, value in entry["prepare"].items())
     lines = [f"{name}:", f"  prepare: {{{prepare}}}"]

@@ -178,7 +178,7 @@ def _check_whole(table: Table) -> None:
         if 0 < len(given) < len(everything):
             name = key.removesuffix("_id")
             table.problems.extend(
-                (found.line, f"no {name}, but line {given[0]} has one: give one to all, or none")
+                (found.line, f"no {name}, but line {given[0]} has one: give all rows a {name}, or none")
                 for found in everything
                 if not getattr(found.pair, key)
             )

@@ -83,7 +83,7 @@ def read_rows(path: Path) -> list[Row]:
     rows: list[Row] = []
     for row in _json_lines(path) if path.suffix.lower() == ".jsonl" else _csv(path):
         if len(rows) == MOST_ROWS:
-            raise InputError(f"{path} has more than {MOST_ROWS:,} rows, which is the most; divide it")
+            raise InputError(f"{path} has more than {MOST_ROWS:,} rows, which is the limit; divide the table")
         rows.append(row)
     if not rows:
         raise InputError(f"{path} has no row; {REMEDY}")
@@ -127,7 +127,7 @@ def _head(path: Path, file: io.StringIO) -> tuple[int, _Head]:
                 raise InputError(f"{where} names {twice[0]!r} more than once; {REMEDY}")
             return number, _Head(names, delimiter)
     raise InputError(
-        f"{where} must name the columns, before and after among them, and is {_short(line.strip())}; {REMEDY}"
+        f"{where} must name the columns, including before and after, but is {_short(line.strip())}; {REMEDY}"
     )
 
 
@@ -209,7 +209,7 @@ def _json_lines(path: Path) -> Iterator[Row]:
 
 def _object(number: int, line: str) -> Row:
     if len(line) > LONGEST:
-        return Row(number, {}, f"{len(line):,} characters, and a line has {LONGEST:,} at most")
+        return Row(number, {}, f"{len(line):,} characters; the limit for a line is {LONGEST:,}")
     try:
         value = json_of(line, "it", "write one JSON object a line, and nothing behind it")
     except InputError as error:

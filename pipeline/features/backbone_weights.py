@@ -31,7 +31,7 @@ def grid_shape(spec: Spec) -> tuple[int, int, int]:
     try:
         channels = backbone.channels(spec.backbone, spec.stride, spec.finer)
     except ValueError as error:
-        raise InputError(f"features.backbone: {error}; name another, or another stride") from None
+        raise InputError(f"features.backbone: {error}; name another backbone or another stride") from None
     cells = spec.size // spec.stride
     return channels, cells, cells
 
@@ -78,7 +78,7 @@ def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: 
     except ValueError as error:
         whose = "torchvision's" if name == RESNET else "timm's"
         raise InputError(
-            f"{source} holds no weights of {whose} {name}: {error}; name a file of its own"
+            f"{source} holds no weights of {whose} {name}: {error}; name a file of this network"
         ) from None
 
 

@@ -48,7 +48,9 @@ class Location:
             else "run `dvc repro extract` to make it again"
         )
         if "://" in self.name and not self.remote:
-            raise InputError(f"{place}: a store lies in a folder or at {', '.join(SCHEMES)}")
+            raise InputError(
+                f"{place}: a store is in a folder, or at an address that begins with {', '.join(SCHEMES)}"
+            )
 
     def spec(self, below: str = "") -> Any:
         """Return TensorStore's spec of the key-value store in the sub-folder `below` of this location."""

@@ -54,11 +54,11 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
     if found is None:
         if str(path) not in _noted:
             _noted.add(str(path))
-            note = f"note: {path} has no hashes, so it and the files that it was made of are not compared"
+            note = f"note: {path} has no hashes, so neither it nor the files that it was made of are checked"
             print(printable(note), file=sys.stderr)
         return {}
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise InputError(f"{path}: {KEY} are not a hash for each name; {remedy}")
+        raise InputError(f"{path}: {KEY} must have a hash for each name; {remedy}")
     if found.get(RECORD) != _own(record):
         raise InputError(f"{path} was changed since it was written (its {KEY}.{RECORD}); {remedy}")
     return found

@@ -43,7 +43,7 @@ def check(root: Path, reference: Path | None = None) -> str | None:
         if (good := _good(root, reference)) is None:
             raise InputError(
                 f"{root / NAME} {found}, and there is no good copy of it; run `git checkout dvc.lock`, or "
-                "remove it: `dvc repro` then takes what it finds from DVC's cache"
+                "remove it: `dvc repro` then uses the results in DVC's cache"
             )
         numbered = (root / KEPT.with_name(f"{NAME}.cut{number}") for number in chain([""], count(2)))
         aside = next(path for path in numbered if not path.exists())

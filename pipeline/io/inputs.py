@@ -188,7 +188,9 @@ class _Composer(Composer):
         if not alias:
             self._bound(node, line)
         elif id(node) not in self.written_out:
-            raise _RefusedError(f"line {line}: an alias (*) of what holds it; write it out")
+            raise _RefusedError(
+                f"line {line}: an alias (*) of a value that contains the alias; write the value out"
+            )
         return node
 
     def _bound(self, node: Any, line: int) -> None:

@@ -86,8 +86,8 @@ class Files:
             recorded = folder_records.recorded(folder, self.by)
             if recorded is None and os.path.lexists(folder / RECORD):
                 raise InputError(
-                    f"{folder / RECORD} is of another command, or damaged; name another folder, or remove "
-                    "the file if nothing there is to be kept"
+                    f"{folder / RECORD} belongs to another command or is damaged; name another folder, or "
+                    "remove the file if the folder may be overwritten"
                 )
             known = recorded or {}
             for file in (folder / name for name in self.names):
@@ -162,7 +162,7 @@ def _check_no_device(path: Path) -> None:
         if not place.is_symlink():
             return
         place = place.parent / place.readlink()
-    raise InputError(f"{path} is a device, or leads to one or nowhere, and is not replaced; name a file")
+    raise InputError(f"{path} is a device, or a link to a device or nothing; it is not replaced; name a file")
 
 
 def check(path: Path, contents: Contents | None) -> None:

@@ -158,14 +158,14 @@ def _not_plain(record: Any) -> str | None:
             if odd := [each for each in value if not isinstance(each, str)]:
                 return f"{where}the key {odd[0]!s:.80} is no text"
             if long := next((each for each in value if len(each) > LONGEST_TEXT), None):
-                return f"{where}a key of {len(long):,} letters, which has {LONGEST_TEXT:,} at most"
+                return f"{where}a key of {len(long):,} letters; the limit is {LONGEST_TEXT:,}"
             waiting += [(f"{key}.{name}".strip("."), each, depth + 1) for name, each in value.items()]
         elif isinstance(value, str) and len(value) > LONGEST_TEXT:
-            return f"{where}a text of {len(value):,} letters, which has {LONGEST_TEXT:,} at most"
+            return f"{where}a text of {len(value):,} letters; the limit is {LONGEST_TEXT:,}"
         elif isinstance(value, list):
             waiting += [(key, each, depth + 1) for each in value]
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:
             return f"{where}a whole number beyond 64 bits"
         elif not isinstance(value, str | int | float | None):
-            return f"{where}a {type(value).__name__}, which no file of ours holds"
+            return f"{where}a {type(value).__name__}, which is not allowed in this file"
     return None

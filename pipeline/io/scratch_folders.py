@@ -81,8 +81,8 @@ def clear(out: Path) -> None:
             if each not in (_beside(out, LOCK), _beside(out, TURN)) and not finish(each)
         ]
     if left:
-        said = f"{len(left)} with the name of a scratch folder, {left[0]} first, not made here"
-        print(printable(f"note: {out.parent} holds {said}; left as they are"), file=sys.stderr)
+        said = f"{len(left)} files or folders with the name of a scratch folder ({left[0]} is the first)"
+        print(printable(f"note: {out.parent} has {said}; they were not made here and stay"), file=sys.stderr)
 
 
 @contextmanager

@@ -105,7 +105,7 @@ def _pickles(path: Path) -> list[bytes]:
         # for torch, upper and lower case are equal
         trees = [record for record in records if record.name.lower().endswith(b"data.pkl")]
         if any(record.size > LARGEST_PICKLE for record in trees):
-            raise ValueError(f"it has more than {LARGEST_PICKLE >> 20} MB beside its tensors' numbers")
+            raise ValueError(f"it has more than {LARGEST_PICKLE >> 20} MB besides the numbers of its tensors")
         return [stored_zip.read(file, record) for record in trees]
 
 
@@ -172,7 +172,9 @@ class _Tuples:
         else:
             width = 1 + sum(self._taken(opcode)) if "TUPLE" in name else 0
             if width > WIDEST_TUPLE:
-                raise ValueError(f"it has a tuple of more than {WIDEST_TUPLE} entries, within each other")
+                raise ValueError(
+                    f"it has a tuple of more than {WIDEST_TUPLE} entries, with its nested tuples"
+                )
             self.stack += [width] * len(opcode.stack_after)
 
     def _taken(self, opcode: pickletools.OpcodeInfo) -> list[int]:

@@ -74,7 +74,7 @@ def of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -
             pass
     if draft.lacking:
         raise InputError(
-            f"only {len(draft.found)} of {NEGATIVES} negatives are known to be wrong of the pair "
+            f"only {len(draft.found)} of {NEGATIVES} negatives were found for the pair "
             f"{pair.pair_id}; give the split {pair.split} more pairs, or pre-train without FDA"
         )
     return Negatives(pair.pair_id, pair.split, pair.captions, tuple(draft.found))

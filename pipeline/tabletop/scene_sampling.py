@@ -39,7 +39,7 @@ def sample(settings: Tabletop, number: int, rng: np.random.Generator) -> Scene:
             continue
     raise InputError(
         f"tabletop: no scene of {count} objects in {RESTARTS} tries at {settings.width} x {settings.height} "
-        f"pixels; lower max_objects or enlarge the picture"
+        f"pixels; lower max_objects or enlarge the images"
     )
 
 

@@ -12,7 +12,7 @@ from pipeline.io.records import read_foreign
 
 REMEDY = "remove it or render the dataset again"
 Share = Annotated[float, Field(ge=0, le=1)]
-Pixels = Annotated[int | float, Field(ge=-(10**6), le=10**6)]  # as written: 3 stays 3
+Pixels = Annotated[int | float, Field(ge=-(10**6), le=10**6)]  # kept as in the file: 3 does not become 3.0
 Box = tuple[Pixels, Pixels, Pixels, Pixels]
 Point = tuple[float, float, float]
 

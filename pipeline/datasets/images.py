@@ -37,7 +37,7 @@ MOST_SCANS = 100  # most scans of a JPEG, as in libtiff; encoders write about te
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr")
 """Pillow's modes that are converted to RGB."""
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"  # beginning of every PNG file; width and height follow
-RGB_8 = b"\x08\x02\0\0\0"  # bits, colour type, compression, filter, not interlaced
+RGB_8 = b"\x08\x02\0\0\0"  # header values: bits, colour type, compression, filter, not interlaced
 AS_STORED = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
 END_OF_PNG = b"IEND\xaeB`\x82"  # name and CRC of the last chunk
 SCALED = (
@@ -113,7 +113,7 @@ def decode(data: bytes, name: str) -> Image.Image:
         _check_size(image)
         if file.scans > MOST_SCANS:
             raise ValueError(f"it has more than {MOST_SCANS} scans")
-    if image.format == "PNG" and END_OF_PNG not in data:  # Pillow accepts this
+    if image.format == "PNG" and END_OF_PNG not in data:  # Pillow accepts such a file
         raise InputError(f"{name} does not open (image file is truncated: no end mark); replace the file")
     rgb = converted(image, name)
     rgb.info = {TURNED: file.orientation} if file.orientation > 1 else {}

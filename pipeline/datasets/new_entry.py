@@ -27,7 +27,7 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
     exists already. Raises InputError for a name that is taken or invalid, for a folder without a table of
     pairs, or if there is no dataset `like`. Then nothing is written.
     """
-    if not NAME.fullmatch(name) or _scalar(name) != name:  # not a number or null of YAML
+    if not NAME.fullmatch(name) or _scalar(name) != name:  # 12 or null is no text in YAML
         raise InputError(
             f"{name!r} is no name of a dataset; use letters, digits and _ (100), and begin with a letter"
         )

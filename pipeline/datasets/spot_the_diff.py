@@ -40,7 +40,7 @@ class Entry:
 
     image: str
     number: int  # position among the entries of the same pair, counted from 1
-    sentences: tuple[str, ...]  # without empty ones
+    sentences: tuple[str, ...]  # without empty sentences
 
 
 Items = Iterator[tuple[str, str, tuple[str, ...]]]

@@ -27,7 +27,10 @@ The tensors in the package have the order of the tensors in timm's model.
 
 
 def grid_shape(spec: Spec) -> tuple[int, int, int]:
-    """Return (channels, height, width) of a feature grid. Raises InputError if no such network exists."""
+    """Return (channels, height, width) of the feature grid that a spec describes.
+
+    Raises InputError if no network has this name and stride.
+    """
     try:
         channels = backbone.channels(spec.backbone, spec.stride, spec.finer)
     except ValueError as error:

@@ -61,7 +61,7 @@ def decoded(root: Path, images: Sequence[Indexed], resize: str, size: int) -> It
             shape = _shape(group, resize, size)
             groups.append(_Group(memory.name, slot % count * number * bytes_, group, shape))
         work = partial(_decode, root, resize)
-        # a slot is free when its group is consumed, so the groups decoded in advance are two fewer than slots
+        # a slot is free only when its group is consumed, so at most count - 2 groups are decoded in advance
         done = prefetch(work, groups, workers, count - 2, worker_processes.pool)
         for full, _ in zip(groups, done, strict=True):
             yield _view(memory, full)

@@ -172,10 +172,10 @@ def _shared(
 
 
 def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
-    """Extract all features into a store in `folder`. The number of processes has no effect on the bytes.
+    """Extract all features into a store in `folder`.
 
-    Raises InputError for an image that cannot be read or differs from the index, or if its features overflow
-    float16.
+    The bytes of the store do not depend on the number of processes. Raises InputError for an image that
+    cannot be read or differs from the index, or if its features overflow float16.
     """
     shape = grid_shape(extractor.spec)
     return _shared(ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.fill)

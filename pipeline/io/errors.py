@@ -87,7 +87,8 @@ def _refused(error: Exception, path: Path) -> InputError | None:
         )
     # the error of a copy names both files; the second is the file that could not be written
     code, name = _code(error), getattr(error, "filename2", None) or getattr(error, "filename", None)
-    file = Path(name) if isinstance(name, (str, os.PathLike)) else None  # write() and close() name none
+    # errors of write() and close() have no file name
+    file = Path(name) if isinstance(name, (str, os.PathLike)) else None
     if code == errno.ENOENT and file is None and "temporary directory" in str(error):  # from tempfile
         remedy = "free some space there, or set TMPDIR to a folder on another disk"
         return InputError(f"{getattr(error, 'strerror', error)}; {remedy}")

@@ -146,7 +146,7 @@ def plain(path: Path, kind: type[Kind], record: Any, remedy: str) -> Kind:
 def _not_plain(record: Any) -> str | None:
     """Return a message on the first value that `plain` refuses, or None.
 
-    Refused are a date, an integer beyond 64 bits, a key that is no text, a long text, and deep nesting.
+    Such values are a date, an integer beyond 64 bits, a key that is no text, a long text, and deep nesting.
     """
     waiting: list[tuple[str, Any, int]] = [("", record, 0)]
     while waiting:

@@ -193,7 +193,7 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
     named = {kind: [f"{number:06d}.png" for number in numbers] for kind, numbers in types.items()}
     write_json(folder / "type_mapping.json", named)
     write_json(folder / "splits.json", split(types, settings.seed))
-    look = {} if settings.look == "studio" else {"look": settings.look}  # keeps the bytes of earlier versions
+    look = {} if settings.look == "studio" else {"look": settings.look}  # earlier versions wrote no look
     write_json(folder / "scenes.json", look | {"scenes": records})
 
 

@@ -53,7 +53,7 @@ SHOWN = 80  # most characters of a wrong value that a message shows
 
 
 class _Attributes(TypedDict):
-    """Attributes that every store has. Further attributes describe how its features were made."""
+    """Attributes that every store has. Further attributes describe how the store's features were made."""
 
     __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]  # pydantic's own name
 

@@ -83,7 +83,6 @@ def _record_path(work: Path, number: int) -> Path:
 
 
 def _render_all(settings: Tabletop, work: Path, todo: list[int], processes: int) -> None:
-    """Render the scenes with the numbers `todo` in worker processes."""
     if not todo:
         return
     done = settings.scenes - len(todo)
@@ -172,7 +171,6 @@ def _viewpoint_iou(scene: scenes.Scene, things: tuple[scenes.Thing, ...], view: 
 
 
 def _iou(a: scenes.Box, b: scenes.Box) -> float:
-    """Return the intersection over union of two boxes. A box is x, y, width, height."""
     across = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
     down = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
     shared = max(across, 0) * max(down, 0)

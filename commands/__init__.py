@@ -1,3 +1,3 @@
-"""Command-line tools, one thin script each. Users run them; dvc.yaml does not."""
+"""Command-line tools, one module each. Users run them by hand; no stage of dvc.yaml runs them."""
 
 from pipeline.cli.running import run as run

@@ -3,9 +3,9 @@
 The result is confidence.json. Images are refused if they are unlike the training images.
 
 python -m commands.calibrate --weights data/weights/tabletop/scorer_cbr/1
-    on the validation pairs of the laboratory; measured on its test pairs
+    fitted to the laboratory's validation pairs, and measured on its test pairs
 python -m commands.calibrate --weights demo/scorer_cbr --labelled FOLDER --out mine.json
-    refitted on your own labelled pairs (docs/cookbook.md, "Recalibrate on 50 pairs of your own")
+    refitted to your own labelled pairs (docs/cookbook.md, "Recalibrate on 50 pairs of your own")
 """
 
 import argparse

@@ -39,7 +39,7 @@ def main() -> None:
 
     devices.repeatable()
     search = Search(arguments.beam or arguments.top or 1, arguments.length_penalty)
-    # pairs first: loading weights takes seconds
+    # check the pairs first, because loading weights takes seconds
     pairs = pair_jobs.jobs(arguments.pairs) if arguments.pairs else []
     captioner = PictureCaptioner.load(arguments.weights, arguments.lab, arguments.confidence)
     limits = Limits(arguments.at_least, arguments.any_images)
@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--lab", type=to_read, default=Path(), help="the repository that the folder of weights belongs to"
     )
-    made.add_argument("--beam", type=beam, help="as decode.beam (default: --top, or greedy search)")
+    made.add_argument("--beam", type=beam, help="beam width (default: --top, or greedy search)")
     made.add_argument("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
     made.add_argument("--top", type=beam, metavar="K", help="print the K best captions and log-probabilities")
     made.add_argument(
@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="P",
         help="withhold captions that are correct with a probability below P",
     )
-    made.add_argument("--any-images", action="store_true", help="also caption images of another kind")
+    made.add_argument("--any-images", action="store_true", help="also caption images unlike the training's")
     made.add_argument("--confidence", type=to_read, help="a confidence.json in place of the weights' own")
     made.add_argument("--json", action="store_true", help="print one JSON object")
     made.add_argument(

@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _counts(ours: counts.Counts, expected: counts.Counts | None, protocol: str | None) -> None:
-    """Print a table of the counts here and the published counts, and their differences."""
+    """Print the dataset's counts next to the published counts as a table, and list the differences."""
     if expected is None:
         held = ", ".join(f"{ours[what]:,} {what}" for what in ("pairs", "images", "captions"))
         print(f"{held}; no published counts to compare")

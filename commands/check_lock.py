@@ -1,6 +1,7 @@
-"""Repair what would stop `dvc repro`: a truncated dvc.lock, and links to missing files.
+"""Repair two faults that would stop `dvc repro`: a truncated dvc.lock, and links to missing files.
 
-A copy of each complete dvc.lock is kept. The last copy replaces a dvc.lock that a kill has truncated.
+The command keeps a copy of each complete dvc.lock. If a killed process truncated dvc.lock, the last copy
+replaces the truncated file.
 
 python -m commands.check_lock     before `dvc repro`; `make repro` does it
 """

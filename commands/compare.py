@@ -1,4 +1,6 @@
-"""Compare two models by paired bootstrap over the test pairs, from their scores per pair (stages.score).
+"""Compare two models by paired bootstrap over the test pairs.
+
+The inputs are the pairs.jsonl that the stage score writes for each seed: the scores of each test pair.
 
 python -m commands.compare A/1/pairs.jsonl A/2/pairs.jsonl --against B/1/pairs.jsonl B/2/pairs.jsonl
 """
@@ -28,8 +30,8 @@ def main() -> None:
     parser.add_argument(
         "--names", type=word, nargs=2, metavar=("A", "B"), default=("A", "B"), help="names to print"
     )
-    parser.add_argument("--resamples", type=resamples, default=10_000, help="(default: 10000)")
-    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the resamples (default: 1)")
+    parser.add_argument("--resamples", type=resamples, default=10_000, help="how many (default: 10000)")
+    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="seed of resampling (default: 1)")
     arguments = parsed(parser)
     if max(len(arguments.model), len(arguments.against)) > MOST_SEEDS:
         raise InputError(f"a model may have at most {MOST_SEEDS} seeds here; name fewer pairs.jsonl")

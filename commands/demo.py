@@ -1,10 +1,10 @@
-"""Open a page in your browser: captions of newly rendered scenes or of your two images, by small models.
+"""Open a page in your browser, where small models caption newly rendered scenes or two images of your own.
 
 python -m commands.demo                                   the weights in demo/
 python -m commands.demo --weights mine.zip data/weights/tabletop/scorer_cbr/1
 
-It listens only on 127.0.0.1, and refuses requests that other web pages send. Images never leave this machine,
-and uploads are deleted at the end (Ctrl-C, SIGTERM, or a closed terminal).
+The server listens only on 127.0.0.1, and refuses requests that other web pages send. Images never leave this
+machine, and uploads are deleted at the end (Ctrl-C, SIGTERM, or a closed terminal).
 """
 
 import argparse
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_PIXELS = 1 << 20  # of a rendered image, whose size a package may set
 WEIGHTS = (Path("demo/scorer_cbr"),)
 SESSIONS = 200  # sessions whose last answer is kept; Gradio's default is 10,000
-# Gradio checks with an HTTP client that its page answers, and these variables would mislead the client
+# Gradio requests its own page to check that the server works; these variables would mislead its HTTP client
 MISLEADING = re.compile(r".*_proxy|gradio_.*|uvicorn_.*|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE)
 # Gradio must not contact other servers
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
-    """Load the captioners, each under a unique name."""
+    """Load the captioners of all packages or weights in `places`. Return unique name -> captioner."""
     from pipeline.captioning.picture_captioner import PictureCaptioner
 
     found: dict[str, PictureCaptioner] = {}
@@ -85,8 +85,9 @@ def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
 
 
 def settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
-    """Return settings for scenes like a model's training scenes, from its package or the laboratory.
+    """Return the settings for rendering scenes like those that a model was trained on.
 
+    The settings come from a model's package, or else from params.yaml of the laboratory.
     Raises InputError if no model was trained on rendered scenes.
     """
     from pipeline.captioning import feature_backbone, sources

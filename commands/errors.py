@@ -6,7 +6,7 @@ python -m commands.errors results/cells/tabletop/*/1        finished runs, by th
 python -m commands.errors captions.json --pairs data/pairs/tabletop.jsonl
                                                           captions from anywhere, of test pairs
 Numbers are percent of the changed pairs. In the table, a caption counts once for each of its false parts. In
-the figure, it counts once in all, in equal shares for its false parts.
+the figure, each false caption counts once: its count is divided equally among its false parts.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.errors", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("cells", nargs="*", type=to_read, help="(default: all records)")
+    parser.add_argument("cells", nargs="*", type=to_read, help="finished runs (default: all records)")
     parser.add_argument(
         "--pairs", type=to_read, help="prepared pairs; the other files are then captions in COCO's format"
     )
@@ -84,7 +84,7 @@ def _scored(path: Path) -> Faults:
 
 
 def _judged(path: Path, pairs: Path) -> Faults:
-    """Find the false parts of captions of the test pairs."""
+    """Find the false parts of the captions in `path`; they are captions of the test pairs in `pairs`."""
     captions, found, unread = read_results(path), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:

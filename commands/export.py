@@ -3,9 +3,9 @@
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out scorer_cbr.zip
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out demo/scorer_cbr    a folder
 
-It contains weights, vocabulary, settings, scores, a model card, and the name and hash of the backbone. Hubs
-read model.safetensors, config.json and the card's front matter. --weights may also be a package of an earlier
-version, which is written again with these files.
+The file contains weights, vocabulary, settings, scores, a model card, and the name and hash of the backbone.
+Model hubs read model.safetensors, config.json and the card's front matter. --weights may also be a package of
+an earlier version; the command then writes that package again with these files.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 """Import a released checkpoint as weights of the corresponding model here, without changes.
 
-Checkpoints of SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers and CARD can be imported. The tensors
-in the file tell the model (`scorer`, `dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`, `mccformers_d`,
-`mccformers_s`, `card`) and, for CLIP4IDC and IDC-PCL, the phase. This command is not a stage of dvc.yaml: it
-writes to data/imported. Then the stage train or pretrain of the dataset, model and seed uses these weights
-instead of training.
+Checkpoints of SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers and CARD can be imported. The command
+recognises the model by the tensors in the file (`scorer`, `dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`,
+`mccformers_d`, `mccformers_s`, `card`). For CLIP4IDC and IDC-PCL it also recognises the phase. This command
+is not a stage of dvc.yaml, and writes to data/imported. Then the stage train or pretrain of that dataset,
+model and seed uses these weights instead of training.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument(
         "--heads",
         type=heads,
-        help="attention heads (not for CLIP4IDC), which no tensor tells; default: 8, for VARD 4",
+        help="number of attention heads (not for CLIP4IDC); tensors do not show it; default: 8, for VARD 4",
     )
     parser.add_argument(
         "--intra", type=blocks, default=9, help="CLIP4IDC's blocks on single images (default: 9)"
@@ -60,7 +60,10 @@ def main() -> None:
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> None:
-    """Write the checkpoint's weights. Raises InputError if they do not fit, or the output exists."""
+    """Write the checkpoint's weights.
+
+    Raises InputError if they do not fit a model, or if the output exists.
+    """
     if arguments.out:
         imported_weights.check_unowned(arguments.out)
     file = checkpoint_file.read(arguments.checkpoint)
@@ -99,7 +102,7 @@ def write_for_stage(
 
 
 def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:
-    """Return the files of the learning curves, with headers only: checkpoints do not contain curves."""
+    """Return file name -> content for the learning curves: headers only, as checkpoints contain no curves."""
     return {"loss.csv": f"{','.join(['iteration', *terms])}\n", "validation.csv": f"iteration,{metric}\n"}
 
 

@@ -1,5 +1,6 @@
-"""Import CLIP's weights, a safetensors file with OpenAI's or Hugging Face's names, as initialisation.
+"""Import CLIP's weights as an initialisation, from a safetensors file.
 
+The file's tensors have OpenAI's or Hugging Face's names.
 This command is not a stage of dvc.yaml. The key `start` of <name>.own.clip in datasets.yaml names its output.
 """
 
@@ -25,7 +26,7 @@ def main() -> None:
         raise InputError(f"{out} exists already; remove it, or name another place with --out")
     file = clip.read(arguments.file)
     tensors = clip.imported(file)
-    with replacing(out) as beside:  # one entry: the order of several would vary between runs
+    with replacing(out) as beside:  # one metadata entry: the order of several would vary between runs
         save_file(tensors, beside, metadata={"sha256": file.sha256})
     print(f"{out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
 

@@ -9,7 +9,7 @@ from pipeline.study.job import Job
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("place", type=word, help="folder of its log and state")
+    parser.add_argument("place", type=word, help="folder of the job's log and state")
     parser.add_argument("folder", type=word, help="folder in which the command starts")
     parser.add_argument("command", type=word)
     arguments = parsed(parser)

@@ -1,9 +1,9 @@
-"""Judge captions of any program by the scenes: a multimodal model's answers, or a trained model's captions.
+"""Judge captions against the scenes: a multimodal model's answers, or the captions of any other program.
 
 python -m commands.judge answers.jsonl --pairs data/pairs/tabletop.jsonl --reader free
 Input: COCO results, JSON lines or CSV (an id, and a caption or prediction), a log of lmms-eval, or a table
 of VLMEvalKit. Output: true captions in percent with intervals over scenes, faults, and unreadable captions.
-Where no scene is published (CLEVR-Change), captions are compared with the references.
+If a dataset has no published scenes (CLEVR-Change), captions are compared with the references.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def main() -> None:
     )
     parser.add_argument("captions", type=to_read, help="the file of captions or answers")
     parser.add_argument("--pairs", type=to_read, required=True, help="prepared pairs")
-    parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
+    parser.add_argument("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
     parser.add_argument(
         "--reader",
         choices=READERS,
@@ -41,7 +41,7 @@ def main() -> None:
     arguments = parsed(parser)
     pairs = pairs_of(arguments.pairs, arguments.split)
     texts = read_predictions(arguments.captions, pairs)
-    # only where no scene is known: outside the repository, there is no params.yaml
+    # params.yaml is read only if a scene is unknown: outside the repository there is no params.yaml
     known = all(pair.scene is not None for pair in pairs)
     phrases = () if known else params.load().score.no_change_phrases
     found = answers.judged(texts, pairs, arguments.reader, phrases)

@@ -3,8 +3,9 @@
 python -m commands.new_dataset my_pairs data/raw/my_pairs                  with Spot-the-Diff's settings
 python -m commands.new_dataset my_pairs data/raw/my_pairs --like tabletop  small, without a download
 
-The command adds an entry, and a card, data/cards/NAME.yaml. If the other dataset has `select: truth`, which
-needs scenes, the entry replaces it. data/README.md, "A dataset of your own", describes the table's columns.
+The command adds an entry to params.yaml, and a card, data/cards/NAME.yaml. The entry takes the settings of
+the dataset --like. Only `select: truth` is replaced, because it needs scenes. data/README.md, "A dataset of
+your own", describes the columns of pairs.csv.
 """
 
 import argparse

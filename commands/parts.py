@@ -4,8 +4,8 @@ python -m commands.parts --parts 8 --on slurm extract --dataset clevr_change ...
 python -m commands.parts --parts 8 --on slurm caption --pairs pairs.csv --out captions.jsonl --weights WEIGHTS
 
 Each part consists of whole shards. A finished shard is not computed again. The part that finishes last joins
-the shards; the result has the same bytes as that of one process. After a stop, run the command again. Add
---cancel to end its jobs.
+all shards. The result is the same file, byte for byte, that a single process writes. After a stop, run the
+command again. With --cancel, the command ends its running jobs.
 """
 
 import argparse
@@ -32,7 +32,7 @@ COMMANDS = {"extract": "stages", "caption": "commands"}  # their packages
 
 @dataclass(frozen=True)
 class PartTask:
-    """Part of a command, as a task of the queue."""
+    """One part of a command's work, as a task of the job queue."""
 
     command: str
     given: tuple[str, ...]
@@ -61,7 +61,7 @@ class PartTask:
         remove(self.folder)
 
     def reached(self) -> str:
-        """Return how many shards of all parts are done."""
+        """Return the number of finished shards of all parts, as text."""
         beside = f".{self.out.name}.*.scratch"
         marks = (f"{beside}/complete/*", f"{beside}/*.jsonl")
         return f"{sum(len([*self.out.parent.glob(mark)]) for mark in marks)} shards in all"

@@ -1,8 +1,8 @@
 """Linear probe of a backbone's features: predict object attributes from single cells of the feature map.
 
-The dataset must be one like tabletop. With --labelled FOLDER the probe is also tested on real images that you
-labelled (docs/evaluation.md, "Truth"), and a second classifier separates rendered from real cells. Its
-accuracy is 0.5 if the cells do not differ.
+The dataset must be rendered, such as tabletop. With --labelled FOLDER the probe is also tested on real images
+that you labelled (docs/evaluation.md, "Truth"), and a second classifier separates rendered from real cells.
+The accuracy of this classifier is 0.5 if the cells do not differ.
 """
 
 import argparse
@@ -58,7 +58,10 @@ def probe(arguments: argparse.Namespace) -> None:
 
 
 def labelled(arguments: argparse.Namespace, store: FeatureStore, images: ImageGrids) -> dict[str, object]:
-    """Test a probe of object centres on labelled images. Print and return its scores."""
+    """Train a probe on cells at object centres, and test it on labelled images.
+
+    Print and return its scores.
+    """
     train, held_out = (
         read(arguments, store, split, grid_labels.centres) for split in ("train", arguments.split)
     )
@@ -82,7 +85,10 @@ def read(
 
 
 def table(scores: Scores, split: str, tested: int, trained: int) -> str:
-    """Return a line per attribute: the accuracy, and the accuracy of the most frequent training class."""
+    """Return a table with a line per attribute: the probe's accuracy, and the majority's accuracy.
+
+    The majority's accuracy results from always predicting the most frequent class of the training cells.
+    """
     rows = [
         f"{name:<10}{right:>9.3f}{scores.majority[name]:>10.3f}" for name, right in scores.accuracy.items()
     ]

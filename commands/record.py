@@ -58,7 +58,7 @@ def write() -> None:
 
 
 def promote(own: list[Path]) -> None:
-    """Publish these records, or all that fit params.yaml and the data if the list is empty."""
+    """Publish the records in `own`; if `own` is empty, all records that fit params.yaml and the data."""
     tree = read_tree(Path("params.yaml"))
     found = own or own_records.files(Path(), tree)
     if not found:
@@ -71,7 +71,10 @@ def promote(own: list[Path]) -> None:
 
 
 def cells(root: Path) -> list[Cell]:
-    """Return the runs of params.yaml as a study plans them, so that a study with --unrecorded skips them."""
+    """Return the runs of params.yaml in the form in which a study plans its runs.
+
+    A study with --unrecorded therefore skips the runs whose records this command writes.
+    """
     settings = params.load()
     rows = [Row(label=model, model=model) for model in settings.models]
     study = Study(title="-", source="-", datasets=settings.datasets, rows=tuple(rows))

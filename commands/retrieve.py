@@ -1,6 +1,7 @@
 """Evaluate retrieval of pairs by sentences, and of sentences by pairs, with a pre-trained model.
 
-The stage pretrain does this for the test pairs. Use this command for another split or another rank of ties.
+The stage pretrain does this for the test pairs. Use this command for another split, or to rank ties
+otherwise.
 """
 
 import argparse

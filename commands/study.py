@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of where jobs run, how many run at a time, and what a cluster job requests."""
+    """Add the arguments that set where jobs run, how many run at a time, and what a cluster job requests."""
     parser.add_argument(
         "--on", choices=("local", "slurm"), default="local", help="where jobs run (default: this machine)"
     )
@@ -83,7 +83,8 @@ def place_of(arguments: argparse.Namespace) -> places.Place:
 def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> None:
     """Check the inputs, run the missing runs, print and write the table.
 
-    If runs fail, the others are finished first. Then it raises InputError with the last line of each failure.
+    If runs fail, the others are finished first. Then InputError is raised, with the last line of each
+    failure.
     """
     root, name, dataset = Path(), arguments.name, arguments.dataset
     everything, own = params.load(), study_file.read(name)
@@ -115,7 +116,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
 def _run(
     root: Path, missing: Sequence[tuple[Planned, Cell]], base: Base, place: places.Place, commits: bool
 ) -> list[str]:
-    """Start a job for each run. Return a line for each run that is still missing."""
+    """Run one job for each missing run. Return a line for each run that is still missing afterwards."""
     return live_table.run(
         place, [RunTask(cell, base, commits, partial(_take, root, row, cell)) for row, cell in missing]
     )

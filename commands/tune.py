@@ -1,7 +1,7 @@
-"""Fine-tune the last layers of a backbone on rendered objects: their attributes are the targets.
+"""Fine-tune the last layers of a backbone to predict the attributes of rendered objects.
 
-Set features.weights to the file that it writes. The stage prepare makes --pairs and --images
-(docs/cookbook.md, "Fine-tune the backbone").
+Set features.weights to the file that this command writes. The stage prepare writes the files for --pairs and
+--images (docs/cookbook.md, "Fine-tune the backbone").
 """
 
 import argparse
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument(
         "--first", type=word, default="blocks.4", help="the first layer to train, by its name"
     )
-    parser.add_argument("--iterations", type=whole(1, 1_000_000), default=1000, help="of 32 images")
+    parser.add_argument("--iterations", type=whole(1, 1_000_000), default=1000, help="each of 32 images")
     parser.add_argument("--seed", type=whole(*SEEDS), default=1)
     parser.add_argument(
         "--out", type=file_to_write, required=True, help="a .safetensors file for the weights"
@@ -57,7 +57,7 @@ def tune(arguments: argparse.Namespace) -> None:
 
 
 def labelled(arguments: argparse.Namespace, root: Path, grid: tuple[int, int]) -> Labelled:
-    """Return the training images, before and after, with the classes at their objects' centres."""
+    """Return the before and after images of the training pairs, with the classes of their object centres."""
     names = images_of(of_split(read_pairs(arguments.pairs), "train"))
     images = read_named(arguments.images, names)
     classes = grid_labels.centres(grid_labels.read_scenes(arguments.scenes), images, grid)

@@ -1,1 +1,1 @@
-"""The papers' authors' released checkpoints, read without executing anything, as weights of our models."""
+"""Import checkpoints that the papers' authors released, as weights of our models; no code in them runs."""

@@ -1,4 +1,4 @@
-"""Read checkpoint files, of torch.save (pipeline/io/torch_files.py) or safetensors, with their hashes."""
+"""Read and hash checkpoint files: of torch.save (pipeline/io/torch_files.py), or safetensors."""
 
 import hashlib
 import re
@@ -16,7 +16,8 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import check_regular
 
 STATE = "model_state_dict"  # entry with the tensors of IDC-PCL's pretraining
-PARTS = ("change_detector_state", "speaker_state", "encoder", "decoder")  # entries with the others' tensors
+# entries with the tensors of the other models' checkpoints
+PARTS = ("change_detector_state", "speaker_state", "encoder", "decoder")
 MOST = 100_000  # limit of entries
 LARGEST = 16 << 30  # limit of bytes
 REMEDY = "download it again, or save it again with torch.save"
@@ -29,7 +30,7 @@ CONVERT = (
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """Content of a file; `tree` consists of dictionaries, lists, text, numbers and tensors."""
+    """Content of a checkpoint file; `tree` consists of dictionaries, lists, text, numbers and tensors."""
 
     path: Path
     sha256: str
@@ -37,7 +38,10 @@ class CheckpointFile:
 
 
 def read(path: str | Path) -> CheckpointFile:
-    """Read a file of torch.save, old or new format. Raises InputError if it is missing or not valid."""
+    """Read a file that torch.save wrote, in its old or new format.
+
+    Raises InputError if the file is missing, damaged, or contains more than data.
+    """
     path = Path(path)
     sha256 = _hashed(path, "name a checkpoint's file")
     try:
@@ -47,8 +51,9 @@ def read(path: str | Path) -> CheckpointFile:
 
 
 def tensors_of(file: CheckpointFile) -> dict[str, Tensor]:
-    """Return the tensors of the file and of its PARTS, by their path.
+    """Return path -> tensor, for the tensors at the top of the file and in its PARTS.
 
+    A path is the keys of all levels, joined by dots. If the file has the entry STATE, only STATE is searched.
     Raises InputError if there are more than MOST entries, for example in dictionaries that contain each
     other.
     """
@@ -101,7 +106,7 @@ def _reason(error: Exception) -> str:
 
 
 def _kind_of(path: Path, remedy: str) -> str:
-    """Describe a zip file, and how to convert a TorchScript archive."""
+    """Return the end of an error message: what the zip file is, and how to convert a TorchScript archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             scripted = any("/code/" in name for name in archive.namelist())

@@ -1,7 +1,8 @@
 """Import CLIP's weights from a safetensors file (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
-The file has the names of OpenAI or of Hugging Face. Our names are the names in models/clip4idc/encoders.py,
-with blocks numbered through the whole image tower, so that one file fits every split.
+The tensors in the file have OpenAI's names or Hugging Face's names. Our names are the names in
+models/clip4idc/encoders.py. Blocks are numbered through the whole image tower, so one imported file fits
+every division of the blocks into blocks on one image and blocks on both images.
 """
 
 from math import isqrt
@@ -68,18 +69,19 @@ visual_projection.weight                        E,D         project.map.weight
 text_projection.weight                          E,T         text.map.weight
 logit_scale                                     ()          log_scale
 """
-FORMATS = {"visual.": table(OPENAIS, NUMBERS), "vision_model.": table(HUGGING_FACES)}  # by prefix
+# prefix of the image tower's tensors -> table
+FORMATS = {"visual.": table(OPENAIS, NUMBERS), "vision_model.": table(HUGGING_FACES)}
 
 
 def read(path: Path) -> CheckpointFile:
-    """Read the file. Raises InputError if it is missing, damaged, or a TorchScript archive."""
+    """Read CLIP's file. Raises InputError if the file is missing, damaged, or a TorchScript archive."""
     return read_safetensors(path, REMEDY)
 
 
 def imported(file: CheckpointFile) -> dict[str, Tensor]:
     """Return CLIP's parameters with our names and our order of tokens.
 
-    Raises InputError that names a tensor that is missing, does not fit, or is not CLIP's.
+    Raises InputError if a tensor is missing, does not fit, or is not CLIP's. The message names the tensor.
     """
     path, found = file.path, file.tree
     formats = [rows for tower, rows in FORMATS.items() if any(name.startswith(tower) for name in found)]
@@ -93,7 +95,7 @@ def imported(file: CheckpointFile) -> dict[str, Tensor]:
 
 
 def side(path: Path, sizes: Sizes) -> int:
-    """Return the side of the images in pixels. Raises InputError if they are not square."""
+    """Return the width and height of the model's images in pixels. Raises InputError if they differ."""
     patches = isqrt(sizes["N"] - 1) if sizes["N"] else 0
     if patches**2 + 1 != sizes["N"]:
         raise InputError(f"{path}: its image tower has {sizes['N']} positions, not a square plus 1; {REMEDY}")

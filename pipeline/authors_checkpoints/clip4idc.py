@@ -1,8 +1,8 @@
 """CLIP4IDC's released checkpoints, of both phases (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
-A file is a dictionary of tensors. CLIP's tensors have OpenAI's names with the prefix "clip."; the others
-belong to the pair encoder and, in the second phase, to the captioner. The text tower of the second phase is
-not used.
+A file is a dictionary of tensors. CLIP's tensors have OpenAI's names with the prefix "clip.". The other
+tensors belong to the pair encoder and, in the second phase, to the captioner. The text tower in a file of the
+second phase is not used.
 """
 
 from pathlib import Path
@@ -51,17 +51,20 @@ ADAPTED = "[clip]" + clip.OPENAIS + COMPARISON
 
 
 def in_table(name: str) -> str:
-    """Return the name in the table of a parameter of the model."""
+    """Return the name that a parameter of our model has in the table."""
     return name_in_file(STARTS, name) or name.removeprefix("difference.")
 
 
 def exchanged(_: System, path: Path, vocabulary: Vocabulary) -> list[int]:
-    """Return CLIP's token for each of our ids."""
+    """Return CLIP's token for each word id of our vocabulary."""
     return clip.ORDER
 
 
 def own(path: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return our model's sizes. The tensors do not show `intra`, the number of blocks on single images."""
+    """Return the sizes of our model, by name. Raises InputError if the file has fewer than `intra` blocks.
+
+    The tensors do not show `intra`, the number of blocks that see a single image.
+    """
     blocks = sizes["n"]
     if not 0 <= intra <= blocks:
         raise InputError(f"{path}: its image tower has {blocks} blocks, but --intra is {intra}; correct it")

@@ -49,7 +49,7 @@ core.lang_lstm.weight_ih                4H,D+e      decoder.speaking.weight_ih
 
 
 def exchanged(_: System, path: Path, vocabulary: Vocabulary) -> list[int]:
-    """Exchange the rows of <NULL> and <END>."""
+    """Return the row of each of our words in the authors' tables: <NULL> and <END> are exchanged."""
     return [{NULL: END, END: NULL}.get(row, row) for row in range(len(vocabulary))]
 
 

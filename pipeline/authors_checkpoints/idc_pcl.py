@@ -1,7 +1,8 @@
 """Released checkpoints of IDC-PCL, of both phases (docs/checkpoints.md, "IDC-PCL").
 
-A pretrained file has the tensors in its entry model_state_dict; a fine-tuned file has only tensors. Rows of
-words are in the order of the authors' vocabulary; in our vocabulary [MASK] and [CLS] come after the words.
+A pre-trained file has its tensors in the entry model_state_dict. A fine-tuned file consists of tensors only.
+The rows of the word tables are in the order of the authors' vocabulary. In our vocabulary, [MASK] and [CLS]
+come after the words.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Convert a released checkpoint to weights of our model in its variant `released`, for every system."""
+"""Convert a released checkpoint of any system to weights of our model, in the model's variant `released`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from pipeline.text import vocabularies
 from pipeline.text.vocabularies import ClipVocabulary, Vocabulary, words_identity
 from pipeline.weights.model_description import Part, Trained
 
-# a file belongs to the first system whose marks it has
+# a file belongs to the first system whose `marks`, patterns of tensor names, all match
 SYSTEMS: tuple[System, ...] = (clip4idc.CAPTIONING, clip4idc.ADAPTATION, VARD, DUDA, CARD, SCORER, DIRL)
 SYSTEMS += (idc_pcl.PRETRAINED, idc_pcl.JUDGING, idc_pcl.CAPTIONING, mccformers.S, mccformers.D)
 TITLES = ", ".join(dict.fromkeys(system.title for system in SYSTEMS))
@@ -36,7 +36,7 @@ DATA = tuple(each.name for each in fields(DataSizes))
 
 @dataclass(frozen=True)
 class Options:
-    """Properties that the file does not state; None: the value in the system's program."""
+    """Properties of a checkpoint that its file does not contain; None: the value in the authors' program."""
 
     vocabulary: Path
     dataset: str
@@ -47,7 +47,7 @@ class Options:
 
 
 def system_of(path: Path, found: Mapping[str, Tensor]) -> System:
-    """Return the system of a file, by its tensors. Raises InputError if there is none."""
+    """Return the system that the tensors of a file belong to. Raises InputError if no system fits."""
     for system in SYSTEMS:
         if system.is_of(found):
             return system
@@ -55,9 +55,9 @@ def system_of(path: Path, found: Mapping[str, Tensor]) -> System:
 
 
 def imported(file: CheckpointFile, options: Options) -> tuple[Trained, dict[str, Tensor], Trainable]:
-    """Return the description and weights of a checkpoint for our model, and the model on the meta device.
+    """Convert a checkpoint. Return its description, its weights, and our model on the meta device.
 
-    Raises InputError that names the tensor, the file or the setting that does not fit.
+    Raises InputError if something does not fit. The message names the tensor, the file or the setting.
     """
     path, found = file.path, tensors_of(file)
     system = system_of(path, found)
@@ -80,9 +80,9 @@ def imported(file: CheckpointFile, options: Options) -> tuple[Trained, dict[str,
 def checked(
     path: Path, system: System, found: Mapping[str, Tensor], words: int
 ) -> tuple[dict[str, int], list[Wanted], dict[str, Tensor]]:
-    """Return the sizes, rows and tensors of a file for a vocabulary of `words` words.
+    """Check a file's tensors for a vocabulary of `words` words. Return sizes, rows of the table, and tensors.
 
-    Raises InputError that names the tensor that does not fit.
+    Raises InputError if a tensor does not fit. The message names the tensor.
     """
     sizes = tensor_table.sizes_of(path, system.table, found, {"V": words}, system.remedy)
     rows = tensor_table.wanted(system.table, sizes)
@@ -156,12 +156,12 @@ def _bare(
 def _check_computed(
     path: Path, system: System, rows: Sequence[Wanted], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Raise InputError for positions that are not the model's, or two different copies of a shared tensor."""
+    """Raise InputError for position encodings that the model lacks, or unequal copies of a shared tensor."""
     for row in rows:
         tensor, other = tensors.get(row.theirs), row.how.removeprefix("=")
         if row.how == "sinusoids" and tensor is not None:
             saved = tensor.reshape(-1, tensor.shape[-1])
-            if not torch.allclose(saved, system.waves(*saved.shape), atol=1e-3):  # it may be of 16 bits
+            if not torch.allclose(saved, system.waves(*saved.shape), atol=1e-3):  # a file may have 16 bits
                 raise InputError(f"{path}: {row.theirs} is not the sinusoids that the model adds to words")
         if other in tensors and not torch.equal(tensors[row.theirs], tensors[other]):
             raise InputError(f"{path}: {row.theirs} is not equal to {other}, but the model shares them")
@@ -170,7 +170,7 @@ def _check_computed(
 def _check_shapes(
     path: Path, system: System, rows: Sequence[Wanted], weights: Mapping[str, Tensor], model: Trainable
 ) -> None:
-    """Raise InputError if a size that is not in the table differs from our model's."""
+    """Raise InputError if a converted tensor and the model's parameter differ in shape."""
     for name, parameter in model.state_dict().items():
         if (size := tuple(weights[name].shape)) != tuple(parameter.shape):
             source = next(row.theirs for row in rows if row.ours == system.alias(name))

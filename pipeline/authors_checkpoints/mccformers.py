@@ -1,7 +1,7 @@
 """Released checkpoints of MCCFormers-D and -S (docs/checkpoints.md, "MCCFormers").
 
-A file has the encoder and the decoder as objects of the authors' classes, which are read without executing
-code; tensors are named by the path of their modules. This was not tested with a released file.
+A file contains the encoder and the decoder as objects of the authors' classes. The objects are read without
+executing code. A tensor is named by the path of its module. The import was not tested with a released file.
 """
 
 from pipeline.authors_checkpoints.system import System, order_by
@@ -51,7 +51,7 @@ def _system(model: str, marks: tuple[str, ...], own: str) -> System:
         table=table(own, SHARED),
         settings={"dropout": 0.5, "default_dropout": 0.1},
         features=FEATURES,
-        unknown=("resize", "size"),  # a smaller grid has the tables' first rows
+        unknown=("resize", "size"),  # a smaller grid uses the first rows of position tables
         longest=66,
         order=order_by(MCC_MARKS),
     )

@@ -1,7 +1,8 @@
 """Released checkpoints of SCORER, DIRL and CARD (docs/checkpoints.md, "SCORER and DIRL").
 
-A file has change_detector_state, speaker_state and model_cfg, which is an object of the authors' class and
-not read. SCORER's files do not contain backward reasoning. CARD was not tested with a released file.
+A file has three entries: change_detector_state, speaker_state and model_cfg. The last entry, an object of the
+authors' class, is not used. SCORER's files do not contain backward reasoning. The import of CARD was not
+tested with a released file.
 """
 
 from pipeline.authors_checkpoints.system import System
@@ -11,7 +12,7 @@ from pipeline.config.store_contents import Spec
 FEATURES = Spec(
     "resnet101", "imagenet", stride=16, finer=False, standardise=False, resize="opencv_bicubic", size=224
 )
-PLAIN = 1024  # channels of the features; DIRL's models for CLEVR-Change may also read two coordinates
+PLAIN = 1024  # channels of the features; DIRL's models for CLEVR-Change may have two coordinates as well
 SPEAKER = """
 [speaker_state]
 core.embed.weight       V,e     decoder.embedding.weight    words

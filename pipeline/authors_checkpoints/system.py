@@ -21,13 +21,13 @@ FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers",
 
 
 def named(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return the sizes by our field names; a letter that is not in FIELDS keeps its name."""
+    """Return our name of a size -> its value. A letter that is not in FIELDS is its own name."""
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 
 
 @dataclass(frozen=True)
 class System:
-    """Program of a paper, and the phase of a file."""
+    """Description of a paper's program and of the files that it saved in one phase of training."""
 
     title: str
     model: str  # name of our model
@@ -36,7 +36,7 @@ class System:
     settings: Mapping[str, Any]  # settings of our model; dropout is not used
     features: Spec | None  # features that the program reads; None: pixels
     unknown: tuple[str, ...] = ()  # keys of `features` that may have any value
-    phase: str | None = None  # pretraining phase; None: captioning
+    phase: str | None = None  # pre-training phase; None: captioning
     heads: int = 8  # default of --heads
     longest: int = 0  # default of --longest
     switches: Callable[[Sizes], dict[str, Any]] = lambda sizes: {}
@@ -48,7 +48,7 @@ class System:
 
     @property
     def remedy(self) -> str:
-        """Remedy in error messages."""
+        """End of error messages: what the user should do."""
         return f"name a released checkpoint of {self.title}"
 
     def is_of(self, names: Iterable[str]) -> bool:
@@ -75,7 +75,11 @@ def check_features(wanted: Spec, system: System) -> None:
 def order_by(
     marks: tuple[str, ...], behind: tuple[str, ...] = ()
 ) -> Callable[[System, Path, Vocabulary], list[int]]:
-    """Return an `order` that reads the authors' vocabulary, with these marks, and others after the words."""
+    """Return a function for System.order, which finds the row of each of our words in the authors' file.
+
+    marks: the authors' special tokens, in place of our first ones
+    behind: the authors' tokens for those of our tokens that come after the words
+    """
 
     def order(system: System, path: Path, vocabulary: Vocabulary) -> list[int]:
         words: tuple[str, ...] = getattr(vocabulary, "words", ())
@@ -85,7 +89,7 @@ def order_by(
 
 
 def _rows(path: Path, words: list[str], title: str) -> list[int]:
-    """Return the id of each word. Raises InputError if the file is not the authors' vocabulary."""
+    """Return the id of each word. Raises InputError if `path` is not the authors' vocabulary."""
     ids: Mapping[str, int] = read_json(path, "name a JSON file of word -> id")
     if lacking := [word for word in words if word not in ids]:
         raise InputError(f"{path} lacks {lacking[0]}; name the vocabulary of the checkpoint of {title}")

@@ -1,17 +1,17 @@
 """Tables of tensors: names and shapes in a released file, our names, and conversions.
 
-A row is `THEIRS SHAPE OURS HOW`; OURS is "-" if our model lacks the tensor. In names, `{a,b}` expands to
-both, and `<n>` to the numbers of n layers; a line `[module]` is a prefix for the rows below it. At the end of
-a name, G expands to weight and bias, and A to torch's attention: query, key and value in one tensor. Letters
-in shapes are sizes; the first row that has a letter as a whole dimension determines it. The shape of a single
-number is (); * is any shape. HOW is empty, or one of:
+A row is `THEIRS SHAPE OURS HOW`; OURS is "-" if our model lacks the tensor. In names, `{a,b}` expands to two
+names, with a and with b, and `<n>` expands to the numbers of n layers. A line `[module]` is a prefix for the
+rows below the line. At the end of a name, G expands to weight and bias, and A to torch's attention: query,
+key and value in one tensor. Letters in shapes are sizes. A size is taken from the first row that has its
+letter as a whole dimension. The shape of a single number is (); * is any shape. HOW is empty, or one of:
 
     T            transpose
     words        a row per word; put into the order of our vocabulary
     first        use the first rows, as many as the grid of the features has
     last         use only the last layer
     sinusoids    check: equal to the positions that we compute
-    =NAME        check: equal to that tensor
+    =NAME        check: equal to the tensor NAME
     ignored      may be missing, and is not read
 """
 
@@ -27,7 +27,7 @@ from torch import Tensor
 from pipeline.io.errors import InputError
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # float32 represents each exactly
-JOINED = ("query", "key", "value")  # their order in one tensor
+JOINED = ("query", "key", "value")  # their order in torch's single tensor
 NONE, IGNORED = "-", "ignored"
 BRACES, LAYER = re.compile(r"\{(.*?)\}"), re.compile(r"<(\w+)>")
 TERM = re.compile(r"(\d*)([A-Za-z]*)(?:/(\d+))?")  # 4D, D/2, 14
@@ -37,7 +37,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Row:
-    """A tensor in the file, or one per layer."""
+    """Row of a table: a tensor in the file, or a tensor of each layer."""
 
     theirs: str
     shape: tuple[str, ...] | None  # None: any shape
@@ -110,7 +110,8 @@ def sizes_of(
 ) -> dict[str, int]:
     """Return the known sizes and the sizes that the file's tensors determine.
 
-    Raises InputError that names a tensor that is missing or has another number of dimensions.
+    Raises InputError if a tensor is missing or has another number of dimensions. The message names the
+    tensor.
     """
     sizes = dict(known)
     for row in rows:
@@ -129,14 +130,14 @@ def sizes_of(
 
 
 def _layers(name: str, found: Mapping[str, Tensor]) -> int:
-    """Count the layers in the file; at least 1, so that a missing one is named later."""
+    """Count the layers in the file. The count is at least 1, so that a later check names a missing tensor."""
     before = LAYER.split(name)[0]
     numbers = {each.removeprefix(before).split(".")[0] for each in found if each.startswith(before)}
     return max(1, sum(number.isdecimal() for number in numbers))
 
 
 def wanted(rows: Sequence[Row], sizes: Sizes) -> list[Wanted]:
-    """Return the tensors of a file with these sizes."""
+    """Return the tensors that a file with these sizes must contain."""
     return list(chain.from_iterable(_of_layers(row, sizes) for row in rows))
 
 
@@ -157,10 +158,10 @@ def _number(dimension: str, sizes: Sizes) -> int:
 def checked(
     path: Path, found: Mapping[str, Tensor], rows: Sequence[Wanted], whose: str, remedy: str
 ) -> dict[str, Tensor]:
-    """Return the file's tensors as float32.
+    """Check the file's tensors against the table, and return them as float32.
 
-    Raises InputError that names the first tensor that is missing, unknown, not finite, or has another shape
-    or type.
+    Raises InputError if a tensor is missing, unknown, not finite, or has another shape or type. The message
+    names the first such tensor.
     """
     for row in rows:
         if row.how == IGNORED:
@@ -206,7 +207,7 @@ def taken(
 ) -> dict[str, Tensor]:
     """Return the model's parameters by name. Tensors that map to the same parameter are stacked.
 
-    order: the row in the authors' word table of each word of our vocabulary; None: the same rows
+    order: for each word of our vocabulary, its row in the authors' word tables; None: the same rows
     side: number of cells along a side of the grid
     """
     found: dict[str, list[Tensor]] = {}

@@ -1,4 +1,4 @@
-"""Captions of any two images, with trained weights or a shared package.
+"""Caption any two images, with trained weights or a shared package.
 
     from pipeline.captioning import PictureCaptioner
     PictureCaptioner.load("FILE.zip")("before.png", "after.png")

@@ -13,7 +13,7 @@ from pipeline.scoring.accuracy import says_no_change
 
 UNSURE_WHAT = "something changed; not sure what"
 UNSURE_WHETHER = "not sure whether anything changed"
-DIGITS = 4  # of a probability
+DIGITS = 4  # decimal places of a probability
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,19 @@ class Answer:
     """An answer about one pair. Without a calibration, `probability` and `reason` are None."""
 
     caption: str | None
-    probability: float | None = None  # that the caption is correct; also of a caption that is withheld
+    probability: float | None = None  # that the caption is correct; also known if the caption is withheld
     reason: str | None = None  # why there is no caption
     attended: Attended | None = None  # the caption's words with their attention
 
     @property
     def record(self) -> dict[str, Any]:
-        """The answer for JSON; `probability` and `reason` only if they are known."""
+        """Answer as a JSON object; `probability` and `reason` are left out if they are None."""
         known = {"probability": self.probability, "reason": self.reason}
         return {"caption": self.caption} | {name: own for name, own in known.items() if own is not None}
 
     @property
     def text(self) -> str:
-        """The answer as a line: the caption, or the reason, with the probability."""
+        """Answer as a line of text: the caption, or else the reason; and the probability, if it is known."""
         said = self.reason if self.caption is None else self.caption
         chance = "" if self.probability is None else f"  (probability {self.probability:.2f})"
         return f"{said}{chance}"
@@ -59,8 +59,10 @@ def answer(
 ) -> Answer:
     """Return the answer about one pair.
 
-    caption: the caption with its signals; None if the search is not the calibrated one
-    distances: `unlike` and `scenes`; None if any images are accepted
+    caption: the caption with the numbers that its probability depends on; None if the calibration was made
+        with another search
+    distances: the two distances of the pair from the training images (pipeline/confidence/familiarity.py);
+        None if any images are accepted
     """
     if own.familiarity and distances is not None and (reason := own.familiarity.reason(distances)):
         return Answer(None, None, reason)
@@ -74,6 +76,9 @@ def answer(
 
 
 def _unsure(caption: Signalled, phrases: Sequence[str]) -> str:
-    """Return the reason: both image orders must report a change for the change to count as seen."""
+    """Return why the caption is withheld.
+
+    A change counts as seen if the captions of both orders report one.
+    """
     both = caption.reports_change and not says_no_change(caption.exchanged, phrases)
     return UNSURE_WHAT if both else UNSURE_WHETHER

@@ -1,4 +1,4 @@
-"""Calibration of a captioner: on the validation pairs of a laboratory, or on labelled pairs of one's own."""
+"""Calibrate a captioner on the validation pairs of a laboratory, or on labelled pairs of a user."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ from pipeline.io import folder_records
 from pipeline.io.errors import InputError
 from pipeline.scoring.results import GEOMETRIC
 
-LEAST = 100  # validation pairs of a full calibration
-FEW = 20  # labelled pairs of a refit; they need probability.FOLDS scenes
+LEAST = 100  # least number of validation pairs for a full calibration
+FEW = 20  # least number of labelled pairs for a refit; their scenes must number at least probability.FOLDS
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A calibration, lines to print, and the pairs that it was measured on, by name."""
+    """A calibration, lines to print, and its measurement: name -> captioned pairs and their probabilities."""
 
     calibration: Calibration
     lines: list[str]
@@ -149,14 +149,14 @@ def labelled(captioner: PictureCaptioner, folder: Path, pairs: list[Pair]) -> Co
 
 
 def place(captioner: PictureCaptioner, weights: Path, lab: Path) -> Path:
-    """Return where the captioner looks for its calibration. Raises InputError for a .zip."""
+    """Return the path where the captioner looks for its calibration. Raises InputError for a .zip."""
     if weights.is_file():
         raise InputError(f"{weights} is a .zip; unzip it, or name a file by --out")
     return sources.confidence_file(weights, captioner.trained, lab)
 
 
 def seal(out: Path) -> None:
-    """Add a written calibration to the record of the package that contains it."""
+    """If the calibration `out` was written into a package, add it to the package's record of its files."""
     if folder_records.recorded(out.parent, package.CONTENTS.by) is not None:
         package.CONTENTS.seal(out.parent)
 

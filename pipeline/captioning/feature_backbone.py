@@ -1,7 +1,7 @@
 """Load the backbone that made a model's features, from a laboratory or from a package of weights.
 
-The backbone's weights come from the same place as in extraction, and their hash is compared; a package may
-contain them. The statistics that standardise the channels come from the laboratory's store or the package.
+The backbone's weights come from the same source as in feature extraction, or from the package. Their hash is
+checked. The statistics that standardise the channels come from the laboratory's feature store or the package.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from pipeline.weights.tensor_checks import check_finite, tensors_said
 MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
 REMEDY = "bring the package again, whole"
 REMAKE = "run `dvc repro extract` to make it again"
-MOST_NUMBERS = 200_000_000  # four times ResNet-101
+MOST_NUMBERS = 200_000_000  # parameters of a backbone; four times as many as ResNet-101 has
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made
     place, attributes = Path(store.location.name), store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
     made = plain(place, Made, said, REMAKE)
-    # a file of weights is named as the laboratory's stages see it: from its root
+    # stages name a file of weights by its path from the laboratory's root
     here = spec if spec.weights == IMAGENET else replace(spec, weights=str(lab / spec.weights))
     network = _checked(here, made.weights_id, str(place))
     if network.standardise is not None:
@@ -100,7 +100,10 @@ def _check_size(spec: Spec, carried: dict[str, Tensor] | None, weights: Path) ->
 
 
 def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
-    """Write the channel statistics into a package and, if `carried`, the backbone's weights."""
+    """Write the channel statistics into a package and, if `carried`, the backbone's weights.
+
+    Returns `made` with the new value of `carried`.
+    """
     if network.standardise is not None:
         save_file(network.standardise.state_dict(), folder / CHANNELS)
     if carried:
@@ -110,7 +113,7 @@ def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
 
 
 def _smallest(tensor: Tensor) -> Tensor:
-    """Return the tensor in float16 if that is lossless, as for weights that the stage `tune` wrote."""
+    """Return the tensor in float16 if that is lossless, as for weights that commands.tune wrote."""
     half = tensor.half()
     return (half if torch.equal(half.to(tensor.dtype), tensor) else tensor).contiguous()
 

@@ -1,4 +1,4 @@
-"""Features of any image, computed by the weights' metadata, exactly as in the stage `extract`.
+"""Compute the features of any image exactly as the stage extract does, by the settings in the weights.
 
 C: channels; H, W: height and width.
 """
@@ -37,14 +37,18 @@ class Features:
             self.network = for_inference(network, dtype).to(self.device)
 
     def squashed(self, picture: Picture, name: str = "the picture") -> np.ndarray:
-        """Return the image in input size, uint8 (3, H, W). Raises InputError if it does not open."""
+        """Open an image and resize it to the model's input: uint8 (3, H, W).
+
+        Raises InputError if it fails.
+        """
         return RESIZES[self.spec.resize](opened(picture, name), self.spec.squashed).transpose(2, 0, 1)
 
     @torch.inference_mode()
     def grids(self, images: Sequence[np.ndarray], names: Sequence[str]) -> Tensor:
-        """Return feature grids of squashed images, float16 (images, C, H, W), on the device; or their pixels.
+        """Return the feature grids of squashed images on the device: float16 (images, C, H, W).
 
-        Raises InputError for an image whose features overflow float16.
+        Without a backbone, the pixels are returned. Raises InputError if an image's features overflow
+        float16.
         """
         if self.network is None:
             return torch.from_numpy(np.stack(images)).to(self.device)
@@ -60,7 +64,7 @@ class Features:
 
 
 def opened(picture: Picture, name: str = "the picture") -> Image.Image:
-    """Open an image as RGB, by the rules of datasets. Raises InputError if it does not open."""
+    """Open an image as RGB, in the same way as a dataset's images. Raises InputError if it fails."""
     if isinstance(picture, str | Path):
         return decode(read_bytes(Path(picture)), str(picture))
     if isinstance(picture, bytes):
@@ -75,7 +79,7 @@ def opened(picture: Picture, name: str = "the picture") -> Image.Image:
 
 
 def turned(before: Image.Image, after: Image.Image) -> str | None:
-    """Return a warning if the files of two opened images name different orientations; else None."""
+    """Return a warning if two opened images have different EXIF orientations; else None."""
     sides = [picture.info.get(TURNED, 1) for picture in (before, after)]
     if sides[0] == sides[1]:
         return None

@@ -1,7 +1,7 @@
-"""Files by which hubs of models understand a package: config.json, and the front matter of its card.
+"""Files of a package that model hubs read: config.json, and the front matter of the model card.
 
-Both repeat what model.yaml and scores.json say. So that an edit of config.json is not ignored silently, a
-package whose config.json contradicts its model.yaml is refused.
+Both files repeat values of model.yaml and scores.json. A package is refused if its config.json contradicts
+its model.yaml; otherwise an edit of config.json would be ignored silently.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ ON_HUBS = {"BLEU-4": "bleu", "METEOR": "meteor", "ROUGE-L": "rouge", "CIDEr-D": 
 
 
 def config(trained: Trained) -> dict[str, Any]:
-    """Return the value of config.json: architecture, sizes, input, and the hash of the weights."""
+    """Return the content of config.json: architecture, sizes, input, and the hash of the weights."""
     recipe = trained.recipe
     return {
         "model_type": LIBRARY,
@@ -45,7 +45,7 @@ def config(trained: Trained) -> dict[str, Any]:
 
 
 def check_config(folder: Path, weights: Path, trained: Trained, remedy: str) -> None:
-    """Raise InputError naming a key of config.json that contradicts model.yaml. The file may be absent."""
+    """Raise InputError if a key of config.json contradicts model.yaml. config.json may be absent."""
     if not (folder / CONFIG).exists():
         return
     found = plain(weights / CONFIG, dict[str, Any], read_json(folder / CONFIG, remedy, LARGEST), remedy)
@@ -73,7 +73,7 @@ def card_head(trained: Trained, scores: Mapping[str, Any], licence: str) -> str:
 
 
 def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the scores of this seed × 100, truth first."""
+    """Return the scores of this seed in percent, in the form that hubs read. Truth metrics come first."""
     own = dict(scores["own"] or {})
     if (share := scores["truth"].get("no_change", {}).get(TRUE)) is not None:
         own[TRUE_NO_CHANGE] = share

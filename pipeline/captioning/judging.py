@@ -1,4 +1,4 @@
-"""Truth of captions of pairs with known scenes: rendered scenes, or real images labelled by hand."""
+"""Judge the captions of pairs with known scenes: rendered scenes, or real images labelled by hand."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -48,9 +48,10 @@ def judged_labelled(captioner: PictureCaptioner, folder: Path, search: Search) -
 
 
 def summary(found: Sequence[JudgedCaption]) -> list[str]:
-    """Return a line per kind of change: pairs, percent true with a 95 % interval, most frequent faults first.
+    """Return the lines of a table by kind of change: number of pairs, percent of true captions, and faults.
 
-    The interval is a bootstrap over scenes, because a scene has a pair of each kind.
+    The most frequent fault comes first. The percentage has a 95 % interval, by a bootstrap over scenes,
+    because a scene has a pair of each kind.
     """
     kinds = list(dict.fromkeys(kind for kind, *_ in found))
     groups = {kind: [each for each in found if each[0] == kind] for kind in kinds}

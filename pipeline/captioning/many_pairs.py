@@ -1,8 +1,8 @@
 """Captions of many pairs; a stopped run can be resumed.
 
-The output is JSON Lines, one line per pair in the table's order. Lines are appended and never rewritten: a
-stopped run resumes after the last complete line. A pair that cannot be captioned has an `error` instead of a
-`caption`. A pair without an answer has `"caption": null` and a `reason`.
+The output is JSON Lines: one line per pair, in the order of the input. Lines are appended and never
+rewritten. A stopped run resumes after the last complete line. A pair that cannot be captioned has an `error`
+instead of a `caption`. A pair whose caption is withheld has `"caption": null` and a `reason`.
 """
 
 import json
@@ -27,7 +27,7 @@ from pipeline.io.provenance import sha256
 from pipeline.io.scratch_folders import alone, begin, finish, in_turn, scratch
 
 BATCH = 16  # pairs: 32 images, as in extraction
-SHARD = 16 * BATCH  # pairs per file of a part; whole batches, so that results equal those of a single run
+SHARD = 16 * BATCH  # pairs per shard; whole batches, so that the results equal those of a single run
 REMEDY = "name another --out, or move the file away"
 Images = tuple[np.ndarray, np.ndarray]
 
@@ -68,8 +68,9 @@ def caption_part(
 ) -> bool:
     """Caption the shards of one part. The part that finishes last joins all shards, in order.
 
-    A shard's file is complete or absent. Returns True if `out` is complete. Raises InputError if `out` comes
-    from a run without parts, or from other pairs, weights or settings.
+    part: the part's index, from 0, and the number of parts. The file of a shard is complete or absent.
+    Returns True if `out` is complete. Raises InputError if `out` comes from a run without parts, or from
+    other pairs, weights or settings.
     """
     by = _described(captioner, search, top, limits)
     if _whole(out, pairs, by):
@@ -114,7 +115,7 @@ def _line(record: dict[str, Any], by: str) -> str:
 
 
 def _described(captioner: PictureCaptioner, search: Search, top: int | None, limits: Limits) -> str:
-    """Describe what writes a line: weights, features, search, confidence. Only an equal run may resume."""
+    """Describe a run: weights, features, search, confidence. Only a run of equal description may resume."""
     recipe, own = captioner.trained.recipe, captioner.calibration
     limited = f", at least {limits.at_least:g}" + ", any images" * limits.any_images
     confidence = f", confidence {sha256(own.model_dump_json())[:12]}{limited}" if own else ""
@@ -126,10 +127,10 @@ def _described(captioner: PictureCaptioner, search: Search, top: int | None, lim
 
 
 def _done(out: Path, pairs: Sequence[Job], by: str) -> list[bool]:
-    """Return for each existing line whether it has an error; cut off an incomplete last line.
+    """Check the existing lines, and cut off an incomplete last line. Return True for each line with an error.
 
-    That line, left by a killed run, may end within a character. Raises InputError unless it is the beginning
-    of this run's next line.
+    A killed run may leave an incomplete line, which may end within a character. Raises InputError if that
+    line is not the beginning of this run's next line.
     """
     if not out.exists():
         return []
@@ -145,7 +146,7 @@ def _done(out: Path, pairs: Sequence[Job], by: str) -> list[bool]:
 
 
 def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str) -> bool:
-    """Return True if an existing line has an error. Raises InputError if it belongs to another run."""
+    """Return True if an existing line has an error. Raises InputError if the line belongs to another run."""
     try:
         record = json.loads(line.decode())
         own = [record[key] for key in ("pair_id", "before", "after", "by")]
@@ -200,7 +201,7 @@ def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Images 
 
 
 def _names(job: Job) -> dict[str, str]:
-    """Return the first keys of a pair's line."""
+    """Return the keys at the beginning of a pair's line."""
     return {"pair_id": job.pair_id, "before": job.before, "after": job.after}
 
 

@@ -88,7 +88,7 @@ def _percent_wrong(own: Mapping[str, Any] | None, name: str) -> str | None:
 
 
 def _truth(truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:
-    """Return a table of the truth metrics (rows) by kind of change (columns); None if there are none."""
+    """Return a table of the truth metrics (rows) by kind of change (columns); None without any metric."""
     columns = [subset for subset in SUBSETS if subset in truth]
     known = [name for name in TRUTH if any(name in own for own in truth.values())]
     rows = {TRUTH[name]: [truth[subset].get(name) for subset in columns] for name in known}

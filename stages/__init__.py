@@ -1,4 +1,7 @@
-"""The stages of dvc.yaml, one thin script each: parse arguments, call the pipeline, write outputs."""
+"""The stages of dvc.yaml, one module each.
+
+A stage parses arguments, calls the pipeline and writes outputs.
+"""
 
 from pathlib import Path
 

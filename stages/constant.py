@@ -1,4 +1,4 @@
-"""constant@dataset: score one constant caption for all test pairs, the best one on the validation pairs."""
+"""constant@dataset: score one caption for all test pairs. The validation pairs decide which caption."""
 
 import argparse
 import sys

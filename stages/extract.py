@@ -77,7 +77,7 @@ def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) ->
 
 
 def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks], Made | None]) -> None:
-    """Fill a part's shards. The part after which no shard is missing moves the store to its place."""
+    """Fill a part's shards. The part that fills the last missing shard moves the store to its place."""
     out: Path = arguments.out
     index, count = arguments.part
     part = Part(index, count, turn=partial(in_turn, out))
@@ -91,7 +91,7 @@ def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks
 
 
 def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
-    """Fill a store as the dataset's settings say. Only the first process imports files."""
+    """Fill a store with the dataset's settings. Only the first process imports .npy files."""
     everything = params.load()
     dataset = everything.of(arguments.dataset)
     index = read_index(arguments.images)
@@ -110,7 +110,7 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
 
 
 def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
-    """Fill the store of a dataset that only pre-training reads, as the section `pretraining` says."""
+    """Fill the store of a dataset that only pre-training uses, with the settings in `pretraining`."""
     everything = params.load()
     own, settings = everything.pretraining, everything.features
     if arguments.dataset not in own.root:
@@ -124,7 +124,7 @@ def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
 def finish(
     arguments: argparse.Namespace, start: float, made: Made, ranks: Ranks, still_alone: Callable[[], None]
 ) -> None:
-    """Write the provenance, then move the store to its place: after a failure the filled store is kept."""
+    """Write the provenance, then move the store to its place. If writing fails, the filled store is kept."""
     writer, described = made
     images = len(described["keys"])
     seconds = time.monotonic() - start

@@ -1,7 +1,7 @@
 """prepare@dataset: read a dataset as published, check it, and write its pairs and the index of its images.
 
-For a dataset that only pre-training reads, write a folder of records. For CUB, the folder also has six
-negatives of each image.
+For a dataset that only pre-training uses, the stage writes a folder of records. For CUB, the folder also has
+six negatives of each image.
 """
 
 import argparse
@@ -71,9 +71,9 @@ def prepare(arguments: argparse.Namespace) -> None:
 
 
 def _divided(found: Iterable[Indexed], pairs: Sequence[Pair], reader: str) -> Iterator[Indexed]:
-    """Yield the images. At the end, report images whose content is in two splits.
+    """Yield the images unchanged. At the end, report images whose content is in two splits.
 
-    Raises InputError for them if the splits are a user's own. For published splits it prints a note.
+    Raises InputError for such images if the splits are a user's own. For published splits, a note is printed.
     """
     content = {}
     for image in found:

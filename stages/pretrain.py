@@ -1,7 +1,8 @@
 """pretrain@dataset-model-seed: train the pre-training phases of a model.
 
-CLIP4IDC learns retrieval, IDC-PCL several tasks. The models' entries declare the phases (entry.py). A model
-that learns retrieval is evaluated on the test pairs, and the result is in the folder of the learning curves.
+CLIP4IDC learns retrieval; IDC-PCL learns several tasks. The models' entries declare the phases (entry.py). A
+model that learns retrieval is evaluated on the test pairs, and the result is in the folder of the learning
+curves.
 IDC-PCL with CUB has two phases, the first on CUB's single images. The weights and curves of the first phase
 are kept in a scratch folder until the second is finished. Several processes share a phase as in `train`.
 """
@@ -146,7 +147,7 @@ def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[
 
 
 def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
-    """Train the phase on CUB, unless it is finished, and return its folders of weights and curves."""
+    """Train the phase on CUB, unless it is finished. Return the phase's folders of weights and curves."""
     records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
     asked = FDA in recipe.settings_of(declared)["tasks"]
     found = negatives_of(records / NEGATIVES, remedy("cub")) if asked else Beside()

@@ -1,10 +1,10 @@
 """recipe@dataset-model-seed: write the settings that affect a run's training, and the hashes of its inputs.
 
 recipe.yaml has the settings and the model's source files. pretrain.yaml has the settings of pre-training, or
-null for a model without it, so that pre-training stays cached if only the settings of captioning change.
-inputs.json has the hash of the run's feature store, so that the run does not depend on other stores. If the
-run reads them, inputs.json also has the hashes of CLIP's weights, CUB and NABirds, and the settings of the
-negatives. For imported weights, it has the hashes of the weights and the store only.
+null for a model without pre-training, so that pre-training stays cached if only the settings of captioning
+change. inputs.json has the hash of the run's feature store, so that the run does not depend on other stores.
+It also has the hashes of CLIP's weights, CUB and NABirds, and the settings of the negatives, as far as the
+run uses them. For imported weights, inputs.json has only the hashes of the weights and the store.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
-    """Write the hashes of the run's inputs. Raises InputError naming the first missing file."""
+    """Write the hashes of the run's inputs. Raises InputError if a file is missing."""
     if arguments.features is None:
         raise InputError("--inputs needs --features, the folder of the dataset's stores; add it")
     store = Path(store_of(arguments.features, recipe.input))
@@ -70,7 +70,7 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
 
 
 def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the hashes of the weights and data, other than the pairs, that the run's first phase reads."""
+    """Return the hashes of the weights and data that the run's first phase uses, other than the pairs."""
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train
     if "start" in first:
@@ -89,7 +89,7 @@ def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any
 
 
 def hashed(files: list[Path], remedy: str) -> str:
-    """Return one hash of all files. Raises InputError naming the first missing file."""
+    """Return one hash of all files. Raises InputError if a file is missing. The message names the file."""
     if missing := [file for file in files if not file.is_file()]:
         raise InputError(f"{missing[0]} is missing: {remedy}")
     return sha256(*[file.read_bytes() for file in files])

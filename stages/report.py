@@ -63,7 +63,7 @@ def write(out: Path) -> None:
 
 
 def show(out: Path) -> None:
-    """Print the score table of each dataset, and where the page is."""
+    """Print the score table of each dataset, and the path of the page."""
     records = overview_table.read(out / SCORES)
     for dataset in dict.fromkeys(record["dataset"] for record in records):
         rows = overview_table.rows(records, dataset)

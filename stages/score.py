@@ -89,7 +89,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--manifest",
         type=to_read,
-        help="the manifest of the prepared pairs, which tells how the references were chosen",
+        help="the manifest of the prepared pairs, which states how the references were chosen",
     )
     parser.add_argument(
         "--dataset",
@@ -100,9 +100,9 @@ def _arguments() -> argparse.Namespace:
         "--reader",
         choices=("strict", "free"),
         default="strict",
-        help="of captions of --pairs: the dataset's own grammar (default), or free English",
+        help="how captions are parsed, with --pairs: the dataset's own grammar (default), or free English",
     )
-    parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
+    parser.add_argument("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
     parser.add_argument("--out", type=file_to_write, required=True, help="metrics.json to write")
     parser.add_argument(
         "--summary", type=file_to_write, help="summary.json to write: the few scores that DVC shows"
@@ -147,7 +147,8 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
         arguments.meteor_timeout or settings.meteor_timeout,
         arguments.tokeniser or settings.tokeniser,
         grammar,
-        # captions with attention are from a model of this project; of free English, the unreadable is false
+        # unreadable captions count as false if a model of this project wrote them (such captions have an
+        # attention file), or if the reader is `free`
         outside=arguments.attention is None and arguments.reader == "strict",
         reader=FREE if arguments.reader == "free" else results.STRICT,
         exchanged=attention_maps.read_exchanged(arguments.attention) if arguments.attention else None,

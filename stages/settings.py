@@ -1,8 +1,8 @@
 """settings: write the hashes of source files and each dataset's settings, on which other stages depend.
 
 DVC doesn't see imports, so each stage depends on a file with the hashes of the source files that it runs. A
-dataset's settings are in params.yaml, in datasets.yaml, or in both. Stages depend on the resolved settings,
-which are written here in one file per section, with the hashes of the files that they name.
+dataset's settings are in params.yaml, in datasets.yaml, or in both. Stages depend on the resolved settings.
+This stage writes them, a file per section, with the hashes of the files that the settings name.
 """
 
 import argparse
@@ -26,7 +26,10 @@ def main() -> None:
         "--code", type=CODE.to_write, required=True, help="the folder to write, a file for each stage"
     )
     parser.add_argument(
-        "--settings", type=SETTINGS.to_write, required=True, help="the folder to write, one for each dataset"
+        "--settings",
+        type=SETTINGS.to_write,
+        required=True,
+        help="the folder to write, a folder for each dataset",
     )
     arguments = parsed(parser)
     write_code(arguments.code)

@@ -1,7 +1,7 @@
 """train@dataset-model-seed: train a recipe with a seed; keep the best snapshot and the learning curves.
 
-If the recipe has train.processes: n, this program starts n processes, which share every batch. A process that
-torchrun --nproc-per-node n -m stages.train ... starts is one of them.
+If the recipe has train.processes: n, this program starts n processes, which share every batch. If torchrun
+--nproc-per-node n -m stages.train ... starts this program, torchrun's processes are these n processes.
 """
 
 import argparse
@@ -49,13 +49,13 @@ def main() -> None:
     parser.add_argument(
         "--trained",
         type=to_read,
-        help="weights of the same run from which the reward phase starts; default: train them first",
+        help="weights of the same run, from which the reward phase starts (default: they are trained first)",
     )
     parser.add_argument(
         "--tokens",
         choices=tokenizer.TOKENIZERS,
         default="ptb",
-        help="of validation: ptb, as in the scores (default) | plain: lower-case words only, needs no Java",
+        help="tokenizer of validation: ptb, as for scores (default) | plain: lower-case words, without Java",
     )
     arguments = parsed(parser)
     recipe = recipe_file.load(arguments.recipe)
@@ -161,7 +161,7 @@ def take_over(
     load: Callable[[Path], tuple[Trainable, Trained]],
     measure: Measure | None = None,
 ) -> None:
-    """Write imported weights and their empty curves in place of trained ones.
+    """Write imported weights and empty learning curves, in place of training.
 
     `measure`: see run_phase. Raises InputError if the weights do not fit the vocabulary or the store.
     """

@@ -39,7 +39,10 @@ def training_captions(pairs: Sequence[Pair]) -> list[str]:
 
 
 def numbered(everything: Params, dataset: str, captions: list[str], others: Sequence[str] = ()) -> Vocabulary:
-    """Return the vocabulary of text.tokeniser and the dataset's settings. Words of `others` also count."""
+    """Return the vocabulary that text.tokeniser and the dataset's settings ask for.
+
+    captions: the training captions. The words of the captions in `others` are counted, too.
+    """
     lower_case, settings = everything.text.lower_case, everything.of(dataset).text
     if everything.text.tokeniser == "clip_bpe":
         if settings.vocabulary is not None:

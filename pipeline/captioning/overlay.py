@@ -1,6 +1,6 @@
-"""Attention maps drawn on both images, one row per word, as one image file.
+"""Draw the attention maps of a caption over both images, a row per word, as a single image.
 
-H x W: grid of cells.
+H, W: rows and columns of the grid of cells.
 """
 
 import numpy as np
@@ -14,7 +14,10 @@ STRONGEST = 0.7  # opacity at the cell with the most attention
 
 
 def drawn(before: Image.Image, after: Image.Image, attended: Attended) -> Image.Image:
-    """Draw a row per word: its map over both images, or each image's own map over that image."""
+    """Return an image with a row per word: the word's attention over the before image and the after image.
+
+    A word has a map per image, or a single map that is drawn over both images.
+    """
     small = [_thumbnail(picture) for picture in (before, after)]
     height = max(picture.height for picture in small)
     rows = max(1, len(attended.words))
@@ -43,6 +46,6 @@ def opacities(map_: np.ndarray, strongest: float) -> np.ndarray:
 
 
 def _thumbnail(picture: Image.Image) -> Image.Image:
-    """Scale an image to WIDTH and at most ROW pixels; very tall images are squashed, as for the model."""
+    """Scale an image to WIDTH, and to at most ROW pixels of height; very tall images are squashed."""
     height = min(ROW, max(1, round(picture.height * WIDTH / picture.width)))
     return picture.resize((WIDTH, height), Image.Resampling.BICUBIC)

@@ -1,6 +1,6 @@
 """Packages of weights to share: one file or folder with everything needed to caption new images.
 
-model.safetensors, model.yaml      as written by training (model.safetensors: weights.safetensors there)
+model.safetensors, model.yaml      as training wrote them (there, the first file is weights.safetensors)
 config.json                        architecture and sizes, for hubs of models
 vocabulary.json                    the words
 features.yaml                      how features are made: hash of the backbone's weights, and precision
@@ -57,8 +57,8 @@ def write(
     """Pack a folder of data/weights of the laboratory `lab` into `out`, a .zip or a folder.
 
     `licence`: a sentence for the card; `licence_id`: an identifier for hubs, such as mit. `with_backbone`:
-    also pack backbone weights that come from a file (110 MB for ResNet-101). Raises InputError naming a
-    missing file.
+    also pack backbone weights that come from a file (110 MB for ResNet-101). Raises InputError if a file is
+    missing. The message names the file.
     """
     if is_package(weights):
         raise InputError(f"{weights} is a package already; copy or zip it")
@@ -79,12 +79,15 @@ def write(
 
 
 def is_package(weights: Path) -> bool:
-    """Return whether weights are a package, not a folder that training wrote."""
+    """Return True if `weights` is a package, False if it is a folder that training wrote."""
     return weights.suffix == ".zip" or (weights / sources.FEATURES).exists()
 
 
 def renew(old: Path, out: Path, licence_id: str) -> None:
-    """Write a package, perhaps of an earlier version, with today's files; its captions stay the same."""
+    """Write the package `old` again as `out`, with the files of the present version.
+
+    `old` may be of an earlier version. The captions of the package stay the same.
+    """
     with sources.opened(old) as folder:
         _, trained, _ = sources.load(folder, old, Path())
         scores = sources.scores(folder, old)
@@ -118,7 +121,7 @@ def _packing(out: Path) -> Iterator[Path]:
 
 
 def _describe(folder: Path, trained: Trained, scores: dict[str, Any], card: str, licence_id: str) -> None:
-    """Write the files by which hubs understand the package."""
+    """Write the files that model hubs read."""
     write_json(folder / hub_files.CONFIG, hub_files.config(trained))
     text = f"{hub_files.card_head(trained, scores, licence_id)}\n{card}"
     (folder / sources.CARD).write_text(text, encoding="utf-8")
@@ -175,7 +178,7 @@ def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[
 
 
 def _truth(metrics: Path) -> dict[str, dict[str, float]]:
-    """Return subset of the test pairs -> known shares of true captions."""
+    """Return subset of the test pairs -> truth metric -> share; unknown shares are left out."""
     found = read_json(metrics, run_files.SCORE)
     own = {subset: found[subset] for subset in model_card.SUBSETS if subset in found}
     known = {

@@ -65,8 +65,8 @@ class PictureCaptioner:
     ) -> "PictureCaptioner":
         """Load a package (.zip or folder), or a folder of data/weights of the laboratory `lab`.
 
-        `confidence`: a confidence.json in place of the weights' own. Raises InputError naming a file that is
-        missing or does not fit.
+        `confidence`: a confidence.json in place of the weights' own. Raises InputError if a file is missing
+        or does not fit. The message names the file.
         """
         weights, lab, given = Path(weights), Path(lab), Path(confidence) if confidence else None
         with sources.opened(weights) as folder:
@@ -89,7 +89,7 @@ class PictureCaptioner:
         return self.attended(before, after, search).caption
 
     def attended(self, before: Picture, after: Picture, search: Search | None = None) -> Attended:
-        """Return the caption's words with their attention, and the alignment if the model has one."""
+        """Return the caption's words with their attention, and the images' alignment if the model has one."""
         return self.of_squashed([self._squashed(before, after)], search or Search(), aligned=True)[0]
 
     def answer(
@@ -125,7 +125,10 @@ class PictureCaptioner:
 
     @torch.inference_mode()
     def answers(self, pairs: Sequence[tuple[Any, Any]], search: Search, limits: Limits = ALL) -> list[Answer]:
-        """Answer pairs of images from Features.squashed; without a calibration, each with its caption."""
+        """Return an answer for each pair of images from Features.squashed.
+
+        Without a calibration, an answer is only the caption.
+        """
         self.check_limits(search, limits)
         own = self.calibration
         if own is None:
@@ -147,7 +150,7 @@ class PictureCaptioner:
         return [answers.answer(own, *one, limits) for one in each]
 
     def check_limits(self, search: Search, limits: Limits) -> None:
-        """Raise InputError if `at_least` needs a calibration, or one of another search."""
+        """Raise InputError if `limits.at_least` is set, but there is no calibration of this search."""
         own = self.calibrated() if limits.at_least else None
         if own and not own.of(search.beam, search.length_penalty):
             raise InputError(
@@ -165,7 +168,7 @@ class PictureCaptioner:
         return self.calibration
 
     def reader(self, own: Calibration) -> Reader:
-        """Return what captions grids with signals, as the calibration did."""
+        """Return a Reader that captions feature grids with the search and rules of the calibration `own`."""
         search = searching(own.beam, own.length_penalty)
         return Reader(self.model, self.vocabulary, search, own.grammar, own.phrases)
 
@@ -173,7 +176,7 @@ class PictureCaptioner:
     def ranked_of_squashed(
         self, pairs: Sequence[tuple[Any, Any]], count: int, search: Search
     ) -> list[list[Ranked]]:
-        """Return the best captions of each pair, best first."""
+        """Return the `count` best captions of each pair of images from Features.squashed, best first."""
         difference = self._encoded(pairs)
         found = n_best(self.model, difference, search.beam, count, search.length_penalty)
         return [
@@ -184,7 +187,7 @@ class PictureCaptioner:
     def _aligned(
         self, found: list[Attended], difference: models.common.captioner.Difference
     ) -> list[Attended]:
-        """Add the alignment of the images, if the model has one."""
+        """Add the alignment of the two images, if the model computes an alignment."""
         alignment = difference.alignment(list(range(len(found))))
         if alignment is None:
             return found

@@ -1,6 +1,7 @@
-"""Load weights from a folder that training wrote, with its laboratory, or from a shared package.
+"""Load weights from a shared package, or from a folder that training wrote in a laboratory.
 
-A package (a folder, or a .zip of it) contains everything needed for captions; package.py writes it.
+A laboratory is a repository with the run's other files. A package (a folder or a .zip) contains everything
+that captions need; package.py writes packages.
 """
 
 import shutil
@@ -47,9 +48,9 @@ OF_LAB = "name the laboratory that made the weights by --lab"
 
 @contextmanager
 def opened(weights: Path) -> Iterator[Path]:
-    """Give the folder of the weights; a .zip is unpacked into a temporary folder for the block.
+    """Yield the folder of the weights. A .zip is unpacked into a folder that exists only during the block.
 
-    Raises InputError for anything else.
+    Raises InputError if `weights` is neither a folder nor a valid package.
     """
     if weights.is_dir():
         _check_folder(weights)
@@ -75,7 +76,7 @@ def opened(weights: Path) -> Iterator[Path]:
 
 
 def _check_folder(weights: Path) -> None:
-    """Raise InputError for a folder in place of a file, and for a file that is too large."""
+    """Raise InputError if a known name in the folder is itself a folder, or a file that is too large."""
     for name, largest in LARGEST.items():
         if (weights / name).is_dir():
             raise InputError(f"{weights / name} is a folder, not a file; {REMEDY}")
@@ -102,9 +103,9 @@ def _check_packed(member: zipfile.ZipInfo, weights: Path) -> None:
     """
     name, size = member.filename, member.file_size
     if member.compress_type not in PACKED:
-        raise InputError(f"{weights}: {name} is packed in a way that is not taken; zip it by deflate, or not")
+        raise InputError(f"{weights}: {name} has an unsupported compression; zip it with deflate, or without")
     if size > LARGEST[name]:
-        raise InputError(f"{weights}: {name} has {size:,} bytes, and such a file {LARGEST[name]:,} at most")
+        raise InputError(f"{weights}: {name} has {size:,} bytes, but may have at most {LARGEST[name]:,}")
     if name in TENSORS and size > TIGHTEST * member.compress_size + (1 << 20):
         raise InputError(
             f"{weights}: {name} would unpack to {size // max(1, member.compress_size)} times its size, but "
@@ -115,7 +116,7 @@ def _check_packed(member: zipfile.ZipInfo, weights: Path) -> None:
 def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vocabulary]:
     """Load the model, its description and its vocabulary.
 
-    Raises InputError naming a file that is missing, or that training cannot have written.
+    Raises InputError if a file is missing, or if training cannot have written it. The message names the file.
     """
     trained = trained_model.describe(folder, weights, REMEDY)
     check_features(weights / MODEL, trained.recipe.features, REMEDY)
@@ -131,7 +132,7 @@ def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vo
 
 
 def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
-    """Raises InputError naming the key of a vocabulary's file that is wrong, odd or too large."""
+    """Raise InputError if a key of a vocabulary file is wrong, unknown or too large."""
     plain(path, vocabularies.kind_of(record), record, remedy)
 
 
@@ -159,10 +160,10 @@ def confidence_file(folder: Path, trained: Trained, lab: Path) -> Path:
 def confidence(
     folder: Path, weights: Path, trained: Trained, lab: Path, sha256: str, given: Path | None = None
 ) -> Calibration | None:
-    """Read the calibration of weights with this hash, from the file `given` or its usual place.
+    """Read the calibration of the weights with this hash, from the file `given` or else from its usual place.
 
-    Returns None if nothing is given and there is none. Raises InputError for a file that is not valid, or of
-    other weights.
+    Returns None if `given` is None and the usual place has no file. Raises InputError if the file is not
+    valid or belongs to other weights.
     """
     path = given or confidence_file(folder, trained, lab)
     if given is None and not path.exists():
@@ -171,13 +172,13 @@ def confidence(
 
 
 READ = Made(PIXELS, "float32")
-"""The value for a model that reads pixels: it has its own image encoder and needs no features."""
+"""The Made of a model whose input is pixels: the model has its own image encoder and needs no features."""
 
 
 def backbone(folder: Path, weights: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, Made]:
-    """Load the backbone that the weights' metadata name; None for a model that reads pixels.
+    """Load the backbone that the weights' metadata name; None for a model whose input is pixels.
 
-    Raises InputError naming an unavailable file.
+    Raises InputError if a file is not available. The message names the file.
     """
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):

@@ -1,1 +1,1 @@
-"""Shared code of all command lines: types of arguments, start, errors and exit codes."""
+"""Code that all command lines share: types of arguments, start, errors and exit codes."""

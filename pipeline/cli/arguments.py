@@ -1,4 +1,4 @@
-"""Types and checks of command-line arguments: number ranges, splits, outputs that are no inputs."""
+"""Types and checks of command-line arguments, for example that no output is also an input."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ WRITTEN = (file_to_write.__name__, Contents.to_write.__name__)  # types of argum
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
-    """Return a type for whole numbers from `least` to `most`."""
+    """Return an argument type for whole numbers from `least` to `most`."""
 
     def number(text: str) -> int:
         if text.isdecimal() and len(text) < 20 and least <= int(text) <= most:
@@ -27,7 +27,7 @@ def whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def real(least: float, most: float) -> Callable[[str], float]:
-    """Return a type for numbers from `least` to `most`; NaN is refused."""
+    """Return an argument type for numbers from `least` to `most`; NaN is refused."""
 
     def number(text: str) -> float:
         try:
@@ -44,7 +44,7 @@ parts = whole(1, MOST_PARTS)
 jobs = whole(1, MOST_PARTS)
 beam = whole(1, 64)  # hypotheses per pair, all in memory
 resamples = whole(1, 1_000_000)  # their scores are all in memory
-cells = whole(1, 1_000_000)  # 8 GB of features of 2,048 channels
+cells = whole(1, 1_000_000)  # 1,000,000 cells of 2,048 channels take 8 GB
 heads = whole(1, 1024)
 blocks = whole(0, 100)
 longest = whole(1, 1024)  # the tokens of a caption
@@ -65,7 +65,7 @@ def part_of(text: str) -> tuple[int, int]:
 
 
 def word(text: str) -> str:
-    """Type of an argument that is not a file: a dataset, a model, a revision, a sentence."""
+    """Argument type for text that names no file: a dataset, a model, a revision, a sentence."""
     return text
 
 
@@ -80,14 +80,14 @@ def address_to_read(text: str) -> str:
 
 
 def is_output(action: argparse.Action) -> bool:
-    """Return True if an argument names an output: its type is `file_to_write` or some `to_write`."""
+    """Return True if an argument's type is an output type: `file_to_write`, or `to_write` of a Contents."""
     return getattr(action.type, "__name__", "") in WRITTEN
 
 
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the command line. Raise InputError if an output is also an input or another output.
 
-    The type of each argument must say whether it is an output, a path to read, or a word; Path does not.
+    The check finds outputs and inputs by the types of the arguments: use types of this module, not Path.
     """
     arguments = parser.parse_args()
     written: list[Path] = []

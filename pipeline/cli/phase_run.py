@@ -34,7 +34,7 @@ from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 
 TRAINED = "trained"  # name, in scratch folders and curves, of the phase before the reward phase
-IMAGES = "images"  # folder, among the pre-training curves, of the curves of pre-training on single images
+IMAGES = "images"  # folder in the pre-training curves, with the curves of pre-training on single images
 LOSS, VALIDATION = "loss.csv", "validation.csv"
 CURVES = Contents("curves")
 Measure = Callable[[Path, Path], object]
@@ -73,7 +73,7 @@ def run_phase(
     checks: Callable[[], None] | None = None,
     measure: Measure | None = None,
 ) -> None:
-    """Train a phase with as many processes as its settings say.
+    """Train a phase, with the number of processes in its settings.
 
     `before`: the folder of the weights that the phase starts from.
     `out`: the stage's output, if it differs from this phase's weights. No other run may write it meanwhile.
@@ -114,7 +114,7 @@ def train(
     seed_all(arguments.seed, 0)
     with memory.enough(phase.settings["batch"], ranks.world):
         model = phase.make(store.shape, vocabulary)
-        code = json.dumps(source_code.of_class(type(model)))  # a recipe by hand may list other code
+        code = json.dumps(source_code.of_class(type(model)))  # a hand-written recipe may list other code
         keys = (str(arguments.seed), code, *phase.keys, devices.identity())
         scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
         validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
@@ -140,7 +140,10 @@ def train(
 
 
 def growing(folder: Path | None, phase: Phase) -> LiveCurves:
-    """Return the writer of live learning curves, of the kind that params.yaml names, if there is one."""
+    """Return the writer of live learning curves, of the kind that `train.log` in params.yaml names.
+
+    Without a folder, the writer writes nothing. Without a params.yaml, the kind is dvclive.
+    """
     log = params.load().train.log if folder and Path("params.yaml").exists() else None
     return LiveCurves(folder, log or "dvclive", images=2 * phase.settings["batch"])
 
@@ -178,7 +181,7 @@ def write(
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write a row for each dictionary, with columns in the order of the first one."""
+    """Write a row for each dictionary. The columns are the keys of the first dictionary, in its order."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()

@@ -32,8 +32,9 @@ def _name_the_user() -> None:
         os.environ["HOME"] = tempfile.gettempdir()
 
 
-# libgomp reads this when torch loads. By default idle threads spin for milliseconds, and next to another
-# program each step waits for a thread without a core (benchmarks/README.md, "Next to other programs")
+# libgomp reads this variable when torch loads. By default, idle threads spin for milliseconds. If another
+# program runs, each step then waits for a thread that has no core (benchmarks/README.md, "Next to other
+# programs")
 if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
     os.environ["GOMP_SPINCOUNT"] = "10000"
 _name_the_user()
@@ -101,7 +102,6 @@ def _number(left: SystemExit) -> int:
 
 
 def _bug_report(error: Exception) -> str:
-    """Return the bug report of an unexpected exception."""
     short = "memory ran out: free some, or ask for less; else " if isinstance(error, MemoryError) else ""
     command = ["python", "-m", _name(), *sys.argv[1:]]
     return (
@@ -122,9 +122,9 @@ def _keep_lock() -> None:
 
 
 def _leave_by_exceptions() -> None:
-    """Exit by an exception at SIGTERM (DVC stops a stage) and SIGHUP (the terminal closes).
+    """Let SIGTERM (DVC stops a stage) and SIGHUP (the terminal closes) raise SystemExit.
 
-    Child processes and temporary files are cleaned up then. With `nohup`, SIGHUP stays ignored.
+    Then child processes and temporary files are cleaned up. With `nohup`, SIGHUP stays ignored.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:

@@ -1,1 +1,1 @@
-"""Confidence: the probability that a caption is correct, and images unlike the training images."""
+"""Confidence: the probability that a caption is correct, and the refusal of images of another kind."""

@@ -1,6 +1,7 @@
-"""confidence.json: how a model's signals become the probability of a correct caption, and what it refuses.
+"""The file confidence.json: a fitted probability that a caption is correct, and limits for refusing images.
 
-A package of weights contains the file; `commands.calibrate` writes it. It has no code, only numbers.
+The probability is computed from the caption's signals (signals.py). `commands.calibrate` writes the file, and
+a package of weights contains it. The file has no code, only numbers and names.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ FILE = "confidence.json"
 LARGEST = 1 << 20  # bytes
 REMEDY = "run python -m commands.calibrate to make it again"
 Meaning = Literal["true", "agrees", "change"]
-"""Correct: true by the scene; agrees with the references; right about change or no change."""
+"""Meaning of "correct caption": true of the scene; agrees with the references; right about change or not."""
 SAID = {
     "true": "the caption is true",
     "agrees": "the caption agrees with the references",
@@ -43,9 +44,9 @@ class Calibration(Strict):
     phrases: list[str]  # a caption that contains one reports no change
     beam: Annotated[int, Field(ge=1, le=64)]
     length_penalty: Annotated[float, Field(ge=0)]
-    pairs: int  # that the probability was fitted on
+    pairs: int  # number of pairs to which the probability was fitted
     method: Method
-    refitted: int = 0  # labelled pairs of other images that slope and shift were refitted on
+    refitted: int = 0  # number of labelled pairs of other images to which slope and shift were refitted
     probability: Probability
     familiarity: Familiarity | None = None  # None for a model that reads pixels
     measured: dict[str, dict[str, float | None]] = Field(default_factory=dict)  # split -> measure -> value
@@ -66,9 +67,10 @@ class Calibration(Strict):
 
 
 def read(path: Path, named: Path, weights: str) -> Calibration:
-    """Read a confidence.json; messages call it `named`. `weights`: sha256 of the weights' file.
+    """Read a confidence.json. Raises InputError if a key is wrong, or if the file is for other weights.
 
-    Raises InputError naming the wrong key, or if it belongs to other weights.
+    named: the file's name in error messages
+    weights: sha256 of the weights' file
     """
     found = plain(named, Calibration, read_json(path, REMEDY, LARGEST), REMEDY)
     if found.weights != weights:
@@ -77,7 +79,7 @@ def read(path: Path, named: Path, weights: str) -> Calibration:
 
 
 def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
-    """Return what a correct caption of these pairs is; None if nothing is known about the pairs."""
+    """Return what "correct" means for captions of these pairs; None if such captions cannot be judged."""
     if all(pair.scene for pair in pairs):
         return "true"
     if grammar:
@@ -86,7 +88,7 @@ def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
 
 
 def correct(caption: str, pair: Pair, meaning: Meaning, phrases: Sequence[str]) -> bool | None:
-    """Return True if the caption is correct; None if that is unknown."""
+    """Return True if the caption is correct in this meaning; None if the pair does not allow a judgement."""
     if meaning == "true":
         verdict = judge(caption, pair, phrases)
         return None if verdict is None else verdict.true

@@ -1,4 +1,4 @@
-"""Captions of pairs whose truth is known, with their signals and distances, for calibration and measurement.
+"""Caption and judge pairs, and collect signals and distances, to fit and to measure a calibration.
 
 P: pairs; S: signals; B: pairs of a batch; C, H, W: channels, rows and columns of a grid.
 """
@@ -21,44 +21,44 @@ from pipeline.decoding.decode_split import Search
 from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.text.vocabularies import Vocabulary
 
-MOST_IMAGES = 4000  # training images that familiarity is fitted on
+MOST_IMAGES = 4000  # limit of training images to which familiarity is fitted
 BATCH = 64  # pairs
 Grids = Iterable[tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
 class Collected:
-    """Captions of pairs with known truth."""
+    """Captions that could be judged, with their pairs, signals, judgements and distances."""
 
     pairs: list[Pair]
     captions: list[Signalled]
     correct: np.ndarray  # bool (P,)
-    distances: np.ndarray  # (P, 2), `unlike` and `scenes`; (P, 0) without familiarity
+    distances: np.ndarray  # `unlike` and `scenes` of familiarity.py, (P, 2); without a Familiarity (P, 0)
 
     @property
     def signals(self) -> np.ndarray:
-        """(P, S)."""
+        """Signals of the captions, (P, S)."""
         return np.stack([each.numbers for each in self.captions])
 
     @property
     def reports_change(self) -> np.ndarray:
-        """Bool (P,): the caption reports a change."""
+        """True for captions that report a change: bool (P,)."""
         return np.array([each.reports_change for each in self.captions])
 
     @property
     def scenes(self) -> list[str]:
-        """The scene of each pair."""
+        """Scene id of each pair."""
         return [pair.scene_id for pair in self.pairs]
 
     @property
     def log_probability(self) -> np.ndarray:
-        """(P,), the plain log-probability of the captions."""
+        """Log-probability of each caption by the captioning model, (P,)."""
         return np.array([each.signals.log_probability for each in self.captions])
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Model, vocabulary and search that give captions with signals."""
+    """Captioner whose captions have signals: model, vocabulary, search, and rules to compare captions."""
 
     model: Captioner
     vocabulary: Vocabulary
@@ -79,9 +79,9 @@ class Reader:
 def collect(
     reader: Reader, pairs: Sequence[Pair], grids: Grids, meaning: Meaning, familiar: Familiarity | None
 ) -> Collected:
-    """Caption pairs, given their grids in batches, and judge the captions.
+    """Caption pairs from batches of their feature grids, and judge the captions.
 
-    Pairs of unknown truth are left out.
+    Pairs whose captions cannot be judged are left out.
     """
     captions: list[Signalled] = []
     distances: list[np.ndarray] = []
@@ -101,7 +101,7 @@ def collect(
 
 
 def familiar_with(pairs: Sequence[Pair], store: FeatureStore) -> Familiarity:
-    """Fit familiarity on the images of training pairs, evenly chosen, up to MOST_IMAGES."""
+    """Fit a Familiarity to images of training pairs. At most MOST_IMAGES images are chosen, at even steps."""
     chosen = pairs[:: max(1, -(-2 * len(pairs) // MOST_IMAGES))]
     batches = feature_batches(chosen, store, BATCH)
     return familiarity.fitted(

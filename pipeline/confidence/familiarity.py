@@ -1,10 +1,13 @@
-"""Images of another kind: distances of a pair from the training images, and between its two images.
+"""Recognise images of another kind by two distances: `unlike`, and `scenes`.
 
-`unlike`: the root mean square, over channels, of the standardised mean of a grid's cells; that of the worse
-image. It is a Mahalanobis distance whose covariance is shrunk to its diagonal. Less shrinkage, principal
-components and nearest neighbours do not separate photographs better (docs/evaluation.md, "Confidence").
-`scenes`: the upper quartile, over cells, of the cosine distance between both grids. A moved camera or one
-changed object leaves most cells alike; two scenes with different objects do not.
+`unlike`: the distance of a pair from the training images. Each channel of a grid is averaged over the cells
+and standardised. An image's distance is the root mean square of the channels, and the larger distance of both
+images counts. This is a Mahalanobis distance whose covariance is shrunk to its diagonal. Less shrinkage,
+principal components and nearest neighbours do not separate photographs better (docs/evaluation.md,
+"Confidence").
+`scenes`: the distance between the two images of a pair. It is the upper quartile, over cells, of the cosine
+distance between both grids. After a camera movement or the change of a single object, most cells are alike.
+In two scenes with different objects, they are not.
 
 B: pairs; C: channels; H, W: rows and columns of the grid.
 """
@@ -29,10 +32,10 @@ OTHER_SCENE = "the two images do not show the same scene"
 class Familiarity(Strict):
     """Statistics of the training images' channels, and the largest distances that are accepted."""
 
-    mean: list[FiniteFloat]  # C
-    deviation: list[FiniteFloat]  # C
-    unlike: FiniteFloat
-    scenes: FiniteFloat
+    mean: list[FiniteFloat]  # C values
+    deviation: list[FiniteFloat]  # C values
+    unlike: FiniteFloat  # largest accepted distance
+    scenes: FiniteFloat  # largest accepted distance
 
     def distances(self, before: Tensor, after: Tensor) -> np.ndarray:
         """Return `unlike` and `scenes` of grids (B, C, H, W) as an array (B, 2)."""
@@ -50,7 +53,10 @@ class Familiarity(Strict):
 
 
 def fitted(training: np.ndarray) -> Familiarity:
-    """Return the statistics of pooled training images (images, C); `with_thresholds` sets the thresholds."""
+    """Return a Familiarity with the statistics of pooled training images, (images, C).
+
+    It accepts every finite distance until `with_thresholds` sets its thresholds.
+    """
     deviation = np.maximum(training.std(0), LEAST)
     return Familiarity(
         mean=_short(training.mean(0)), deviation=_short(deviation), unlike=float("1e9"), scenes=2.0
@@ -58,7 +64,10 @@ def fitted(training: np.ndarray) -> Familiarity:
 
 
 def with_thresholds(own: Familiarity, distances: np.ndarray) -> Familiarity:
-    """Return `own` with thresholds that REFUSED of the validation pairs' distances (pairs, 2) exceed."""
+    """Return `own` with new thresholds: the share REFUSED of the validation pairs exceeds each threshold.
+
+    distances: of the validation pairs, (pairs, 2)
+    """
     unlike, scenes = np.quantile(distances, 1 - REFUSED, axis=0, method="higher")
     return own.model_copy(update={"unlike": float(unlike), "scenes": float(scenes)})
 

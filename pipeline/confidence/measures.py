@@ -1,6 +1,8 @@
-"""How good a confidence is: calibration error, risk and coverage, and how well it ranks.
+"""Measures of a confidence: calibration error, risk at each coverage, and ranking.
 
-P: captions. Intervals are percentile bootstraps over scenes: the pairs of a scene are not independent.
+Coverage is the share of captions that are kept, the most confident first. Risk is the share of wrong captions
+among them. Intervals are percentile bootstraps over scenes, because the pairs of a scene are not independent.
+P: captions.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-BINS = 10  # of the calibration error, with equal numbers of captions
+BINS = 10  # bins of the calibration error; each has the same number of captions
 COVERAGES = (0.5, 0.8, 0.95)
 RESAMPLES = 1000
 
@@ -31,9 +33,9 @@ def calibration_error(probabilities: np.ndarray, correct: np.ndarray) -> float:
 
 
 def ranking(confidence: np.ndarray, correct: np.ndarray) -> float | None:
-    """Return the area under the ROC curve: P(a correct caption ranks above a wrong one), ties as 1/2.
+    """Return the area under the ROC curve; None if all captions are correct, or all are wrong.
 
-    None if all captions are correct, or all wrong.
+    The area is the probability that a correct caption ranks above a wrong caption. A tie counts as 1/2.
     """
     right = int(correct.sum())
     wrong = len(correct) - right
@@ -44,18 +46,18 @@ def ranking(confidence: np.ndarray, correct: np.ndarray) -> float | None:
 
 
 def kept(confidence: np.ndarray, coverage: float) -> np.ndarray:
-    """Return the positions of the `coverage` most confident captions, at least one."""
+    """Return the positions of the most confident captions: a share `coverage` of all, and at least one."""
     count = max(1, round(coverage * len(confidence)))
     return np.argsort(-confidence, kind="stable")[:count]
 
 
 def at_coverage(confidence: np.ndarray, correct: np.ndarray, coverage: float) -> float:
-    """Return the share of correct captions among the `coverage` most confident ones."""
+    """Return the share of correct captions among the most confident captions, a share `coverage` of all."""
     return float(correct[kept(confidence, coverage)].mean())
 
 
 def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return coverage and risk, (P,) each: the share of wrong captions among the most confident ones."""
+    """Return coverage and risk, (P,) each: entry n is for the n + 1 most confident captions."""
     wrong = ~correct[np.argsort(-confidence, kind="stable")]
     number = np.arange(1, len(wrong) + 1)
     return number / len(wrong), wrong.cumsum() / number
@@ -68,7 +70,7 @@ def interval(
     scenes: Sequence[str],
     seed: int = 0,
 ) -> Measured | None:
-    """Return a measure with its interval over resampled scenes; None if it is undefined for all captions."""
+    """Return a measure with its interval over resampled scenes; None if the measure itself is undefined."""
     if (value := measure(confidence, correct)) is None:
         return None
     _, number = np.unique(np.asarray(scenes), return_inverse=True)

@@ -1,9 +1,9 @@
-"""The probability that a caption is correct, fitted on captions that are known to be correct or wrong.
+"""The probability that a caption is correct, fitted to captions that are known to be correct or wrong.
 
-A logistic regression with a ridge penalty reads the signals (signals.py), one for captions of a change and
-one for captions of no change. If cross-validation prefers it, an isotonic regression of the logit follows
-(Zadrozny and Elkan, 2002). A few labelled pairs of another kind of images refit only a slope and a shift of
-the logit (Platt, 1999).
+The inputs are the signals of a caption (signals.py). There are two logistic regressions with a ridge penalty:
+for captions that report a change, and for captions of no change. If cross-validation prefers it, an isotonic
+regression of the logit follows (Zadrozny and Elkan, 2002). For another kind of images, a few labelled pairs
+suffice to refit only a slope and a shift of the logit (Platt, 1999).
 
 P: captions; S: signals.
 """
@@ -43,7 +43,7 @@ class Logistic(Strict):
 
 
 class Steps(Strict):
-    """An isotonic regression: probability at increasing logits, linear between them."""
+    """Isotonic regression: probabilities at increasing logits, with linear interpolation between them."""
 
     logits: Numbers
     probabilities: list[Unit]
@@ -55,11 +55,11 @@ class Probability(Strict):
     change: Logistic  # captions that report a change
     no_change: Logistic
     steps: Steps | None = None
-    slope: FiniteFloat = 1.0  # of the logit, refitted on other images
-    shift: FiniteFloat = 0.0
+    slope: FiniteFloat = 1.0  # factor of the logit, from a refit to other images
+    shift: FiniteFloat = 0.0  # added to the logit, from the same refit
 
     def __call__(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
-        """Return probabilities (P,) of signals (P, S)."""
+        """Return the probability of each caption, (P,), from signals, (P, S)."""
         logits = self.logits(signals, reports_change)
         return expit(self.slope * logits + self.shift) if self.steps is None else self._stepped(logits)
 
@@ -84,9 +84,9 @@ class Choice:
 def fit(
     signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray, scenes: Sequence[str]
 ) -> Choice:
-    """Fit on signals (P, S) of captions; choose logistic or isotonic by cross-validation over scenes.
+    """Fit to the signals (P, S) of captions. Cross-validation over scenes chooses logistic or isotonic.
 
-    Pairs of a scene are in one fold. Raises ValueError with fewer scenes than FOLDS.
+    All pairs of a scene are in the same fold. Raises ValueError if there are fewer scenes than FOLDS.
     """
     folds = _folds(scenes)
     held_out = np.zeros(len(signals))
@@ -136,7 +136,7 @@ def held_out_refits(
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> np.ndarray:
-    """Return probabilities (P,), each from a refit without the caption's fold of scenes."""
+    """Return the probability of each caption, (P,), from a refit without the caption's fold of scenes."""
     folds, found = _folds(scenes), np.zeros(len(signals))
     for fold in range(FOLDS):
         part = folds != fold
@@ -164,7 +164,7 @@ def _logistics(signals: np.ndarray, reports_change: np.ndarray, correct: np.ndar
 
 
 def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
-    """Fit one regression; one correct and one wrong caption with mean signals are added (Laplace's rule)."""
+    """Fit a regression. A correct and a wrong caption with mean signals are added (Laplace's rule)."""
     count, S = signals.shape
     mean = signals.mean(0) if count else np.zeros(S)
     deviation = signals.std(0) if count else np.ones(S)
@@ -186,7 +186,7 @@ def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
 
 
 def _steps(logits: np.ndarray, correct: np.ndarray) -> Steps:
-    """Fit an isotonic regression; a step's probability stays half a caption away from 0 and 1."""
+    """Fit an isotonic regression. Its probabilities stay 1 / (2 * captions) away from 0 and 1."""
     order = np.argsort(logits, kind="stable")
     found = isotonic_regression(correct[order].astype(float))
     x, values = logits[order], np.clip(found.x, 0.5 / len(order), 1 - 0.5 / len(order))

@@ -19,13 +19,13 @@ from pipeline.scoring.reversal import agreement, reverse
 from pipeline.scoring.sentences import Claims, Sentence, contradicts
 from pipeline.text.vocabularies import END, START, Vocabulary
 
-BEAM = 4  # captions of the beams that give `alternatives`
-RARE = -20.0  # log-probability of a group of captions of which the beam has none
+BEAM = 4  # width of the beams from which `alternatives` is computed
+RARE = -20.0  # log-probability of a group of captions if none of them is in the beam
 
 
 @dataclass(frozen=True)
 class Signals:
-    """Numbers of one caption. `exchanged`: of the caption of the exchanged images, (after, before)."""
+    """Numbers about a caption. Names with `exchanged` are about the caption of the images (after, before)."""
 
     log_probability: float  # natural logarithm, over all tokens with <END>
     mean: float  # log-probability of a token
@@ -37,8 +37,8 @@ class Signals:
     object: bool
     exact: bool
     alternatives: float  # log-odds, in a beam, of the captions that do not contradict the caption
-    exchanged_alternatives: float  # the same, of the exchanged images against the reversed caption
-    # norms of the decoder's memory, which encodes the difference of the images: over all tokens of the memory
+    exchanged_alternatives: float  # as alternatives: the exchanged images' beam, and the reversed caption
+    # norms of the tokens in the decoder's memory, which encodes the difference of the images
     memory_greatest: float
     memory_mean: float
     memory_deviation: float
@@ -51,7 +51,7 @@ NAMES = tuple(each.name for each in fields(Signals))
 
 @dataclass(frozen=True)
 class Signalled:
-    """A caption with its signals."""
+    """A caption with its signals, and the caption of the exchanged images."""
 
     caption: str
     exchanged: str  # caption of the exchanged images
@@ -60,7 +60,7 @@ class Signalled:
 
     @property
     def numbers(self) -> np.ndarray:
-        """The signals as an array (S,)."""
+        """Signals as an array, (S,)."""
         return np.array(astuple(self.signals), dtype=float)
 
 
@@ -70,14 +70,14 @@ class _Side:
 
     caption: str
     scores: np.ndarray  # log-probability of each token up to <END>
-    leads: np.ndarray  # of each token over the best other one
+    leads: np.ndarray  # lead of each token over the best other token
     beam: Sequence[Candidate]
-    norms: Sequence[float]  # of memory_norms
+    norms: Sequence[float]  # greatest, mean and deviation, from memory_norms
 
 
 @dataclass(frozen=True)
 class _Rules:
-    """How captions are compared: by the grammar of coloured solids, or by change and no change only."""
+    """Rules to compare captions: by the grammar of coloured solids, or only as change and no change."""
 
     vocabulary: Vocabulary
     grammar: bool
@@ -109,7 +109,7 @@ class _Rules:
         )
 
     def odds(self, side: _Side, said: Claims) -> float:
-        """Return log p(captions that do not contradict `said`) - log p(captions that do), over a beam."""
+        """Return log p(captions that do not contradict `said`) - log p(captions that do), within the beam."""
         groups: tuple[list[float], list[float]] = ([RARE], [RARE])
         for each in side.beam:
             claims = self.claims(self.vocabulary.decode(each.tokens))
@@ -118,7 +118,7 @@ class _Rules:
         return agreeing - contradicting
 
     def claims(self, caption: str) -> Claims:
-        """Return a caption's claims; without a grammar only change (`change`) or no change (`none`)."""
+        """Return a caption's claims. Without a grammar, the only claim is CHANGE or NO_CHANGE."""
         none = says_no_change(caption, self.phrases)
         if none or not self.grammar:
             return Claims(frozenset([NO_CHANGE if none else CHANGE]), {}, {})
@@ -136,10 +136,11 @@ def signalled(
     grammar: bool = True,
     phrases: Sequence[str] = PHRASES,
 ) -> list[Signalled]:
-    """Return the captions `words`, token ids (B, L), with their signals.
+    """Return the captions in `words`, token ids (B, L), with their signals.
 
-    `difference` is the encoded batch, `exchanged` the batch with exchanged images, which `search` captions.
-    `grammar`: captions follow the grammar of coloured solids; else only change or no change is compared.
+    `difference` is the encoded batch. `exchanged` is the encoded batch with exchanged images, for which
+    `search` finds the captions. `grammar`: True if captions follow the grammar of coloured solids; if not,
+    captions are compared only as change and no change.
     """
     rules = _Rules(vocabulary, grammar, phrases)
     back = search(model, exchanged).words
@@ -155,7 +156,7 @@ def signalled(
 def _sides(
     model: Captioner, vocabulary: Vocabulary, difference: Difference, words: Tensor
 ) -> Iterator[_Side]:
-    """Yield the side of each pair, for captions `words` (B, L)."""
+    """Yield the _Side of each pair, whose captions are `words`, token ids (B, L)."""
     captions = [vocabulary.decode(row) for row in words.tolist()]
     scores, leads = token_scores(model, difference, words)
     beams = n_best(model, difference, BEAM, BEAM)
@@ -167,7 +168,7 @@ def token_scores(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return, for each caption of `words` (B, L), log-probabilities and leads of its tokens up to <END>.
 
-    A lead is the log-probability minus that of the best other token.
+    A lead is the token's log-probability minus the log-probability of the best other token.
     """
     state = model.decoder.begin(difference)
     token, own, lead = torch.full_like(words[:, 0], START), [], []

@@ -1,4 +1,4 @@
-"""Measures of a confidence on pairs with known truth: numbers, lines to print, and a figure."""
+"""Measure a confidence on judged captions: as numbers, as lines to print, and as a figure."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ from pipeline.reporting.figures import HUES
 
 
 def measured(found: Collected, probability: np.ndarray) -> dict[str, float | None]:
-    """Return measures by name, rounded: of all captions, and at each coverage."""
+    """Return name of a measure -> rounded value, over all captions and at each of COVERAGES."""
     right, scenes = found.correct, found.scenes
     error = measures.interval(measures.calibration_error, probability, right, scenes)
     rank = measures.interval(measures.ranking, probability, right, scenes)
@@ -47,7 +47,7 @@ def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
         f"mean probability {said('mean_probability')}",
         f"  calibration error         {said('calibration_error')}",
         f"  area under the ROC curve  {said('ranking')}",
-        f"  the same, log-probability {said('ranking_log_probability')}",
+        f"  ROC area, log-probability {said('ranking_log_probability')}",
         *(
             f"  correct at {100 * each:.0f} % coverage    {said(f'correct_at_{100 * each:.0f}')}"
             for each in COVERAGES
@@ -56,7 +56,7 @@ def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
 
 
 def by_kind(found: Collected, probability: np.ndarray) -> list[str]:
-    """Return lines with the share correct by kind of change, of all pairs and at each coverage."""
+    """Return the lines of a table: the share of correct captions by kind of change and coverage."""
     kinds = np.array([pair.change_type or "unknown" for pair in found.pairs])
     heads = ["all", *(f"{100 * each:.0f} %" for each in COVERAGES)]
     rows = [f"  {'correct (pairs kept)':<22}" + "".join(f"{head:>14}" for head in heads)]
@@ -71,7 +71,10 @@ def by_kind(found: Collected, probability: np.ndarray) -> list[str]:
 
 
 def drawing(parts: dict[str, tuple[Collected, np.ndarray]]) -> Callable[[Axes], None]:
-    """Return a function that draws risk against coverage, of confidence and plain log-probability."""
+    """Return a function that draws risk against coverage, for the confidence and for the log-probability.
+
+    parts: name of a set of captions -> the captions, and their probabilities of being correct
+    """
 
     def draw(axes: Axes) -> None:
         for hue, (name, (found, probability)) in zip(HUES, parts.items(), strict=False):

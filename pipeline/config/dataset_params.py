@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-# upper limits: these numbers decide how much memory, how many processes and how many iterations are used
+# numbers that decide how much memory, how many processes and how many iterations are used have upper limits
 WIDEST, MOST_BLOCKS = 8192, 64
 BLOCKS = (
     "layers",
@@ -32,7 +32,7 @@ References = Annotated[int, Field(ge=1, le=1000)]
 Processes = Annotated[int, Field(ge=1, le=10_000)]
 Width = Annotated[int, Field(ge=1, le=WIDEST)]
 Blocks = Annotated[int, Field(ge=1, le=MOST_BLOCKS)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$", max_length=100)]  # also in file names
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$", max_length=100)]  # is in file names, too
 Precision = Literal["auto", "bfloat16", "float32"]
 Schedule = Literal[
     "constant", "step", "step_early", "cosine", "warmup_cosine", "warmup_linear", "noam", "halves", "tenths"
@@ -45,9 +45,8 @@ SELECT: Select = "CIDEr-D"  # defined for all datasets
 WITH_SCENES = ("clevr_change",)  # readers whose pairs have scene descriptions, which `truth` needs
 Compile = Literal["auto", "off"]
 Positive = Annotated[float, Field(gt=0)]
-Tokens = Annotated[
-    int, Field(ge=4, le=LONGEST)
-]  # of a caption with <START> and <END>; IDC-PCL still keeps a word then
+# tokens of a caption with <START> and <END>; with 4 tokens, IDC-PCL still keeps a word
+Tokens = Annotated[int, Field(ge=4, le=LONGEST)]
 Side = Annotated[int, Field(ge=8, le=1024)]  # pixels
 Stride = Literal[16, 32]  # side of a feature cell in pixels
 Weight = Annotated[float, Field(ge=0)]
@@ -117,7 +116,7 @@ class DatasetText(Strict):
     min_count: Count
     max_tokens: Annotated[int, Field(ge=3, le=LONGEST)] | None
     vocabulary: str | None
-    counted_with: Literal["cub"] | None = None  # also count the words of its training captions
+    counted_with: Literal["cub"] | None = None  # also count the words of CUB's training captions
 
     @model_validator(mode="after")
     def _counted(self) -> "DatasetText":
@@ -142,7 +141,7 @@ class DatasetTrain(Strict):
 
 
 class PhaseSettings(DatasetTrain):
-    """Settings of a training phase of a model with its own settings: more options than DatasetTrain has."""
+    """Settings of a training phase, for models with an entry in `own`: more options than in DatasetTrain."""
 
     references: References = 1
     exchange: bool = False
@@ -155,14 +154,12 @@ class PhaseSettings(DatasetTrain):
     weight_decay: Weight = 0.0
     clip_norm: Positive | None = None  # greatest norm of the gradient of all parameters
     patience: Count | None = None  # the phase ends after this many validations without a new best score
-    # which of two snapshots with equal scores is the best; null: the earlier one, in an adaptation the later
+    # which of two snapshots with equal scores is kept; null: the earlier, but in the phase `adapt` the later
     keep: Literal["earlier", "later"] | None = None
-    max_tokens: Tokens | None = (
-        None  # of captions with <START> and <END>; null: of the longest training caption
-    )
-    mirror: bool = (
-        False  # mirror each scene with probability 1/2, and exchange left and right in its captions
-    )
+    # limit of a caption's tokens with <START> and <END>; null: the tokens of the longest training caption
+    max_tokens: Tokens | None = None
+    # mirror each scene with probability 1/2, and exchange left and right in its captions
+    mirror: bool = False
     shift: Annotated[int, Field(ge=0, le=1024)] = 0  # each scene's images are shifted by at most these pixels
     half_weights: bool = False  # CLIP's weights and activations in 16 bits, as in the released program
     warm_up: Count | None = None  # iterations; for the schedule noam
@@ -189,7 +186,7 @@ class PhaseSettings(DatasetTrain):
 
 
 class Pretrain(PhaseSettings):
-    """Settings of a pre-training on several tasks. Each iteration trains one of them."""
+    """Settings of a pre-training on several tasks. Each iteration trains a single task."""
 
     # relative frequency of each task; class_pairs needs NABirds
     tasks: dict[Literal["mlm", "mvcl", "fda", "class_pairs"], Positive]
@@ -209,18 +206,18 @@ class Pretrain(PhaseSettings):
 
 
 class ImagePretrain(Pretrain):
-    """Settings of the pre-training on CUB's single images, which comes before `pretrain`."""
+    """Settings of the pre-training on CUB's single images. This phase comes before the phase `pretrain`."""
 
     max_tokens: Tokens
 
 
 class OwnSettings(Strict):
-    """A dataset's sizes and phases for models that do not share the sizes of SCORER and DIRL."""
+    """Sizes and phases on a dataset, for models that do not share the sizes of SCORER and DIRL."""
 
     sizes: Annotated[dict[str, Annotated[int, Field(ge=0, le=WIDEST)]], Few]  # checked by the model itself
     # file of CLIP's weights that commands.import_clip wrote
     start: Annotated[str, Field(min_length=1)] | None = None
-    settings: dict[str, Any] = {}  # values of model settings that are null, or switches missing, in `model`
+    settings: dict[str, Any] = {}  # for settings that are null in `model`, and switches that `model` lacks
     adapt: PhaseSettings | None = None
     images: ImagePretrain | None = None  # before `pretrain`, if extra_data contains cub
     pretrain: Pretrain | None = None
@@ -254,7 +251,7 @@ class Dataset(Strict):
     loss: dict[str, Weight]
     train: DatasetTrain
     sizes: Sizes
-    # values of settings that are null in `model`, for models without an entry in `own`; 0.1: SCORER and DIRL
+    # for settings that are null in `model`, if the model has no entry in `own`; 0.1 is SCORER's and DIRL's
     settings: dict[str, Any] = {"dropout": 0.1}
     own: dict[Name, OwnSettings] = {}
     model: dict[Name, dict[str, Any]] = {}  # overrides the global `model` for this dataset
@@ -269,9 +266,9 @@ DEFAULTS = {
 
 
 def with_defaults(entry: Any) -> Any:
-    """Return a dataset's entry with the default of each missing key in its phases.
+    """Return a dataset's entry in which the phases have all keys: missing keys get their defaults.
 
-    Studies can only vary keys that an entry contains.
+    This is needed because studies can only vary keys that an entry contains.
     """
     if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):
         return entry

@@ -16,7 +16,7 @@ ENTRY = "the model's entry in models/"
 
 @dataclass(frozen=True)
 class Setting:
-    """One resolved value. `key` is dotted. `origin` is FILE: KEY, or names the source of a default."""
+    """A resolved value. `key` is dotted. `origin` is the text FILE: KEY, or names the source of a default."""
 
     key: str
     value: Any
@@ -47,7 +47,10 @@ class Files:
         return branch
 
     def candidates(self, key: str) -> Iterator[tuple[str, str]]:
-        """Yield the file and the full key of each place of a setting, in order of precedence."""
+        """Yield the file and the full key of each place where a setting may be, in order of precedence.
+
+        If `key` begins with `dataset:`, the rest is a key in the dataset's entry.
+        """
         section, _, rest = key.partition(":")
         if section == "dataset":
             yield from ((file, f"{prefix}.{rest}") for file, prefix in self.places)
@@ -55,7 +58,7 @@ class Files:
             yield self.own, key
 
     def origin(self, value: Any, keys: tuple[str, ...], default: str) -> str:
-        """Return the first place of the keys that holds the value, or the default if none does."""
+        """Return the first place, as FILE: KEY, where one of the keys has the value; else `default`."""
         for key in keys:
             for file, place in self.candidates(key):
                 if self.at(file, place) == value:

@@ -1,4 +1,4 @@
-"""Frozen, typed objects of params.yaml. Unknown keys and wrong types are errors that name the key."""
+"""Immutable, typed objects for the contents of params.yaml. Unknown keys and wrong types raise an error."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -58,13 +58,19 @@ class Scenes(Strict):
 
 
 class Tabletop(Scenes):
-    """Settings of one rendered dataset. A number as `viewpoint`: greatest turn of the camera in degrees."""
+    """Settings of a rendered dataset.
+
+    A number as `viewpoint` is the greatest turn of the camera in degrees.
+    """
 
     viewpoint: Viewpoint
 
 
 class Rendered(Scenes):
-    """Settings of all rendered datasets, which differ only in `viewpoint`. `datasets` are those to render."""
+    """Settings of all rendered datasets, which differ only in `viewpoint`.
+
+    `datasets` lists what to render.
+    """
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)
     viewpoint: dict[Name, Viewpoint]
@@ -116,12 +122,15 @@ class Train(Strict):
 
     @property
     def decides(self) -> dict[str, Any]:
-        """The values here that override those of the dataset's `train`: all but null and `log`."""
+        """Settings that override the dataset's `train`: all that are not null, except `log`."""
         return {key: value for key, value in self.model_dump(exclude={"log"}).items() if value is not None}
 
 
 class Reinforce(Strict):
-    """Settings of the reward phase after training (pipeline/training/reinforce.py). No `reward`: no phase."""
+    """Settings of the reward phase after training (pipeline/training/reinforce.py).
+
+    If `reward` is null, there is no reward phase.
+    """
 
     reward: Literal["truth", "agrees", "CIDEr-D", "random", "constant"] | None = None
     samples: Annotated[int, Field(ge=1, le=64)] = 5
@@ -152,7 +161,7 @@ class Reinforce(Strict):
 
     @property
     def decides(self) -> dict[str, Any]:
-        """The entry `reinforce` of a recipe's `train`, or nothing without a reward."""
+        """Entry `reinforce` for a recipe's `train`; an empty dictionary without a reward."""
         return {} if self.reward is None else {"reinforce": self.model_dump()}
 
 
@@ -256,7 +265,7 @@ def read_tree(path: str | Path) -> Any:
 
 
 def _file_of(error: ValidationError, path: str | Path) -> str | Path:
-    """Return the file to blame: datasets.yaml if the wrong section of a dataset is only there."""
+    """Return the file with the error: datasets.yaml if only that file has the wrong section, else `path`."""
     key, name, section = (*error.errors()[0]["loc"], None, None, None)[:3]
     published = Path(path).with_name(PUBLISHED)
     if key != "dataset" or not published.exists():
@@ -278,7 +287,7 @@ def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
 
 
 def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
-    """Return a dataset's entry, completed from the dataset that it is `like`."""
+    """Return a dataset's entry, completed from the dataset that the entry's key `like` names."""
     own = entries[name]
     if not isinstance(own, dict) or "like" not in own:
         return own
@@ -291,7 +300,10 @@ def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
 
 
 def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
-    """Return a deep merge in which `above` takes precedence. The result shares no mapping with either."""
+    """Return the deep merge of two mappings; `above` takes precedence.
+
+    The result shares no nested mapping with the arguments.
+    """
     found = below | above
     for key, value in found.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Settings of pre-training in params.yaml: negatives, and datasets that only pre-training reads."""
+"""Settings of pre-training in params.yaml: negatives, and datasets that only pre-training uses."""
 
 from typing import Annotated, Literal, Self
 
@@ -9,7 +9,7 @@ from pipeline.io.errors import InputError
 
 
 class Negatives(Strict):
-    """Settings of negatives (wrong captions). `grammar` is by dataset; null: the grammar is unknown."""
+    """Settings of negatives (wrong captions). `grammar` maps a dataset to its grammar; null means unknown."""
 
     seed: Seed = 1
     grammar: dict[Name, Literal["geometric", "birds"] | None] = Field(default_factory=dict)
@@ -25,11 +25,11 @@ class Negatives(Strict):
 
 
 class Pretraining(Strict):
-    """Datasets that only pre-training reads. `seed` is for NABirds' pairs and CUB's negatives."""
+    """Datasets that only pre-training uses. `seed` is for NABirds' pairs and CUB's negatives."""
 
     datasets: Annotated[tuple[Literal["cub", "nabirds"], ...], Distinct] = Field(default=(), strict=False)
     root: dict[Literal["cub", "nabirds"], str] = Field(default_factory=dict)
-    # values of the backbone that are null in `features`; these features are never standardised
+    # used if the setting is null in `features`; the features of these datasets are never standardised
     backbone: str = "resnet101"
     weights: str = "imagenet"
     stride: Stride = 16

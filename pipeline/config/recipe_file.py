@@ -1,9 +1,9 @@
 """Recipe: all settings that affect the training of one model on one dataset, and no others.
 
 Training depends on recipes, not on params.yaml. In a recipe, nulls are replaced with the dataset's published
-values, loss weights of terms that the model does not have are left out, and the model's source files are
-listed with their hashes (resolving.py). So `-S loss.lambda_cbr=0.004` retrains the models that have the term
-and leaves the others cached, and a new model file retrains nothing.
+values, and loss weights of terms that the model does not have are left out. The model's source files are
+listed with their hashes (resolving.py). So `-S loss.lambda_cbr=0.004` retrains only the models that have this
+loss term, and a new model file retrains nothing.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import write_text, yaml_of
 
-MAY_BE_NONE = ("intra", "inter")  # CLIP4IDC's numbers of blocks, Table 7
+MAY_BE_NONE = ("intra", "inter")  # sizes that may be 0: CLIP4IDC's numbers of blocks (its Table 7)
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Recipe:
     train: dict[str, Any]  # params.DatasetTrain: iterations, batch, ...
     features: dict[str, Any]  # specification of the feature store
     code: dict[str, str]  # model source file -> sha256
-    # params.PhaseSettings of the pre-training, if any; its `images`: of an earlier pre-training on CUB
+    # PhaseSettings of the last pre-training phase, if any; its key `images`: settings of the phase on CUB
     adapt: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the sizes, as recipe files may be edited by hand. Raises ValueError for invalid ones."""
+        """Check the sizes, as recipe files may be edited by hand. Raises ValueError for an invalid size."""
         known = [each.name for each in fields(self.entry.sizes)][len(fields(DataSizes)) :]
         if set(self.sizes) != set(known):
             raise ValueError(f"sizes has {', '.join(self.sizes)}, not {', '.join(known)}")
@@ -57,12 +57,12 @@ class Recipe:
 
     @property
     def entry(self) -> models.common.entry.Entry:
-        """The model's entry. Raises ValueError if no model has that name."""
+        """Entry of the model in models/. Raises ValueError if no model has that name."""
         return models.entry_of(self.model)
 
     @property
     def before(self) -> tuple[models.common.entry.EarlierPhase, ...]:
-        """The pre-training phases, in order."""
+        """Phases of pre-training, in their order."""
         last = self.entry.phases[-1:]
         return tuple(
             phase
@@ -71,18 +71,21 @@ class Recipe:
         )
 
     def settings_of(self, phase: models.common.entry.EarlierPhase) -> dict[str, Any]:
-        """Return the settings of a pre-training phase: `adapt` for the last one, else an entry of `adapt`."""
+        """Return the settings of a pre-training phase.
+
+        The settings of the last phase are `adapt` itself. An earlier phase has its own entry in `adapt`.
+        """
         found: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return found
 
     @property
     def input(self) -> str:
-        """The model's input. Old recipes do not contain it; their models read the grid."""
+        """Input of the model: GRID or PIXELS. It is GRID for old recipes, which do not contain this value."""
         return str(self.features.get("input", models.GRID))
 
     @property
     def pretrained_on(self) -> list[str]:
-        """The datasets that pre-training reads in addition to the pairs."""
+        """Datasets that pre-training uses in addition to the pairs."""
         asked = {"cub": "images" in self.adapt, "nabirds": "class_pairs" in self.adapt.get("tasks", {})}
         return [name for name, read in asked.items() if read]
 

@@ -1,4 +1,4 @@
-"""Resolution of params.yaml to the recipe of one model on one dataset."""
+"""Compute the recipe of a model on a dataset from params.yaml."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -91,7 +91,7 @@ def _phases(
 
 
 def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's global settings, overridden by the dataset's settings. Switches are merged singly."""
+    """Return a model's global settings, overridden by the dataset's. Each switch is overridden on its own."""
     stated = {**found, **here}
     everywhere, own = found.get("switches"), here.get("switches")
     if isinstance(everywhere, dict) and isinstance(own, dict):
@@ -119,7 +119,8 @@ def _bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None) -> Any
 def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dict[str, Any]:
     """Return the settings of the last pre-training phase, with the tasks that the switches select.
 
-    The settings of an earlier phase are an entry of them. Raises InputError naming a missing key.
+    The settings of an earlier phase are an entry in the result. Raises InputError if a key is missing. The
+    message names the key.
     """
     key, found = f"dataset.{recipe.dataset}.own.{recipe.entry.own}", recipe.adapt
     for phase in reversed(recipe.entry.phases_of(switches_of(recipe.model, recipe.dataset, recipe.settings))):
@@ -143,7 +144,7 @@ def _weights(phase: Pretrain, terms: tuple[str, ...], key: str) -> dict[str, flo
 
 
 def _check_words(of_dataset: Dataset, dataset: str) -> None:
-    """Raise InputError if a phase reads CUB's captions and the vocabulary lacks their words."""
+    """Raise InputError if the vocabulary lacks the words of CUB's captions."""
     if of_dataset.text.vocabulary is None and of_dataset.text.counted_with != "cub":
         raise InputError(
             "params.yaml: extra_data contains cub, and the vocabulary lacks CUB's words; "

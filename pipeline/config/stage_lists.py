@@ -1,7 +1,7 @@
 """The lists `stages` in params.yaml: the inputs that are extracted, and the models that are pre-trained.
 
-DVC makes a stage of each listed name and can't derive the lists from `models`. So the stage settings, the
-first one of every run, compares them.
+DVC makes a stage of each listed name, and cannot derive the lists from `models`. So the stage `settings`,
+which runs first, compares the lists with `models`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ def lists(recipes: Iterable[Recipe]) -> Lists:
 
 
 def check(everything: Params, recipes: Sequence[Recipe]) -> None:
-    """Raise InputError naming each list that does not fit the recipes, and the value to set.
+    """Raise InputError if a list does not fit the recipes. The message names the list and the value to set.
 
     `extract` may list more inputs than the recipes read, for studies.
     """

@@ -1,4 +1,4 @@
-"""Specification of a feature store: it is written into the store and checked by its readers."""
+"""Specification of a feature store. It is written into the store, and readers of the store compare it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,8 +27,8 @@ class Spec:
     weights: str  # IMAGENET | FILE | IMPORTED
     stride: int  # side of a cell in pixels: 16 | 32
     finer: bool  # append the channels of the map of half the stride
-    standardise: bool  # each channel, with statistics of the dataset's first train images
-    resize: str  # of params.yaml, or IMPORTED
+    standardise: bool  # standardise each channel, with statistics of the dataset's first train images
+    resize: str  # features.resize of params.yaml, or IMPORTED
     size: int  # side of the image in pixels
     input: str = GRID
 
@@ -44,7 +44,7 @@ class PixelSpec:
 
     height: int
     width: int
-    resize: str  # of params.yaml
+    resize: str  # features.resize of params.yaml
     input: str = PIXELS
 
     @property
@@ -74,7 +74,8 @@ def spec(settings: params.Features, dataset: Dataset) -> Spec:
     """Return the specification of a feature store, with nulls replaced with the dataset's values.
 
     For imported features, `weights` and `resize` are IMPORTED, so that a store of extracted features does not
-    match, and vice versa. Raises InputError if params.yaml sets weights, `finer` or `standardise` for them.
+    match, and vice versa. Raises InputError if params.yaml sets `weights`, `finer` or `standardise` for
+    imported features.
     """
     own = dataset.features
     made = chosen(settings, own) | {"standardise": own.standardise}

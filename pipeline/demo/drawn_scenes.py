@@ -1,4 +1,4 @@
-"""New scenes, rendered on demand with their scene description, and the share of true captions on them."""
+"""Render new scenes with their scene descriptions, and measure the share of true captions on them."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from pipeline.tabletop.looks import LOOKS
 NOTHING = "nothing"
 KINDS = (*changes.CHANGE_TYPES, NOTHING)
 VIEWPOINTS: dict[str, Viewpoint] = {"a little": "moderate", "by up to 26°": 26.0, "anywhere": "extreme"}
-FIRST = 1_000_000  # scenes of a rendered dataset have lower numbers
+FIRST = 1_000_000  # number of the first scene here; scenes of a rendered dataset have lower numbers
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Drawn:
 
 
 def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Drawn:
-    """Render scene `number` (from 0) of a kind of change; equal arguments give equal images.
+    """Render scene `number` (from 0) with a kind of change; equal arguments give equal images.
 
-    Raises InputError if the settings leave no room for a scene.
+    Raises InputError if the objects do not fit on the table with these settings.
     """
     own = settings.model_copy(update={"viewpoint": viewpoint})
     place = 0 if kind == NOTHING else changes.CHANGE_TYPES.index(kind)
@@ -74,10 +74,10 @@ def painted(
 def judge_new_scenes(
     captioner: PictureCaptioner, settings: Tabletop, scenes: int, search: Search
 ) -> list[JudgedCaption]:
-    """Caption `scenes` pairs of each kind of change, and as many unchanged pairs; judge each caption.
+    """Caption `scenes` pairs of each kind of change, and as many unchanged pairs. Judge each caption.
 
-    `settings.seed` determines the scenes; it must differ from the seed of the training scenes. Raises
-    InputError if the settings leave no room for a scene.
+    `settings.seed` determines the scenes. It must differ from the seed of the training scenes. Raises
+    InputError if the objects do not fit on the table with these settings.
     """
     return judging.judge_captions(captioner, _shown(settings, scenes), scenes * len(KINDS), search)
 
@@ -91,7 +91,10 @@ def _shown(settings: Tabletop, scenes: int) -> Iterator[judging.Shown]:
 
 
 def shares(found: Sequence[JudgedCaption]) -> dict[str, float]:
-    """Return the share of true captions for all changed pairs, each kind of change, and unchanged pairs."""
+    """Return group of pairs -> share of true captions.
+
+    The groups are all changed pairs (`changes`), each kind of change, and unchanged pairs (NOTHING).
+    """
     kinds = {kind: [verdict.true for own, _, _, verdict in found if own == kind] for kind in KINDS}
     changed = [true for kind, values in kinds.items() if kind != NOTHING for true in values]
     return {name: sum(values) / len(values) for name, values in {"changes": changed, **kinds}.items()}

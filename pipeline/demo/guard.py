@@ -1,8 +1,8 @@
-"""Protection of the demo's server: requests only from its own page, and limited uploads.
+"""Protection of the demo's server: it accepts requests only from its own page, and limits uploads.
 
-Listening on 127.0.0.1 excludes other machines, but not other pages in the same browser: any page can send a
-request, and a page whose name resolves to 127.0.0.1 (DNS rebinding) can read the answer, too. The headers
-Origin and Host reveal both.
+Listening on 127.0.0.1 excludes other machines, but not other pages in the same browser. Any page can send a
+request. A page whose name resolves to 127.0.0.1 (DNS rebinding) can also read the answer. The headers Origin
+and Host reveal both cases.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ QUOTA = 25 * LARGEST  # bytes of all uploads together
 FULL = f"the uploads have reached their limit of {QUOTA // 10**6} MB; restart the demo to delete them"
 SECONDS = 120.0  # longest time of an upload
 LATE = f"an upload may take at most {SECONDS:.0f} seconds; try again"
-# no other page may embed this one, and browsers must not guess content types
+# no other page may embed the demo's page, and browsers must not guess content types
 HEADERS = [
     (b"x-frame-options", b"DENY"),
     (b"content-security-policy", b"frame-ancestors 'none'"),
@@ -34,11 +34,11 @@ Refused = tuple[int, str]
 
 
 def guarded(uploads: Path) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """Return a `lifespan` for an application that wraps all its handlers in the guard."""
+    """Return a `lifespan` function for a Starlette application: it puts a Guard before all handlers."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        # not as `middleware`: Gradio's own, which answers other origins, would run before it
+        # not as `middleware`: Gradio's own middleware answers other origins, and would run before the guard
         assert app.middleware_stack is not None
         app.middleware_stack = Guard(app.middleware_stack, uploads)
         yield
@@ -47,7 +47,7 @@ def guarded(uploads: Path) -> Callable[[Starlette], AbstractAsyncContextManager[
 
 
 class _Upload:
-    """Wraps `receive` of a request with a body, to limit its time."""
+    """Wrapper of a request's `receive`, which limits the time of an upload."""
 
     def __init__(self, receive: Receive, length: int, seconds: float):
         self._receive, self.missing = receive, length
@@ -55,7 +55,7 @@ class _Upload:
         self.late = False
 
     async def __call__(self) -> Message:
-        """Return the next part; an upload that takes too long ends like a disconnect."""
+        """Return the next message of the upload; after the time limit, a disconnect message."""
         if not self.missing:
             return await self._receive()
         try:

@@ -16,14 +16,15 @@ from pipeline.io.errors import InputError
 THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"])  # system fonts
 INTRODUCTION = """# What changed?
 Small models of this laboratory describe the change between two images. They were trained on {scenes} rendered
-scenes. A calibrated model states the probability that its caption is correct, and refuses unlike images.
-For a rendered scene the change is known: each caption is marked true or false, with wrong words underlined.
+scenes. A calibrated model states the probability that its caption is correct, and refuses images unlike its
+training images. For a rendered scene the change is known: each caption is marked true or false, and wrong
+words are underlined.
 """
 Answered = tuple[Drawn | None, str]
 
 
 class Events:
-    """Handlers of the page's buttons; each returns the shown pair and its answer."""
+    """Handlers of the page's buttons. Each handler returns the shown pair, and the answer as HTML."""
 
     def __init__(self, captioners: Mapping[str, PictureCaptioner], settings: Tabletop, limits: Limits = ALL):
         self.limits, self.captioners, self.settings, self.numbers = (

@@ -1,7 +1,7 @@
-"""HTML of a pair: both images, each model's caption word by word, and its truth.
+"""HTML of a pair: both images, each model's caption word by word, and the truth of each caption.
 
-Each word has its attention map as a tiny image of one colour, whose opacity is the attention. page.js draws
-it over both images, or each image's own map over that image; page.css stretches it.
+An attention map is a tiny image of a single colour, whose opacity is the attention. A word has a map for both
+images, or a map per image. page.js draws the map over the images, and page.css stretches it.
 """
 
 import base64
@@ -114,7 +114,7 @@ def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
 
 
 def _heats(attended: Attended) -> list[str]:
-    """Return each word's HTML attributes: one map, or a map per image; "" without attention."""
+    """Return the HTML attributes with the attention maps of each word; "" for a model without attention."""
     names = ("heat", "heat-after")[: attended.images]
     return [
         "".join(f' data-{name}="{_uri(_heat(map_), "PNG")}"' for name, map_ in zip(names, own, strict=True))

@@ -1,1 +1,1 @@
-"""Datasets in the forms that other tools load: image folder, Croissant, conversations, WebDataset."""
+"""Write datasets in the forms that other tools load: image folder, Croissant, conversations, WebDataset."""

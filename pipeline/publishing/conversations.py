@@ -1,7 +1,7 @@
-"""Conversations about two images, as multimodal models are trained on: one JSON object per pair.
+"""Conversations about two images, the form in which multimodal models are trained: a JSON object per pair.
 
-`messages` has roles and typed parts, and `images` has the files that fill the two image parts, in order. The
-answer is the first reference; `references` has all of them.
+`messages` has roles and typed parts. `images` has the files of the two image parts, in order. The answer is
+the first reference; `references` has all references.
 """
 
 from typing import Any

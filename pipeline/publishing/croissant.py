@@ -1,7 +1,7 @@
 """croissant.json: the dataset in Croissant 1.0 (docs.mlcommons.org/croissant), which search engines read.
 
-It lists each metadata.parquet and each shard with its hash, the images as file sets, and for each split the
-columns that Croissant can type.
+The file lists each metadata.parquet and each shard with its hash, and the images as file sets. For each split
+it lists the columns whose type Croissant can express.
 """
 
 import mimetypes
@@ -31,7 +31,7 @@ COLUMNS = {
 
 
 def record(dataset: Published, folder: Path) -> dict[str, Any]:
-    """Return the value of croissant.json for the files in `folder`."""
+    """Return the content of croissant.json for the files in `folder`."""
     files = [_file(folder, f"{split}/{metadata.NAME}", PARQUET) for split in dataset.splits]
     tars = sorted((folder / shards.FOLDER).glob("*.tar"))
     files += [_file(folder, tar.relative_to(folder).as_posix(), TAR) for tar in tars]
@@ -63,7 +63,7 @@ def _file(folder: Path, name: str, kind: str) -> dict[str, Any]:
 
 
 def _images(dataset: Published, split: str) -> dict[str, Any]:
-    """Return the file set of a split's images, by their extensions."""
+    """Return the file set of a split's images, which lists their extensions."""
     names = [name for pair in dataset.splits[split] for name in (pair.before, pair.after)]
     ends = sorted({Path(name).suffix for name in names})
     kinds = sorted({mimetypes.guess_type(f"image{end}")[0] or "application/octet-stream" for end in ends})

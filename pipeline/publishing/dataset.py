@@ -16,17 +16,17 @@ from pipeline.publishing import licences
 from pipeline.tabletop import dataset_card
 
 FOLDERS = {"train": "train", "val": "validation", "test": "test"}
-"""Split -> its name in tools, which is also the name of its folder."""
+"""Split -> its name in other tools, which is also the name of its folder."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A dataset to publish."""
+    """A prepared dataset whose licence allows copies."""
 
     name: str
     root: Path  # folder of the images
     pairs: Sequence[Pair]
-    images: dict[str, Indexed]  # by name relative to the root
+    images: dict[str, Indexed]  # name relative to `root` -> image
     manifest: Manifest
     card: Card
     licence: Licence
@@ -34,7 +34,7 @@ class Published:
 
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:
-        """Return split name -> pairs, with the names that other tools use (`validation`); no empty splits."""
+        """Name of a split in other tools (`validation`) -> pairs; empty splits are left out."""
         found = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
         return {name: pairs for name, pairs in found.items() if pairs}
 
@@ -65,7 +65,7 @@ def load(name: str) -> Published:
 
 
 def _seed(everything: params.Params, name: str, root: Path, card: Card) -> int:
-    """Return the seed of a rendered dataset. Raises InputError if params.yaml has changed since."""
+    """Return the seed of a rendered dataset. Raises InputError if it was rendered with other settings."""
     settings = everything.tabletop.of(name)
     facts = dataset_card.facts(root, settings)
     if list(card.notes[: len(facts)]) != facts:

@@ -1,4 +1,4 @@
-"""Licences of datasets to publish: the card names the licence, and a rendered dataset has that."""
+"""Licences of datasets to publish: a dataset's card names the licence; a rendered dataset has RENDERED."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ EXAMPLE = "licence: {name: cc-by-4.0, copying: true, terms: 'our own images and 
 def permitting(path: Path, card: Card, rendered: bool) -> Licence:
     """Return the licence of the dataset whose card is at `path`.
 
-    Raises InputError with the reason if copies may not be published.
+    Raises InputError if copies may not be published. The message gives the reason.
     """
     licence = RENDERED if rendered else card.licence
     if licence is None:

@@ -1,8 +1,8 @@
 """metadata.parquet of a split: one row per pair, with two columns that name its image files.
 
-`datasets.load_dataset("imagefolder", ...)` replaces a column `x_file_name` by a column `x` of images, which
-must be files below the folder of metadata.parquet. The types are stated and not inferred: a split in which no
-pair has a box needs the same columns as the others.
+`datasets.load_dataset("imagefolder", ...)` replaces a column `x_file_name` with a column `x` of images. The
+images must be files below the folder of metadata.parquet. The types of the columns are set explicitly,
+because a split in which no pair has a box needs the same columns as the other splits.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.io.errors import InputError
 
 NAME = "metadata.parquet"
-ROWS = 1000  # rows of a group; more would only take memory
+ROWS = 1000  # rows per row group; larger groups would only need more memory
 EXTRA = "pip install 'change-captioning-lab[publish]'"
 
 

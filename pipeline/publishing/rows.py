@@ -1,4 +1,4 @@
-"""Rows of a published dataset: written from pairs, and read back to judge captions of them."""
+"""Rows of a published dataset: write rows from pairs, and read pairs back to judge captions."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -13,7 +13,7 @@ REMEDY = "give a row of a dataset that commands.publish wrote"
 
 
 def row_of(pair: Pair, seed: int | None, licence: str) -> dict[str, Any]:
-    """Return the values of a pair in the metadata."""
+    """Return a pair as a row of metadata.parquet: column -> value."""
     kept = {key: value for key, value in asdict(pair).items() if key not in OTHER}
     files = {"before_file_name": pair.before, "after_file_name": pair.after}
     return files | kept | {"seed": seed, "licence": licence}
@@ -22,8 +22,8 @@ def row_of(pair: Pair, seed: int | None, licence: str) -> dict[str, Any]:
 def pair_of(row: Mapping[str, Any], split: str = "") -> Pair:
     """Return the pair of a row: of metadata.parquet, of a shard's JSON, or of datasets.load_dataset.
 
-    File names are empty in rows that have images in their place. Raises InputError naming a key that is wrong
-    or missing.
+    The pair's file names are empty if the row has images instead of file names. Raises InputError if a key is
+    wrong or missing. The message names the key.
     """
     known = [field.name for field in fields(Pair) if field.name not in OTHER]
     record = {key: row[key] for key in known if key in row}

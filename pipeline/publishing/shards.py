@@ -1,7 +1,7 @@
-"""WebDataset shards: tar files in which files with one key are a sample.
+"""WebDataset shards: tar files in which the files with the same key form a sample.
 
-A sample has KEY.before.EXT, KEY.after.EXT and KEY.json. Tools end a key at the first dot of a name. So a key
-is a number, and the pair's own name is in the JSON.
+A sample has KEY.before.EXT, KEY.after.EXT and KEY.json. For tools, a key ends at the first dot of a file
+name. So a key is a number, and the pair id is in the JSON.
 """
 
 import io
@@ -15,7 +15,7 @@ from typing import Any
 from pipeline.datasets.schema import Pair
 
 FOLDER = "webdataset"
-PAIRS = 1000  # of a shard
+PAIRS = 1000  # pairs per shard
 NAME = "{split}-{number:06d}.tar"
 
 

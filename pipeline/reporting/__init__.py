@@ -1,4 +1,4 @@
 """The report: score tables, learning curves and a gallery, as one self-contained page.
 
-Nothing is imported here: the tables are printed on a terminal too, without drawing anything.
+This file imports nothing: to print the tables on a terminal, no code for drawing is needed.
 """

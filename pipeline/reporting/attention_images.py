@@ -1,6 +1,7 @@
 """Attention maps and weights for the page: 8 bits per cell, in base64.
 
-H x W: grid of cells; K: blocks of the image encoder, or decoder weights of a word.
+H, W: rows and columns of the grid of cells; K: number of blocks of the image encoder, or of inputs that the
+decoder weights.
 """
 
 import base64
@@ -11,15 +12,16 @@ import numpy as np
 from pipeline.decoding.attention_maps import Attended
 
 LEVELS = 255  # the byte of a map's largest value
-PHRASES = {"difference": "the difference"}  # for sentences
+PHRASES = {"difference": "the difference"}  # input of the decoder -> its name in sentences
 Array = np.ndarray
 
 
 def embedded(attended: Attended) -> dict[str, Any]:
-    """Return what the page's script needs for a caption: its maps, and the images' alignment, if any.
+    """Return the data of a caption for the page's script: attention maps, and the alignment of the images.
 
-    A map's largest value is 255; `peaks` has that cell's attention. `images` is the number of maps per word,
-    if it is not 1. `weights` are in percent.
+    A map is scaled so that its largest value is 255; `peaks` has the largest values before scaling. `images`
+    is the number of maps per word, if it is not 1. `weights` are in percent. Data that a model lacks are left
+    out.
     """
     height, width = attended.grid
     maps = attended.maps.reshape(-1, height * width).astype(np.float32)
@@ -41,7 +43,7 @@ def embedded(attended: Attended) -> dict[str, Any]:
 
 
 def phrases(attended: Attended) -> list[str]:
-    """Return the names of the K inputs that the decoder weights at each word, for use in a sentence."""
+    """Return the names, for sentences, of the K inputs that the decoder weights at each word."""
     return [PHRASES.get(name, name) for name in attended.weighed]
 
 

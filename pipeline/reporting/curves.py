@@ -75,7 +75,7 @@ class Line:
 
 
 def captioning(results: Results) -> list[Panel]:
-    """Return one panel per validation score, and one per training loss of any model.
+    """Return a panel per validation score, and a panel per loss term of any model.
 
     Runs with imported weights have no curves.
     """

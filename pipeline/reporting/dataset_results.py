@@ -27,7 +27,7 @@ from pipeline.statistics import pair_scores
 from pipeline.statistics.pair_scores import Evidence, ScoredPair
 
 REMEDY = "run `dvc repro` to make it"
-PRETRAIN = "pretrain"  # the folder of the curves of a phase before captioning
+PRETRAIN = "pretrain"  # folder with the curves of the phases before captioning
 PhaseName = Literal["adaptation", "images", "pretraining", "captioning"]
 """images: pre-training on CUB's single images."""
 Value = TypeVar("Value")
@@ -36,16 +36,16 @@ Tree = dict[str, FiniteFloat | str | dict[str, FiniteFloat | str | None] | None]
 
 @dataclass(frozen=True)
 class Metrics:
-    """A metrics.json; scores are fractions."""
+    """Content of a metrics.json; scores are fractions."""
 
-    subsets: dict[str, dict[str, float]]  # "total", the parts of the split, "attributes" … -> name -> value
+    subsets: dict[str, dict[str, float]]  # "total", a subset, "attributes" … -> name of a score -> value
     whole: dict[str, float]  # scores without subsets: change_accuracy, exact_match …
     scorers: dict[str, str]  # programs that computed the scores
 
 
 @dataclass(frozen=True)
 class Curves:
-    """One phase of a training."""
+    """Learning curves of a training phase."""
 
     losses: Curve  # unweighted terms; NaN for iterations of another task
     validation: Curve
@@ -59,8 +59,8 @@ class Cell:
     seed: int
     metrics: Metrics
     captions: dict[str, str]  # by pair id
-    told: dict[str, ScoredPair]  # scores of the captions
-    attended: dict[str, Attended]  # by pair id: the gallery's pairs; only for the first seed
+    told: dict[str, ScoredPair]  # by pair id: the caption's scores
+    attended: dict[str, Attended]  # by pair id: the attention; only pairs of the gallery, of the first seed
     phases: dict[PhaseName, Curves]
 
 
@@ -75,10 +75,10 @@ class Results:
     constant_caption: str
     constant: Metrics
     cells: list[Cell]
-    evidence: dict[str, Evidence]  # by model, over its seeds
+    evidence: dict[str, Evidence]  # by model: the scores of each test pair, over the model's seeds
     gallery: dict[str | None, list[Pair]]  # by change type
     published: list[Published]
-    retrieval: dict[str, dict[int, Retrieved]]  # by adapted model and seed
+    retrieval: dict[str, dict[int, Retrieved]]  # by model with a retrieval phase, and by seed
     searched: int  # number of validation pairs in the retrieval of an adaptation
     published_retrieval: list[PublishedRetrieval]
 
@@ -86,7 +86,7 @@ class Results:
 def read(root: Path, params: Params) -> list[Results]:
     """Read the results of each dataset in `params` from the repository at `root`.
 
-    Raises InputError naming the first file that is missing, or that its stage did not write.
+    Raises InputError if a file is missing, or if its stage did not write it. The message names the file.
     """
     return [_results(root, dataset, params) for dataset in params.datasets]
 
@@ -131,7 +131,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
 
 
 def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int, Retrieved]]:
-    """Return model -> seed -> retrieval, for the listed models that learnt to retrieve."""
+    """Return model -> seed -> retrieval results, for the models of params.yaml that have any."""
     found: dict[str, dict[int, Retrieved]] = {}
     for model in params.models:
         places = {seed: curves / model / PRETRAIN / str(seed) for seed in params.seeds}
@@ -197,7 +197,7 @@ def read_metrics(path: Path) -> Metrics:
 
 
 def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
-    """Read pair id -> caption from a captions.json that has one for each of `pairs`."""
+    """Read pair id -> caption from a captions.json, which must have a caption for each of `pairs`."""
     return _of_all(path, coco_files.read_results(path, REMEDY), pairs)
 
 
@@ -211,7 +211,10 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
 
 
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
-    """Return the curves of a model's phases, in their order."""
+    """Return phase -> learning curves of a run, in the order of the phases.
+
+    folder: the curves of the model, with a folder per seed
+    """
     places: dict[PhaseName, Path] = {}
     place = folder / PRETRAIN / str(seed)
     if place.is_dir() and any(place.iterdir()):  # empty with imported weights

@@ -1,4 +1,4 @@
-"""Collect experiments of `dvc exp run` in one small file, and read it."""
+"""Collect the experiments of `dvc exp run` in a small file, and read that file."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -20,18 +20,18 @@ Value = str | int | float | bool | None | list[Any]
 
 @dataclass(frozen=True)
 class Experiment:
-    """A commit or an experiment on it."""
+    """A commit, or an experiment on a commit."""
 
     name: str
-    params: dict[str, Value]  # those that differ between experiments
+    params: dict[str, Value]  # parameters that differ between experiments
     metrics: dict[str, dict[str, FiniteFloat]]  # "dataset/model/seed" -> metric of all pairs -> value
 
 
 def gather(shown: Any) -> list[Experiment]:
     """Return the finished experiments from the output of `dvc exp show --json` (DVC 3).
 
-    The workspace is left out, because it may be between two experiments; so are queued, running and failed
-    experiments. Raises InputError if `shown` has another format.
+    Queued, running and failed experiments are left out. The workspace is left out, too, because it may be
+    between two experiments. Raises InputError if `shown` has another format.
     """
     try:
         finished = {state["rev"]: state for state in _finished(shown)}.values()
@@ -51,7 +51,7 @@ def gather(shown: Any) -> list[Experiment]:
 
 
 def _finished(shown: Any) -> Iterator[dict[str, Any]]:
-    """Yield the state of each commit and of its experiments, each at its newest revision."""
+    """Yield the state of each commit, and the state of each experiment at its newest revision."""
     for commit in shown:
         if commit["rev"] != "workspace" and not commit["error"]:
             yield commit
@@ -77,7 +77,7 @@ def _differing(flat: Iterable[dict[str, Value]]) -> list[str]:
 
 
 def _metrics(files: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Return the scores over all pairs of each results/cells/dataset/model/seed/summary.json."""
+    """Return "dataset/model/seed" -> scores over all pairs, from the summary.json of each run."""
     found = {}
     for name, file in sorted(files.items()):
         *_, dataset, model, seed, _ = ("", "", "", *Path(name).parts)
@@ -93,5 +93,8 @@ def records(experiments: Iterable[Experiment]) -> list[dict[str, Any]]:
 
 
 def read(path: Path) -> list[Experiment]:
-    """Read the collected experiments; none without a file. Raises InputError for a malformed file."""
+    """Read the collected experiments; the list is empty without a file.
+
+    Raises InputError for a damaged file.
+    """
     return read_record(path, list[Experiment], REMEDY) if path.exists() else []

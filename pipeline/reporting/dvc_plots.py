@@ -1,6 +1,7 @@
-"""Tables for `dvc plots show`. One table has all runs, because DVC would draw each run separately.
+"""Tables for `dvc plots show`. A table has all runs, because DVC draws the tables of several runs separately.
 
-A row is a point; `cell` names its run: dataset/model/seed, or dataset/constant. Scores are fractions.
+A row is a point of a plot. `cell` names its run: dataset/model/seed, or dataset/constant. Scores are
+fractions.
 """
 
 from collections.abc import Sequence

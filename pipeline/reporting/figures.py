@@ -82,15 +82,15 @@ class Style:
 
 
 def styles(models: Iterable[str]) -> dict[str, Style]:
-    """Return a style for each model of a page, by their order."""
+    """Return model -> style for all panels of a page. A style depends on the model's place in `models`."""
     return {model: Style(model, number) for number, model in enumerate(dict.fromkeys(models))}
 
 
 def looks(models: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return colour, marker and dashes of each model. They depend on its name, not on the other models.
+    """Return model -> its look: colour, marker and dashes. A look depends on the model's name.
 
-    If two names map to the same look, the later one in the alphabet takes the next look. More than 108 models
-    repeat looks.
+    If two names map to the same look, the later name in the alphabet takes the next look. More than 108
+    models repeat looks.
     """
     found: dict[str, int] = {}
     left: set[int] = set()
@@ -111,7 +111,7 @@ def looks(models: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Panel:
-    """One diagram of the page."""
+    """Diagram of the page."""
 
     title: str
     told: str  # text for screen readers
@@ -139,7 +139,7 @@ def svg(draw: Callable[[Axes], None], salt: str) -> str:
     svg = re.sub(r"<svg [^>]*(viewBox=\"[^\"]*\")[^>]*>", r'<svg \1 aria-hidden="true">', svg, count=1)
     svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, count=1, flags=re.DOTALL)
     svg = re.sub(r"font-family: [^;\"]*;? ?", "", svg)
-    return re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)  # figure_1 …: doubled from panel to panel
+    return re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)  # ids such as figure_1 would be in several panels
 
 
 def svg_file(draw: Callable[[Axes], None], size: tuple[float, float] = WIDE) -> str:
@@ -166,9 +166,10 @@ def _document(
 def bars(
     title: str, dataset: str, groups: Mapping[str, Key], rows: Sequence[Row], styles: Mapping[str, Style]
 ) -> Panel | None:
-    """Return a bar chart, groups (label -> score) x models, with whiskers of ± one sd; None without scores.
+    """Return a bar chart with a group of bars per score and a bar per model; None without scores.
 
-    `rows` has one row per model; the constant caption is drawn as a mark across the bars.
+    groups: label of a group -> its score. rows: a row per model. Whiskers show ± one standard deviation over
+    seeds. The score of the constant caption is a dotted line across the group.
     """
     known = {
         label: key

@@ -1,4 +1,4 @@
-"""Gallery: the images of a pair, its references and all models' captions; examples of retrieval."""
+"""Gallery of the report: images, references and all models' captions of some pairs; examples of retrieval."""
 
 import base64
 import hashlib
@@ -29,10 +29,10 @@ QUALITY = 85  # of JPEG
 
 @dataclass(frozen=True)
 class Picture:
-    """An image embedded in the page: its address contains its bytes."""
+    """Image that is embedded in the page: its address contains its bytes."""
 
     address: str
-    width: int  # as it is embedded
+    width: int  # of the embedded image
     height: int
     original: tuple[int, int]  # width and height of the file, which boxes refer to
 
@@ -45,12 +45,12 @@ class Prediction:
     words: list[str]
     cider_d: str  # x 100
     says: str  # "change" or "no change"
-    right: bool | None  # on that; None where the truth is unknown
-    true: bool | None  # by the scene, or by the references; None where neither is known
-    judged: str  # `true` in words, with the wrong words; "" where it is not known
-    wrong: list[bool]  # of each word
-    blocks: list[str]  # of the image encoder, whose maps are shown
-    weights: list[list[int]]  # of each word, in percent; nothing where the decoder has none
+    right: bool | None  # True if it is right about change or no change; None if that is unknown
+    true: bool | None  # True by the scene, or else by the references; None if neither can be checked
+    judged: str  # `true` as text, with the wrong words; "" if `true` is None
+    wrong: list[bool]  # for each word, True if it is wrong
+    blocks: list[str]  # blocks of the image encoder whose maps are shown
+    weights: list[list[int]]  # for each word, the decoder's weights in percent; empty without weights
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,18 @@ class Card:
     maps: Markup  # JSON that the page's script reads
 
     def told(self, right: bool) -> str:
-        """Return the models that are right (or wrong) about change or no change."""
+        """Return the names of the models that are right, or that are wrong, about change or no change."""
         return " ".join(each.model for each in self.predictions if each.right is right)
 
     def truthful(self, true: bool) -> str:
-        """Return the models whose caption is true (or false)."""
+        """Return the names of the models whose caption is true, or whose caption is false."""
         return " ".join(each.model for each in self.predictions if each.true is true)
 
 
 def gallery(results: Results, params: Params) -> dict[str, Any]:
     """Return the cards of the pairs in `results.gallery`, and the values for filters.
 
-    Raises InputError if an image is not the prepared one.
+    Raises InputError if an image has changed since the dataset was prepared.
     """
     own = [cell for cell in results.cells if cell.seed == params.seeds[0]]
     attended = {cell.model: list(cell.attended.values()) for cell in own}
@@ -86,11 +86,11 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
         "cards": [
             _card(pair, name, results, own, params) for name, (_, pairs) in named.items() for pair in pairs
         ],
-        "kinds": {  # -> how many are shown, of how many
+        "kinds": {  # kind of change -> number of shown pairs, number of test pairs
             name: (len(pairs), sum(pair.change_type == kind for pair in results.test))
             for name, (kind, pairs) in named.items()
         },
-        # models whose captions are known to be right or wrong; whether it is known that they are true
+        # models whose captions are known to be right or wrong; True if the truth of any caption is known
         "judged": [cell.model for cell in own if any(told.right is not None for told in cell.told.values())],
         "checked": any(_true(told) is not None for cell in own for told in cell.told.values()),
         # models with cross-view attention
@@ -145,7 +145,7 @@ def searches(results: Results, examples: Sequence[Example]) -> list[dict[str, An
 def picture(results: Results, name: str) -> Picture:
     """Return an image of the dataset, scaled down, as JPEG in a data address.
 
-    Raises InputError if the file is not the prepared one.
+    Raises InputError if the file has changed since the dataset was prepared.
     """
     if name not in results.images:
         raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")

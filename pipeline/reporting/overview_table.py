@@ -1,4 +1,4 @@
-"""Scores as a flat list of records, as the table of the page and the terminal, and their differences."""
+"""Scores as a flat list of records; tables of scores for page and terminal; differences between models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ HEADINGS = {
     "mean_length": "words a caption",
 }
 COUNTS = ("distinct_captions", "mean_length")  # not fractions
-# metrics with sentences, truth first
+# metrics whose differences are also stated in sentences; truth comes first
 SPOKEN = (TRUE_CHANGES, AGREES_CHANGES, CIDER)
 Key = tuple[str, str]
 """Subset and metric."""
@@ -52,7 +52,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: a run, or the mean over a model's seeds."""
+    """Row of a table: a run, or the mean over a model's seeds."""
 
     model: str
     seed: int | None  # None: the constant caption, or a mean
@@ -74,7 +74,7 @@ class Row:
 
 
 def records(results: Sequence[Results]) -> list[Record]:
-    """Return one record per run and subset; a dataset's constant caption comes first."""
+    """Return a record per run and subset. The records of a dataset begin with its constant caption."""
     found: list[Record] = []
     for each in results:
         cells = [(CONSTANT, None, each.constant), *((c.model, c.seed, c.metrics) for c in each.cells)]
@@ -127,7 +127,7 @@ def columns(rows: Sequence[Row]) -> dict[Key, str]:
 
 
 def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
-    """Return a table of scores with these columns and headings; it shows seeds if a row has a seed."""
+    """Return a table of scores with these columns and headings, and a column of seeds if a row has a seed."""
     seeded = any(row.seed is not None for row in rows)
     kinds = {
         place: "mean" if row.run == "mean" and seeded else CONSTANT
@@ -140,7 +140,7 @@ def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
 
 
 def heading(subset: str, metric: str) -> str:
-    """Return a column's heading: the score and, if not all pairs, the subset."""
+    """Return a column's heading: the metric, and the subset unless it is all pairs."""
     told = {place: HEADINGS[name] for name, place in PLACES.items()}
     of = "" if subset == TOTAL else f", {subset}d"
     return told.get((subset, metric), HEADINGS.get(metric, metric) + of)
@@ -152,13 +152,13 @@ def has(rows: Sequence[Row], subset: str, metric: str) -> bool:
 
 
 def significance(results: Results) -> dict[str, Any] | None:
-    """Return a `table` of all pairs of models and metrics, and `sentences`; None for a single model.
+    """Return the differences between all pairs of models as a `table` and as `sentences`.
 
-    Raises InputError if two models have different pairs.
+    Returns None for a single model. Raises InputError if two models were scored on different test pairs.
     """
     if len(results.evidence) < 2:
         return None
-    # later minus earlier model of params.yaml, because baselines come first there
+    # a difference is the later minus the earlier model of params.yaml, because baselines come first there
     found = compare_all(dict(reversed(results.evidence.items())))
     metrics = dict.fromkeys(metric for own in found.values() for metric in own)
     rows = [

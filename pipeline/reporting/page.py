@@ -24,9 +24,9 @@ from pipeline.scoring.subsets import QUARTILES, subsets
 
 HERE = Path(__file__).parent
 TEMPLATE, SCRIPT = "report.html.j2", "report.js"
-PART_METRICS = {  # tables by subset, truth first
+PART_METRICS = {  # metric -> title of its table by subset; truth comes first
     TRUE: "Captions that are true, percent of each part of the test split.",
-    FITS: "Captions that fit what changed, be it that they fit other things, too: percent of each part.",
+    FITS: "Captions that are true or only ambiguous, percent of each part of the test split.",
     AGREES: "Captions that agree with a reference, percent of each part of the test split.",
     CIDER: "CIDEr-D × 100 of each part of the test split.",
     REVERSED_EXACT: "Captions that reverse if the images are exchanged (kind, object and values), percent.",
@@ -51,10 +51,10 @@ def render(
     params: Params,
     experiments: Sequence[Experiment] = (),
 ) -> str:
-    """Return the page's HTML. Raises InputError if an image is not the prepared one."""
+    """Return the page's HTML. Raises InputError if an image has changed since it was prepared."""
     environment = Environment(
         loader=FileSystemLoader(HERE),
-        autoescape=True,  # a caption may hold anything
+        autoescape=True,  # a caption may contain any text
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -77,7 +77,7 @@ def render(
 def _section(
     results: Results, rows: list[Row], params: Params, experiments: Sequence[Experiment]
 ) -> dict[str, Any]:
-    """Return the data of one dataset's section, with the names of report.html.j2."""
+    """Return the data of a dataset's section, under the names that report.html.j2 uses."""
     models = overview_table.of_models(rows)
     ours = [row for row in models if row.model != overview_table.CONSTANT]
     columns = overview_table.columns(rows)
@@ -86,7 +86,7 @@ def _section(
     return {
         "name": results.dataset,
         "pairs": len(results.test),
-        "scores": table("Over all test pairs, where no part of them is named. All × 100.", columns, models),
+        "scores": table("Over all test pairs, unless a heading names a subset. All × 100.", columns, models),
         "runs": table("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
         "checked": overview_table.has(rows, "change", TRUE),  # truth is known
         "agreeing": overview_table.has(rows, "change", AGREES),  # agreement with references is known
@@ -134,7 +134,7 @@ def _of_kinds(kinds: Sequence[str], metric: str) -> dict[str, Key]:
 
 
 def _details(results: Results, models: list[Row]) -> Iterable[Table]:
-    """Yield the tables for which some model has scores."""
+    """Yield the tables of detailed scores; tables without any score are left out."""
     sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
     parts = [part for part in PARTS if overview_table.has(models, part, CORPUS[0])]
     for metric, caption in PART_METRICS.items():
@@ -145,7 +145,7 @@ def _details(results: Results, models: list[Row]) -> Iterable[Table]:
             yield table(caption, columns, models)
     for group, names, caption in (
         (TOTAL, CAPTIONS, "The captions: exact matches in percent, and counts."),
-        ("attributes", ATTRIBUTES, "Captions of changes that name it rightly, percent."),
+        ("attributes", ATTRIBUTES, "Captions of changes that name the attribute correctly, percent."),
         ("localisation", LOCALISATION, "The decoder’s attention against the change boxes, percent."),
     ):
         if known := [name for name in names if overview_table.has(models, group, name)]:
@@ -154,7 +154,7 @@ def _details(results: Results, models: list[Row]) -> Iterable[Table]:
 
 
 def _scorers(results: Results) -> dict[str, str]:
-    """Return the programs that computed the scores; several values if runs differ."""
+    """Return name of a scorer -> the program that computed it, or all programs if runs differ."""
     found: dict[str, dict[str, None]] = {}
     for metrics in (results.constant, *(cell.metrics for cell in results.cells)):
         for name, value in metrics.scorers.items():

@@ -14,9 +14,10 @@ from pipeline.scoring.subsets import subsets
 
 
 def literature(results: Results, rows: Sequence[Row], params: Params) -> dict[str, Any]:
-    """Return one table per subset that papers print; `rows` (our scores, one row per model) come first.
+    """Return the tables, sources and marks for a comparison with the papers' scores.
 
-    `marks` explains the letters: conditions in which a paper's runs differ from our runs.
+    `parts`: subset of the test pairs -> table; our scores (`rows`, a row per model) come first. `sources`:
+    the papers. `marks`: letter in the tables -> condition in which a paper's runs differ from our runs.
     """
     sizes = {TOTAL: len(results.test)} | {name: len(ids) for name, ids in subsets(results.test).items()}
     published = [row for row in results.published if not row.ablation]

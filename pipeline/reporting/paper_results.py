@@ -1,7 +1,7 @@
 """Published scores (data/published/<dataset>.yaml), and the conditions in which they differ from our runs.
 
 Scores are copied from papers as printed. A row of a paper's own method names the conditions that the paper
-states for its runs; a score that a paper copied from another paper has no conditions.
+states for its runs. A score that a paper copied from another paper has no conditions.
 """
 
 from dataclasses import dataclass
@@ -65,9 +65,9 @@ class Published:
 
 
 def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
-    """Return the published rows of a dataset in the file's order; none without a file.
+    """Return the published rows of a dataset in the file's order; an empty list without a file.
 
-    Raises InputError naming the file and the wrong key.
+    Raises InputError if the file is not valid. The message names the file and the wrong key.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is missing; run from the repository's root, or `git checkout {folder}`")
@@ -95,8 +95,8 @@ def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
 def differs(row: Published, params: Params, test_pairs: int | None = None) -> list[str]:
     """Return the conditions in which our runs differ from a published row; empty: no known difference.
 
-    Each is a phrase such as "iterations: 10000, ours 1800". Conditions that the source does not state come
-    last, as one phrase. `test_pairs`: number of pairs of the row's subset in our scores; None: not compared.
+    A condition is a phrase such as "iterations: 10000, ours 1800". The last phrase lists the conditions that
+    the source does not state. `test_pairs`: our number of test pairs in the row's subset; None: not compared.
     Raises InputError if params.yaml lacks the dataset.
     """
     conditions = row.conditions or Conditions()
@@ -172,7 +172,7 @@ class PublishedRetrieval:
 
 
 def retrieval(dataset: str, folder: Path = FOLDER) -> list[PublishedRetrieval]:
-    """Return the published retrieval rows of a dataset in the file's order; none without a file."""
+    """Return the published retrieval rows of a dataset in the file's order; an empty list without a file."""
     path = folder / f"{dataset}.yaml"
     if not path.exists():
         return []

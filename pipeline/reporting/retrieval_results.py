@@ -1,4 +1,4 @@
-"""Retrieval results that the stage pretrain wrote, and their tables for the report, with chance level."""
+"""Read the retrieval results that the stage pretrain wrote, and make their tables for the report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from pipeline.statistics.seeds import over_seeds
 REMEDY = "run `dvc repro pretrain` to make it"
 WAYS = {
     "text_to_pair": "Pairs found by a sentence",
-    "text_to_pair_shared": "The same, where a pair with the very same sentence counts too",
+    "text_to_pair_shared": "Pairs found by a sentence; another pair with the same sentence counts, too",
     "pair_to_text": "Sentences found by a pair",
 }
 SAID, RANKS = "retrieval.json", "retrieved.jsonl"
@@ -28,7 +28,7 @@ FIGURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 
 
 class Example(BaseModel):
-    """A sentence, its pair, and the pairs found by it, the most similar first."""
+    """A sentence, its pair, and the pairs that the sentence finds, the most similar first."""
 
     sentence: str
     pair: str
@@ -36,7 +36,7 @@ class Example(BaseModel):
 
 
 class Figures(BaseModel):
-    """A retrieval.json; R@k are fractions, MdR and MnR ranks."""
+    """Content of a retrieval.json; R@k are fractions, MdR and MnR are ranks."""
 
     pairs: int
     text_to_pair: dict[str, FiniteFloat]
@@ -48,30 +48,32 @@ class Figures(BaseModel):
 
 class _Ranks(BaseModel):
     pair_id: str
-    scene_id: str | None = None  # which several pairs may share; older files lack it
+    scene_id: str | None = None  # several pairs may have the same scene; older files lack this key
     text_to_pair: list[FiniteFloat]
     pair_to_text: FiniteFloat
 
 
 @dataclass(frozen=True)
 class Retrieved:
-    """One cell's retrieval."""
+    """Retrieval results of a run."""
 
     figures: Figures
     pair_ids: list[str]
-    scene_ids: list[str]  # of each pair; empty where the file does not say
-    first: dict[str, list[float]]  # by way: of each pair the share of its searches that find it first
+    scene_ids: list[str]  # of each pair; empty if the file lacks them
+    first: dict[
+        str, list[float]
+    ]  # by way: for each pair, the share of its searches with the right result first
 
 
 def there(folder: Path) -> bool:
-    """Return whether a folder of a pre-training's curves has a retrieval; other phases have none."""
+    """Return True if a folder of pre-training curves has retrieval results; only some phases write them."""
     return (folder / SAID).is_file()
 
 
 def read(folder: Path, pairs: Path | None = None) -> Retrieved:
-    """Return the retrieval of a run's folder. Raises InputError naming the file that is missing or wrong.
+    """Read the retrieval results in a folder of curves. Raises InputError if a file is missing or wrong.
 
-    `pairs`: the dataset's pairs, which must be the searched ones.
+    `pairs`: the file of the dataset's pairs; the results must belong to this file.
     """
     lines, said = folder / RANKS, folder / SAID
     figures = read_record(said, Figures, REMEDY, "ignore")
@@ -87,7 +89,7 @@ def read(folder: Path, pairs: Path | None = None) -> Retrieved:
 
 
 def _check(said: Path, lines: Path, pairs: Path | None) -> None:
-    """Raise InputError where the figures belong to another run, other pairs or other ranks."""
+    """Raise InputError if the figures belong to another run, other pairs or other ranks."""
     hashes = content_hashes.read(said, read_json(said, REMEDY), REMEDY)
     dataset, model, _, seed = said.parent.absolute().parts[-4:]  # results/curves/DATASET/MODEL/pretrain/SEED
     own = f"{dataset}/{model}/{seed}"
@@ -101,7 +103,7 @@ def _check(said: Path, lines: Path, pairs: Path | None) -> None:
 def section(
     found: Mapping[str, Mapping[int, Retrieved]], published: Sequence[PublishedRetrieval]
 ) -> dict[str, Any] | None:
-    """Return the page's section on retrieval; None where no model has any."""
+    """Return the data of the page's section on retrieval; None if there are no results."""
     if not found:
         return None
     model, seeds = next(iter(found.items()))
@@ -135,17 +137,20 @@ def _way(
 
 
 def printed(figure: str, each: Sequence[Mapping[str, float]]) -> str:
-    """Return shares in percent, ranks as they are; of several seeds mean ± sd."""
+    """Format a figure over seeds, as mean ± standard deviation: shares in percent, ranks as they are."""
     return over_seeds([own[figure] for own in each]).printed(factor(figure)) if figure in each[0] else NONE
 
 
 def factor(figure: str) -> int:
-    """Return what a figure is multiplied by: shares are printed in percent, ranks as they are."""
+    """Return the factor for printing a figure: 100 for a share, which becomes percent, and 1 for a rank."""
     return 100 if figure.startswith("R@") else 1
 
 
 def sure(models: Mapping[str, Sequence[Retrieved]]) -> list[str]:
-    """Return sentences on the paired bootstrap of every two models' R@1, the later model less the earlier."""
+    """Return sentences about the difference in R@1 of every two models, tested by a paired bootstrap.
+
+    A difference is the later model minus the earlier.
+    """
     evidence: dict[str, Evidence] = {
         name: of_retrieval(seeds[0].pair_ids, seeds[0].scene_ids, [each.first for each in seeds])
         for name, seeds in reversed(list(models.items()))

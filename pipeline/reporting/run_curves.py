@@ -11,16 +11,16 @@ from pipeline.io.inputs import read_text
 from pipeline.weights import trained_model
 
 REMEDY = "run `dvc repro` to make it"
-KIND = "curves"  # of the folder, in its record
+KIND = "curves"  # kind of the folder's contents, in the record of its files
 Curve = dict[str, list[float]]
 """Column -> values, the iteration first."""
 
 
 def read_curve(path: Path, *columns: str) -> Curve:
-    """Read a CSV file of numbers that must have `columns`. The curves of imported weights have no row."""
+    """Read a CSV file of numbers, which must have `columns`. Curves of imported weights have no rows."""
     try:
         names, *rows = csv.reader(io.StringIO(read_text(path, REMEDY)))
-    except (csv.Error, ValueError):  # of an empty file
+    except (csv.Error, ValueError):  # the second for an empty file
         names, rows = [], []
     if not set(columns) <= set(names) or len(set(names)) < len(names):
         raise _wrong(path, f"is not a learning curve with the columns {', '.join(columns)}, each once")
@@ -43,8 +43,7 @@ def _number(path: Path, column: str, text: str) -> float:
 def check(folder: Path, weights: Path) -> None:
     """Raise InputError if a curve was changed since it was written, or belongs to other weights.
 
-    `weights` is the folder of the run's weights; their best iteration must be in validation.csv with its
-    score.
+    `weights` is the folder of the run's weights. Their iteration and its score must be in validation.csv.
     """
     for name, mark in (folder_records.recorded(folder, KIND) or {}).items():
         if not (folder / name).is_file() or not folder_records.unchanged(folder / name, mark):

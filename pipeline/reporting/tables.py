@@ -1,4 +1,4 @@
-"""One table for the terminal, Markdown pages and the report's page (parts.html.j2)."""
+"""Tables of text that can be shown on the terminal, in Markdown, and on the report's page (parts.html.j2)."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,8 +9,8 @@ from rich.table import Table as TerminalTable
 
 from pipeline.io.progress import PlainConsole
 
-LONGEST = 8  # letters of a heading's line on a terminal, so that 80 columns hold the report's score table
-WIDTH = 500  # columns of the terminal at most: a narrow one breaks lines, but no number is cut
+LONGEST = 8  # most letters in a heading's line on a terminal: 80 columns hold the report's score table
+WIDTH = 500  # columns that rich may print: a narrower terminal breaks lines, but no number is cut
 NONE = "–"  # a score that is not known
 
 
@@ -23,18 +23,20 @@ class Table:
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()  # sentences below the table
     texts: int = 1  # leading columns that hold text; the others hold numbers
-    kinds: Mapping[int, str] = field(default_factory=dict)  # place of a row -> its class on the report's page
+    kinds: Mapping[int, str] = field(
+        default_factory=dict
+    )  # position of a row -> CSS class on the report's page
 
     @property
     def markdown(self) -> str:
-        """The table in Markdown, without title and notes."""
+        """Table in Markdown, without title and notes."""
         rule = ["---"] * self.texts + ["---:"] * (len(self.headings) - self.texts)
         heading, *lines = [f"| {' | '.join(row)} |".replace("\n", " ") for row in (self.headings, *self.rows)]
         return "\n".join([heading, f"|{'|'.join(rule)}|", *lines, ""])
 
     @property
     def terminal(self) -> TerminalTable:
-        """The table for rich's console."""
+        """Table for rich's console."""
         found = TerminalTable(title=self.title or None, box=SIMPLE_HEAD, padding=0, show_edge=False)
         for place, heading in enumerate(self.headings):
             narrow = textwrap.fill(heading.replace("unchanged", "un-changed"), LONGEST)

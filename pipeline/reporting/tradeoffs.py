@@ -1,4 +1,4 @@
-"""Panels of CIDEr-D against the weight of a loss term, over experiments, as in the papers."""
+"""Panels that show CIDEr-D against the weight λ of a loss term, over experiments, as in the papers."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ PREFIX = "loss.lambda_"
 
 @dataclass(frozen=True)
 class Line:
-    """A model's scores by weight; all other settings are equal."""
+    """Scores of a model by the weight of a loss term; all other settings are equal."""
 
     style: Style
     others: str  # other settings that differ between experiments
@@ -28,7 +28,7 @@ class Line:
 
 
 def panels(results: Results, experiments: Sequence[Experiment], params: Params) -> list[Panel]:
-    """Return one panel per λ with at least two values, with the models that have its term."""
+    """Return a panel for each loss weight λ with at least two values. It shows the models with that term."""
     keys = dict.fromkeys(key for one in experiments for key in one.params if key.startswith(PREFIX))
     found = [(key, _lines(key, results, experiments, params)) for key in keys]
     return [_panel(key, results.dataset, lines) for key, lines in found if lines]
@@ -58,7 +58,7 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
 
 
 def _resolved(key: str, value: Value, published: dict[str, float]) -> float | None:
-    """Return the weight; null means the dataset's published weight, which some terms lack."""
+    """Return the loss weight; null means the dataset's published weight, or None if there is none."""
     found = published.get(key.removeprefix("loss.")) if value is None else value
     return None if found is None else float(found)  # type: ignore[arg-type]
 

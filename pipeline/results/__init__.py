@@ -1,1 +1,1 @@
-"""Tables, figures, claims and the results page, made from the records of runs."""
+"""Make the tables, figures and claims of the results page from the records of runs."""

@@ -1,4 +1,4 @@
-"""Judged captions from outside: shares with intervals, faults, and a row of a leaderboard."""
+"""Judge captions of any program, and summarise them: shares with intervals, faults, a leaderboard row."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,16 +31,17 @@ class Answer:
 
     @property
     def unreadable(self) -> bool:
-        """True if the reader cannot parse the caption."""
+        """True if the caption cannot be parsed."""
         return self.verdict.faults == UNREADABLE
 
 
 def judged(
     texts: Mapping[str, str], pairs: Sequence[Pair], reader: str, phrases: Sequence[str]
 ) -> list[Answer]:
-    """Judge the text of each pair by `reader`, one of READERS: by the scene, else by the references.
+    """Judge the text of each pair, which `reader` (one of READERS) parses.
 
-    Raises InputError for a pair without a known scene and without a known kind of change.
+    A text is compared with the scene, or with the references if the scene is unknown. Raises InputError for a
+    pair that has neither a known scene nor a known kind of change.
     """
     found = []
     for pair in pairs:
@@ -66,7 +67,7 @@ def _verdict(text: str, pair: Pair, reader: str, phrases: Sequence[str]) -> Verd
 
 
 def parts(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
-    """Return the rows of the table: all, changed and unchanged pairs, and each kind of change."""
+    """Return row of the table -> its answers: all, changed and unchanged pairs, and each kind of change."""
     kinds = {kind: [each for each in answers if each.pair.change_type == kind] for kind in CHANGE_TYPES}
     changed = [each for each in answers if each.pair.changed is not False]
     same = [each for each in answers if each.pair.change_type == NO_CHANGE]
@@ -83,7 +84,7 @@ def _unread(answers: Sequence[Answer]) -> Share:
 
 
 def table(answers: Sequence[Answer]) -> Table:
-    """Return shares in percent with 95 % intervals over scenes, and how often each fault occurs."""
+    """Return a table of true captions in percent, with 95 % intervals over scenes, and of fault counts."""
     title = "True captions in percent; intervals of 95 % over scenes"
     rows = []
     for name, own in parts(answers).items():
@@ -127,7 +128,7 @@ def _written(own: Share) -> dict[str, float]:
 
 
 def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
-    """Return one record per caption; with the free reader and a known scene, its claims, too."""
+    """Return a record per caption. With the reader `free` and a known scene, it contains the claims."""
     return [
         {
             "pair_id": each.pair.pair_id,

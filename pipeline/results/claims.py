@@ -34,7 +34,7 @@ LEAST_SEEDS = 3  # fewer seeds do not show the spread
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one metric for a claim; `difference` and `margin` are fractions."""
+    """Result of a metric for a claim; `difference` and `margin` are fractions."""
 
     said: str
     difference: Comparison
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The findings for a claim on one dataset."""
+    """Findings of all metrics about a claim on one dataset."""
 
     claim: Claim
     dataset: str
@@ -56,11 +56,11 @@ class Verdict:
 
 
 def verdicts(groups: Sequence[Group]) -> list[Verdict]:
-    """Return a verdict on each claim whose models both have records in these groups of one dataset.
+    """Return a verdict on each claim whose two models have records in `groups`, which are of one dataset.
 
-    A metric decides a claim if the paired bootstrap over test pairs is significant after Holm's correction
-    for all claims here, and if the difference exceeds its margin over seeds. If the model that should be
-    better is still at chance (not trained long enough), the claim neither holds nor fails.
+    A metric decides a claim under two conditions: the paired bootstrap over test pairs is significant after
+    Holm's correction for all these claims, and the difference exceeds its margin over seeds. If the model
+    that should be better is still at chance (not trained long enough), the claim neither holds nor fails.
     """
     named = {group.name: group for group in groups}
     asked = [claim for claim in CLAIMS if {claim.better, claim.worse} <= named.keys()]
@@ -90,8 +90,8 @@ def _finding(better: Group, worse: Group, found: Comparison, seeds: int) -> Find
 def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None:
     """Return half the 95 % interval of a difference of means over seeds; None if a model has one seed.
 
-    It is Welch's t interval, because spreads differ. With three seeds per model, the margin is 2.8 (equal
-    spreads) to 4.3 (one spread is 0) times the standard error.
+    The interval is Welch's t interval, because the models' spreads differ. With three seeds per model, the
+    margin is 2.8 (equal spreads) to 4.3 (one spread is 0) times the standard error.
     """
     scores = [group.score("total", metric) for group in (a, b)]
     if any(score.sd is None for score in scores):

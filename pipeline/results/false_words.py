@@ -1,8 +1,8 @@
 """Count the false parts of captions (letters of truth.FAULTS) for each model.
 
 Each bar of the stacked diagram is the share of false captions among changed pairs. A caption with several
-false parts counts once, in equal shares. A caption that describes another object is counted in a separate
-column, because no single word of it is false.
+false parts counts once: its count is divided equally among these parts. Captions that describe another object
+are counted in a separate column, because no single word of such a caption is false.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ HEADINGS = ["model", "true", *NAMES.values(), FAULTS[OTHER], "one part only", FA
 
 @dataclass(frozen=True)
 class Faults:
-    """The letters of the false parts of one model's captions, per seed and pair; empty for true captions."""
+    """Letters of the false parts of a model's captions: for each seed, a text per pair, "" if it is true."""
 
     name: str
     changes: tuple[Sequence[str], ...]  # changed pairs
@@ -36,7 +36,10 @@ class Faults:
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:
-        """Return a fault's part of the share of false captions; the parts of all faults sum to the share."""
+        """Return the part of the share of false captions that is due to a fault.
+
+        Over all faults, these parts sum to the share of false captions.
+        """
         return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(OTHER, ""))))
 
     @property
@@ -65,6 +68,6 @@ def of_group(group: Group, dataset: str = "") -> Faults:
 
 
 def row(found: Faults) -> list[str]:
-    """Return the row below HEADINGS, in percent."""
+    """Return a model's row of the table with HEADINGS, in percent."""
     shares = [found.true, *(found.share(letter) for letter in (*PARTS, OTHER)), found.single, found.invented]
     return [found.name, *map(number, shares)]

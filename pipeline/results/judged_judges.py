@@ -1,4 +1,4 @@
-"""Agreement of metrics from outside with truth: a file of scores per caption, such as an LLM's."""
+"""Agreement of any program's metric with truth, from files with a score per caption, such as an LLM's."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -52,9 +52,10 @@ class Run:
 
 
 def read_run(path: Path, model: str | None = None) -> Run:
-    """Read verdicts. Raises InputError if the file is missing or has no judged caption of a changed pair.
+    """Read the verdicts of a run. Raises InputError for a file without judged captions of changed pairs.
 
-    Runs of one `model` are its seeds. Without a name, each file is a model of its own.
+    model: name of the run's model; runs with the same name are seeds of a model. Without a name, the run is a
+    model of its own.
     """
     file = path / "pairs.jsonl" if path.is_dir() else path
     run = Run(file, model or str(file), list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
@@ -66,7 +67,7 @@ def read_run(path: Path, model: str | None = None) -> Run:
 def of_scores(name: str, runs: Sequence[Run], files: Sequence[Path]) -> Judge:
     """Return the agreement of a metric with truth, from a file of scores for each run.
 
-    Raises InputError if the number of files differs, or a file lacks a pair.
+    Raises InputError if there are more or fewer files than runs, or if a file lacks a pair.
     """
     if len(files) != len(runs):
         raise InputError(
@@ -81,7 +82,7 @@ def of_scores(name: str, runs: Sequence[Run], files: Sequence[Path]) -> Judge:
 
 
 def known(runs: Sequence[Run]) -> list[Judge]:
-    """Return the agreement of the metrics that all the files have."""
+    """Return the agreement with truth of each metric that is in the verdicts of all runs."""
     found = []
     for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):
         values: list[list[Any]] = [[getattr(run.lines[at], key) for at in run.places] for run in runs]
@@ -102,5 +103,5 @@ def _agreement(name: str, runs: Sequence[Run], values: Sequence[Array]) -> Judge
 
 
 def _pair(line: Line) -> Pair:
-    """Return a pair that has only its ids, for the reader of scores."""
+    """Return a pair that has only its ids, as read_scores needs no more."""
     return Pair(line.pair_id, line.scene_id or line.pair_id, "test", "", "", ())

@@ -1,7 +1,7 @@
 """Agreement of each metric with truth, over runs and over the captions of one run.
 
-It is Spearman's rank correlation: 1 for equal order, 0 for unrelated order. Its interval is the middle 95 %
-of a bootstrap that resamples models with all their seeds, because the seeds of one model are alike.
+Agreement is Spearman's rank correlation: 1 for equal order, 0 for unrelated order. The interval is the middle
+95 % of a bootstrap that resamples models with all their seeds, because the seeds of a model are alike.
 """
 
 from collections.abc import Sequence
@@ -28,6 +28,7 @@ OVER_RUNS = {  # metric -> subset of the test pairs and score
     CIDER_CHANGES: ("change", CIDER),
     ACCURACY: ("total", ACCURACY),
 }
+# metric -> key of its values per pair in a record
 OVER_PAIRS = {BLEU_4: BLEU_4, METEOR: METEOR, ROUGE_L: ROUGE_L, CIDER_CHANGES: CIDER, ACCURACY: RIGHT}
 TINY = 1e-9
 Values = Sequence[float]
@@ -51,13 +52,13 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Judge:
-    """The agreement of one metric with truth on one dataset."""
+    """Agreement of a metric with truth on a dataset."""
 
     metric: str
     runs: Correlation
-    otherwise: float | None  # share of pairs of runs that it ranks against truth; a tie counts half
+    otherwise: float | None  # share of pairs of runs that metric and truth rank differently; a tie is 1/2
     pairs: Correlation | None  # over a run's changed pairs, mean over runs; None: no score per pair
-    prefers: float | None  # share of (true, false) captions of a run in which it prefers the true one
+    prefers: float | None  # share of (true, false) captions of a run with a better score for the true one
 
 
 def judges(groups: Sequence[Group]) -> list[Judge]:
@@ -83,9 +84,10 @@ def agreement(
     truth: Sequence[Values],
     within: Sequence[tuple[float, float]],
 ) -> Judge:
-    """Return the agreement of a metric with truth, from each model's scores and truth of its seeds.
+    """Return the agreement of a metric with truth.
 
-    `within`: of each run, the correlation and `prefers` over its captions (see `over_captions`).
+    scores, truth: for each model, the metric and the share of true captions of each seed
+    within: for each run, the correlation and `prefers` over its captions (see `over_captions`)
     """
     counts = _drawn([len(own) for own in scores])
     runs = _correlation(ranks_alike(np.concatenate(scores), np.concatenate(truth), counts))
@@ -110,7 +112,7 @@ def _within(group: Group, metric: str) -> tuple[float, float]:
 
 
 def over_captions(values: Array, true: Array) -> tuple[float, float]:
-    """Return the correlation of values (captions,) with truth, and `prefers`."""
+    """Return the rank correlation of a metric's values, (captions,), with truth, and their `prefers`."""
     ranks, share = rankdata(values), true.astype(float)
     if not np.ptp(ranks) or not np.ptp(share):
         return np.nan, prefers(values, true)
@@ -118,7 +120,7 @@ def over_captions(values: Array, true: Array) -> tuple[float, float]:
 
 
 def prefers(values: Array, true: Array) -> float:
-    """Return how often a true caption scores higher than a false one; a tie counts half.
+    """Return how often a true caption has a higher value than a false caption; a tie counts half.
 
     This is the area under the ROC curve, from the sum of ranks (Mann and Whitney). NaN if all or no captions
     are true.
@@ -130,7 +132,7 @@ def prefers(values: Array, true: Array) -> float:
 
 
 def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None:
-    """Return the share of pairs of runs of different models that the metric ranks against truth."""
+    """Return the share of pairs of runs that metric and truth rank differently, for runs of two models."""
     found = []
     for (a, true_a), (b, true_b) in combinations(list(zip(scores, truth, strict=True)), 2):
         for score_a, own_a in zip(a, true_a, strict=True):
@@ -142,9 +144,10 @@ def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None
 
 
 def ranks_alike(a: Array, b: Array, counts: Array) -> Array:
-    """Return Spearman's correlation of `a` and `b` for each row of `counts`, the weights of the values.
+    """Return Spearman's correlation of `a` and `b` for each draw, (draws,).
 
-    NaN if all values of `a` or of `b` are equal.
+    counts: weight of each value in each draw, (draws, values). The result is NaN if all values of `a`, or all
+    values of `b`, are equal.
     """
     weights = counts / counts.sum(1, keepdims=True)
     x, y = (own - (weights * own).sum(1, keepdims=True) for own in (_ranks(a, counts), _ranks(b, counts)))
@@ -153,26 +156,29 @@ def ranks_alike(a: Array, b: Array, counts: Array) -> Array:
 
 
 def _ranks(values: Array, counts: Array) -> Array:
-    """Return the weighted number of smaller values plus half of the equal ones: the mean rank."""
+    """Return each value's mean rank: the weighted number of smaller values, plus half of the equal values."""
     below, equal = values[:, None] < values, values[:, None] == values
     return np.asarray(counts @ (below + equal / 2))
 
 
 def _drawn(seeds: Sequence[int]) -> Array:
-    """Return weights of runs: 1 in the first row, then how often the run's model is drawn."""
+    """Return the weight of each run in each draw of models, (1 + RESAMPLES, runs).
+
+    The first row has the weight 1. The other rows have the number of times that the run's model is drawn.
+    """
     draws_of_models = np.concatenate(list(draws(len(seeds), RESAMPLES, SEED)))
     return np.repeat(np.vstack([np.ones(len(seeds)), draws_of_models]), seeds, axis=1)
 
 
 def _means(values: Array, counts: Array) -> Array:
-    """Return weighted means of the finite values; NaN if there is none."""
+    """Return the mean of the finite values for each row of weights in `counts`; NaN without such a value."""
     weights = counts * np.isfinite(values)
     sums = weights.sum(1)
     return np.divide(weights @ np.nan_to_num(values), sums, np.full(len(counts), np.nan), where=sums > 0)
 
 
 def _correlation(found: Array) -> Correlation:
-    """Return the correlation over all runs (first), with an interval from the draws (all others)."""
+    """Return the first value, the correlation over all runs, with an interval from the others, the draws."""
     known = found[1:][np.isfinite(found[1:])]
     low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
     return Correlation(_known(found[0]), float(low), float(high))

@@ -19,7 +19,7 @@ from pipeline.study.study_file import Row
 def settings_now(tree: Tree, record: Record, file: Path) -> str:
     """Return the hash of the current settings (`tree`: params.yaml) for a record's model, changes and seed.
 
-    Raises InputError naming the record's file if the settings are invalid.
+    Raises InputError if the settings are invalid. The message names the record's file.
     """
     dataset, model = record["dataset"], record["model"]
     changed = overlay(tree, Row(label=model, model=model, set=record["changes"]), dataset, str(file))
@@ -52,7 +52,7 @@ def recorded(root: Path, cell: Cell, changes: Tree) -> bool:
 
 
 def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:
-    """Return the groups of the current settings and data, and the files of other own records.
+    """Return the groups of records that fit the current settings and data, and the files of other records.
 
     A published record of the same settings and pairs is used if there is no own record.
     """
@@ -60,7 +60,7 @@ def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]
     left: list[Path] = []
     now, pairs = root / OWN / dataset / records.data(root, dataset), {}
     for folder in sorted((root / OWN / dataset).glob("*")):
-        left += [folder] * (not folder.is_dir())  # its path names no data
+        left += [folder] * (not folder.is_dir())  # a file here belongs to no data
         for file, record in _inside(folder, dataset).items():
             if folder == now and _fits(tree, record, file):
                 fitting[records.name_of(record)] = record
@@ -85,10 +85,10 @@ def files(root: Path, tree: Tree) -> list[Path]:
 
 
 def promote(root: Path, tree: Tree, own: Sequence[Path]) -> list[Path]:
-    """Move own records to the published ones and return their new paths.
+    """Move own records to the published records, and return their new paths.
 
-    Before any is moved, raises InputError naming a record of other settings than params.yaml or of other
-    pairs than the published ones, or a published record that would be replaced.
+    Raises InputError for a record with other settings than params.yaml, or with other pairs than the
+    published records, and if a published record would be replaced. Nothing has been moved then.
     """
     moved = {_published(root, tree, file): file for file in own}
     if len(moved) < len(own):
@@ -105,7 +105,10 @@ def promote(root: Path, tree: Tree, own: Sequence[Path]) -> list[Path]:
 
 
 def _published(root: Path, tree: Tree, file: Path) -> Path:
-    """Return the path for publishing a record. Raises InputError if it must not be published."""
+    """Return the path that a record will have when published.
+
+    Raises InputError if it must not be published.
+    """
     record = records.read(file)
     dataset = record["dataset"]
     if file.parent.parent.resolve() != (root / OWN / dataset).resolve():
@@ -122,7 +125,7 @@ def _published(root: Path, tree: Tree, file: Path) -> Path:
 
 
 def _inside(folder: Path, dataset: str) -> dict[Path, Record]:
-    """Return file -> own record of a folder. Raises InputError naming a record of other data."""
+    """Return file -> own record in a folder. Raises InputError if a record was made of other data."""
     found, _ = record_comparisons.folder(folder, dataset, records.own_name_of)
     inside = {folder / records.own_name_of(record): record for record in found}
     for file, record in inside.items():
@@ -132,7 +135,7 @@ def _inside(folder: Path, dataset: str) -> dict[Path, Record]:
 
 
 def _fits(tree: Tree, record: Record, file: Path) -> bool:
-    """Return True if params.yaml has a record's settings; False for a model that it lacks."""
+    """Return True if params.yaml has a record's settings; False also if params.yaml lacks its model."""
     try:
         return settings_now(tree, record, file) == record["settings"]
     except InputError:

@@ -23,7 +23,7 @@ records.
 def filled(page: Path, tables: Mapping[str, Table]) -> str:
     """Return the text of a hand-written page with the current tables in its blocks.
 
-    Raises InputError naming the page, and a block without an end or with an unknown table.
+    Raises InputError if a block has no end or names an unknown table. The message names page and block.
     """
     text = page.read_text(encoding="utf-8")
     names = blocks(page)
@@ -34,7 +34,7 @@ def filled(page: Path, tables: Mapping[str, Table]) -> str:
 
 
 def blocks(page: Path) -> list[str]:
-    """Return the names of a page's tables. Raises InputError naming a block without an end."""
+    """Return the names of the tables in a page's blocks. Raises InputError if a block has no end."""
     text = page.read_text(encoding="utf-8")
     names = [block["name"] for block in BLOCK.finditer(text)]
     started = re.findall(rf"^{START}(.+?) -->$", text, re.MULTILINE)

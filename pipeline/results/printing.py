@@ -1,4 +1,4 @@
-"""A study's record (study_table.record) as tables for the terminal and Markdown."""
+"""Convert a study's record (study_table.record) to tables for the terminal and Markdown."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ PAPER = "paper "  # prefix of headings of the papers' columns
 
 
 def tables(record: Record) -> list[Table]:
-    """Return the scores of each subset with differences of adjacent rows, then the retrieval tables."""
+    """Return a table of scores and a table of differences for each subset, then the tables of retrieval."""
     found = [table for subset in record["subsets"] for table in _of_subset(record, subset)]
     if any(row["retrieval"] for row in record["rows"]):
         found += [_retrieval(record, way, title) for way, title in WAYS.items()]
@@ -46,7 +46,7 @@ def _of_subset(record: Record, subset: str) -> list[Table]:
 
 
 def _differences(record: Record, subset: str, of: str) -> list[Table]:
-    """Return the table of each row minus the row above; [] without adjacent rows."""
+    """Return the table of differences between each row and the row above; [] without adjacent rows."""
     found = [one for one in record["comparisons"] if one["subset"] == subset]
     keys = {row["label"]: row["cells"] for row in record["rows"]}
     lines = [
@@ -98,14 +98,14 @@ def _mean(spread: Record | None, times: int) -> str:
 
 
 def _recorded(record: Record) -> list[str]:
-    """Return a note with the number of runs left out because only their records are here; [] if none."""
-    cells = {key for row in record["rows"] for key in row["recorded"]}  # rows may share some
+    """Return a note on the runs that are left out because they have a record only; [] without such runs."""
+    cells = {key for row in record["rows"] for key in row["recorded"]}  # rows may share runs
     said = f"Left out: {len(cells)} run(s) with a record only, which `python -m commands.results` shows."
     return [said] if cells else []
 
 
 def _conditions(record: Record, theirs: Sequence[str]) -> list[str]:
-    """Return a note on the conditions in which the papers' runs differ from these runs; [] if none."""
+    """Return a note on the conditions in which the papers' runs differ from our runs; [] without a note."""
     if not theirs:
         return []
     of, differs = record["published"]["dataset"], record["published"]["differs"]

@@ -26,7 +26,7 @@ BEGUN = 0.1  # change accuracy of changed pairs; a model below is still at chanc
 
 @dataclass(frozen=True)
 class Group:
-    """The records of one model with one set of changed settings on one dataset, by seed."""
+    """Records of a model on a dataset that differ only in the seed; `changes`: changed settings."""
 
     dataset: str
     model: str
@@ -79,13 +79,13 @@ class Group:
         return [place for place in self.places(subset) if place in changed]
 
     def pointing(self) -> MeanSd | None:
-        """Return the share of changes that contain the attention's maximum; None if it is unknown."""
+        """Return the share of changes whose box contains the maximum of the attention; None if unknown."""
         if any("pointing" not in record["localisation"] for record in self.records):
             return None
         return over_seeds([record["localisation"]["pointing"] for record in self.records])
 
     def evidence(self, subset: str = "total") -> Evidence:
-        """Return the input of a paired bootstrap: truth, change accuracy and CIDEr-D by pair and seed."""
+        """Return the input of a paired bootstrap: truth, change accuracy and CIDEr-D per pair and seed."""
         places = list(self.places(subset))
         cider = [[[r["CIDEr-D"][p] * 1000.0, 1.0] for p in places] for r in self.records]
         changed = set(self.changes_of(subset))
@@ -96,7 +96,7 @@ class Group:
             if asked[metric]
         }
         ids = tuple(self.pairs["pairs"][place] for place in places)
-        # records have no scenes: the unchanged pair of a scene has the id of the changed one plus a suffix
+        # records do not name scenes: a scene's unchanged pair has the id of the changed pair and a suffix
         scenes = tuple(pair.removesuffix(UNCHANGED) for pair in ids)
         return Evidence(ids, numbers | {CIDER: np.array(cider)}, scene_ids=scenes)
 
@@ -109,8 +109,8 @@ def read(root: Path, dataset: str) -> list[Group]:
 def folder(path: Path, dataset: str, name_of: Callable[[Record], str]) -> tuple[list[Record], Record]:
     """Return the records of a folder and its pairs.json; both are empty without a record.
 
-    `name_of` returns the file name for a record's content. Raises InputError naming a file that is not a
-    record, is a copy of another record, or belongs to other pairs.
+    `name_of` returns the file name for a record's content. Raises InputError if a file is not a record, is a
+    copy of another record, or belongs to other pairs. The message names the file.
     """
     files = sorted(file for file in path.glob("*.json") if file.name != PAIRS)
     if not files:
@@ -147,7 +147,7 @@ def _placed(file: Path, dataset: str, name_of: Callable[[Record], str]) -> Recor
 
 
 def _check_keys(files: Sequence[Path], found: Sequence[Record]) -> None:
-    """Raise InputError if two seeds have the same key, which is a hash of code, data and seed."""
+    """Raise InputError if records of two seeds have the same key, which is a hash of code, data and seed."""
     seen: dict[str, tuple[Path, Record]] = {}
     for file, record in zip(files, found, strict=True):
         first, other = seen.setdefault(str(record.get("key", file)), (file, record))
@@ -172,9 +172,9 @@ def _share(marks: str, places: Sequence[int]) -> float:
 
 
 def _told(marks: str, place: int, asked: Collection[int]) -> tuple[float, float]:
-    """Return (1,000,000 if the pair's mark is "1", else 0; 1), or (0, 0) for a pair that is not in `asked`.
+    """Return a pair's sum and count for pipeline/statistics, where a score of 1 is 1,000,000.
 
-    The units are those of pipeline/statistics.
+    They are (1,000,000, 1) for the mark "1", (0, 1) for another mark, and (0, 0) if `asked` lacks the pair.
     """
     return (1_000_000.0 * (marks[place] == "1"), 1.0) if place in asked else (0.0, 0.0)
 

@@ -4,10 +4,10 @@ A study's records go to OWN, which git ignores. Their path contains everything t
 hash of the prepared data, then model, changes, seed and the hash of the settings. FOLDER contains the
 published records, which are in git; a promotion adds to them (pipeline/results/own_records.py).
 
-A record has the model, its settings, scores by subset, validation curves, and for each test pair, in the
-order of the dataset's pairs.json: truth, false parts and change accuracy of the caption, and its metrics. A
-paired bootstrap and a correlation need no more. A few captions (READ) are kept as text. The numbers of pairs
-are thousandths in base 36, which keeps records small; `read` returns them as lists.
+A record has the model, its settings, scores by subset, and validation curves. For each test pair, in the
+order of the dataset's pairs.json, it has the caption's truth, false parts, change accuracy and metrics. A
+paired bootstrap and a correlation need no more. READ captions are kept as text. The metrics of the pairs are
+written as thousandths in base 36, which keeps records small; `read` returns them as lists.
 """
 
 import json
@@ -48,9 +48,9 @@ MARKED_OF_PAIRS = (TRUE, RIGHT)
 OF_PAIRS = (*MARKED_OF_PAIRS, FAULTS, *CORPUS)  # each has a value per test pair
 CURVES = ("CIDEr-D", "true", "true/change")  # columns of validation.csv
 BASE = 36
-WIDTHS = {name: 3 if name == CIDER else 2 for name in CORPUS}  # digits of a thousandth; CIDEr-D is at most 10
+WIDTHS = {name: 3 if name == CIDER else 2 for name in CORPUS}  # digits of thousandths; CIDEr-D is at most 10
 BETWEEN = ","  # separates the letters of truth.FAULTS of two pairs
-MARKS = {True: "1", False: "0", None: "-"}  # of a test pair; None: unknown
+MARKS = {True: "1", False: "0", None: "-"}  # value of a test pair -> its mark; None: unknown
 REMEDY = "restore it with git, or remove it and run the study again"
 Record = dict[str, Any]
 
@@ -65,7 +65,7 @@ class Scores(BaseModel, extra="ignore"):
 
 
 class Stored(BaseModel):
-    """Keys of a record's file; each of OF_PAIRS is a text."""
+    """Keys of a record's file. Under each key of OF_PAIRS, the values of all test pairs are a single text."""
 
     dataset: str
     model: str
@@ -87,7 +87,7 @@ class Stored(BaseModel):
 
 
 class Described(BaseModel):
-    """A pairs.json: test pairs in order, subsets as positions, and references of the READ pairs."""
+    """Content of a pairs.json: test pairs in order, subsets as positions, and references of READ pairs."""
 
     pairs: list[str]
     viewpoint_iou: list[float | None]
@@ -142,7 +142,10 @@ def settings(cell: Cell) -> str:
 
 
 def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None:
-    """Write the record of a run in `workspace` and return its path; None for a large test split."""
+    """Write the record of a run in `workspace`.
+
+    Return its path, or None for more than MOST_PAIRS test pairs.
+    """
     pairs = _test_pairs(workspace, cell.dataset)
     if len(pairs) > MOST_PAIRS:
         return None
@@ -177,7 +180,7 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None
 
 
 def _scored(path: Path, pairs: Sequence[Pair]) -> list[Record]:
-    """Return the lines of a pairs.jsonl in the order of `pairs`. Raises InputError naming a missing pair."""
+    """Return the lines of a pairs.jsonl in the order of `pairs`. Raises InputError if a pair is missing."""
     known = {pair.pair_id for pair in pair_scores.read_pairs(path)}
     if lacking := next((pair.pair_id for pair in pairs if pair.pair_id not in known), None):
         raise InputError(f"{path} lacks the test pair {lacking}; run `dvc repro score` to make it again")
@@ -204,7 +207,7 @@ def _unpacked(digits: str, width: int) -> list[int]:
 
 
 def _curves(path: Path) -> dict[str, dict[str, float]]:
-    """Return score -> iteration -> value."""
+    """Read a validation.csv. Return score -> iteration -> value."""
     curve = read_curve(path, "iteration")
     iterations = [str(round(number)) for number in curve["iteration"]]
     return {
@@ -215,7 +218,7 @@ def _curves(path: Path) -> dict[str, dict[str, float]]:
 
 
 def read_places(pairs: Sequence[Pair]) -> list[int]:
-    """Return the positions of READ test pairs, taken from each kind of change in turn."""
+    """Return the positions of READ test pairs. They are taken from each kind of change in turn."""
     kinds: dict[str, list[int]] = {kind: [] for kind in (*CHANGE_TYPES, CHANGE, NO_CHANGE)}
     for place, pair in enumerate(pairs):
         kinds[pair.change_type or CHANGE].append(place)
@@ -224,7 +227,7 @@ def read_places(pairs: Sequence[Pair]) -> list[int]:
 
 
 def prepared(root: Path, dataset: str) -> Record:
-    """Return the content of a pairs.json for the prepared data (cached)."""
+    """Return the content of a pairs.json for the prepared data. The result is cached."""
     return _prepared(root, dataset, data(root, dataset))
 
 
@@ -239,7 +242,7 @@ def identity(described: Record) -> str:
 
 
 def described(pairs: Sequence[Pair]) -> Record:
-    """Return the content of a pairs.json."""
+    """Return the content of a pairs.json for these test pairs."""
     places = {pair.pair_id: place for place, pair in enumerate(pairs)}
     members = {name: [places[one] for one in ids] for name, ids in subsets(pairs).items()}
     overlaps = [pair.viewpoint_iou for pair in pairs]
@@ -248,13 +251,13 @@ def described(pairs: Sequence[Pair]) -> Record:
 
 
 def save(path: Path, tree: Record) -> None:
-    """Write one key per line, for readable diffs, and no other white space."""
+    """Write `tree` as JSON with a key per line, for readable diffs, and without other white space."""
     lines = [f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in tree.items()]
     write_text(path, "{" + ",\n".join(lines) + "}\n")
 
 
 def read(path: Path) -> Record:
-    """Read a record; numbers and faults of pairs become lists. Raises InputError if it is malformed."""
+    """Read a record; the pairs' metrics and faults become lists. Raises InputError if the file is damaged."""
     read_record(path, Stored, REMEDY, "ignore")
     found = read_json(path, REMEDY)
     try:
@@ -265,7 +268,7 @@ def read(path: Path) -> Record:
 
 
 def read_pairs_file(path: Path) -> Record:
-    """Read a pairs.json. Raises InputError if it is malformed."""
+    """Read a pairs.json. Raises InputError if the file is damaged."""
     pairs = read_record(path, Described, REMEDY, "ignore")
     if any(not 0 <= place < len(pairs.pairs) for places in pairs.subsets.values() for place in places):
         raise InputError(f"{path}: a subset has an unknown pair; {REMEDY}")

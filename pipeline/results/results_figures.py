@@ -33,7 +33,7 @@ Looks = Mapping[str, dict[str, Any]]
 
 
 def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> list[str]:
-    """Write the figures that have data, remove the others, and return the written ones as Markdown."""
+    """Write the figures that have data, and remove the others. Return lines of Markdown that show them."""
     order = list(params.model)
     plain = [[group for group in groups if not group.changes] for groups in datasets]
     shown = [sorted(groups, key=lambda group: order.index(group.model)) for groups in plain if groups]
@@ -57,7 +57,7 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
 
 
 def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """Draw one dot per seed, grouped by dataset and model."""
+    """Draw a dot per seed, grouped by dataset and model."""
     at, ticks = 0, []
     for groups in datasets:
         middle, above = at + (len(groups) - 1) / 2, axes.get_xaxis_transform()
@@ -74,12 +74,12 @@ def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> Non
 
 
 def of_bars(number: int) -> tuple[float, float]:
-    """Return the size of a diagram of horizontal bars, in inches."""
+    """Return the size of a diagram with `number` horizontal bars, in inches."""
     return WIDE[0], 1.2 + BAR * number
 
 
 def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
-    """Draw one bar per model: its share of false captions of changed pairs, split by fault."""
+    """Draw a bar per model: the share of false captions of changed pairs, divided by fault."""
     left = np.zeros(len(found))
     for part, hue in zip(PARTS, PART_HUES, strict=True):
         shares = np.array([100 * faults.split(part) for faults in found])
@@ -115,9 +115,9 @@ def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
 
 
 def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """Draw one line per model and dataset: true captions by view overlap, largest overlap first.
+    """Draw a line per model and dataset: true captions by view overlap, largest overlap first.
 
-    No line joins two datasets, because models trained on different datasets are different models.
+    No line joins two datasets, because each dataset has its own trained model.
     """
     drawn = dict.fromkeys(group.model for groups in datasets for group in groups)
     for model in drawn:
@@ -136,7 +136,7 @@ def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) ->
 
 
 def _by_overlap(group: Group) -> list[tuple[float, float]]:
-    """Return the mean overlap of each quartile with changed pairs, and its true captions in percent."""
+    """Return, for each quartile with changed pairs, its mean overlap and its true captions in percent."""
     overlaps = group.pairs["viewpoint_iou"]
     return [
         (fmean(overlaps[place] for place in group.places(name)), 100 * group.score(name, TRUE_CHANGES).mean)

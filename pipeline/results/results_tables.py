@@ -1,4 +1,4 @@
-"""Tables of the results pages, by the names in the pages' blocks."""
+"""Tables of the results pages. The blocks in the pages contain the names of the tables."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ PARTS: dict[str, tuple[str, Sequence[str], Score]] = {  # table name -> title, c
 
 
 def tables(datasets: Datasets, params: Params) -> dict[str, Table]:
-    """Return all tables by name; a table without rows has too few records."""
+    """Return name -> table. A table has no rows if there are too few records."""
     order = list(params.model)
     ordered = {
         name: sorted(groups, key=lambda group: (order.index(group.model), _sizes(group)))
@@ -83,13 +83,13 @@ def _of_dataset(name: str, groups: Sequence[Group]) -> dict[str, Table]:
             kind: _parts(f"{name}: {title}", models, parts, score)
             for kind, (title, parts, score) in PARTS.items()
         },
-        "faults": Table(f"{name}: what is false of captions of changed pairs", false_words.HEADINGS, faults),
+        "faults": Table(f"{name}: false parts in captions of changed pairs", false_words.HEADINGS, faults),
         "ablations": _scores(f"{name}: ablations", [group for group in groups if group.model in changed]),
     }
 
 
 def _cameras(datasets: Datasets) -> Table:
-    """Return true captions of changed pairs with one row per model and one column per dataset."""
+    """Return a table of true captions of changed pairs, with a row per model and a column per dataset."""
     known = {
         (name, group.model): group.score("total", TRUE_CHANGES).printed()
         for name, groups in datasets.items()
@@ -104,7 +104,7 @@ def _cameras(datasets: Datasets) -> Table:
 
 
 def _sizes(group: Group) -> list[tuple[str, float, str]]:
-    """Return the sort key of a model's ablations: key, then numeric values by size, then names."""
+    """Return the sort key of an ablation of a model: key, then numeric values by size, then names."""
     return [
         (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))
         for key, value in group.changes.items()
@@ -125,7 +125,7 @@ def _scores(title: str, groups: Sequence[Group]) -> Table:
 
 
 def _parts(title: str, groups: Sequence[Group], parts: Sequence[str], score: Score) -> Table:
-    """Return scores with one column per part of the test pairs; `no_change` is last among the kinds."""
+    """Return a table of scores with a column per part of the test pairs. With kinds, `no_change` is last."""
     known = [part for part in parts if groups and part in groups[0].pairs["subsets"]]
     known += ["no_change"] if parts is CHANGE_TYPES else []
     rows = [[group.name, *(printed(score(group, part)) for part in known)] for group in groups]
@@ -156,7 +156,7 @@ def _claims(title: str, found: Sequence[Verdict]) -> Table:
 
 
 def _metrics(datasets: Datasets) -> Table:
-    """Return the agreement of each metric with truth; runs at chance are excluded as too easy."""
+    """Return the agreement of each metric with truth, without runs at chance, which are too easy to rank."""
     return of_judges(
         [
             (name, judge)
@@ -167,7 +167,7 @@ def _metrics(datasets: Datasets) -> Table:
 
 
 def of_judges(found: Sequence[tuple[str, Judge]]) -> Table:
-    """Return the table of the agreement of metrics with truth, from pairs of dataset and metric."""
+    """Return the table of the agreement of metrics with truth. `found`: name of a dataset, and a metric."""
     headings = ["metric", "dataset", "correlation, runs", "pairs of runs ranked wrongly"]
     headings += ["correlation, captions of a run", "true caption preferred"]
     rows = [
@@ -197,7 +197,7 @@ def _seeds(datasets: Datasets) -> Table:
 
 
 def _captions(groups: Sequence[Group]) -> Table:
-    """Return the captions of each model's first seed that records contain."""
+    """Return a table of the captions that are in records, for the first seed of each model."""
     models = [group for group in groups if not group.changes]
     places = models[0].pairs["captions"] if models else {}
     rows = [

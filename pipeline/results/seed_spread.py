@@ -17,11 +17,11 @@ Z, POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """The pooled spread of one dataset's models, as fractions."""
+    """Pooled spread of the true captions of a dataset's models, as fractions."""
 
     models: int
-    sd: float  # over seeds
-    over_pairs: float  # of a single run, over resampled test pairs
+    sd: float  # standard deviation over seeds
+    over_pairs: float  # standard deviation of a single run over resampled test pairs
 
     @property
     def printed(self) -> list[str]:
@@ -31,7 +31,7 @@ class SeedSpread:
 
 
 def of_groups(groups: Sequence[Group]) -> SeedSpread | None:
-    """Return the spread over models with LEAST_SEEDS seeds that are above chance; None without one."""
+    """Return the spread of the models that are above chance and have LEAST_SEEDS seeds; None without any."""
     kept = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.begun]
     if not kept:
         return None
@@ -40,7 +40,7 @@ def of_groups(groups: Sequence[Group]) -> SeedSpread | None:
 
 
 def pooled(deviations: Sequence[float]) -> float:
-    """Return the root mean square of deviations of equal weight."""
+    """Return the root mean square of standard deviations."""
     return math.sqrt(fmean(one**2 for one in deviations))
 
 
@@ -51,10 +51,13 @@ def over_pairs(group: Group) -> float:
 
 
 def seeds_wanted(sd: float, difference: float = WANTED) -> int:
-    """Return the seeds that each of two models needs: n = 2 (z_0.975 + z_0.8)² sd² / difference²."""
+    """Return the number of seeds with which two models show a difference.
+
+    Each model needs n = 2 (z_0.975 + z_0.8)² sd² / difference² seeds.
+    """
     return max(2, math.ceil((shown(sd, 1) / difference) ** 2))
 
 
 def shown(sd: float, seeds: int) -> float:
-    """Return the smallest difference of two models that `seeds` runs each detect; inverts `seeds_wanted`."""
+    """Return the smallest difference that `seeds` seeds of each model show: the inverse of `seeds_wanted`."""
     return (Z + POWER) * sd * math.sqrt(2 / seeds)

@@ -1,4 +1,4 @@
-"""The table of a study: mean ± sd over seeds, published scores, paired bootstrap of adjacent rows."""
+"""Compute the table of a study: mean ± sd over seeds, published scores, paired bootstrap of adjacent rows."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -50,7 +50,7 @@ Record = dict[str, Any]
 def record(
     root: Path, name: str, study: Study, dataset: str, planned: Sequence[Planned], params: Params
 ) -> Record:
-    """Return the content of the table for the finished runs; numbers are fractions.
+    """Return the content of the study's table, from the finished runs; numbers are fractions.
 
     Raises InputError like `check`, and if runs were scored on different pairs.
     """
@@ -95,7 +95,7 @@ def _beside(study: Study, dataset: str) -> str:
 
 
 def _theirs(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
-    """Return label -> published rows of the study's subsets."""
+    """Return label of a row -> the published rows to show next to it, for the study's subsets."""
     rows = paper_results.rows(dataset, root / paper_results.FOLDER)
     found: dict[str, list[Published]] = {}
     for row in study.rows:
@@ -138,7 +138,10 @@ def _row(
 
 
 def _retrieval(root: Path, cells: Sequence[Cell]) -> Record:
-    """Return way -> figure -> mean, deviation and runs, and chance; empty without retrieval."""
+    """Return way of searching -> figure -> mean, deviation and number of runs; empty without retrieval.
+
+    The key `chance` has the figures at chance level.
+    """
     files = [root / cell.folder / RETRIEVAL for cell in cells if cell.recipe.entry.retrieves]
     found = [Figures.model_validate_json(path.read_bytes()) for path in files]
     if not found:
@@ -162,7 +165,7 @@ def _label(planned: Planned) -> str:
 
 
 def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]:
-    """Return metric -> mean, deviation over seeds (n - 1) and runs, for the metrics that all runs have."""
+    """Return metric -> mean, sample deviation over seeds, number of runs; for metrics that all runs have."""
     found = [read_metrics(root / cell.folder / "metrics.json") for cell in cells]
     each = [_total(metrics) if subset == TOTAL else metrics.subsets.get(subset, {}) for metrics in found]
     return {
@@ -179,7 +182,7 @@ def _total(metrics: Metrics) -> dict[str, float]:
 
 
 def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planned]) -> list[Record]:
-    """Return the difference of each row from the row above, if both have finished runs."""
+    """Return the difference between each row and the row above, if both rows have finished runs."""
     evidence = {
         _label(row): _part(root, subset, dataset, _evidence(root, row))
         for row in planned

@@ -9,7 +9,10 @@ from pipeline.scoring.tokenizer import one_line
 from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES
 
 PHRASES = ("no change", "no difference", "nothing", "identical", "the same as before", "remains the same")
-"""The value of score.no_change_phrases in params.yaml, for training and the demo, which lack this setting."""
+"""Phrases that report no change: the value of score.no_change_phrases in params.yaml.
+
+Training and the demo use this constant, because they do not have that setting.
+"""
 ADJECTIVES = "visible|obvious|apparent|noticeable|significant|clear|real"
 
 
@@ -18,7 +21,7 @@ def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
 
     A phrase must start at a word boundary ("the piano changed" does not contain "no change"), but may
     end inside a word ("no changes" does contain it). A phrase "no X" also covers "no visible X" and
-    "not see any X" with any verb.
+    "not see any X", where "see" may be any verb.
     """
     text = one_line(caption).lower()
     return any(re.search(_pattern(one_line(phrase).lower()), text) for phrase in phrases)
@@ -44,7 +47,7 @@ def share(answers: Iterable[bool | None]) -> float | None:
 
 
 def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, float | None]:
-    """Return shares (0 to 1) over the changed pairs whose changed object is known; {} without any.
+    """Return shares (0 to 1) over the changed pairs whose changed object is known; {} without such a pair.
 
     "type": the share of these pairs whose caption ends in a verb phrase of the true kind of change.
     "size", "color", "material", "shape": among the captions that name the attribute in the subject,
@@ -66,7 +69,7 @@ def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, 
 
 
 def read(caption: str) -> tuple[str | None, dict[str, set[str]]]:
-    """Return the kind of change of the verb phrase, if any, and the values that the subject names.
+    """Return the kind of change in a caption's verb phrase (or None), and attribute -> values in its subject.
 
     The subject ends at the first noun. Case, white space and a final full stop do not matter.
     """

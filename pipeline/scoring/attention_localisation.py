@@ -1,16 +1,16 @@
 """Localisation: attention maps of captions compared with the change boxes (SCORER Fig. 6).
 
-A decoder that reads one grid, fused from both images, has one map per word. It is compared with the union of
-both images' boxes. If a word has a map per image, each map is compared with the box of its own image, and
-the pair's score is the mean over the images that have a box. A decoder without attention has no score.
-Images are squashed to a square before they become (H, W) cells, so a box is scaled by its image's width and
-height separately.
+If the decoder's input is a single grid, fused from both images, a word has a single map. The map is compared
+with the union of both images' boxes. If a word has a map per image, each map is compared with the box of its
+own image, and the pair's score is the mean over the images that have a box. A decoder without attention has
+no score. Images are squashed to a square before they become (H, W) cells, so a box is scaled by its image's
+width and height separately.
 pointing: the centre of the cell with the most attention lies in a box (the pointing game of Zhang et
     al., ECCV 2016, without its tolerance; the first of several equal cells counts).
-coverage: the share of the attention inside the boxes; a cell counts by the fraction of its area.
-Both are computed for the mean map of all words and, as `_at_object`, for the map of the word that names the
-changed object. chance: the boxes' share of the image area. It is the coverage of a uniform map, and the
-expected pointing of a random one.
+coverage: the share of the attention inside the boxes; a cell counts by the fraction of its area in a box.
+Both measures are computed for the mean map of all words and, as `_at_object`, for the map of the word that
+names the changed object. chance: the boxes' share of the image area. This is the coverage of a uniform map,
+and the expected pointing of a random map.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -118,7 +118,7 @@ def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
 
 
 def _views(found: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple[np.ndarray, list[Placed]]]:
-    """Return maps (words, H, W), each with its boxes; maps without a box are left out."""
+    """Return each view's maps, (words, H, W), with the view's boxes; views without boxes are left out."""
     sides = ((pair.before_box, pair.before), (pair.after_box, pair.after))
     before, after = ([(box, sizes[name])] if box is not None else [] for box, name in sides)
     judged = [before + after] if found.images == 1 else [before, after][: found.images]

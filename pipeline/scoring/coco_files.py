@@ -1,4 +1,4 @@
-"""Predictions and references in the file formats of the COCO caption evaluation; ids compare as strings.
+"""Read predictions and references in the file formats of the COCO caption evaluation. Ids become text.
 
 Predictions may also be the JSON Lines that commands.caption --pairs writes.
 """

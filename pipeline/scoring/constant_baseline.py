@@ -1,6 +1,6 @@
-"""The constant baseline: the same caption for every pair, without looking at the images.
+"""The constant baseline: the same caption for every pair, whatever the images show.
 
-Among the most frequent training captions, the one with the best CIDEr-D on the validation split is used.
+It is chosen among the most frequent training captions, by its CIDEr-D on the validation split.
 """
 
 from collections import Counter

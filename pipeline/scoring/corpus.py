@@ -20,8 +20,9 @@ class Scores:
 
     A subset has BLEU-1 … BLEU-4, METEOR, ROUGE-L, CIDEr-D (document frequencies of the subset),
     CIDEr-D/corpus-df (document frequencies of the total) and SPICE. A pair has BLEU-4, METEOR, ROUGE-L,
-    CIDEr-D (document frequencies of the total) and SPICE. Its `bleu` and `meteor` hold counts; their sums
-    over pairs give the corpus's BLEU and METEOR. SPICE is None if it is unavailable; `scorers` says why.
+    CIDEr-D (document frequencies of the total) and SPICE. A pair's `bleu` and `meteor` contain counts: summed
+    over pairs, they give the corpus's BLEU and METEOR. SPICE is None if it is unavailable; `scorers` says
+    why.
     """
 
     subsets: dict[str, Values]
@@ -56,7 +57,7 @@ def score(
     }
     captions, references = _tokenized(captions, references, meteor_timeout, tokeniser)
     asked = meteor.questions(captions, references)
-    with meteor.started(asked, meteor_timeout) as jvm:  # METEOR runs while Python computes the others
+    with meteor.started(asked, meteor_timeout) as jvm:  # meanwhile, Python computes other metrics
         scored, pairs = _python_scores(captions, references, subsets)
         found = meteor.scores(jvm, asked, subsets)
     spices, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
@@ -120,7 +121,7 @@ def _python_scores(
         rows = [row[key] for key in members]
         of_subset = of_total if name == TOTAL else cider.each(rows)
         scored[name] = {f"BLEU-{n}": b for n, b in enumerate(metrics.bleu(counts[rows].sum(0)), 1)}
-        scored[name] |= {"METEOR": None}  # which keeps its place
+        scored[name] |= {"METEOR": None}  # filled in later; the key keeps its place
         scored[name] |= {metric: _mean(values[rows]) for metric, values in means.items()}
         scored[name] |= {"CIDEr-D": _mean(of_subset), "CIDEr-D/corpus-df": _mean(of_total[rows])}
     own = {name: values.tolist() for name, values in means.items()}

@@ -1,8 +1,8 @@
 """METEOR 1.5: the jar that pycocoevalcap ships computes statistics, and Python computes the scores.
 
-The jar reads `SCORE ||| reference ||| … ||| caption` and answers with a line of statistics for the best
-reference. The statistics of a corpus are the sums over its captions, with one exception: a caption equal to
-its reference adds no chunk to the sum, although it has one.
+An input line of the jar is `SCORE ||| reference ||| … ||| caption`. The output is a line of statistics for
+the best reference. The statistics of a corpus are the sums over its captions, with one exception: a caption
+that is equal to its reference has one chunk, but adds no chunk to the sum.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Meteor:
 
 def questions(captions: Mapping[str, str], references: Mapping[str, list[str]]) -> dict[str, str]:
     """Return the jar's input line for each pair; the sentences are tokenised."""
-    # a separator inside a sentence would split it in two
+    # a separator inside a sentence would split the sentence in two
     return {
         key: " ||| ".join(["SCORE", *(text.replace("|||", "") for text in (*references[key], caption))])
         for key, caption in captions.items()

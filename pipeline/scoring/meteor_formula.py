@@ -10,7 +10,7 @@ WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
 
 
 def from_statistics(statistics: np.ndarray) -> np.ndarray:
-    """Return METEOR (0 to 1) of statistics (..., 23) of a pair, or of a corpus, summed over its pairs.
+    """Return METEOR (0 to 1) from the statistics, (..., 23), of a pair, or their sums over a corpus's pairs.
 
     The formula is the jar's, to the last digit. The 23 counts, each for caption and reference: words (2);
     function words (2); matched content words, then matched function words, for each of four matchers (16);

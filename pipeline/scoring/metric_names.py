@@ -15,7 +15,7 @@ AGREES = "agrees"  # agrees with the references, where no scene is published
 FAULTS = "faults"  # the false parts of a pair's caption, as letters of truth.FAULTS
 JUDGED = (TRUE, FITS, AGREES)  # of a pair: a truth value; of a subset: the share
 NOT_JUDGED = "not_judged"  # number of captions that are not parseable; of a pair: True if its caption is not
-REVERSED = "reversed_"  # before the names of reversal.Agreement: shares that agree both ways
+REVERSED = "reversed_"  # prefix of names in reversal.Agreement: both image orders agree
 RIGHT, ACCURACY = "right", "change_accuracy"  # correct about change or no change: of a pair, and the share
 TRUE_CHANGES, TRUE_NO_CHANGE = "true_changes", "true_no_change"
 AGREES_CHANGES, AGREES_NO_CHANGE = "agrees_changes", "agrees_no_change"
@@ -49,6 +49,6 @@ def of_parts(subsets: Mapping[str, Any]) -> dict[str, float]:
 
 
 def summary(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the SHOWN scores of a metrics.json; unknown ones are left out."""
+    """Return the SHOWN scores of a metrics.json; unknown scores are left out."""
     known = {**metrics, **metrics["total"], **of_parts(metrics)}
     return {name: known[name] for name in SHOWN if known.get(name) is not None}

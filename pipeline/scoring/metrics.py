@@ -40,7 +40,7 @@ def counted(captions: Captions, references: References) -> dict[str, Counter[Ngr
 def bleu_counts(
     captions: Captions, references: References, grams: Mapping[str, Counter[Ngram]]
 ) -> np.ndarray:
-    """Return int64 counts (pairs, 10); a corpus's counts are their sums.
+    """Return int64 counts, (pairs, 10). The counts of a corpus are the sums over its pairs.
 
     The ten: matched n-grams of 1 to 4 words (4), all n-grams of 1 to 4 words (4), words, and words of the
     reference closest in length.
@@ -72,7 +72,7 @@ def bleu(counts: np.ndarray) -> list[float]:
 
 
 def rouge_l(captions: Captions, references: References) -> np.ndarray:
-    """Return ROUGE-L of each caption (0 to 1); a corpus's ROUGE-L is their mean."""
+    """Return ROUGE-L of each caption (0 to 1). The ROUGE-L of a corpus is the mean over its captions."""
     known: dict[tuple[str, str], int] = {}
     return np.array([_rouge_l(captions[key], references[key], known) for key in references])
 
@@ -94,8 +94,8 @@ def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], i
 def common_words(one: Sequence[str], other: Sequence[str]) -> int:
     """Return the length of the longest common subsequence.
 
-    A row of the usual table is computed at once, as bits (Hyyrö 2004, "Bit-parallel LCS-length
-    computation revisited"): a bit is 0 where the length grows.
+    Each row of the usual table of dynamic programming is computed at once, as bits (Hyyrö 2004, "Bit-parallel
+    LCS-length computation revisited"): a bit is 0 where the length grows.
     """
     places: dict[str, int] = {}
     for place, word in enumerate(one):

@@ -1,4 +1,4 @@
-"""Predictions and scores per caption in the files of other programs: id -> text, or id -> number.
+"""Read the files of other programs: id -> predicted caption, or id -> score of a caption.
 
 | form | an entry |
 |---|---|
@@ -52,7 +52,7 @@ def read_predictions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
 
 
 def read_scores(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
-    """Return pair id -> score of every pair. A verdict in words counts 1 or 0. Raises InputError likewise."""
+    """Return pair id -> score of every pair; a verdict in words is 1 or 0. Raises like read_predictions."""
     return _by_pair(path, pairs, _score, NUMBERS)
 
 
@@ -95,7 +95,7 @@ def _rows(path: Path, text: str, remedy: str) -> list[Row]:
 
 
 def _opened(row: dict[str, Any]) -> list[Any]:
-    """Return the entries of one object: the log of lmms-eval, {id: value}, or the only entry."""
+    """Return the entries in a JSON object: a log of lmms-eval, {id: value, …}, or a single entry."""
     if isinstance(row.get("logs"), list):
         return list(row["logs"])
     if row.keys() & {*IDS, "doc_id"}:
@@ -126,7 +126,7 @@ def _table(path: Path, text: str, remedy: str) -> list[Row]:
 
 
 def _id(row: Row, where: str, pairs: Sequence[Pair], known: set[str], remedy: str) -> str:
-    """Return the id of the pair of an entry; a number that is no id counts the pairs of the split from 0."""
+    """Return the pair id of an entry. A number that is no pair id is a position in the split, from 0."""
     document = row.get("doc")
     own = [row, *([document] if isinstance(document, dict) else [])]
     named = [str(each[name]) for each in reversed(own) for name in IDS if each.get(name) not in (None, "")]

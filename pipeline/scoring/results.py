@@ -30,7 +30,7 @@ from pipeline.scoring.truth import UNREADABLE, Verdict, judge
 Judge = Callable[[str, Pair, Sequence[str]], Verdict | None]
 Agree = Callable[[str, Pair, Sequence[str]], bool | None]
 STRICT: tuple[Judge, Agree] = (judge, agrees)
-"""The reader of captions: truth by the scene, and agreement with references where no scene is known."""
+"""Functions that parse captions strictly and judge them: by the scene (first), by the references (second)."""
 
 GEOMETRIC = "geometric"  # the grammar of captions that sentences.py parses
 DIGITS = 6  # digits of written numbers; further digits of a logarithm differ between processors
@@ -38,7 +38,7 @@ DIGITS = 6  # digits of written numbers; further digits of a logarithm differ be
 
 @dataclass(frozen=True)
 class Told:
-    """Correctness of captions; None and {} where the truth is unknown."""
+    """Correctness of captions. A value is None, or {}, if the truth is unknown."""
 
     judged: dict[str, dict[str, bool | None]]  # id -> each of JUDGED
     faults: dict[str, str | None]  # id -> the false parts of the caption, as letters of truth.FAULTS
@@ -47,11 +47,14 @@ class Told:
     change_accuracy: float | None  # the share of True in `right`
     attributes: dict[str, float | None]  # see accuracy.attributes
     scenes: dict[str, str]  # id -> the scene, which several pairs may share
-    not_judged: tuple[str, ...] = ()  # ids of captions from outside that are not parseable
-    reversible: dict[str, reversal.Agreement] = field(default_factory=dict)  # id -> agreement both ways
+    not_judged: tuple[str, ...] = ()  # ids of captions of other programs that are not parseable
+    reversible: dict[str, reversal.Agreement] = field(default_factory=dict)  # of both image orders
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
-        """Return the shares of JUDGED and of agreement both ways; a metric that no pair has is left out."""
+        """Return metric -> share over these pairs: JUDGED, and the agreement of both image orders.
+
+        The orders are (before, after) and (after, before). A metric of JUDGED that no pair has is left out.
+        """
         ids = list(pair_ids)
         known = [name for name in JUDGED if any(own[name] is not None for own in self.judged.values())]
         both_ways = reversal.shares(self.reversible[key] for key in ids if key in self.reversible)
@@ -69,11 +72,11 @@ def score_pairs(
     reader: tuple[Judge, Agree] = STRICT,
     exchanged: Mapping[str, str] | None = None,
 ) -> tuple[Scores, Told]:
-    """Score one caption per pair, in total and by kind of change, and check its correctness.
+    """Score one caption per pair, in total and by kind of change, and check the correctness of each caption.
 
-    Each subset begins with the share of true captions if scenes are known, or with the share that agrees
-    with the references if their `grammar` is GEOMETRIC. `outside` and `reader`: see `told`. `exchanged`: the
-    captions of the exchanged images, for reversibility.
+    If scenes are known, the scores of a subset begin with the share of true captions. If not, and if
+    `grammar` is GEOMETRIC, they begin with the share that agrees with the references. `outside` and `reader`:
+    see `told`. `exchanged`: the captions of the exchanged images, for reversibility.
     """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     parts = subsets(pairs)
@@ -91,7 +94,7 @@ def score_pairs(
 
 
 def unread(ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
-    """Return the warning about captions that are not judged: their number and the first one."""
+    """Return a warning about captions that are not judged, with their number; [] if `ids` is empty."""
     if not ids:
         return []
     return [
@@ -112,13 +115,14 @@ def told(
     """Check the correctness of one caption per pair.
 
     A caption that the dataset's grammar cannot parse is false. With `outside` (the model was not trained on
-    this grammar) such a caption is not judged, unless it has no word. `reader`: truth and agreement.
+    this grammar) such a caption is not judged, unless it has no word. `reader`: the functions that judge by
+    the scene and by the references.
     """
     right = {
         pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)
         for pair in pairs
     }
-    # the same sentences as in training and on the demo's page
+    # by default, the judgement is the same as in training and on the demo's page
     judged, agreeing = reader
     verdicts = {pair.pair_id: judged(captions[pair.pair_id], pair, no_change_phrases) for pair in pairs}
     agreed = {

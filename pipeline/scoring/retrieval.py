@@ -1,7 +1,8 @@
 """Retrieval of pairs by sentence and of sentences by pair (CLIP4IDC section 3.1 and Table 6).
 
-Q: sentences; P: pairs. Ranks count from 1: a rank is 1 + the number of more similar candidates + half the
-number of equally similar ones. R@k is the share of ranks up to k, MdR their median, MnR their mean.
+Q: number of sentences; P: number of pairs. Ranks count from 1: a rank is 1 + the number of more similar
+candidates + half the number of equally similar candidates. R@k is the share of ranks up to k. MdR is the
+median of the ranks, MnR their mean.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,10 @@ def retrievable(pairs: Sequence[Pair]) -> list[Pair]:
 def similarities(
     model: Retrieves, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary, batch: int
 ) -> Tensor:
-    """Return cos(g, v) of all sentences of the pairs, in order, with all pairs: (Q, P), float32."""
+    """Return the cosine cos(g, v) of each sentence g with each pair v: (Q, P), float32.
+
+    The rows are the sentences of the first pair, then of the second pair, and so on.
+    """
     training = model.training
     model.eval()
     device = next(model.parameters()).device
@@ -59,7 +63,11 @@ class Ranks:
 
 
 def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
-    """Compute ranks from similarities (Q, P) and each pair's sentences, in the order of the rows."""
+    """Return the rank of each sentence's pair, and of each pair's sentences.
+
+    similarity: (Q, P); the rows are the sentences of the first pair, then of the second pair, and so on
+    sentences: the sentences of each pair
+    """
     owner = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
     own = similarity[np.arange(len(owner)), owner]
     best = np.stack([similarity[owner == pair].max(0) for pair in range(len(sentences))])  # (P, P)
@@ -90,8 +98,9 @@ def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.nd
 def figures(found: Ranks, ties: Ties = "strict") -> dict[str, Any]:
     """Return R@k, MdR and MnR of both directions, and their values at chance.
 
-    `all_ties` is the convention of the released program. For pairs, each tied position of the sorted list
-    is an entry of its own. For sentences, the median is the lower of the two middle values.
+    With `ties="strict"`, the figures are those of the ranks. `all_ties` is the convention of the authors'
+    program: in a search by a pair, each tied position of the sorted list is an entry of its own; for searches
+    by a sentence, the median is the lower of the two middle values.
     """
     pair_to_text, middle = found.pair_to_text, "median_unbiased"
     if ties == "all_ties":

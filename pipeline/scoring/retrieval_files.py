@@ -1,4 +1,4 @@
-"""Evaluate a model's retrieval, and write its figures, examples, and the ranks of each pair."""
+"""Evaluate a model's retrieval, and write figures, examples, and the ranks of each pair."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from pipeline.weights import trained_model
 
 FIGURES, RANKS = "retrieval.json", "retrieved.jsonl"
 BATCH = 256  # pairs
-EXAMPLES, FOUND = 4, 3  # sentences, and the pairs shown for each
+EXAMPLES, FOUND = 4, 3  # number of example sentences, and of pairs shown for each sentence
 
 
 def candidates(path: Path, split: str) -> list[Pair]:
@@ -42,7 +42,7 @@ def write(
     split: str = "test",
     ties: Ties = "strict",
 ) -> dict[str, Any] | None:
-    """Write both files to the folder, and return the figures, or None if the model cannot retrieve.
+    """Write FIGURES and RANKS to the folder. Return the figures, or None if the model cannot retrieve.
 
     `weights`: the folder that pre-training wrote. `features`: the folder of the feature stores.
     Raises InputError if the images, the vocabulary or the features do not match the weights.
@@ -73,7 +73,7 @@ def write(
 
 
 def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
-    """Yield a record per pair, for the bootstrap: ranks of its sentences' searches and of its own search."""
+    """Yield a record per pair, for the bootstrap: the ranks in searches by its sentences, and by the pair."""
     each = iter(ranked.text_to_pair.tolist())
     for pair, own in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
         by_sentence = [next(each) for _ in pair.captions]

@@ -1,8 +1,8 @@
 """Reversibility: a model should report the reverse change if the two images are exchanged.
 
 `added` becomes `gone`, and `the red ball turned blue` becomes `the blue ball turned red`. Captions are
-compared by their claims (sentences.py), so synonyms and the choice of attributes do not matter. Where
-captions follow no grammar, only change and no change are compared.
+compared by their claims (sentences.py), so synonyms and the choice of attributes do not matter. If captions
+follow no grammar, they are compared only as change and no change.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,8 +31,8 @@ class Agreement:
 def reverse(said: Claims) -> Claims:
     """Return the claims about the exchanged images.
 
-    Added and gone are exchanged. Of a new value, the old one becomes new and the new one old; a value that
-    the caption does not name stays unknown.
+    An added object becomes a gone object, and the reverse. The old value and the new value of a changed
+    attribute are exchanged. A value that the caption does not name stays unknown.
     """
     kinds = frozenset(EXCHANGED.get(kind, kind) for kind in said.kinds)
     look, value = dict(said.look), dict(said.value)
@@ -48,7 +48,8 @@ def agreement(
 ) -> Agreement:
     """Compare a caption with the caption of the exchanged images.
 
-    `grammar`: captions follow the grammar of coloured solids; else only change or no change is compared.
+    `grammar`: True if captions follow the grammar of coloured solids. If not, only change or no change is
+    compared.
     """
     none = [says_no_change(text, phrases) for text in (caption, exchanged)]
     if not grammar or any(none):
@@ -67,11 +68,11 @@ def named(agreement: Agreement) -> dict[str, bool]:
 
 
 def shares(found: Iterable[Agreement]) -> dict[str, float]:
-    """Return the shares of pairs whose captions agree, by their names in metrics.json; {} without pairs."""
+    """Return name in metrics.json -> share of pairs whose captions agree; {} without pairs."""
     known = [named(each) for each in found]
     return {name: sum(each[name] for each in known) / len(known) for name in (known[0] if known else {})}
 
 
 def _two_values(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> bool:
-    """Return True if both name an attribute and have different values of it."""
+    """Return True if both captions name an attribute, but with different values."""
     return any(other.get(name) and other[name] != own for name, own in one.items() if own)

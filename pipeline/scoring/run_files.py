@@ -44,7 +44,10 @@ class _Scored(BaseModel):
 
 
 def hashes_of_scored(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hashes for metrics.json: the scored and written files, and the origin of the captions."""
+    """Return the hashes for metrics.json: of the scored and written files, and of the captions' origin.
+
+    arguments: the command line of stages.score or stages.constant
+    """
     given = {name: arguments.get(name) for name in SCORED}
     found = {name: content_hashes.file_hash(path) for name, path in given.items() if path is not None}
     if given["attention"] is None:
@@ -65,7 +68,7 @@ def check_attention(attention: Path, pairs: Path) -> None:
 
 
 def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None = None) -> None:
-    """Raise InputError naming the file of a run's folder that belongs to another run or was changed.
+    """Raise InputError if a file of a run's folder belongs to another run or was changed.
 
     `pairs` is the dataset's file; `weights` is the folder of the run's weights, compared if it exists.
     A file without a hash in metrics.json is not compared.
@@ -95,7 +98,7 @@ def check_per_pair(file: Path) -> None:
 
 
 def check_captions(folder: Path, weights: Path) -> Mapping[str, Any]:
-    """Return the run's summary. Raise InputError naming a file that belongs to other weights or captions.
+    """Return the run's summary. Raise InputError if a file belongs to other weights or captions.
 
     The contents of the files are compared, so files without hashes are checked, too.
     """

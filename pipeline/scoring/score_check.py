@@ -21,7 +21,7 @@ RERUN = "run `dvc repro score constant` to make it"
 
 @dataclass(frozen=True)
 class Fall:
-    """A score that fell by more than the tolerance since the committed one, or is missing."""
+    """A score that is lower than the committed score by more than the tolerance, or is missing now."""
 
     run: str  # dataset/model/seed, or dataset/constant
     metric: str
@@ -42,7 +42,8 @@ def falls(root: Path, revision: str, tolerance: Mapping[str, float]) -> tuple[li
     """Return the scores in `root`'s working tree that fell, run by run, and the number of compared scores.
 
     The runs are those whose metrics.json the revision contains. Raises InputError if git cannot read the
-    revision, if it has no run, if a metrics.json is missing or malformed, or if no score can be compared.
+    revision, if the revision has no run, if a metrics.json is missing or damaged, or if no score can be
+    compared.
     """
     found, compared = [], 0
     for run in _runs(root, revision):
@@ -69,7 +70,7 @@ def _runs(root: Path, revision: str) -> list[str]:
 
 
 def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, float]:
-    """Return the scores of a metrics.json that `tolerance` names: top-level, of `total`, or of PLACES.
+    """Return the scores that `tolerance` names, from the top level, `total` or PLACES of a metrics.json.
 
     True captions of changed pairs have their own name. The share over all pairs would hide a fall, because
     half of the pairs are unchanged and a model gains there by reporting "no change" more often.

@@ -5,8 +5,8 @@ metal cube") and perhaps a new value ("turned blue"). Landmarks are not compared
 describe positions in full. The parser accepts any words between these parts; pipeline/scoring/truth.py parses
 tabletop's captions strictly.
 
-A caption that agrees with its references may still be untrue. A true caption always agrees, as far as the
-references name what it says.
+A caption that agrees with its references may still be untrue. A true caption always agrees, unless it names
+something that no reference names.
 """
 
 import re
@@ -28,7 +28,7 @@ Values = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class Claims:
-    """Claims of one or more sentences; empty for parts that they do not name."""
+    """Claims of one or several sentences. A field is empty if no sentence names this part."""
 
     kinds: frozenset[str]  # kinds of change: CHANGE_TYPES or NO_CHANGE
     look: Values  # attributes of the subject
@@ -53,12 +53,12 @@ class Sentence:
 
     @cached_property
     def subject(self) -> range:
-        """Positions after the first article, up to the first noun; empty without a noun."""
+        """Positions after the article of the first noun, up to this noun; empty without article or noun."""
         return self._phrase(0, self.nouns[0]) if self.nouns else range(0)
 
     @cached_property
     def landmark(self) -> range:
-        """Positions after the article of the second noun, up to this noun; empty without one."""
+        """Positions after the article of the second noun, up to this noun; empty without article or noun."""
         return self._phrase(self.subject.stop, self.nouns[1]) if len(self.nouns) > 1 else range(0)
 
     @cached_property
@@ -112,8 +112,9 @@ def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
 def contradicts(candidate: Claims, truth: Claims) -> bool:
     """Return True if the candidate cannot be true where `truth` is true.
 
-    It then names another kind of change, or another value of an attribute that both name. A subject that has
-    its new value already ("the rubber ball became rubber") never counts: no reference says such a thing.
+    The candidate then names another kind of change, or another value of an attribute that both claims name. A
+    subject that already has its new value ("the rubber ball became rubber") never counts as a contradiction,
+    because no reference contains such a sentence.
     """
     if any(candidate.look.get(name, NONE) & own for name, own in candidate.value.items()):
         return False

@@ -1,8 +1,9 @@
 """SPICE 1.0 (Anderson et al., ECCV 2016) through the jar that pycocoevalcap ships, on any Java from 11 on.
 
-Parsed sentences are cached in an LMDB database. A run cannot read it while another run makes it grow, and a
-killed run may hold its lock for ever. So each run works on its own copy, which replaces the cache when the
-run succeeds. Concurrent runs may lose each other's new sentences, which are then parsed again.
+Parsed sentences are cached in an LMDB database. A run cannot read the database while another run enlarges it,
+and a killed run may hold the database's lock for ever. So each run works on its own copy. If the run
+succeeds, the copy replaces the database. Concurrent runs may lose each other's new sentences, which are then
+parsed again.
 """
 
 import json
@@ -101,7 +102,10 @@ def _item(number: int, caption: str, references: list[str]) -> dict[str, Any]:
 
 
 def _parse_each_once(items: list[dict[str, Any]], scratch: Path, timeout: float) -> None:
-    """Fill the cache with the distinct sentences; without it, the jar parses repeated sentences again."""
+    """Fill the cache with the distinct sentences.
+
+    Without a cache, the jar parses repeated sentences again.
+    """
     sentences = list(chain.from_iterable((item["test"], *item["refs"]) for item in items))
     distinct = list(dict.fromkeys(sentences))
     repeated = len(sentences) - len(distinct)

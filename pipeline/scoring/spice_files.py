@@ -42,7 +42,7 @@ def folder() -> Path:
 
 
 def shown() -> str:
-    """Return the folder's name for messages; metrics.json records them and must not contain local paths."""
+    """Return the folder's name for messages. It is no local path, because metrics.json contains messages."""
     return f"${VARIABLE}" if os.environ.get(VARIABLE) else DEFAULT
 
 

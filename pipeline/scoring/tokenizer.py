@@ -21,11 +21,12 @@ PUNCTUATION = frozenset(
 PLAIN = re.compile(r"[a-z]+( [a-z]+)*|")
 GUARD = "The ' . \" ."
 GUARDED = "the ' . '' ."
-"""A line after each sentence, and its tokens. The lexer looks ahead, even across lines.
+"""Line that is inserted after each sentence, and the tokens of this line.
 
-Before "The", no abbreviation keeps its full stop, and the full stop after a single letter is punctuation.
-The quoted value of a tag may span lines: it ends at one of the quotation marks, and the next full stop is
-outside the tag.
+It separates the sentences, because the lexer looks ahead, even across lines. Before "The", no abbreviation
+keeps its full stop, and the full stop after a single letter is punctuation. The quoted value of a tag may
+span
+lines: the value ends at one of the quotation marks, and the next full stop is outside the tag.
 """
 ARGUMENTS = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"]
 
@@ -64,7 +65,7 @@ def plain(sentences: list[str]) -> list[str]:
     """Return sentences of lower-case words unchanged, without Java.
 
     `tokenize` leaves all of tabletop's captions unchanged. In other captions it changes the spelling of some
-    words (colour) and splits others (cannot). Raises InputError for a sentence with anything but such words.
+    words (colour) and splits others (cannot). Raises InputError for any other sentence than such words.
     """
     for sentence in sentences:
         if not PLAIN.fullmatch(sentence):

@@ -1,4 +1,4 @@
-"""Truth of captions, checked against the scene description where one is published (`tabletop`).
+"""Check the truth of captions against the scene description, if the dataset has one (`tabletop`).
 
 Captions are parsed strictly by tabletop's grammar: `the [size] [color] [material] noun`, optionally
 `that is RELATION the [size] [color] [material] noun`, and a verb phrase. A caption that is not parseable is
@@ -34,7 +34,7 @@ FAULTS = {
     ATTRIBUTES["size"]: "size",
     RELATION: "relation",
     VALUE: "new value",
-    OTHER: "another object",  # of the image; in addition to the attributes in which they differ
+    OTHER: "another object",  # it fits another object of the image; the wrong attributes are faults, too
     ALSO: "ambiguous",
 }  # letter -> the false part of a caption
 
@@ -161,7 +161,7 @@ def _agrees(word: str | None, attribute: str, item: Placed | None) -> bool:
 
 
 def marks(words: Sequence[str], wrong: Iterable[str]) -> list[bool]:
-    """Mark the words of a caption that belong to the first occurrence of a phrase of `wrong`."""
+    """Return True for each word of a caption that is in the first occurrence of a phrase of `wrong`."""
     marked: set[int] = set()
     for phrase in (each.split() for each in wrong if each.strip()):
         starts = range(len(words) - len(phrase) + 1)

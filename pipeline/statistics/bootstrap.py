@@ -1,6 +1,7 @@
 """Bootstrap resamples of the test pairs, scored from sums; all models get the same resamples.
 
-Pairs of a scene show the same objects and are not independent: Evidence.of_scenes adds them up first.
+Pairs of the same scene show the same objects and are not independent. So Evidence.of_scenes first sums over
+the pairs of each scene, and then scenes are resampled as pairs are.
 """
 
 from collections.abc import Iterator, Sequence

@@ -27,7 +27,7 @@ DIGITS = 9  # digits of a difference; rounding errors beyond them must not make 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference a - b of a corpus score (a fraction), and its uncertainty over the test pairs."""
+    """Difference a - b of two models' corpus scores (fractions), and its uncertainty over the test pairs."""
 
     metric: str
     difference: float
@@ -107,7 +107,10 @@ def compare_all(
 
 
 def _comparison(metric: str, pairs: int, observed: Array, differences: Array) -> Comparison:
-    """Compare the observed difference with the resamples' differences; NaN: a resample without a value."""
+    """Compute interval and p of an observed difference from the differences of all resamples.
+
+    A difference is NaN if its resample has no pair with the metric. pairs: number of pairs with the metric
+    """
     drawn = np.round(differences[np.isfinite(differences)], DIGITS)
     if not len(drawn):
         raise InputError(f"no resample has a pair with {metric}; take more than {len(differences)}")

@@ -17,7 +17,7 @@ MILLION = 1e6
 
 
 def bleu_4(sums: Array) -> Array:
-    """Return BLEU-4 of sums (..., 10): matches and guesses of 1- to 4-grams, length, reference length."""
+    """Return BLEU-4 from sums (..., 10): matches and guesses of 1- to 4-grams, length, reference length."""
     matches, guesses, length, reference = sums[..., :4], sums[..., 4:8], sums[..., 8], sums[..., 9]
     precision = np.prod((matches + TINY) / (guesses + SMALL), -1) ** 0.25
     ratio = (length + TINY) / (reference + SMALL)

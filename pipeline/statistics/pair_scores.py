@@ -21,11 +21,11 @@ Line = Annotated[list[Annotated[FiniteFloat, Field(ge=0)]], Field(min_length=23,
 
 @dataclass(frozen=True)
 class Evidence:
-    """Per metric, an integer array (seeds, pairs, numbers) of one model.
+    """Numbers of a model for the bootstrap: metric -> integer array (seeds, pairs, numbers per pair).
 
-    corpus_sums.SUMMED turns the sums of an array into the metric's score. Sums of integers are exact in any
-    order, so a comparison gives the same bits on every machine. A metric that a seed lacks (SPICE without its
-    files) is left out.
+    corpus_sums.SUMMED computes the metric's score from an array's sums over pairs. Sums of integers are exact
+    in any order, so a comparison gives the same bits on every machine. A metric that a seed lacks (SPICE
+    without its files) is left out.
     """
 
     pair_ids: tuple[str, ...]
@@ -35,12 +35,12 @@ class Evidence:
 
     @property
     def seeds(self) -> int:
-        """The number of runs of the model."""
+        """Number of runs of the model."""
         return len(next(iter(self.numbers.values())))
 
     @property
     def scenes(self) -> int:
-        """The number of distinct scenes."""
+        """Number of distinct scenes."""
         return len(set(self.scene_ids or self.pair_ids))
 
     def of_scenes(self) -> "Evidence":
@@ -89,7 +89,7 @@ class ScoredPair(BaseModel):
     fits: bool | None = None
     agrees: bool | None = None  # with the references, if the scene is unknown
     faults: str | None = None  # the false parts of the caption, as letters of truth.FAULTS
-    not_judged: bool = False  # a caption from outside that is not parseable
+    not_judged: bool = False  # True for a caption of another program that is not parseable
     caption: str = ""
 
 
@@ -181,5 +181,5 @@ def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
 
 
 def _millionths(values: Sequence[float | None] | Sequence[float]) -> Array:
-    """Return (pairs, 2): each value in whole millionths (the written digits), and 1 if there is a value."""
+    """Return (pairs, 2): a value in whole millionths (all its written digits), and 1; or 0 and 0 for None."""
     return np.array([(0.0, 0.0) if v is None else (float(np.rint(v * MILLION)), 1.0) for v in values])

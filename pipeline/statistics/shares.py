@@ -12,7 +12,7 @@ RESAMPLES, SEED = 2000, 0
 
 @dataclass(frozen=True)
 class Share:
-    """A share with its interval, and the number of captions."""
+    """Share of captions with its 95 % interval, and the number of all captions."""
 
     value: float
     low: float

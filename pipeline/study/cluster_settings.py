@@ -26,7 +26,7 @@ class Cluster(Strict):
     # further options of sbatch: {account: vision}
     flags: dict[Line, str | int | bool] = Field(default_factory=dict)
     setup: tuple[Line, ...] = Field((), strict=False)  # shell lines before the job: module load cuda
-    at_once: Count | None = None  # most jobs in SLURM's queue
+    at_once: Count | None = None  # greatest number of jobs in SLURM's queue
 
     def of_submitit(self, name: str, folder: Path) -> dict[str, Any]:
         """Return submitit's parameters of a job `name` that starts in `folder`."""
@@ -48,5 +48,5 @@ class Cluster(Strict):
 
 
 def read(path: Path = FILE) -> Cluster:
-    """Read a cluster's settings. Raises InputError naming the wrong key."""
+    """Read a cluster's settings. Raises InputError if a key is wrong. The message names the key."""
     return checked(Cluster, read_yaml(path, REMEDY), str(path), "correct it")

@@ -1,12 +1,12 @@
-"""One job: a shell command with a folder for its state, which outlives the process that started it.
+"""A job: a shell command that outlives the process that started the job. A folder has the job's files:
 
     lock         locked by the running process; its text is the process's id and node
     state.json   running, done, ended, or failed with the last line of the error
     log          output of the command
 
-A job that was ended from outside (killed, out of time, its node lost) is neither done nor failed. It can be
-started again and continues, because its command repeats no finished work. A second process on a job waits for
-the first: SLURM may start it elsewhere while the first still runs.
+A job that was ended from outside (killed, out of time, its node lost) is neither done nor failed. Such a job
+can be started again and continues, because its command repeats no finished work. SLURM may start a job on
+another node while the first process of the job still runs; the second process then waits for the first.
 """
 
 import fcntl
@@ -74,7 +74,7 @@ class Job:
                 _tell(place, FAILED, line=line)
 
     def checkpoint(self) -> Any:
-        """Return what submitit requeues at the time limit: the same job."""
+        """Return the object that submitit requeues at the time limit: this job again."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
@@ -96,7 +96,7 @@ class Job:
 
 
 def state(place: Path) -> State:
-    """Return a job's state; empty if it never ran. Raises InputError naming the wrong key."""
+    """Return a job's state; empty if the job never ran. Raises InputError if the file has a wrong key."""
     if not (place / STATE).exists():
         return {}
     return read_record(place / STATE, State, f"remove {STATE}, and start the job again", "ignore")
@@ -118,7 +118,10 @@ def holder(place: Path) -> int | None:
 
 
 def last_error(log: Path) -> tuple[str, int]:
-    """Return the last line `error: …`, else the last line, and the exit code of the stage that DVC names."""
+    """Return the last error line of a log, or else its last line; and the exit code that DVC reports, or 0.
+
+    An error line begins with `error: `. The exit code is that of the stage which DVC ran.
+    """
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL))
         text = "\n" + file.read().decode("utf-8", "replace")

@@ -29,7 +29,7 @@ def run(place: Place, tasks: Sequence[Task]) -> list[str]:
 
 @contextmanager
 def watched(queue: Queue, console: Console | None = None) -> Iterator["Watch"]:
-    """Show the queue during the block."""
+    """Show the progress of the queue during the block."""
     console = console or PlainConsole()
     if console.is_terminal:
         with Live(console=console, auto_refresh=False) as live:
@@ -39,7 +39,7 @@ def watched(queue: Queue, console: Console | None = None) -> Iterator["Watch"]:
 
 
 class Watch:
-    """Shows a queue; it is called after every turn."""
+    """Display of a queue's progress. The queue calls the object after every turn."""
 
     def __init__(self, queue: Queue, console: Console, live: Live | None):
         self.queue, self.console, self.live, self.said = queue, console, live, time.monotonic()
@@ -75,7 +75,7 @@ def table(entries: Sequence[Entry]) -> Table:
 
 
 def told(entry: Entry) -> list[str]:
-    """Return a row of the table."""
+    """Return the row of a task in the table."""
     row = [entry.task.name, entry.state, entry.node]
     if entry.state != RUNNING:
         return [*row, "", "", "", "", entry.line]

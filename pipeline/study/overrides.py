@@ -1,8 +1,8 @@
-"""params.yaml with the `set` and `times` of a study's row applied.
+"""Apply the `set` and `times` of a study's row to the contents of params.yaml.
 
-DVC's overrides (`dvc exp run -S`, by Hydra) were tried. They cannot multiply, accept any value for a key, do
-not know what a study may vary or which value hides another, do not name an unknown key, and write into
-params.yaml.
+DVC's overrides (`dvc exp run -S`, by Hydra) are not used. They cannot multiply, and they write into
+params.yaml. They accept any value, do not name an unknown key, and check neither what a study may vary nor
+which value hides another.
 """
 
 from copy import deepcopy
@@ -27,8 +27,8 @@ PARTS = ("loss", "train", "reinforce", "decode")
 def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
     """Return the params.yaml of a row's runs, which lists only their dataset and model.
 
-    `where` begins each message. Raises InputError naming every key that is unknown, that a study
-    does not vary, or that has no effect.
+    Raises InputError if a key is unknown, if a study does not vary it, or if it has no effect. The message
+    begins with `where` and names all such keys.
     """
     changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model], "stages": {}}
     if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
@@ -46,10 +46,10 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
 
 
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
-    """Return the changes by the row's `set` and `times`, full key -> value, without values that hold anyway.
+    """Return full key -> value for the row's `set` and `times`, without values that params.yaml already has.
 
-    So a row that names a value which the model has anyway shares the model's runs. Raises ValueError naming
-    all wrong keys.
+    So a row that sets a value which the model already has shares the model's runs. Raises ValueError for
+    wrong keys. The message names all of them.
     """
     found = {filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
@@ -68,7 +68,7 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 def _unnamed(tree: Tree, row: Row, dataset: str, found: Tree) -> Tree:
     """Return the values of switches that `model.<name>` does not set: the dataset's, else the variant's."""
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
-        return {}  # Params and the recipe report it
+        return {}  # Params and the recipe report an unknown model
     own = tree["dataset"][dataset].get("own", {}).get(entry.own, {})
     key = f"model.{row.model}.variant"
     branch, last = _place(tree, key)

@@ -31,7 +31,10 @@ Seen = tuple[str, str]  # QUEUED | RUNNING, and the node
 
 
 class Local:
-    """This machine: each job is a process that survives the front end, and is found again by its folder."""
+    """This machine.
+
+    A job is a process that survives the command which started it; its folder identifies it.
+    """
 
     grace = 0.0  # seconds until a job that is no longer seen counts as ended
 
@@ -40,7 +43,7 @@ class Local:
         self.processes: dict[Path, subprocess.Popen[bytes]] = {}
 
     def start(self, job: Job) -> None:
-        """Start a job. Its folder identifies it from then on."""
+        """Start a job. The job's folder identifies the job from then on."""
         folder = ready(job)
         with (folder / LOG).open("a") as log:
             self.processes[folder] = subprocess.Popen(
@@ -52,11 +55,11 @@ class Local:
             )
 
     def seen(self, folders: Iterable[Path]) -> dict[Path, Seen]:
-        """Return the jobs that are queued or running."""
+        """Return folder -> state and node, for the jobs that are queued or running."""
         return {folder: (RUNNING, jobs.node()) for folder in folders if self._process(folder)}
 
     def end(self, folder: Path) -> bool:
-        """End a job that is queued or running; return whether there was one."""
+        """End a job that is queued or running. Return True if there was such a job."""
         if not (process := self._process(folder)):
             return False
         with suppress(ProcessLookupError):
@@ -69,7 +72,7 @@ class Local:
     def leave(self, folders: Iterable[Path]) -> str:
         """End these jobs because the command that watches them stops; return the message to print."""
         ended = sum([self.end(folder) for folder in folders])
-        return f"ended {ended} job(s); start it again to go on where they were"
+        return f"ended {ended} job(s); start the command again to continue them"
 
     def _process(self, folder: Path) -> int | None:
         started = self.processes.get(folder)
@@ -92,7 +95,7 @@ class Slurm:
         self.cluster, self.at_once = cluster, at_once or cluster.at_once
 
     def start(self, job: Job) -> None:
-        """Submit a job. Raises InputError if it is refused."""
+        """Submit a job. Raises InputError if SLURM refuses the job."""
         try:
             from submitit import SlurmExecutor
             from submitit.core.utils import FailedJobError
@@ -109,7 +112,7 @@ class Slurm:
             raise InputError(f"SLURM refused the job: {why}; correct the cluster's file") from None
 
     def seen(self, folders: Iterable[Path]) -> dict[Path, Seen] | None:
-        """Return the jobs that are queued or running; None if squeue does not answer now."""
+        """Return folder -> state and node, for queued and running jobs; None if squeue does not answer."""
         if (queue := self._queue()) is None:
             return None
         waiting = {name(folder): folder for folder in folders}
@@ -125,10 +128,10 @@ class Slurm:
         return True
 
     def leave(self, folders: Iterable[Path]) -> str:
-        return "the jobs go on: start it again to look at them, or with --cancel to end them"
+        return "the jobs go on: start the command again to watch them, or with --cancel to end them"
 
     def _queue(self) -> dict[str, tuple[str, Seen]] | None:
-        """Return job name -> its id and where it is; None if squeue does not answer."""
+        """Return job name -> its id, and its state and node; None if squeue does not answer."""
         if (said := _asked()).returncode:
             return None
         rows = [line.split("|") for line in said.stdout.splitlines()]

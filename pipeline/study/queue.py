@@ -12,13 +12,13 @@ from pipeline.study.job import DONE, FAILED, LOG, Job
 from pipeline.study.places import CANCELLED, RUNNING, Place
 
 POLL = 1.0  # seconds
-TRIES = 3  # starts of a job that ends each time without a result and without progress
+TRIES = 3  # limit of starts, for a job that ends each time without a result and without progress
 WAITING, LEFT = "waiting", "cancelled"
 OVER = (DONE, FAILED, LEFT)
 
 
 class Task(Protocol):
-    """Work of one job; its folder identifies it."""
+    """Work that is done by a job. The task's folder identifies the task."""
 
     @property
     def name(self) -> str: ...
@@ -27,16 +27,19 @@ class Task(Protocol):
     def folder(self) -> Path: ...
 
     def begin(self, others: Collection["Task"]) -> Job | None:
-        """Return the job; None if the task must wait for one of `others`, which are at work."""
+        """Return the job; None if the task must wait for one of `others`, the tasks that are at work."""
 
     def finish(self) -> None:
-        """Take the job's results. After a kill, the next study takes them again."""
+        """Take over the job's results.
+
+        If the process is killed meanwhile, the next study repeats this call.
+        """
 
     def reached(self) -> str:
-        """Return the progress; the text differs if the job has come further."""
+        """Return a text that changes when the job has made progress."""
 
     def shown(self) -> tuple[str, str, str]:
-        """Return for display, while it runs: work done, scores, time left."""
+        """Return three texts to display while the job runs: work done, scores, time left."""
 
 
 @dataclass
@@ -46,8 +49,8 @@ class Entry:
     task: Task
     state: str = WAITING  # WAITING | places.QUEUED | places.RUNNING | one of OVER
     node: str = ""
-    line: str = ""  # why it failed
-    begun: float = 0.0  # time.monotonic() of its start or when it was last seen
+    line: str = ""  # why the job failed or is started again
+    begun: float = 0.0  # time.monotonic() at the job's start, or when the job was last seen
     tries: int = 0
     reached: str = field(default="")
 
@@ -78,7 +81,7 @@ class Queue:
         return [entry for entry in self.entries if entry.state in (FAILED, LEFT)]
 
     def turn(self) -> bool:
-        """Check all jobs once, finish and start tasks; return whether tasks are left."""
+        """Check all jobs once, finish and start tasks. Return True if tasks are left."""
         left = [entry for entry in self.entries if entry.state not in OVER]
         seen = self.place.seen([entry.task.folder for entry in left])
         if seen is None:
@@ -114,7 +117,7 @@ class Queue:
             self._set(entry, "queued" if self.place.grace else RUNNING)
 
     def _ended(self, entry: Entry) -> None:
-        """Handle a job that is no longer seen: done, failed, cancelled, or to be started again."""
+        """Handle a job that is no longer seen: it is done, failed, cancelled, or to be started again."""
         folder = entry.task.folder
         said = jobs.state(folder)
         if said.get("state") == DONE:
@@ -132,7 +135,7 @@ class Queue:
         entry.tries = 1 if reached != entry.reached else entry.tries + 1
         entry.reached = reached
         if entry.tries < TRIES:
-            self._set(entry, WAITING, line=line or "its job ended without a word; it is started again")
+            self._set(entry, WAITING, line=line or "its job ended without a message; it is started again")
         elif began:
             why = f"its job was ended {TRIES} times without coming further ({line or 'killed'})"
             self._set(entry, FAILED, line=f"{why}; see {entry.task.folder / LOG}")
@@ -148,7 +151,10 @@ class Queue:
 
 
 def cancel(place: Place, folders: Collection[Path]) -> int:
-    """End the jobs that are queued or running, so that a running front end does not restart them."""
+    """End the jobs that are queued or running, and return their number.
+
+    A study that still runs in another process does not start these jobs again.
+    """
     ended = 0
     for folder in folders:
         if folder.exists():

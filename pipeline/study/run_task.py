@@ -21,11 +21,11 @@ PHASE = "pretrain"  # the stage of pre-training
 
 @dataclass(frozen=True)
 class RunTask:
-    """A run to make. `finished` is called with its workspace at the end."""
+    """A run of a study, as a task of the job queue. At the end, `finished` is called with its workspace."""
 
     cell: Cell
     base: Base
-    commits: bool  # whether weights, captions and scores go into DVC's cache
+    commits: bool  # True if weights, captions and scores go into DVC's cache
     finished: Callable[[Path], None]
 
     @property
@@ -39,7 +39,7 @@ class RunTask:
     def begin(self, others: Collection[Task]) -> Job | None:
         """Return the job; None while another run does the same pre-training.
 
-        This run then finds the result in DVC's run cache.
+        Afterwards, this run finds the other run's result in DVC's run cache.
         """
         same = _phase_key(self.cell)
         sharing = [other for other in others if isinstance(other, RunTask) and _phase_key(other.cell) == same]
@@ -76,7 +76,7 @@ class RunTask:
         name = LIVE.format(dataset=self.cell.dataset, model=self.cell.model, seed=self.cell.seed)
         try:
             found: dict[str, Any] = json.loads(_text(self.folder / name))
-        except ValueError:  # it may be half written
+        except ValueError:  # the file may be half written
             return {}
         return found
 
@@ -107,7 +107,7 @@ def _text(path: Path) -> str:
 
 
 def _phase_key(cell: Cell) -> str | None:
-    """Return everything that decides a run's pre-training within a study; None without pre-training."""
+    """Return all settings that determine a run's pre-training within a study; None without pre-training."""
     if not cell.recipe.adapt:
         return None
     shown = [asdict(cell.recipe.first_phase()), cell.seed, cell.params.get("negatives")]

@@ -35,13 +35,13 @@ CONTENTS = Contents("study cell")
 
 @dataclass(frozen=True)
 class Cell:
-    """A row of a study with one seed."""
+    """A run: a row of a study with one seed."""
 
     name: str
     dataset: str
     model: str
     seed: int
-    params: Tree  # its params.yaml
+    params: Tree  # params.yaml of the run
     recipe: Recipe
     key: str
 
@@ -52,11 +52,11 @@ class Cell:
 
     @property
     def made(self) -> Path:
-        """Folder in which the stage score writes it."""
+        """Folder in which the stage score writes the run's scores."""
         return Path("results/cells", self.dataset, self.model, str(self.seed))
 
     def source(self, name: str) -> Path:
-        """Return where a stage writes a file that is kept of a run."""
+        """Return the path at which a stage writes the run's file `name`, one of `kept`."""
         if name == RETRIEVAL:
             curves = Path("results/curves", self.dataset, self.model, "pretrain", str(self.seed))
             return curves / Path(name).name
@@ -73,7 +73,7 @@ class Planned:
 
 
 def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]) -> list[Planned]:
-    """Return every row's runs, with the code and data of the repository at `root`.
+    """Return the runs of every row, for the code and data of the repository at `root`.
 
     Raises InputError for an unknown dataset or model, a key that no row may set, invalid settings, and a
     dataset that is not prepared.
@@ -89,7 +89,7 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
 
 
 def _all_resolved(tree: Tree, study: Study, dataset: str, name: str) -> list[tuple[Tree, Recipe]]:
-    """Resolve every row. Raises InputError with the mistakes of all rows."""
+    """Return params.yaml and recipe of every row. Raises InputError with the mistakes of all rows."""
     found, mistakes = [], []
     for row in study.rows:
         try:
@@ -132,12 +132,12 @@ def _planned(
 
 
 def inputs_of(planned: Iterable[Planned]) -> list[str]:
-    """Return the inputs (kinds of stores) of these runs' models, each once, in order."""
+    """Return the inputs (kinds of feature stores) of these runs' models, each once, sorted."""
     return sorted({cell.recipe.input for row in planned for cell in row.cells})
 
 
 def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
-    """Return what all runs on a dataset depend on: the stages' commands and code, and the prepared data."""
+    """Return the dependencies of all runs on a dataset: the stages' commands and code, the prepared data."""
     stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
     own = [stages[name] for name in STAGES]
     deps = sorted({READ} | {dep for stage in own for dep in stage["deps"]})
@@ -201,7 +201,7 @@ def prepared_beside(datasets: Sequence[str]) -> list[str]:
 
 
 def finished(root: Path, cell: Cell) -> bool:
-    """Return whether the run's scores are kept.
+    """Return True if the run's scores are kept.
 
     Raises InputError if the folder has another run's scores, or a file was changed.
     """

@@ -60,7 +60,7 @@ def names(folder: Path = FOLDER) -> list[str]:
 
 
 def read(name: str, folder: Path = FOLDER) -> Study:
-    """Read a study. Raises InputError naming the file and every wrong key."""
+    """Read a study. Raises InputError for wrong keys. The message names the file and all wrong keys."""
     if name not in names(folder):
         raise InputError(f"unknown study {name!r}; {folder}/ has {', '.join(names(folder)) or 'none'}")
     path = folder / f"{name}.yaml"

@@ -1,9 +1,9 @@
 """Workspaces of a study's runs: folders in which DVC makes a run, with the repository's DVC cache.
 
-A workspace has a copy of the code, links to the prepared data in the cache, and a params.yaml that lists
-only its run. The working tree is not changed, and both find each other's trainings in DVC's run cache. A
-workspace has the name of the run's key, a hash of the code, data and settings of the run. So a killed
-training continues even after an edit of other code.
+A workspace has a copy of the code, links to the prepared data in the cache, and a params.yaml that lists only
+its run. The working tree is not changed. The working tree and the workspaces find each other's trained models
+in DVC's run cache. The name of a workspace is the run's key, a hash of the run's code, data and settings. So
+a killed training continues even after an edit of other code.
 
 Workspaces are copied from a base, in which the prepared data were checked against code and settings.
 """
@@ -39,31 +39,31 @@ KEPT = (  # folders that DVC looks for
     *(f"data/{folder}/README.md" for folder in ("imported", "pretraining/records")),
     *(f"{folder}/README.md" for folder in (named_files.OF_DATASETS, named_files.OF_PRETRAINING)),
 )
-SETTINGS = "settings"  # the stage on which every other one depends
+SETTINGS = "settings"  # the stage on which every other stage depends
 PATIENCE = 60.0  # seconds in which DVC finishes its work for a study that was killed
 
 
 @dataclass(frozen=True)
 class Base:
-    """The folder that workspaces are copied from. `prepared`: the stages of the data that each one needs."""
+    """Folder that workspaces are copied from. `prepared`: stages that make the data of a workspace."""
 
     root: Path
     folder: Path
     prepared: tuple[str, ...]
 
     def made(self, cell: Cell) -> Path:
-        """Return a run's workspace: the existing one, or a new one without the data, which DVC checks out."""
+        """Return a run's workspace. A new workspace is made without the data, which DVC checks out later."""
         (folder,) = workspaces([cell], self.root)
         if not (folder / CONFIG).exists():
             with writing(folder):
                 remove(folder)
                 _copy(self.folder, folder, cell.dataset)
                 shutil.copyfile(self.folder / dvc_lock.NAME, folder / dvc_lock.NAME)
-                # a link, not a variable: metrics.json names this folder, and must be as from `dvc repro`
+                # a link, not an environment variable: metrics.json must name the same folder as `dvc repro`
                 _link(self.root.resolve() / SPICE, folder / SPICE)
                 link_named(self.root, folder, cell.params, cell.dataset)
                 write_text(folder / PARAMS, yaml_of(cell.params))
-                write_text(folder / CONFIG, (self.folder / CONFIG).read_text(encoding="utf-8"))  # last
+                write_text(folder / CONFIG, (self.folder / CONFIG).read_text(encoding="utf-8"))  # comes last
         return folder
 
 
@@ -139,7 +139,7 @@ def _taken(lock: IO[str]) -> bool:
 
 
 def _asked(base: Base, lock: IO[str], *arguments: str) -> tuple[int, str]:
-    """Run DVC in the base; return its exit code and output. It keeps the lock if the study is killed."""
+    """Run DVC in the base. Return DVC's exit code and output. DVC keeps the lock if the study is killed."""
     done = subprocess.run(
         (*DVC, arguments[0], "--quiet", *arguments[1:]),
         cwd=base.folder,
@@ -156,7 +156,7 @@ def _asked(base: Base, lock: IO[str], *arguments: str) -> tuple[int, str]:
 
 
 def _fill(base: Base, dataset: str, tree: Tree) -> None:
-    """Copy the current code, and the entries of the prepared data in dvc.lock."""
+    """Fill the base with the current code, and with the entries of the prepared data in dvc.lock."""
     root, folder = base.root, base.folder
     stages = read_yaml(root / dvc_lock.NAME, "restore it with git")["stages"]
     known = {name: stage for name, stage in stages.items() if name in base.prepared}
@@ -179,7 +179,7 @@ def _copy(there: Path, folder: Path, dataset: str) -> None:
 
 
 def _link(there: Path, path: Path) -> None:
-    """Make `path` a link; replace what is there."""
+    """Make `path` a link to `there`. An existing file at `path` is replaced."""
     remove(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(there)

@@ -103,9 +103,9 @@ def _check_packed(member: zipfile.ZipInfo, weights: Path) -> None:
     """
     name, size = member.filename, member.file_size
     if member.compress_type not in PACKED:
-        raise InputError(f"{weights}: {name} has an unsupported compression; zip it with deflate, or without")
+        raise InputError(f"{weights}: {name} is packed in a way that is not taken; zip it by deflate, or not")
     if size > LARGEST[name]:
-        raise InputError(f"{weights}: {name} has {size:,} bytes, but may have at most {LARGEST[name]:,}")
+        raise InputError(f"{weights}: {name} has {size:,} bytes, and such a file {LARGEST[name]:,} at most")
     if name in TENSORS and size > TIGHTEST * member.compress_size + (1 << 20):
         raise InputError(
             f"{weights}: {name} would unpack to {size // max(1, member.compress_size)} times its size, but "

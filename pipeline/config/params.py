@@ -58,21 +58,15 @@ class Scenes(Strict):
 
 
 class Tabletop(Scenes):
-    """Settings of a rendered dataset.
+    """Settings of one rendered dataset."""
 
-    A number as `viewpoint` is the greatest turn of the camera in degrees.
-    """
-
-    viewpoint: Viewpoint
+    viewpoint: Viewpoint  # a number is the greatest turn of the camera in degrees
 
 
 class Rendered(Scenes):
-    """Settings of all rendered datasets, which differ only in `viewpoint`.
+    """Settings of all rendered datasets, which differ only in `viewpoint`."""
 
-    `datasets` lists what to render.
-    """
-
-    datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)
+    datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)  # those to render
     viewpoint: dict[Name, Viewpoint]
 
     def of(self, dataset: str) -> Tabletop:
@@ -127,12 +121,9 @@ class Train(Strict):
 
 
 class Reinforce(Strict):
-    """Settings of the reward phase after training (pipeline/training/reinforce.py).
+    """Settings of the reward phase after training (pipeline/training/reinforce.py)."""
 
-    If `reward` is null, there is no reward phase.
-    """
-
-    reward: Literal["truth", "agrees", "CIDEr-D", "random", "constant"] | None = None
+    reward: Literal["truth", "agrees", "CIDEr-D", "random", "constant"] | None = None  # null: no such phase
     samples: Annotated[int, Field(ge=1, le=64)] = 5
     baseline: Literal["mean", "greedy"] = "mean"
     iterations: Count = 1500
@@ -300,10 +291,7 @@ def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
 
 
 def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the deep merge of two mappings; `above` takes precedence.
-
-    The result shares no nested mapping with the arguments.
-    """
+    """Return the deep merge of two mappings, as a complete copy; `above` takes precedence."""
     found = below | above
     for key, value in found.items():
         if isinstance(value, dict):

@@ -7,7 +7,8 @@ python -m commands.caption --pairs pairs.csv --out captions.jsonl --weights data
 With a confidence.json, a caption has the probability that it is correct, and images unlike those that the
 model was trained on are refused (docs/evaluation.md, "Confidence").
 
---pairs: a .csv or .jsonl with `before` and `after`, a folder with such a file, or with before/ and after/.
+--pairs: a table (.csv or .jsonl) with the columns `before` and `after`, a folder with pairs.csv or
+pairs.jsonl, or a folder with the folders before/ and after/.
 One line per pair is appended to --out; a stopped run resumes. Exit code 1: some pairs have errors.
 """
 

@@ -4,7 +4,7 @@ python -m commands.errors                                   the published record
 python -m commands.errors --own                             your own records (results/own/records)
 python -m commands.errors results/cells/tabletop/*/1        finished runs, by their folders or pairs.jsonl
 python -m commands.errors captions.json --pairs data/pairs/tabletop.jsonl
-                                                          captions from anywhere, of test pairs
+                                                          captions of the test pairs, from any program
 Numbers are percent of the changed pairs. In the table, a caption counts once for each of its false parts. In
 the figure, each false caption counts once: its count is divided equally among its false parts.
 """
@@ -84,7 +84,7 @@ def _scored(path: Path) -> Faults:
 
 
 def _judged(path: Path, pairs: Path) -> Faults:
-    """Find the false parts of the captions in `path`; they are captions of the test pairs in `pairs`."""
+    """Find the false parts of the captions in the file `path`, which are of the test pairs in `pairs`."""
     captions, found, unread = read_results(path), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:

@@ -1,4 +1,4 @@
-"""Collect the results of `dvc exp run` in one file, from which the report plots CIDEr-D against each λ.
+"""Collect the results of `dvc exp run` in a file. The report plots CIDEr-D against each loss weight from it.
 
 python -m commands.experiments     then `dvc repro report`; git ignores the file
 """

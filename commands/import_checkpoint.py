@@ -1,4 +1,4 @@
-"""Import a released checkpoint as weights of the corresponding model here, without changes.
+"""Import a released checkpoint, without changes, as weights of the corresponding model of this project.
 
 Checkpoints of SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers and CARD can be imported. The command
 recognises the model by the tensors in the file (`scorer`, `dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`,
@@ -90,7 +90,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
 def write_for_stage(
     folder: Path, trained: Trained, tensors: dict[str, Tensor], model: Trainable, file: CheckpointFile
 ) -> None:
-    """Write the weights, empty learning curves and the source, for the stage that uses them."""
+    """Write the weights, empty learning curves, and the checkpoint's name and hash, for the stage."""
     trained_model.save(folder / WEIGHTS, trained, tensors)
     pcl = trained.recipe.model == idc_pcl.MODEL
     terms = ("cap",) if pcl else model.terms  # the same for both phases

@@ -1,4 +1,4 @@
-"""Extract features or caption pairs in parts, one job per part, on this machine or a SLURM cluster.
+"""Run the extraction of features, or the captioning of pairs, as parallel jobs: here or on a SLURM cluster.
 
 python -m commands.parts --parts 8 --on slurm extract --dataset clevr_change ...   (its arguments in dvc.yaml)
 python -m commands.parts --parts 8 --on slurm caption --pairs pairs.csv --out captions.jsonl --weights WEIGHTS

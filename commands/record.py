@@ -87,7 +87,7 @@ def cells(root: Path) -> list[Cell]:
 
 
 def check(cell: Cell) -> None:
-    """Raise InputError if the run's files do not belong together, or its recipe has changed."""
+    """Raise InputError if the run's files do not belong together, or if the run's recipe has changed."""
     run = Path(cell.dataset, cell.model, str(cell.seed))
     weights = Path("data/weights", run)
     run_files.check_scores(cell.made, Path("data/pairs", f"{cell.dataset}.jsonl"), weights)

@@ -1,7 +1,7 @@
 """Evaluate retrieval of pairs by sentences, and of sentences by pairs, with a pre-trained model.
 
-The stage pretrain does this for the test pairs. Use this command for another split, or to rank ties
-otherwise.
+The stage pretrain does this for the test pairs. Use this command for another split, or for another way to
+rank ties.
 """
 
 import argparse

@@ -57,7 +57,7 @@ def tune(arguments: argparse.Namespace) -> None:
 
 
 def labelled(arguments: argparse.Namespace, root: Path, grid: tuple[int, int]) -> Labelled:
-    """Return the before and after images of the training pairs, with the classes of their object centres."""
+    """Return the images of the training pairs, with the attribute classes of the cells at object centres."""
     names = images_of(of_split(read_pairs(arguments.pairs), "train"))
     images = read_named(arguments.images, names)
     classes = grid_labels.centres(grid_labels.read_scenes(arguments.scenes), images, grid)

@@ -90,7 +90,7 @@ def retrieval(arguments: argparse.Namespace) -> Measure:
 
 
 def nothing(arguments: argparse.Namespace, why: str) -> None:
-    """Write both outputs as empty folders, and print why."""
+    """Write empty folders of weights and curves, and print the reason `why`."""
     for path, contents in ((arguments.weights, trained_model.CONTENTS), (arguments.curves, phase_run.CURVES)):
         with replacing(path, contents) as folder:
             folder.mkdir()

@@ -1,7 +1,7 @@
 """settings: write the hashes of source files and each dataset's settings, on which other stages depend.
 
-DVC doesn't see imports, so each stage depends on a file with the hashes of the source files that it runs. A
-dataset's settings are in params.yaml, in datasets.yaml, or in both. Stages depend on the resolved settings.
+DVC does not follow imports, so each stage depends on a file with the hashes of the source files that it runs.
+A dataset's settings are in params.yaml, in datasets.yaml, or in both. Stages depend on the resolved settings.
 This stage writes them, a file per section, with the hashes of the files that the settings name.
 """
 

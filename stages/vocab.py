@@ -39,7 +39,7 @@ def training_captions(pairs: Sequence[Pair]) -> list[str]:
 
 
 def numbered(everything: Params, dataset: str, captions: list[str], others: Sequence[str] = ()) -> Vocabulary:
-    """Return the vocabulary that text.tokeniser and the dataset's settings ask for.
+    """Return the vocabulary that text.tokeniser and the dataset's settings determine.
 
     captions: the training captions. The words of the captions in `others` are counted, too.
     """

@@ -40,7 +40,7 @@ class CheckpointFile:
 def read(path: str | Path) -> CheckpointFile:
     """Read a file that torch.save wrote, in its old or new format.
 
-    Raises InputError if the file is missing, damaged, or contains more than data.
+    Raises InputError if the file is missing or damaged, or if it contains something other than data.
     """
     path = Path(path)
     sha256 = _hashed(path, "name a checkpoint's file")
@@ -98,7 +98,6 @@ def _hashed(path: Path, remedy: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason of an error in one line."""
     said = str(error.__context__ or error).strip()  # without torch's advice to trust the file
     if named := re.search(r"\bGLOBAL (\S+)", said):
         return f"it names {named[1]}, which no checkpoint needs; nothing of it was executed"

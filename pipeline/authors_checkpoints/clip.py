@@ -1,8 +1,8 @@
 """Import CLIP's weights from a safetensors file (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
 The tensors in the file have OpenAI's names or Hugging Face's names. Our names are the names in
-models/clip4idc/encoders.py. Blocks are numbered through the whole image tower, so one imported file fits
-every division of the blocks into blocks on one image and blocks on both images.
+models/clip4idc/encoders.py. Blocks are numbered through the whole image tower. So an imported file does not
+depend on how many of the blocks encode single images, and how many encode both images.
 """
 
 from math import isqrt

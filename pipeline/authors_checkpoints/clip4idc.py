@@ -63,7 +63,7 @@ def exchanged(_: System, path: Path, vocabulary: Vocabulary) -> list[int]:
 def own(path: Path, sizes: Sizes, intra: int) -> dict[str, int]:
     """Return the sizes of our model, by name. Raises InputError if the file has fewer than `intra` blocks.
 
-    The tensors do not show `intra`, the number of blocks that see a single image.
+    The tensors do not show `intra`, the number of blocks that encode a single image.
     """
     blocks = sizes["n"]
     if not 0 <= intra <= blocks:

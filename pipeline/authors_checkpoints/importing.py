@@ -92,7 +92,7 @@ def checked(
 
 
 def _features(system: System, options: Options) -> Spec | PixelSpec:
-    """Return the features or pixels of the dataset in params.yaml."""
+    """Return the specification of the dataset's features, or of its pixels, by params.yaml."""
     everything = params.load()
     dataset = everything.of(options.dataset)
     if system.features is None:
@@ -156,7 +156,7 @@ def _bare(
 def _check_computed(
     path: Path, system: System, rows: Sequence[Wanted], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Raise InputError for position encodings that the model lacks, or unequal copies of a shared tensor."""
+    """Raise InputError if position encodings differ from ours, or if copies of a shared tensor differ."""
     for row in rows:
         tensor, other = tensors.get(row.theirs), row.how.removeprefix("=")
         if row.how == "sinusoids" and tensor is not None:

@@ -21,13 +21,16 @@ FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers",
 
 
 def named(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return our name of a size -> its value. A letter that is not in FIELDS is its own name."""
+    """Return name of a size -> value, with the names in FIELDS.
+
+    A letter that FIELDS lacks is its own name.
+    """
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 
 
 @dataclass(frozen=True)
 class System:
-    """Description of a paper's program and of the files that it saved in one phase of training."""
+    """Description of a paper's program, and of the files that the program saves in one phase of training."""
 
     title: str
     model: str  # name of our model
@@ -77,8 +80,8 @@ def order_by(
 ) -> Callable[[System, Path, Vocabulary], list[int]]:
     """Return a function for System.order, which finds the row of each of our words in the authors' file.
 
-    marks: the authors' special tokens, in place of our first ones
-    behind: the authors' tokens for those of our tokens that come after the words
+    marks: the authors' names of our special tokens, which come before the words
+    behind: the authors' names of our tokens that come after the words
     """
 
     def order(system: System, path: Path, vocabulary: Vocabulary) -> list[int]:

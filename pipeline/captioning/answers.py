@@ -61,8 +61,8 @@ def answer(
 
     caption: the caption with the numbers that its probability depends on; None if the calibration was made
         with another search
-    distances: the two distances of the pair from the training images (pipeline/confidence/familiarity.py);
-        None if any images are accepted
+    distances: `unlike` and `scenes` of the pair (pipeline/confidence/familiarity.py); None if any images are
+        accepted
     """
     if own.familiarity and distances is not None and (reason := own.familiarity.reason(distances)):
         return Answer(None, None, reason)
@@ -78,7 +78,7 @@ def answer(
 def _unsure(caption: Signalled, phrases: Sequence[str]) -> str:
     """Return why the caption is withheld.
 
-    A change counts as seen if the captions of both orders report one.
+    A change counts as seen if the captions of both image orders report a change.
     """
     both = caption.reports_change and not says_no_change(caption.exchanged, phrases)
     return UNSURE_WHAT if both else UNSURE_WHETHER

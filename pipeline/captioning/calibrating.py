@@ -31,17 +31,18 @@ FEW = 20  # least number of labelled pairs for a refit; their scenes must number
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A calibration, lines to print, and its measurement: name -> captioned pairs and their probabilities."""
+    """A calibration, lines to print, and the captions on which the calibration was measured."""
 
     calibration: Calibration
     lines: list[str]
-    measured: dict[str, tuple[Collected, np.ndarray]]
+    measured: dict[str, tuple[Collected, np.ndarray]]  # name -> captions, and their probabilities
 
 
 def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Calibrated:
     """Calibrate on the validation pairs of the laboratory `lab`, and measure on its test pairs.
 
-    Raises InputError if pairs or features are missing, do not belong to the weights, or have no known truth.
+    Raises InputError if pairs or features are missing or do not belong to the weights, or if the captions
+    cannot be judged.
     """
     dataset, read = captioner.trained.recipe.dataset, captioner.trained.recipe.input
     settings = params.load(lab / "params.yaml")

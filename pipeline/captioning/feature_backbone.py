@@ -31,7 +31,7 @@ MOST_NUMBERS = 200_000_000  # parameters of a backbone; four times as many as Re
 
 @dataclass(frozen=True)
 class Made:
-    """Provenance of a model's features that the recipe's Spec lacks: weights, precision, backbone."""
+    """Further facts about a model's features: identity of the weights, precision, content of the package."""
 
     weights_id: str  # a hash, as in the store; "pixels" if the model reads pixels
     precision: Literal["float32", "bfloat16"]
@@ -87,7 +87,10 @@ def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]
 
 
 def _check_size(spec: Spec, carried: dict[str, Tensor] | None, weights: Path) -> None:
-    """Check an untrusted network before building it. Raises InputError if it is too large or wrong."""
+    """Check the network of an untrusted package.
+
+    Raises InputError if it is too large or its weights misfit.
+    """
     with torch.device("meta"):  # names and shapes only
         network = backbone_weights.untrained(spec)
     if (count := sum(tensor.numel() for tensor in network.state_dict().values())) > MOST_NUMBERS:

@@ -24,9 +24,9 @@ Picture = str | Path | bytes | Image.Image | np.ndarray
 
 
 class Features:
-    """Computes feature grids of images with a backbone, in the precision used in training.
+    """Backbone that computes the feature grids of images, in the precision used in training.
 
-    Without a backbone, for a model that reads pixels, images are only squashed.
+    A model whose input is pixels has no backbone. Its images are only resized ("squashed").
     """
 
     def __init__(self, network: Backbone | None, spec: Spec | PixelSpec, precision: str):
@@ -37,9 +37,9 @@ class Features:
             self.network = for_inference(network, dtype).to(self.device)
 
     def squashed(self, picture: Picture, name: str = "the picture") -> np.ndarray:
-        """Open an image and resize it to the model's input: uint8 (3, H, W).
+        """Open an image and resize it to the model's input size, whatever its shape: uint8 (3, H, W).
 
-        Raises InputError if it fails.
+        Raises InputError if the image cannot be opened.
         """
         return RESIZES[self.spec.resize](opened(picture, name), self.spec.squashed).transpose(2, 0, 1)
 
@@ -64,7 +64,7 @@ class Features:
 
 
 def opened(picture: Picture, name: str = "the picture") -> Image.Image:
-    """Open an image as RGB, in the same way as a dataset's images. Raises InputError if it fails."""
+    """Open an image as RGB, like a dataset's images. Raises InputError if the image cannot be opened."""
     if isinstance(picture, str | Path):
         return decode(read_bytes(Path(picture)), str(picture))
     if isinstance(picture, bytes):

@@ -40,10 +40,10 @@ def caption(
     top: int | None = None,
     limits: Limits = ALL,
 ) -> int:
-    """Append the missing lines to `out`, and return the number of all pairs with an error.
+    """Append the missing lines to `out`. Return the number of all lines with an error.
 
     Raises InputError if `out` has lines of other pairs, weights or settings, if another process appends to
-    it, or if it cannot be written.
+    `out`, or if `out` cannot be written.
     """
     by = _described(captioner, search, top, limits)
     with alone(out), writing(out):
@@ -97,7 +97,10 @@ def caption_part(
 
 
 def _whole(out: Path, pairs: Sequence[Job], by: str) -> bool:
-    """Return True if another part has joined all shards. Raises InputError for a run without parts."""
+    """Return True if another part has joined all shards.
+
+    Raises InputError if `out` is the unfinished output of a run without parts.
+    """
     with in_turn(out), alone(out):
         if out.exists() and len(_done(out, pairs, by)) < len(pairs):
             raise InputError(f"{out} is the unfinished output of a run without parts; {REMEDY}")

@@ -65,7 +65,7 @@ def _of_folders(place: Path, say: Callable[[str], None]) -> list[Job]:
 
 
 def _pictures(place: Path, side: str, say: Callable[[str], None]) -> list[str]:
-    """Return the names of a side's images."""
+    """Return the names of the images in the folder `side` of `place`. Report other files to `say`."""
     found: list[str] = []
     others: dict[str, list[str]] = {}
     for name in files_below(place / side):

@@ -31,7 +31,7 @@ from pipeline.weights.model_description import Trained
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of the search for captions, as `decode` in params.yaml."""
+    """Settings of the search for captions, as in the section `decode` of params.yaml."""
 
     beam: int = 1
     length_penalty: float = 0.0
@@ -97,7 +97,7 @@ class PictureCaptioner:
     ) -> Answer:
         """Return the caption with the probability that it is correct, or the reason why there is none.
 
-        Raises InputError for an image that does not open, and like `check_limits`.
+        Raises InputError for an image that does not open, and in the cases of `check_limits`.
         """
         pair = self._squashed(before, after)
         return self.answers([pair], search or Search(), limits or Limits())[0]

@@ -76,7 +76,7 @@ def opened(weights: Path) -> Iterator[Path]:
 
 
 def _check_folder(weights: Path) -> None:
-    """Raise InputError if a known name in the folder is itself a folder, or a file that is too large."""
+    """Raise InputError if a file in the folder is too large, or if a folder has the name of a file."""
     for name, largest in LARGEST.items():
         if (weights / name).is_dir():
             raise InputError(f"{weights / name} is a folder, not a file; {REMEDY}")

@@ -42,10 +42,10 @@ standard_streams.open_missing()
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Run a stage's main, and exit with its code.
+    """Run the main function of a stage or command, and exit with its exit code.
 
-    A user's mistake (InputError) prints one line on stderr and exits with code 2. Any other exception prints
-    a bug report and exits with code 1.
+    For a user's mistake (InputError), a line is printed on stderr and the exit code is 2. For any other
+    exception, a bug report is printed and the exit code is 1.
     """
     _leave_by_exceptions()
     with standard_streams.escaped():
@@ -80,13 +80,13 @@ def _code(main: Callable[[], None]) -> int:
 
 
 def _name() -> str:
-    """Return the started module's name, such as commands.caption, from its file."""
+    """Return the name of the started module, such as commands.caption."""
     file = Path(sys.argv[0])
     return f"{file.parent.name}.{file.stem}"
 
 
 def _tell_new_name() -> None:
-    """Print a command's new name if it was started by the name of an earlier version."""
+    """Print a command's new name if the command was started by the name that it had in an earlier version."""
     old = str(getattr(sys.modules["__main__"].__spec__, "name", ""))
     if old.startswith("stages.") and old != (new := _name()):
         print(

@@ -1,5 +1,6 @@
-"""Caption and judge pairs, and collect signals and distances, to fit and to measure a calibration.
+"""Caption pairs, judge the captions, and collect the data to fit and to measure a calibration.
 
+The data of a caption are its signals (signals.py) and the pair's distances (familiarity.py).
 P: pairs; S: signals; B: pairs of a batch; C, H, W: channels, rows and columns of a grid.
 """
 

@@ -186,7 +186,7 @@ def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
 
 
 def _steps(logits: np.ndarray, correct: np.ndarray) -> Steps:
-    """Fit an isotonic regression. Its probabilities stay 1 / (2 * captions) away from 0 and 1."""
+    """Fit an isotonic regression. The probabilities stay at least 1 / (2 P) away from 0 and 1."""
     order = np.argsort(logits, kind="stable")
     found = isotonic_regression(correct[order].astype(float))
     x, values = logits[order], np.clip(found.x, 0.5 / len(order), 1 - 0.5 / len(order))

@@ -35,7 +35,7 @@ def measured(found: Collected, probability: np.ndarray) -> dict[str, float | Non
 
 
 def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
-    """Return lines to print for the measures of a split."""
+    """Return lines to print. name: of the split or set of pairs. numbers: name of a measure -> value"""
 
     def said(key: str) -> str:
         value, low, high = (numbers.get(f"{key}{end}") for end in ("", "_low", "_high"))

@@ -136,7 +136,7 @@ def build(
 
 
 def set_in(model: str, dataset: str) -> str:
-    """Return the place of a model's settings, for messages. Each setting may be in either file."""
+    """Return the place of a model's settings for messages: both files, as a setting may be in either file."""
     return f"params.yaml or datasets.yaml: {model} on {dataset}"
 
 

@@ -1,4 +1,4 @@
-"""Specification of a feature store. It is written into the store, and readers of the store compare it."""
+"""Specification of a feature store. It is written into the store, and checked when the store is opened."""
 
 from dataclasses import dataclass
 from typing import Any

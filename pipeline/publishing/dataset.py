@@ -42,8 +42,8 @@ class Published:
 def load(name: str) -> Published:
     """Load the prepared dataset of the laboratory in the current folder.
 
-    Raises InputError if its licence allows no copies, if it is not prepared, or if its images were rendered
-    with other settings than those of params.yaml.
+    Raises InputError if the dataset's licence allows no copies, if the dataset is not prepared, or if its
+    images were rendered with other settings than those in params.yaml.
     """
     everything = params.load()
     settings = everything.of(name).prepare

@@ -1,4 +1,4 @@
-"""Licences of datasets to publish: a dataset's card names the licence; a rendered dataset has RENDERED."""
+"""Licences of datasets to publish. A dataset's card names its licence; rendered datasets have RENDERED."""
 
 from pathlib import Path
 

@@ -20,7 +20,7 @@ def row_of(pair: Pair, seed: int | None, licence: str) -> dict[str, Any]:
 
 
 def pair_of(row: Mapping[str, Any], split: str = "") -> Pair:
-    """Return the pair of a row: of metadata.parquet, of a shard's JSON, or of datasets.load_dataset.
+    """Return the pair in a row of metadata.parquet, of a shard's JSON, or of datasets.load_dataset.
 
     The pair's file names are empty if the row has images instead of file names. Raises InputError if a key is
     wrong or missing. The message names the key.

@@ -22,7 +22,7 @@ NAME = "{split}-{number:06d}.tar"
 def write(folder: Path, split: str, images: Path, pairs: Iterator[tuple[Pair, dict[str, Any]]]) -> None:
     """Write the pairs of a split with their rows. Equal pairs give equal bytes.
 
-    `images`: the folder below which the pairs' images are.
+    `images`: the folder that contains the images of the pairs.
     """
     parts = iter(lambda: list(islice(pairs, PAIRS)), [])
     for number, part in enumerate(parts):

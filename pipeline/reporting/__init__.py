@@ -1,4 +1,4 @@
 """The report: score tables, learning curves and a gallery, as one self-contained page.
 
-This file imports nothing: to print the tables on a terminal, no code for drawing is needed.
+This file imports nothing, so that tables can be printed on a terminal without loading the code for drawing.
 """

@@ -1,7 +1,7 @@
 """Attention maps and weights for the page: 8 bits per cell, in base64.
 
-H, W: rows and columns of the grid of cells; K: number of blocks of the image encoder, or of inputs that the
-decoder weights.
+H, W: rows and columns of the grid of cells; K: number of blocks of the image encoder, or number of inputs to
+which the decoder gives weights.
 """
 
 import base64
@@ -43,7 +43,7 @@ def embedded(attended: Attended) -> dict[str, Any]:
 
 
 def phrases(attended: Attended) -> list[str]:
-    """Return the names, for sentences, of the K inputs that the decoder weights at each word."""
+    """Return the names of the K inputs to which the decoder gives weights, for use in sentences."""
     return [PHRASES.get(name, name) for name in attended.weighed]
 
 

@@ -124,7 +124,7 @@ def panel(title: str, told: str, dataset: str, draw: Callable[[Axes], None]) -> 
 
 
 def svg(draw: Callable[[Axes], None], salt: str) -> str:
-    """Draw on axes with `draw`; return an SVG element for HTML, without namespaces, size, fonts and names.
+    """Draw on axes with `draw`. Return an SVG element for HTML, without namespaces, size and fonts.
 
     `salt` must differ between the elements of a page, so that ids are unique.
     """

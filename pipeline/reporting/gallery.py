@@ -104,7 +104,7 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
 
 
 def _weighed(attended: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...], list[str]]:
-    """Return the names of weighted inputs -> the models whose decoder weights them."""
+    """Return names of a decoder's weighted inputs -> the models whose decoder has these inputs."""
     found: dict[tuple[str, ...], list[str]] = {}
     for model, each in attended.items():
         for names in dict.fromkeys(tuple(attention_images.phrases(one)) for one in each if one.weighed):

@@ -43,7 +43,8 @@ def _number(path: Path, column: str, text: str) -> float:
 def check(folder: Path, weights: Path) -> None:
     """Raise InputError if a curve was changed since it was written, or belongs to other weights.
 
-    `weights` is the folder of the run's weights. Their iteration and its score must be in validation.csv.
+    `weights` is the folder of the run's weights. validation.csv must have the iteration and the score that
+    are recorded with the weights.
     """
     for name, mark in (folder_records.recorded(folder, KIND) or {}).items():
         if not (folder / name).is_file() or not folder_records.unchanged(folder / name, mark):

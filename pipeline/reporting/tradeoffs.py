@@ -28,7 +28,7 @@ class Line:
 
 
 def panels(results: Results, experiments: Sequence[Experiment], params: Params) -> list[Panel]:
-    """Return a panel for each loss weight λ with at least two values. It shows the models with that term."""
+    """Return a panel for each loss weight with at least two values. Its lines are models with that loss."""
     keys = dict.fromkeys(key for one in experiments for key in one.params if key.startswith(PREFIX))
     found = [(key, _lines(key, results, experiments, params)) for key in keys]
     return [_panel(key, results.dataset, lines) for key, lines in found if lines]
@@ -58,7 +58,7 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
 
 
 def _resolved(key: str, value: Value, published: dict[str, float]) -> float | None:
-    """Return the loss weight; null means the dataset's published weight, or None if there is none."""
+    """Return the loss weight. None is replaced with the dataset's published weight, if there is one."""
     found = published.get(key.removeprefix("loss.")) if value is None else value
     return None if found is None else float(found)  # type: ignore[arg-type]
 

@@ -128,7 +128,7 @@ def _written(own: Share) -> dict[str, float]:
 
 
 def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
-    """Return a record per caption. With the reader `free` and a known scene, it contains the claims."""
+    """Return a record per caption. With the reader `free` and a known scene, a record has the claims, too."""
     return [
         {
             "pair_id": each.pair.pair_id,

@@ -20,7 +20,7 @@ HEADINGS = ["model", "true", *NAMES.values(), FAULTS[OTHER], "one part only", FA
 
 @dataclass(frozen=True)
 class Faults:
-    """Letters of the false parts of a model's captions: for each seed, a text per pair, "" if it is true."""
+    """Letters of the false parts of a model's captions: for each seed, a text per pair; "" means true."""
 
     name: str
     changes: tuple[Sequence[str], ...]  # changed pairs

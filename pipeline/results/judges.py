@@ -62,7 +62,7 @@ class Judge:
 
 
 def judges(groups: Sequence[Group]) -> list[Judge]:
-    """Return the agreement of each metric on one dataset; none for fewer than LEAST runs."""
+    """Return the agreement of each metric on one dataset; [] for fewer than LEAST runs."""
     if sum(len(group.records) for group in groups) < LEAST:
         return []
     truth = [[_score(one, "total", TRUE_CHANGES) for one in group.each()] for group in groups]
@@ -112,7 +112,7 @@ def _within(group: Group, metric: str) -> tuple[float, float]:
 
 
 def over_captions(values: Array, true: Array) -> tuple[float, float]:
-    """Return the rank correlation of a metric's values, (captions,), with truth, and their `prefers`."""
+    """Return the rank correlation of values, (captions,), with truth, and the result of `prefers`."""
     ranks, share = rankdata(values), true.astype(float)
     if not np.ptp(ranks) or not np.ptp(share):
         return np.nan, prefers(values, true)
@@ -132,7 +132,10 @@ def prefers(values: Array, true: Array) -> float:
 
 
 def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None:
-    """Return the share of pairs of runs that metric and truth rank differently, for runs of two models."""
+    """Return the share of pairs of runs that the metric and the truth rank differently; a tie counts half.
+
+    The two runs of a pair are of different models.
+    """
     found = []
     for (a, true_a), (b, true_b) in combinations(list(zip(scores, truth, strict=True)), 2):
         for score_a, own_a in zip(a, true_a, strict=True):
@@ -178,7 +181,7 @@ def _means(values: Array, counts: Array) -> Array:
 
 
 def _correlation(found: Array) -> Correlation:
-    """Return the first value, the correlation over all runs, with an interval from the others, the draws."""
+    """Return the first of the correlations (all runs), with an interval from the others (the draws)."""
     known = found[1:][np.isfinite(found[1:])]
     low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
     return Correlation(_known(found[0]), float(low), float(high))

@@ -98,14 +98,14 @@ def _mean(spread: Record | None, times: int) -> str:
 
 
 def _recorded(record: Record) -> list[str]:
-    """Return a note on the runs that are left out because they have a record only; [] without such runs."""
+    """Return a note on runs that are left out because only their records are here; [] without such runs."""
     cells = {key for row in record["rows"] for key in row["recorded"]}  # rows may share runs
     said = f"Left out: {len(cells)} run(s) with a record only, which `python -m commands.results` shows."
     return [said] if cells else []
 
 
 def _conditions(record: Record, theirs: Sequence[str]) -> list[str]:
-    """Return a note on the conditions in which the papers' runs differ from our runs; [] without a note."""
+    """Return a note on the conditions in which the papers' runs differ from our runs; [] if none differ."""
     if not theirs:
         return []
     of, differs = record["published"]["dataset"], record["published"]["differs"]

@@ -1,4 +1,4 @@
-"""Groups of records (dataset, model and changed settings): means over seeds, and comparisons."""
+"""Group records by dataset, model and changed settings, for means over seeds and for comparisons."""
 
 import json
 from collections import defaultdict
@@ -156,7 +156,7 @@ def _check_keys(files: Sequence[Path], found: Sequence[Record]) -> None:
 
 
 def _of(record: Record, pairs: Record) -> bool:
-    """Return True if a record belongs to these pairs, by their hash (if it has one) and number."""
+    """Return True if a record belongs to these pairs, by their number and hash; old records lack the hash."""
     lengths = {len(record[own]) for own in OF_PAIRS}
     return (
         lengths == {len(pairs["pairs"])}

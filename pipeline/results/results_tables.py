@@ -104,7 +104,7 @@ def _cameras(datasets: Datasets) -> Table:
 
 
 def _sizes(group: Group) -> list[tuple[str, float, str]]:
-    """Return the sort key of an ablation of a model: key, then numeric values by size, then names."""
+    """Return a group's sort key: changed keys first, then numbers by size, then other values by text."""
     return [
         (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))
         for key, value in group.changes.items()
@@ -125,7 +125,7 @@ def _scores(title: str, groups: Sequence[Group]) -> Table:
 
 
 def _parts(title: str, groups: Sequence[Group], parts: Sequence[str], score: Score) -> Table:
-    """Return a table of scores with a column per part of the test pairs. With kinds, `no_change` is last."""
+    """Return a table of scores with a column per part of the test pairs. After kinds comes `no_change`."""
     known = [part for part in parts if groups and part in groups[0].pairs["subsets"]]
     known += ["no_change"] if parts is CHANGE_TYPES else []
     rows = [[group.name, *(printed(score(group, part)) for part in known)] for group in groups]
@@ -167,7 +167,7 @@ def _metrics(datasets: Datasets) -> Table:
 
 
 def of_judges(found: Sequence[tuple[str, Judge]]) -> Table:
-    """Return the table of the agreement of metrics with truth. `found`: name of a dataset, and a metric."""
+    """Return the table of the agreement of metrics with truth. `found`: dataset and agreement of a metric."""
     headings = ["metric", "dataset", "correlation, runs", "pairs of runs ranked wrongly"]
     headings += ["correlation, captions of a run", "true caption preferred"]
     rows = [

@@ -1,4 +1,4 @@
-"""Read predictions and references in the file formats of the COCO caption evaluation. Ids become text.
+"""Read predictions and references in COCO's formats for caption evaluation. Ids are converted to text.
 
 Predictions may also be the JSON Lines that commands.caption --pairs writes.
 """

@@ -1,6 +1,6 @@
 """The constant baseline: the same caption for every pair, whatever the images show.
 
-It is chosen among the most frequent training captions, by its CIDEr-D on the validation split.
+The caption is chosen among the most frequent training captions, by its CIDEr-D on the validation split.
 """
 
 from collections import Counter

@@ -152,7 +152,7 @@ def _of_pair(counts: np.ndarray, means: dict[str, float], cider: float) -> dict[
 def _spice(
     captions: dict[str, str], references: dict[str, list[str]], timeout: float
 ) -> tuple[dict[str, float] | None, str]:
-    """Return SPICE by id and its version, or None and the reason: the other metrics are kept."""
+    """Return SPICE by id and its version; or, if SPICE cannot be computed, None and the reason."""
     if reason := spice.unavailable(timeout):
         return None, f"unavailable ({reason})"
     try:

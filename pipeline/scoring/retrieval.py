@@ -98,9 +98,9 @@ def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.nd
 def figures(found: Ranks, ties: Ties = "strict") -> dict[str, Any]:
     """Return R@k, MdR and MnR of both directions, and their values at chance.
 
-    With `ties="strict"`, the figures are those of the ranks. `all_ties` is the convention of the authors'
-    program: in a search by a pair, each tied position of the sorted list is an entry of its own; for searches
-    by a sentence, the median is the lower of the two middle values.
+    With `ties="strict"`, they are computed from the ranks. `all_ties` is the convention of the authors'
+    program. In a search by a pair, each tied position of the sorted list is then an entry of its own. For
+    searches by a sentence, the median is the lower of the two middle values.
     """
     pair_to_text, middle = found.pair_to_text, "median_unbiased"
     if ties == "all_ties":

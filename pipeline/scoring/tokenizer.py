@@ -65,7 +65,7 @@ def plain(sentences: list[str]) -> list[str]:
     """Return sentences of lower-case words unchanged, without Java.
 
     `tokenize` leaves all of tabletop's captions unchanged. In other captions it changes the spelling of some
-    words (colour) and splits others (cannot). Raises InputError for any other sentence than such words.
+    words (colour) and splits others (cannot). Raises InputError for any other sentence.
     """
     for sentence in sentences:
         if not PLAIN.fullmatch(sentence):

@@ -2,10 +2,10 @@
 
 Captions are parsed strictly by tabletop's grammar: `the [size] [color] [material] noun`, optionally
 `that is RELATION the [size] [color] [material] noun`, and a verb phrase. A caption that is not parseable is
-false. Relations are judged from the image's camera (pipeline/tabletop/words.py).
+false. Relations are judged as the image's camera sees them (pipeline/tabletop/words.py).
 
-A verdict lists all false parts of a caption as letters of FAULTS: each attribute of the subject is compared
-with the changed object.
+A verdict lists all false parts of a caption as letters of FAULTS. To find them, each attribute of the subject
+is compared with the changed object.
 """
 
 import re
@@ -101,7 +101,7 @@ def _false(wrong: Iterable[str], *faults: str) -> Verdict:
 
 
 def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> Iterator[tuple[str, str]]:
-    """Yield the contradictions with the change: letters of FAULTS and the caption's words, in their order."""
+    """Yield the false parts of a caption, in its order: a letter of FAULTS, and the caption's words."""
     kind = str(pair.change_type)
     try:
         before, after = changed_things(scene, kind)

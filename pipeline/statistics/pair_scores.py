@@ -152,14 +152,14 @@ def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
 
 
 def _summed(numbers: Array, rows: Array, count: int) -> Array:
-    """Add up numbers (seeds, pairs, numbers) of pairs with the same row: (seeds, `count`, numbers)."""
+    """Sum numbers, (seeds, pairs, numbers), over the pairs with the same row: (seeds, `count`, numbers)."""
     sums = np.zeros((count, len(numbers), numbers.shape[2]))
     np.add.at(sums, rows, np.moveaxis(numbers, 1, 0))
     return np.moveaxis(sums, 0, 1)
 
 
 def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
-    """Return metric -> numbers (pairs, numbers); a metric that no pair has is left out."""
+    """Return metric -> array (pairs, numbers per pair); a metric that no pair has is left out."""
     bleu = [[*b.matches, *b.guesses, b.length, b.reference_length] for b in (pair.bleu for pair in run)]
     means: dict[str, Sequence[float | None]] = {
         named.TRUE_CHANGES: [pair.true if pair.changed else None for pair in run],

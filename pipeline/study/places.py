@@ -31,9 +31,9 @@ Seen = tuple[str, str]  # QUEUED | RUNNING, and the node
 
 
 class Local:
-    """This machine.
+    """This machine, where a job is a process that survives the command that started it.
 
-    A job is a process that survives the command which started it; its folder identifies it.
+    The job's folder identifies the job.
     """
 
     grace = 0.0  # seconds until a job that is no longer seen counts as ended
@@ -150,7 +150,7 @@ def name(folder: Path) -> str:
 
 
 def ready(job: Job) -> Path:
-    """Make a job's folder, without the state of an earlier start."""
+    """Make a job's folder, without the state of an earlier start, and return it."""
     folder = Path(job.place)
     folder.mkdir(parents=True, exist_ok=True)
     for left in (STATE, CANCELLED):

@@ -186,7 +186,7 @@ def _link(there: Path, path: Path) -> None:
 
 
 def _write_config(root: Path, path: Path) -> None:
-    """Write the repository's DVC settings, without git and with the repository's cache."""
+    """Write DVC settings: the repository's, with the path of its cache, but without the use of git."""
     found = subprocess.run([*DVC, "cache", "dir"], cwd=root, capture_output=True, text=True, check=False)
     if found.returncode:
         raise InputError(f"`dvc cache dir` failed ({found.stderr.strip()}); run it to see what is wrong")

@@ -1,4 +1,4 @@
-"""Collect the results of `dvc exp run` in a file. The report plots CIDEr-D against each loss weight from it.
+"""Collect the results of `dvc exp run` in a file, from which the report plots CIDEr-D against loss weights.
 
 python -m commands.experiments     then `dvc repro report`; git ignores the file
 """

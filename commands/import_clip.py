@@ -1,7 +1,7 @@
 """Import CLIP's weights as an initialisation, from a safetensors file.
 
-The file's tensors have OpenAI's or Hugging Face's names.
-This command is not a stage of dvc.yaml. The key `start` of <name>.own.clip in datasets.yaml names its output.
+The file's tensors have OpenAI's or Hugging Face's names. This command is not a stage of dvc.yaml. The key
+`start` of <name>.own.clip in datasets.yaml names the output file.
 """
 
 import argparse

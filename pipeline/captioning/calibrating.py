@@ -142,7 +142,7 @@ def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
 
 
 def labelled(captioner: PictureCaptioner, folder: Path, pairs: list[Pair]) -> Collected:
-    """Caption and judge labelled pairs, with the settings of the captioner's calibration."""
+    """Write and judge captions of labelled pairs, with the settings of the captioner's calibration."""
     own = captioner.calibrated()
     return collecting.collect(
         captioner.reader(own), pairs, _grids(captioner, folder, pairs), "true", own.familiarity

@@ -21,7 +21,7 @@ Shown = tuple[str, Pair, Picture, Picture]  # kind of change, the pair, its befo
 def judge_captions(
     captioner: PictureCaptioner, shown: Iterator[Shown], count: int, search: Search
 ) -> list[JudgedCaption]:
-    """Caption `count` pairs and judge each caption. Raises InputError for an image that does not open."""
+    """Write and judge captions of `count` pairs. Raises InputError for an image that does not open."""
     found: list[JudgedCaption] = []
     batches = iter(lambda: list(islice(shown, BATCH)), [])
     for some in track(batches, "captioning", "batches", -(-count // BATCH)):
@@ -41,7 +41,7 @@ def judge_captions(
 
 
 def judged_labelled(captioner: PictureCaptioner, folder: Path, search: Search) -> list[JudgedCaption]:
-    """Caption and judge the labelled scenes of a folder. Raises InputError for wrong labels or images."""
+    """Write and judge captions of a folder's labelled pairs. Raises InputError for wrong labels or images."""
     pairs = labelled_scenes.read(folder)
     shown = ((str(pair.change_type), pair, folder / pair.before, folder / pair.after) for pair in pairs)
     return judge_captions(captioner, shown, len(pairs), search)

@@ -66,7 +66,7 @@ def caption_part(
     part: tuple[int, int],
     limits: Limits = ALL,
 ) -> bool:
-    """Caption the shards of one part. The part that finishes last joins all shards, in order.
+    """Write the captions of the shards of one part. The part that finishes last joins all shards, in order.
 
     part: the part's index, from 0, and the number of parts. The file of a shard is complete or absent.
     Returns True if `out` is complete. Raises InputError if `out` comes from a run without parts, or from
@@ -211,7 +211,7 @@ def _names(job: Job) -> dict[str, str]:
 def _said(
     captioner: PictureCaptioner, pairs: Sequence[Images], search: Search, top: int | None, limits: Limits
 ) -> list[dict[str, Any]]:
-    """Caption pairs, and return the remaining keys of each pair's line."""
+    """Return, for each pair, the keys of its line that contain the caption."""
     answers = [each.record for each in captioner.answers(pairs, search, limits)]
     if top is None:
         return answers

@@ -116,7 +116,7 @@ class PictureCaptioner:
     def of_squashed(
         self, pairs: Sequence[tuple[Any, Any]], search: Search, aligned: bool = False
     ) -> list[Attended]:
-        """Caption pairs of images from Features.squashed."""
+        """Return a caption, with its attention, for each pair of images from Features.squashed."""
         difference = self._encoded(pairs)
         found = attended_batch(
             searching(search.beam, search.length_penalty), self.model, difference, self.vocabulary

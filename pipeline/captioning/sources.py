@@ -137,7 +137,10 @@ def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
 
 
 def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
-    """Read scores.json of a package; None without it. Raises InputError if it is not a dictionary."""
+    """Read scores.json of a package; None if the file is absent.
+
+    Raises InputError if it has no dictionary.
+    """
     if not (folder / SCORES).exists():
         return None
     record = read_json(folder / SCORES, REMEDY, LARGEST[SCORES])

@@ -75,7 +75,7 @@ def to_read(text: str) -> Path:
 
 
 def address_to_read(text: str) -> str:
-    """Argument type for an input: a folder of feature stores, or its address."""
+    """Argument type for an input: a folder of feature stores, or the address of such a folder."""
     return text
 
 

@@ -1,4 +1,4 @@
-"""Caption pairs, judge the captions, and collect the data to fit and to measure a calibration.
+"""Write and judge captions of pairs, and collect the data to fit and to measure a calibration.
 
 The data of a caption are its signals (signals.py) and the pair's distances (familiarity.py).
 P: pairs; S: signals; B: pairs of a batch; C, H, W: channels, rows and columns of a grid.
@@ -69,7 +69,7 @@ class Reader:
 
     @torch.inference_mode()
     def captions(self, before: Tensor, after: Tensor) -> list[Signalled]:
-        """Caption a batch of feature grids or pixels (B, C, H, W)."""
+        """Return the captions of B pairs, from their feature grids or pixels, (B, C, H, W)."""
         device = next(self.model.parameters()).device
         first, second = (each.to(device).float() for each in (before, after))
         both = self.model.encode(first, second), self.model.encode(second, first)
@@ -80,7 +80,7 @@ class Reader:
 def collect(
     reader: Reader, pairs: Sequence[Pair], grids: Grids, meaning: Meaning, familiar: Familiarity | None
 ) -> Collected:
-    """Caption pairs from batches of their feature grids, and judge the captions.
+    """Write and judge captions of pairs. `grids`: batches of the pairs' feature grids.
 
     Pairs whose captions cannot be judged are left out.
     """

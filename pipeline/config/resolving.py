@@ -68,7 +68,7 @@ def code_of(model: str) -> dict[str, str]:
 def _own(
     entry: models.common.entry.Entry, of_dataset: Dataset, dataset: str, model: str
 ) -> OwnSettings | None:
-    """Return the dataset's entry in `own` for this kind of model, or None for models without one."""
+    """Return the dataset's entry in `own` for this kind of model, or None if the model needs no entry."""
     if entry.own is not None and entry.own not in of_dataset.own:
         key = f"dataset.{dataset}.own.{entry.own}"
         raise InputError(f"params.yaml: {key} is missing, which has the settings of {model}; add it")

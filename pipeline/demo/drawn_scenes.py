@@ -74,7 +74,7 @@ def painted(
 def judge_new_scenes(
     captioner: PictureCaptioner, settings: Tabletop, scenes: int, search: Search
 ) -> list[JudgedCaption]:
-    """Caption `scenes` pairs of each kind of change, and as many unchanged pairs. Judge each caption.
+    """Write and judge captions of `scenes` pairs of each kind of change, and of as many unchanged pairs.
 
     `settings.seed` determines the scenes. It must differ from the seed of the training scenes. Raises
     InputError if the objects do not fit on the table with these settings.

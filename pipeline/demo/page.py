@@ -40,7 +40,7 @@ class Events:
         return self._answered(lambda: drawn_scenes.draw(self.settings, kind, viewpoint, number))
 
     def uploaded(self, before: str | None, after: str | None) -> Answered:
-        """Caption two uploaded files, which count against the quota."""
+        """Return the captions of two uploaded images. The files count against the quota of uploads."""
         if not before or not after:
             return None, pair_html.refusal(InputError("Choose a before and an after image first"))
         return self._answered(lambda: Drawn(Path(before), Path(after), None))

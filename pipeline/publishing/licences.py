@@ -1,4 +1,4 @@
-"""Licences of datasets to publish. A dataset's card names its licence; rendered datasets have RENDERED."""
+"""Licences of datasets to publish: the licence in a dataset's card, or RENDERED for rendered datasets."""
 
 from pathlib import Path
 

@@ -74,7 +74,7 @@ class Card:
 
 
 def gallery(results: Results, params: Params) -> dict[str, Any]:
-    """Return the cards of the pairs in `results.gallery`, and the values for filters.
+    """Return the cards of the pairs in `results.gallery`, and the data for the page's filters.
 
     Raises InputError if an image has changed since the dataset was prepared.
     """

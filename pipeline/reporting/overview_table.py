@@ -115,7 +115,7 @@ def _mean(runs: Sequence[Row]) -> Row:
 
 
 def of_models(rows: Sequence[Row]) -> list[Row]:
-    """Return one row per model: its mean, if it has several seeds."""
+    """Return one row per model: the mean over its seeds, or the row of its only seed."""
     return list({row.model: row for row in rows}.values())
 
 

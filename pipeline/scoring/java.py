@@ -69,7 +69,10 @@ class Jvm:
     end: float  # the deadline, by time.monotonic()
 
     def answer(self) -> str:
-        """Wait for the end and return the output. Raises InputError if the JVM fails or runs out of time."""
+        """Wait until the JVM ends, and return its output.
+
+        Raises InputError if it fails or runs out of time.
+        """
         try:
             code = self.process.wait(max(0, self.end - time.monotonic()))
         except subprocess.TimeoutExpired:

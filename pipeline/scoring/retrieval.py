@@ -54,7 +54,7 @@ def similarities(
 
 @dataclass(frozen=True)
 class Ranks:
-    """Ranks in both directions."""
+    """Ranks of the right results when sentences search for pairs, and when pairs search for sentences."""
 
     text_to_pair: np.ndarray  # (Q,): rank of each sentence's own pair
     shared: np.ndarray  # (Q,): the same rank, if each pair with the identical sentence counts as a hit

@@ -101,7 +101,10 @@ class Sentence:
 
 
 def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
-    """Return the claims of all references of a pair; the kind is the dataset's, if the dataset names one."""
+    """Return the claims of all references of a pair.
+
+    If the dataset names the kind of change, it replaces theirs.
+    """
     claims = [sentence.claims for sentence in references]
     kinds = frozenset(kind for each in claims for kind in each.kinds)
     if pair.change_type in (*CHANGE_TYPES, NO_CHANGE):

@@ -109,7 +109,8 @@ def compare_all(
 def _comparison(metric: str, pairs: int, observed: Array, differences: Array) -> Comparison:
     """Compute interval and p of an observed difference from the differences of all resamples.
 
-    A difference is NaN if its resample has no pair with the metric. pairs: number of pairs with the metric
+    pairs: number of pairs that have the metric
+    differences: one per resample; NaN if no pair of the resample has the metric
     """
     drawn = np.round(differences[np.isfinite(differences)], DIGITS)
     if not len(drawn):

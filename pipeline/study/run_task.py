@@ -1,4 +1,4 @@
-"""A study's run (dataset, model, seed and settings) as a job: `dvc repro` in its workspace."""
+"""A run of a study (dataset, model, seed and settings) as a job: `dvc repro` in the run's workspace."""
 
 import json
 import shlex

@@ -55,7 +55,7 @@ class Familiarity(Strict):
 def fitted(training: np.ndarray) -> Familiarity:
     """Return a Familiarity with the statistics of pooled training images, (images, C).
 
-    It accepts every finite distance until `with_thresholds` sets its thresholds.
+    Its thresholds are too large to refuse an image; `with_thresholds` sets useful thresholds.
     """
     deviation = np.maximum(training.std(0), LEAST)
     return Familiarity(

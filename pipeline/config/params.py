@@ -64,7 +64,7 @@ class Tabletop(Scenes):
 
 
 class Rendered(Scenes):
-    """Settings of all rendered datasets, which differ only in `viewpoint`."""
+    """Settings of all rendered datasets. The datasets differ only in `viewpoint`."""
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)  # those to render
     viewpoint: dict[Name, Viewpoint]

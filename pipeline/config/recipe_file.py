@@ -95,7 +95,7 @@ class Recipe:
         return "fda" in self.adapt.get("tasks", {})
 
     def first_phase(self) -> "Recipe":
-        """Return the recipe without the settings of captioning, so that they do not affect pre-training.
+        """Return the recipe without the settings of captioning, as those must not affect pre-training.
 
         The loss weights of pre-training are in `adapt`, and `train` is empty.
         """

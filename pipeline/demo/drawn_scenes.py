@@ -36,7 +36,7 @@ class Drawn:
 def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Drawn:
     """Render scene `number` (from 0) with a kind of change; equal arguments give equal images.
 
-    Raises InputError if the objects do not fit on the table with these settings.
+    Raises InputError if the settings leave no room for the objects.
     """
     own = settings.model_copy(update={"viewpoint": viewpoint})
     place = 0 if kind == NOTHING else changes.CHANGE_TYPES.index(kind)
@@ -77,7 +77,7 @@ def judge_new_scenes(
     """Write and judge captions of `scenes` pairs of each kind of change, and of as many unchanged pairs.
 
     `settings.seed` determines the scenes. It must differ from the seed of the training scenes. Raises
-    InputError if the objects do not fit on the table with these settings.
+    InputError if the settings leave no room for the objects.
     """
     return judging.judge_captions(captioner, _shown(settings, scenes), scenes * len(KINDS), search)
 

@@ -65,11 +65,11 @@ class Card:
     maps: Markup  # JSON that the page's script reads
 
     def told(self, right: bool) -> str:
-        """Return the names of the models that are right, or that are wrong, about change or no change."""
+        """Return the names of the models that are right (or wrong, by `right`) about change or no change."""
         return " ".join(each.model for each in self.predictions if each.right is right)
 
     def truthful(self, true: bool) -> str:
-        """Return the names of the models whose caption is true, or whose caption is false."""
+        """Return the names of the models whose caption is true (or false, by `true`)."""
         return " ".join(each.model for each in self.predictions if each.true is true)
 
 

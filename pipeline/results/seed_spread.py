@@ -59,5 +59,8 @@ def seeds_wanted(sd: float, difference: float = WANTED) -> int:
 
 
 def shown(sd: float, seeds: int) -> float:
-    """Return the smallest difference that `seeds` seeds of each model show: the inverse of `seeds_wanted`."""
+    """Return the smallest difference of two models that can be shown with this number of seeds per model.
+
+    This is the inverse function of `seeds_wanted`.
+    """
     return (Z + POWER) * sd * math.sqrt(2 / seeds)

@@ -1,4 +1,4 @@
-"""Names of all metrics, in files and for readers, and groups of metrics.
+"""Names of all metrics, as keys in files and as headings of tables, and groups of metrics.
 
 The columns of learning curves are in pipeline/training/validation.py.
 """

@@ -42,8 +42,8 @@ def bleu_counts(
 ) -> np.ndarray:
     """Return int64 counts, (pairs, 10). The counts of a corpus are the sums over its pairs.
 
-    The ten: matched n-grams of 1 to 4 words (4), all n-grams of 1 to 4 words (4), words, and words of the
-    reference closest in length.
+    The ten counts are: matched n-grams of 1 to 4 words (4), all n-grams of 1 to 4 words (4), words of the
+    caption, and words of the reference closest in length.
     """
     rows = [_bleu_counts(captions[key], references[key], grams) for key in references]
     return np.array(rows, dtype=np.int64).reshape(-1, 2 * LONGEST + 2)
@@ -220,7 +220,7 @@ def _flat(rows: Iterable[Iterable[int]]) -> np.ndarray:
 
 
 def _shared(one: Mapping[int, int], other: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return both terms of each n-gram that both sentences have, in the order of `one`."""
+    """Return the two terms of each n-gram that is in both sentences, in the order of `one`."""
     return [(term, other[gram]) for gram, term in one.items() if gram in other]
 
 

@@ -66,7 +66,7 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _unnamed(tree: Tree, row: Row, dataset: str, found: Tree) -> Tree:
-    """Return the values of switches that `model.<name>` does not set: the dataset's, else the variant's."""
+    """Return switch -> value if `model.<name>` does not set it: the dataset's value, else the variant's."""
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model
     own = tree["dataset"][dataset].get("own", {}).get(entry.own, {})

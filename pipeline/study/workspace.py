@@ -71,8 +71,8 @@ class Base:
 def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
     """Yield the base of the repository at `root`, with the prepared data of a dataset.
 
-    `inputs`: inputs of the runs' models. Raises InputError if another study runs, or if the data are not up
-    to date with the code and params.yaml.
+    `inputs`: kinds of input (`grid`, `pixels`) that the runs' models need. Raises InputError if another study
+    runs, or if the data are not up to date with the code and params.yaml.
     """
     with _locked(root) as lock:
         if said := dvc_lock.check(root):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def main() -> None:
     arguments = parsed(parser())
     check(arguments)
-    # imported late: it takes seconds, and the arguments are checked before
+    # imported late: the import takes seconds, and the arguments are checked first
     from pipeline.captioning import many_pairs, pair_jobs
     from pipeline.captioning.answers import Limits
     from pipeline.captioning.picture_captioner import PictureCaptioner, Search

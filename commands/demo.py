@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline.captioning.answers import Limits
     from pipeline.captioning.picture_captioner import PictureCaptioner
 
-MOST_PIXELS = 1 << 20  # of a rendered image, whose size a package may set
+MOST_PIXELS = 1 << 20  # limit for rendered images, whose size a package may set
 WEIGHTS = (Path("demo/scorer_cbr"),)
 SESSIONS = 200  # sessions whose last answer is kept; Gradio's default is 10,000
 # Gradio requests its own page to check that the server works; these variables would mislead its HTTP client
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     arguments = parsed(parser)
     check_there(arguments.weights, "name a folder of weights or a package, such as demo/scorer_cbr")
-    # imported late: it takes seconds, and the arguments are checked before
+    # imported late: the import takes seconds, and the arguments are checked first
     from pipeline.captioning.answers import Limits
     from pipeline.captioning.picture_captioner import Search
     from pipeline.compute import devices

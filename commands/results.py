@@ -21,7 +21,7 @@ from pipeline.results import own_records, pages, record_comparisons, records, re
 from pipeline.results.record_comparisons import Group
 from pipeline.results.results_tables import tables
 
-WRITTEN = (Path("docs/results.md"), Path("docs/results_details.md"))  # by hand, except for their tables
+WRITTEN = (Path("docs/results.md"), Path("docs/results_details.md"))  # hand-written, except for tables
 PAGES = tuple(page.name for page in WRITTEN)
 FIGURES = Files("results", results_figures.FILES)
 OWN_FILES = Files("results", (PAGES[0], *results_figures.FILES))

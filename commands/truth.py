@@ -36,7 +36,7 @@ def main() -> None:
     arguments = parsed(parser)
     check_there([arguments.weights], "name a folder of weights or a package, such as demo/scorer_cbr")
     check_there([arguments.labelled], "name a folder of labelled images")
-    # imported late: it takes seconds, and the arguments are checked before
+    # imported late: the import takes seconds, and the arguments are checked first
     from commands.demo import settings
     from pipeline.captioning import judging
     from pipeline.captioning.picture_captioner import PictureCaptioner, Search

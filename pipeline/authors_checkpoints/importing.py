@@ -161,7 +161,8 @@ def _check_computed(
         tensor, other = tensors.get(row.theirs), row.how.removeprefix("=")
         if row.how == "sinusoids" and tensor is not None:
             saved = tensor.reshape(-1, tensor.shape[-1])
-            if not torch.allclose(saved, system.waves(*saved.shape), atol=1e-3):  # a file may have 16 bits
+            # the tolerance is for files with 16-bit numbers
+            if not torch.allclose(saved, system.waves(*saved.shape), atol=1e-3):
                 raise InputError(f"{path}: {row.theirs} is not the sinusoids that the model adds to words")
         if other in tensors and not torch.equal(tensors[row.theirs], tensors[other]):
             raise InputError(f"{path}: {row.theirs} is not equal to {other}, but the model shares them")

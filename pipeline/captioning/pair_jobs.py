@@ -23,7 +23,7 @@ class Job:
     """A pair to caption; `fault` says why it cannot be captioned."""
 
     pair_id: str
-    before: str  # as the table names it
+    before: str  # name of the image in the table
     after: str
     root: Path  # the folder that these names are relative to
     fault: str | None = None

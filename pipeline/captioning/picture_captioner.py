@@ -56,7 +56,7 @@ class PictureCaptioner:
     made: Made
     identity: str  # the first twelve digits of the weights' sha256
     scores: dict[str, Any] | None  # scores.json of a package; None without it
-    sha256: str = ""  # of the weights' file
+    sha256: str = ""  # hash of the weights' file
     calibration: Calibration | None = None  # confidence.json; None without it
 
     @classmethod

@@ -37,7 +37,7 @@ class Signals:
     object: bool
     exact: bool
     alternatives: float  # log-odds, in a beam, of the captions that do not contradict the caption
-    exchanged_alternatives: float  # as alternatives: the exchanged images' beam, and the reversed caption
+    exchanged_alternatives: float  # like alternatives, for the exchanged images and the reversed caption
     # norms of the tokens in the decoder's memory, which encodes the difference of the images
     memory_greatest: float
     memory_mean: float

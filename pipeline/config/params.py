@@ -158,7 +158,7 @@ class Reinforce(Strict):
 
 class Decode(Strict):
     batch: Batch
-    beam: Annotated[int, Field(ge=1, le=64)]  # as --beam
+    beam: Annotated[int, Field(ge=1, le=64)]  # the same range as --beam
     length_penalty: Weight
     both_ways: bool = False  # also caption (after, before)
 

@@ -29,7 +29,7 @@ class Recipe:
 
     dataset: str
     model: str
-    settings: dict[str, Any]  # of the model's class
+    settings: dict[str, Any]  # settings that the model's class takes
     sizes: dict[str, int]  # fields of the model's class of sizes
     loss: dict[str, float]  # weight of each loss term of the model, except for the caption's
     train: dict[str, Any]  # params.DatasetTrain: iterations, batch, ...

@@ -30,7 +30,7 @@ class Published:
     manifest: Manifest
     card: Card
     licence: Licence
-    seed: int | None  # of a rendered dataset
+    seed: int | None  # seed of a rendered dataset; None for other datasets
 
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SIZE = (4.4, 2.7)  # inches of 72 units; the page scales it
 WIDE = (6.4, 3.4)
 COLOURS = 8  # --line-0 … in the page's style sheet
-DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (10, 3))  # in line widths; () is a solid line
+DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (10, 3))  # multiples of the line width; () is a solid line
 # placeholders, replaced by the page's colours of light and dark mode
 INK, RULE, QUIET = "#0f0f01", "#0f0f02", "#0f0f03"
 LINES = [f"#0f0f{16 + number:02x}" for number in range(COLOURS)]

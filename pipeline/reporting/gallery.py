@@ -24,7 +24,7 @@ from pipeline.statistics.pair_scores import ScoredPair
 
 KINDS = {NO_CHANGE: "no change", None: "kind of change unknown"}
 SIDE = 480  # pixels of an embedded image at most
-QUALITY = 85  # of JPEG
+QUALITY = 85  # JPEG quality
 
 
 @dataclass(frozen=True)

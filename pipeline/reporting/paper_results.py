@@ -30,8 +30,8 @@ class Features(Strict):
     """Features as stated in a paper; null: not stated."""
 
     network: str | None = None
-    stride: int | None = None  # of a cell, in pixels
-    size: int | None = None  # of an image, in pixels
+    stride: int | None = None  # side of a cell in pixels
+    size: int | None = None  # side of an image in pixels
     resize: str | None = None
 
 
@@ -40,12 +40,12 @@ class Conditions(Strict):
 
     settings_of: Literal["clip", "idc_pcl"] | None = None  # our settings: dataset.<name>.own
     features: Features = Features()
-    weights: str | None = None  # of the features' network
+    weights: str | None = None  # weights of the network that computes the features
     iterations: Count | None = None
     batch: Count | None = None
     learning_rate: Positive | None = None
     protocol: str | None = None  # choice of reference captions, if a dataset has several
-    tokeniser: Literal["ptb", "none"] | None = None  # of the scores, if not the usual one
+    tokeniser: Literal["ptb", "none"] | None = None  # tokenizer of the scores, if unusual
     test_pairs: dict[Subset, Count] = Field(default_factory=dict)
 
 
@@ -137,7 +137,7 @@ def _ours(dataset: str, settings_of: str | None, params: Params) -> dict[str, An
         "batch": own.batch if override.batch is None else override.batch,
         "learning rate": own.learning_rate if override.learning_rate is None else override.learning_rate,
         "tokeniser": params.score.tokeniser,
-        "protocol": getattr(of_dataset.prepare, "protocol", None),  # of readers with several protocols
+        "protocol": getattr(of_dataset.prepare, "protocol", None),  # only some datasets have protocols
     }
 
 

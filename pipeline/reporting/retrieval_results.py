@@ -60,9 +60,8 @@ class Retrieved:
     figures: Figures
     pair_ids: list[str]
     scene_ids: list[str]  # of each pair; empty if the file lacks them
-    first: dict[
-        str, list[float]
-    ]  # by way: for each pair, the share of its searches with the right result first
+    # by way of searching: for each pair, the share of its searches that have the right result first
+    first: dict[str, list[float]]
 
 
 def there(folder: Path) -> bool:

@@ -23,9 +23,8 @@ class Table:
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()  # sentences below the table
     texts: int = 1  # leading columns that hold text; the others hold numbers
-    kinds: Mapping[int, str] = field(
-        default_factory=dict
-    )  # position of a row -> CSS class on the report's page
+    # position of a row -> CSS class on the report's page
+    kinds: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def markdown(self) -> str:

@@ -24,7 +24,7 @@ class Line:
 
     style: Style
     others: str  # other settings that differ between experiments
-    points: list[tuple[float, MeanSd]]  # by rising weight
+    points: list[tuple[float, MeanSd]]  # weight, score; weights rise
 
 
 def panels(results: Results, experiments: Sequence[Experiment], params: Params) -> list[Panel]:

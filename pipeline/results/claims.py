@@ -51,7 +51,7 @@ class Verdict:
 
     claim: Claim
     dataset: str
-    seeds: int  # of the model with fewer seeds
+    seeds: int  # number of seeds of the model with fewer seeds
     by: dict[str, Finding]  # metric of CLAIMED -> finding
 
 

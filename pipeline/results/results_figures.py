@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SEEDS, VIEWPOINT = "results-seeds.svg", "results-viewpoint.svg"
 FALSE, JUDGES = "results-false-words.svg", "results-judges.svg"
 FILES = (SEEDS, VIEWPOINT, FALSE, JUDGES)
-PART_HUES = ("#999999", "#bbbbbb", *HUES[:6], *HUES[7:])  # of PARTS; gray: the caption describes no change
+PART_HUES = ("#999999", "#bbbbbb", *HUES[:6], *HUES[7:])  # for PARTS; gray: no change is described
 FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # one per dataset
 GAP = 3  # empty places between two datasets
 PERCENT = "true captions of changed pairs, percent"

@@ -21,7 +21,7 @@ def from_statistics(statistics: np.ndarray) -> np.ndarray:
     # (..., matcher, content/function, caption/reference)
     matched = stats[..., MATCHED].reshape(*stats.shape[:-1], 4, 2, 2)
     terms = matched * WEIGHTS[:, None, None] * np.array([DELTA, 1 - DELTA])[:, None]
-    found = np.cumsum(terms.reshape(*stats.shape[:-1], 8, 2), -2)[..., -1, :]  # in the jar's order
+    found = np.cumsum(terms.reshape(*stats.shape[:-1], 8, 2), -2)[..., -1, :]  # sums in the jar's order
     share = _ratio(found, DELTA * (words - function) + (1 - DELTA) * function)
     precision, recall = share[..., 0], share[..., 1]
     mean = _ratio(np.where(share.all(-1), 1.0, 0.0), _ratio(1 - ALPHA, precision) + _ratio(ALPHA, recall))

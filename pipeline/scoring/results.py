@@ -48,7 +48,8 @@ class Told:
     attributes: dict[str, float | None]  # see accuracy.attributes
     scenes: dict[str, str]  # id -> the scene, which several pairs may share
     not_judged: tuple[str, ...] = ()  # ids of captions of other programs that are not parseable
-    reversible: dict[str, reversal.Agreement] = field(default_factory=dict)  # of both image orders
+    # id -> agreement between the captions of both image orders
+    reversible: dict[str, reversal.Agreement] = field(default_factory=dict)
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
         """Return metric -> share over these pairs: JUDGED, and the agreement of both image orders.

@@ -28,7 +28,7 @@ MAIN = "edu.anu.spice.SpiceScorer"
 OLDEST_JAVA = 11  # the stricter of the needs of Rhino and --add-opens, rounded up to a supported Java
 HEAP = 3  # GiB; sentences of 20 words use 1.2
 THREADS = min(4, os.cpu_count() or 1)  # each parser has its own chart in the heap
-MAX_WORDS = 100  # of a sentence: 100 words take 20 s and 1.3 GiB, 400 words do not fit
+MAX_WORDS = 100  # limit for a sentence: 100 words take 20 s and 1.3 GiB, 400 words do not fit
 PORTION = 2000  # sentences per batch (about 80 s); a stopped run loses at most one batch
 WORTH_A_JVM = 50  # sentences parsed in the time that a JVM takes to start
 # the cache's serializer reads fields of classes of java.base
@@ -120,7 +120,7 @@ def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
     """Run the jar on `items`, with the cache, and return its answer."""
     question, answer = scratch / "question.json", scratch / "answer.json"
     answer.unlink(missing_ok=True)
-    # in ASCII: Java reads the file in the system's encoding, whatever that is
+    # written as ASCII, because Java reads the file in the system's encoding, whatever that is
     question.write_text(json.dumps(items), encoding="ascii")
     graphs, kept = scratch / "graphs" / "data.mdb", spice_files.folder() / GRAPHS
     graphs.parent.mkdir(exist_ok=True)

@@ -118,7 +118,7 @@ def _comparison(metric: str, pairs: int, observed: Array, differences: Array) ->
     low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2])
     # the +1 adds the observed sample to the drawn ones, so that p is never 0
     tail = min((drawn <= 0).sum(), (drawn >= 0).sum()) + 1
-    # with few pairs, p cannot be smaller than the chance of winning at all of them: the sign test's least p
+    # with few pairs, p is at least the sign test's least p: the chance that one model wins at every pair
     p = max(min(1.0, 2 * tail / (len(drawn) + 1)), 2.0 ** (1 - pairs))
     difference = round(float(observed[0]), DIGITS)
     significant = bool(p < LEVEL and not low <= 0 <= high and abs(difference) >= LEAST)

@@ -25,7 +25,7 @@ from pipeline.study.study_file import FOLDER, Row, Study
 
 FINISHED = Path("results/studies/cells")
 STAGES = ("train", "decode", "score")
-READ = "data/features/${item.dataset}"  # which the stage recipe notes by hash
+READ = "data/features/${item.dataset}"  # the stage recipe records its hash
 KEPT = ("metrics.json", "pairs.jsonl")  # files of a finished run
 RETRIEVAL = "retrieval/retrieval.json"  # further file of a model that learns to retrieve
 CELL = "cell.json"

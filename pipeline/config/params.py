@@ -135,19 +135,11 @@ class Reinforce(Strict):
     both_ways: bool = False  # also reward captions of (after, before)
 
     @model_validator(mode="after")
-    def _reversible(self) -> Self:
+    def _possible(self) -> Self:
         if self.both_ways and self.reward in ("agrees", "CIDEr-D"):
-            raise ValueError(
-                f"both_ways needs a reward without references, but reward is {self.reward}; set it to truth"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _comparable(self) -> Self:
+            raise ValueError(f"both_ways: {self.reward} compares with references of (before, after); set truth")
         if self.baseline == "mean" and self.samples == 1:
-            raise ValueError(
-                "baseline: mean compares the samples of a pair, but samples is 1; set samples to 2"
-            )
+            raise ValueError("baseline: mean compares the samples of a pair; set samples to 2 or more")
         return self
 
     @property

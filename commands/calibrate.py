@@ -4,7 +4,7 @@ The result is confidence.json. Images are refused if they are unlike the trainin
 
 python -m commands.calibrate --weights data/weights/tabletop/scorer_cbr/1
     fitted to the laboratory's validation pairs, and measured on its test pairs
-python -m commands.calibrate --weights demo/scorer_cbr --labelled FOLDER --out mine.json
+python -m commands.calibrate --weights demo/clip4idc --labelled FOLDER --out mine.json
     refitted to your own labelled pairs (docs/cookbook.md, "Recalibrate on 50 pairs of your own")
 """
 
@@ -36,7 +36,7 @@ def main() -> None:
     )
     made.add_argument("--figure", type=file_to_write, help="an SVG to write: wrong captions against coverage")
     arguments = parsed(made)
-    check_there([arguments.weights], "name a folder of weights or a package, such as demo/scorer_cbr")
+    check_there([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
     check_there([arguments.labelled], "name a folder of labelled images")
     # imported late: the import takes seconds, and the arguments are checked first
     from pipeline.captioning import calibrating

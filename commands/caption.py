@@ -1,7 +1,7 @@
 """Caption your own images with trained weights: a folder that training wrote, or a shared package.
 
-python -m commands.caption before.png after.png --weights demo/scorer_cbr
-python -m commands.caption before.png after.png --weights demo/scorer_cbr --top 5 --overlay looked.png
+python -m commands.caption before.png after.png --weights demo/clip4idc
+python -m commands.caption before.png after.png --weights demo/clip4idc --top 5 --overlay looked.png
 python -m commands.caption --pairs pairs.csv --out captions.jsonl --weights data/weights/tabletop/scorer_cbr/1
 
 With a confidence.json, a caption has the probability that it is correct, and images unlike those that the
@@ -112,7 +112,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise InputError("name a before and an after image, or --pairs")
     elif arguments.out:
         raise InputError("--out is for --pairs; the caption of two images is printed")
-    check_there([arguments.weights], "name a folder of weights or a package, such as demo/scorer_cbr")
+    check_there([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
     check_there([arguments.confidence], "name a file that python -m commands.calibrate wrote")
     check_there([arguments.pairs], "name a .csv or .jsonl of pairs, or a folder")
     check_there([arguments.before, arguments.after], "name an image file")

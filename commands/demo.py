@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipeline.captioning.picture_captioner import PictureCaptioner
 
 MOST_PIXELS = 1 << 20  # limit for rendered images, whose size a package may set
-WEIGHTS = (Path("demo/scorer_cbr"),)
+WEIGHTS = (Path("demo/clip4idc"),)
 SESSIONS = 200  # sessions whose last answer is kept; Gradio's default is 10,000
 # Gradio requests its own page to check that the server works; these variables would mislead its HTTP client
 MISLEADING = re.compile(r".*_proxy|gradio_.*|uvicorn_.*|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE)
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--port", type=whole(*PORTS), help="default: the first free port from 7860 on")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     arguments = parsed(parser)
-    check_there(arguments.weights, "name a folder of weights or a package, such as demo/scorer_cbr")
+    check_there(arguments.weights, "name a folder of weights or a package, such as demo/clip4idc")
     # imported late: the import takes seconds, and the arguments are checked first
     from pipeline.captioning.answers import Limits
     from pipeline.captioning.picture_captioner import Search
@@ -107,7 +107,7 @@ def settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
         dataset = captioner.trained.recipe.dataset
         if captioner.scores is None and rendered and dataset in rendered.viewpoint:
             return rendered.of(dataset)
-    raise InputError("no model here was trained on rendered scenes; add demo/scorer_cbr to --weights")
+    raise InputError("no model here was trained on rendered scenes; add demo/clip4idc to --weights")
 
 
 def serve(

@@ -1,7 +1,7 @@
 """Pack trained weights to share: one file that captions images on a machine without the dataset.
 
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out scorer_cbr.zip
-python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out demo/scorer_cbr    a folder
+python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out demo/clip4idc    a folder
 
 The file contains weights, vocabulary, settings, scores, a model card, and the name and hash of the backbone.
 Model hubs read model.safetensors, config.json and the card's front matter. --weights may also be a package of

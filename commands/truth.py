@@ -1,8 +1,8 @@
 """Measure the share of true captions of trained weights on new scenes.
 
-python -m commands.truth --weights demo/scorer_cbr --scenes 100
+python -m commands.truth --weights demo/clip4idc --scenes 100
     newly rendered scenes: 100 for each of the five kinds of change, and 100 unchanged pairs
-python -m commands.truth --weights demo/scorer_cbr --labelled FOLDER
+python -m commands.truth --weights demo/clip4idc --labelled FOLDER
     real images that you labelled in FOLDER/labels.jsonl (docs/evaluation.md, "Truth")
 """
 
@@ -34,7 +34,7 @@ def main() -> None:
         "--labelled", type=to_read, help="a folder of labelled images, in place of rendered scenes"
     )
     arguments = parsed(parser)
-    check_there([arguments.weights], "name a folder of weights or a package, such as demo/scorer_cbr")
+    check_there([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
     check_there([arguments.labelled], "name a folder of labelled images")
     # imported late: the import takes seconds, and the arguments are checked first
     from commands.demo import settings

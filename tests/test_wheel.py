@@ -23,7 +23,7 @@ from tests.running import ROOT
 LIBRARY = "change_captioning_lab"
 BUILT_FROM = (*PACKAGES, LIBRARY, "setup.py", "pyproject.toml", "README.md", "LICENSE")
 SAMPLE = [str(ROOT / f"docs/sample/{name}.png") for name in ("before", "after")]
-WEIGHTS = str(ROOT / "demo/scorer_cbr")
+WEIGHTS = str(ROOT / "demo/clip4idc")
 USE = f"""
 import sys
 import {LIBRARY}

@@ -23,17 +23,17 @@ except InputError as error:
 @pytest.mark.parametrize(
     ("command", "named"),
     [
-        ("caption gone.png docs/sample/after.png --weights demo/scorer_cbr", "gone.png"),
+        ("caption gone.png docs/sample/after.png --weights demo/clip4idc", "gone.png"),
         (
-            "caption docs/sample/before.png after.png --weights demo/scorer_cbr",
+            "caption docs/sample/before.png after.png --weights demo/clip4idc",
             "after.png",
         ),
         ("caption docs/sample/before.png docs/sample/after.png --weights demo/gone", "demo/gone"),
-        ("caption --pairs gone.csv --out out.jsonl --weights demo/scorer_cbr", "gone.csv"),
-        ("caption docs/sample/before.png --weights demo/scorer_cbr", "before and an after"),
-        ("demo --weights demo/scorer_cbr demo/gone", "demo/gone"),
+        ("caption --pairs gone.csv --out out.jsonl --weights demo/clip4idc", "gone.csv"),
+        ("caption docs/sample/before.png --weights demo/clip4idc", "before and an after"),
+        ("demo --weights demo/clip4idc demo/gone", "demo/gone"),
         ("truth --weights demo/gone --scenes 1", "demo/gone"),
-        ("truth --weights demo/scorer_cbr --labelled gone", "gone"),
+        ("truth --weights demo/clip4idc --labelled gone", "gone"),
     ],
 )
 def test_a_missing_file_is_named_before_torch_is_imported(command, named):

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-SOUND = Path(__file__).parents[3] / "demo/scorer_cbr"
+SOUND = Path(__file__).parents[3] / "demo/clip4idc"
 MODEL, FEATURES, WORDS, SCORES = "model.yaml", "features.yaml", "vocabulary.json", "scores.json"
 WEIGHTS, STATISTICS = "model.safetensors", "statistics.safetensors"
 

@@ -17,7 +17,7 @@ from pipeline.tabletop import dataset
 from pipeline.tabletop.dataset import PICTURES
 
 ROOT = Path(__file__).parents[3]
-PLACES = (ROOT / "demo/scorer_cbr",)
+PLACES = (ROOT / "demo/clip4idc",)
 PHRASES = ("no change", "no difference", "nothing", "identical", "the same as before", "remains the same")
 
 

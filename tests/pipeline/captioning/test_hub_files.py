@@ -11,7 +11,7 @@ from pipeline.io import front_matter
 from pipeline.weights import trained_model
 from tests.running import ROOT, refuse, succeed
 
-SHIPPED = ROOT / "demo/scorer_cbr"
+SHIPPED = ROOT / "demo/clip4idc"
 SAMPLE = [ROOT / f"docs/sample/{name}.png" for name in ("before", "after")]
 
 

@@ -93,7 +93,7 @@ def test_trained_weights_alone_say_which_scenes_to_draw(lab, here):
     assert demo.settings({"it": here}, lab) == params.load(lab / "params.yaml").tabletop.of("tabletop")
     recipe = replace(here.trained.recipe, dataset="mine")
     other = replace(here, trained=replace(here.trained, recipe=recipe))
-    with pytest.raises(InputError, match="demo/scorer_cbr to --weights"):
+    with pytest.raises(InputError, match="demo/clip4idc to --weights"):
         demo.settings({"it": other}, lab)
 
 

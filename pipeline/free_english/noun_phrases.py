@@ -51,10 +51,13 @@ def _no_comma(tokens: list[Token]) -> list[Token]:
     return tokens[:-1]
 
 
+LEADING = "(?:IN|PRE|OF|TO|BUT|AND)*"
 MARKS: tuple[tuple[str, Build], ...] = (
-    ("(?:PRE|BETWEEN|IN) IMG (?:AND|TO) IMG", _forward),
+    ("(?:PRE|BETWEEN|IN|ACROSS) IMG (?:AND|TO) IMG", _forward),
     ("COMPARED IMG COMMA?", _forward),
+    (f"{LEADING} LOOKING (?:(?:IN|OF|BETWEEN)* (?:SCENES|IMG (?:(?:AND|TO|BUT|COMPARED) IMG)?))? COMMA?", _nothing),
     ("(?:IN|PRE|OF) IMG", _when),
+    ("(?:IN|PRE|OF|BETWEEN|ACROSS) SCENES", _nothing),
     ("AROUND", _nothing),
     ("DET NTH (?=WHEN? (?:HAVE|SHOWS|DO|LACKS|NOLONGER|GAINED|REMAIN))", _ordinal_image),
     ("^WHEN COMMA", _no_comma),

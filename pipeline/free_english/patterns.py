@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from pipeline.free_english.tokens import ATTRIBUTES, IGNORED, OBJECT, SHAPED, Token, table
+from pipeline.free_english.tokens import ATTRIBUTES, IGNORED, MACROS, OBJECT, SHAPED, Token, table
 
 WHEN, COMMA, COLON, UNKNOWN = "WHEN", "COMMA", "COLON", "UNKNOWN"
 MADE = ("NOUN", "ATTR", "NP", "VALUE", "PLACE", "ASPECT", "ASPECTS", COMMA, COLON, UNKNOWN)
@@ -18,7 +18,7 @@ Build = Callable[[list[Token]], Token | list[Token] | None]
 
 @cache
 def _codes() -> dict[str, str]:
-    symbols = [name for name in table() if name not in (*ATTRIBUTES, IGNORED, OBJECT, SHAPED)]
+    symbols = [name for name in table() if name not in (*ATTRIBUTES, IGNORED, MACROS, OBJECT, SHAPED)]
     return {symbol: chr(0xE000 + place) for place, symbol in enumerate([*symbols, *MADE])}
 
 
@@ -52,6 +52,8 @@ def reduced(tokens: list[Token], form: str, build: Build, backwards: bool = Fals
     """
     regex, at = pattern(form, times=False), len(tokens) - 1 if backwards else 0
     symbols = coded(tokens)
+    if regex.search(symbols) is None:
+        return tokens
     while 0 <= at < len(tokens):
         match = regex.match(symbols, at)
         length = match.end() - at if match else 0

@@ -13,7 +13,7 @@ from pipeline.tabletop import words
 
 TABLE = Path(__file__).with_name("words.yaml")
 ATTRIBUTES = ("size", "color", "material", "shape")
-IGNORED, SHAPED, OBJECT = "IGNORED", "SHAPED", "OBJECT"
+MACROS, IGNORED, SHAPED, OBJECT = "MACROS", "IGNORED", "SHAPED", "OBJECT"
 CONTRACTIONS = (
     (r"can't|can not|cannot", "can not"),
     (r"won't", "will not"),
@@ -72,7 +72,7 @@ def table() -> Mapping[str, Mapping[str, str]]:
 @cache
 def lexicon() -> Mapping[tuple[str, ...], tuple[str, Any]]:
     """Return the words of a phrase -> symbol and meaning. An ignored phrase has no symbol."""
-    entries = dict(table())
+    entries = {name: own for name, own in table().items() if name != MACROS}
     found: dict[tuple[str, ...], tuple[str, Any]] = {}
     for phrase in _phrases(entries.pop(IGNORED)[""]):
         found[phrase] = ("", None)
@@ -93,16 +93,32 @@ def lexicon() -> Mapping[tuple[str, ...], tuple[str, Any]]:
 
 
 @cache
-def _longest() -> int:
-    return max(map(len, lexicon()))
+def _lengths() -> Mapping[str, Sequence[int]]:
+    """Return a dictionary: the first word of a phrase -> the lengths of such phrases, longest first."""
+    found: dict[str, set[int]] = {}
+    for phrase in lexicon():
+        found.setdefault(phrase[0], set()).add(len(phrase))
+    return {word: sorted(own, reverse=True) for word, own in found.items()}
 
 
 def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
-    """Yield the phrases between commas; [a|b|] stands for each of its parts."""
+    """Yield the phrases between commas; [a|b|] stands for each of its parts, and word+ for a verb's forms."""
+    macros = table()[MACROS]
+    texts = re.sub(r"\{(\w+)\}", lambda found: macros[found[1]], texts)
     for text in texts.split(","):
+        text = re.sub(r"\b([a-z]+)(\+{1,2})", lambda found: f"[{'|'.join(_forms(*found.groups()))}]", text)
         parts = re.split(r"\[([^\]]*)\]", text)
         options = [part.split("|") if place % 2 else [part] for place, part in enumerate(parts)]
         yield from (phrase for chosen in product(*options) if (phrase := tuple("".join(chosen).split())))
+
+
+def _forms(verb: str, mark: str) -> tuple[str, ...]:
+    """Return the four forms of a regular verb; the mark ++ doubles its last letter, as in "swapped"."""
+    stem = verb + verb[-1] if mark == "++" else verb.removesuffix("e")
+    if re.search(r"[^aeiou]y$", verb):
+        return verb, f"{verb[:-1]}ies", f"{verb[:-1]}ied", f"{verb}ing"
+    third = "es" if re.search(r"(s|x|z|ch|sh|o)$", verb) else "s"
+    return verb, verb + third, f"{stem}ed", f"{stem}ing"
 
 
 def plain_text(text: str) -> str:
@@ -139,7 +155,7 @@ def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
         return None, 1
     if (word, _word(found, at + 1)) == ("a", "little") and _symbol(found, at + 2) not in ("NOUN", "ATTR"):
         return None, 2
-    for count in range(min(_longest(), len(found) - at), 0, -1):
+    for count in (count for count in _lengths().get(word, ()) if at + count <= len(found)):
         phrase = tuple(each[0] for each in found[at : at + count])
         if phrase in lexicon():
             symbol, meaning = lexicon()[phrase]
@@ -147,6 +163,8 @@ def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
                 continue  # "between the two cubes"
             token = Token(symbol, _meaning(symbol, meaning, phrase), start, found[at + count - 1][2])
             return (token if symbol else None), count
+    if word.endswith("ly") and len(word) > 4:
+        return None, 1  # an adverb of manner; those that change a claim are in words.yaml
     return Token("UNKNOWN", word, start, end), 1
 
 

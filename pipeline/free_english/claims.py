@@ -74,8 +74,14 @@ def same_aspects(clause: Clause) -> list[Claim]:
         if owner == "REST":
             return [Claim(REST, text=clause.text)]
         aspects += kinds
-    if {"position", "color"} <= {*aspects}:
+    if {"position", "color"} <= {*aspects} and not clause.has("ITS"):
         return [Claim(NO_CHANGE, text=clause.text)]
+    return [Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects]
+
+
+def same_cast(clause: Clause) -> list[Claim]:
+    """Return the claims of "both images show the same four objects (in the same places)"."""
+    aspects = ["presence", "position"] if clause.has("SAME") else ["presence"]
     return [Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects]
 
 

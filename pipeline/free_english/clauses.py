@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english import claims
 from pipeline.free_english.claims import Clause
-from pipeline.free_english.patterns import COLON, COMMA, WHEN, coded, pattern
+from pipeline.free_english.patterns import COLON, COMMA, UNKNOWN, WHEN, coded, pattern
 from pipeline.free_english.phrase import (
     ALL,
     BECOMES,
@@ -24,8 +24,10 @@ from pipeline.free_english.tokens import Token
 from pipeline.io.inputs import read_yaml
 
 RULES = Path(__file__).with_name("rules.yaml")
-BOUNDS = (COMMA, COLON, "AND", "BUT", "WHICH", "EXCEPT")
-LEAD, SKIP, VIEW, AMONG, REFINE = "lead", "skip", "view", "among", "refine"
+BOUNDS = (COMMA, COLON, "AND", "BUT", "WHICH", "EXCEPT", "CAUSE")
+CHATTER = {"SOMEONE", UNKNOWN, "HAVE", "DO", "BE", "WAS", "SEE", "TO", "OF", "IN", "DET", WHEN}
+"""Symbols of "I had to rub my eyes", which claims nothing about the images."""
+LEAD, SKIP, VIEW, AMONG, REFINE, CAST = "lead", "skip", "view", "among", "refine", "cast"
 VIEWPOINT = "VIEWPOINT"
 
 
@@ -72,7 +74,10 @@ class Reading:
                 end = at + 1
             else:
                 end = next((n for n in range(at + 1, len(tokens)) if tokens[n].symbol in BOUNDS), len(tokens))
-                self._unreadable(text[tokens[at].start : tokens[end - 1].end])
+                own = tokens[at:end]
+                bounded = end == len(tokens) or tokens[end].symbol in (COMMA, COLON, "BUT")
+                if not (bounded and own[0].symbol == "SOMEONE" and {each.symbol for each in own} <= CHATTER):
+                    self._unreadable(text[own[0].start : own[-1].end])
             at = end
 
     def _unreadable(self, text: str) -> None:
@@ -89,6 +94,8 @@ class Reading:
             self.claims += claims.same_aspects(clause)
         elif kind in (NO_CHANGE, REST):
             self.claims.append(Claim(REST if excepted or self._of_rest(clause) else kind, text=clause.text))
+        elif kind == CAST:
+            self.claims += claims.same_cast(clause)
         elif kind == REFINE:
             self._refine(clause)
         elif kind == BECOMES and (clause.of("s", "DIFFERENCE") or clause.of("s", "CHANGED")):
@@ -103,6 +110,8 @@ class Reading:
 
     def _among(self, clause: Clause) -> None:
         """Read "of the three cubes, ...": the objects exist, and "the left one" is one of them."""
+        if self.claims and not self.claims[-1].subject and claims.is_change(self.claims[-1]):
+            return self._refine(clause)  # "type: removal; object: the cube"
         self.subject = next((token.meaning for token in clause.of("s", "NP")), None)
         if self.subject:
             self.claims.append(Claim(EXISTS, self.subject, text=clause.text))
@@ -110,7 +119,7 @@ class Reading:
     def _about(self, clause: Clause) -> None:
         """Add a claim about each subject of a clause."""
         subjects = self._subjects(clause)
-        if None in subjects and clause.kind not in (CHANGE, SAME):
+        if None in subjects and clause.kind not in (CHANGE, SAME) and not clause.has("TYPE"):
             self._unreadable(clause.text)
             return
         for subject in subjects:

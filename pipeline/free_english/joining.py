@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeline.free_english.claims import is_change
-from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, STATE, Claim, Phrase
+from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, STATE, Claim, Phrase, Place
 
 
 def together(claims: Sequence[Claim]) -> list[Claim]:
     """Return the claims, with those about both images of one object joined."""
     found: list[Claim] = []
     for claim in claims:
+        other = next((place for place, own in enumerate(found) if _compared(own, claim)), None)
+        if other is not None:
+            found[other] = _difference(*sorted((found[other], claim), key=lambda own: own.when != "before"))
+            continue
         same = [place for place, own in enumerate(found) if own.subject == claim.subject]
         views = [place for place in same if found[place].kind in (STATE, EXISTS)]
         joined = _both_images(found[views[-1]], claim) if views else None
@@ -37,6 +41,37 @@ def _both_images(last: Claim, claim: Claim) -> Claim | None:
         first = last if last.when == "before" or claim.when in AFTER else claim
         return replace(last, kind="add" if first.negated else "drop", negated=False, when="")
     return None
+
+
+def _compared(one: Claim, other: Claim) -> bool:
+    """Return True for "the first image shows a red ball" and "the second shows a blue ball"."""
+    views = sorted(({"before": 0}.get(each.when, 1) for each in (one, other)))
+    if views != [0, 1] or "" in (one.when, other.when) or "both" in (one.when, other.when):
+        return False
+    shown = all(
+        each.kind in (EXISTS, "add") and each.subject and each.subject.look and not each.negated
+        and not each.subject.new and each.subject.count == 1
+        for each in (one, other)
+    )
+    if not shown:
+        return False
+    before, after = (dict(each.subject.look) for each in (one, other) if each.subject)
+    unlike = [name for name in before.keys() & after.keys() if before[name] != after[name]]
+    return unlike in (["color"], ["material"]) or (not unlike and _sited(one) != _sited(other) and bool(_sited(one) and _sited(other)))
+
+
+def _sited(claim: Claim) -> tuple[Place, ...]:
+    return (*(claim.subject.places if claim.subject else ()), *claim.target)
+
+
+def _difference(before: Claim, after: Claim) -> Claim:
+    """Return the change between descriptions of both images."""
+    assert before.subject
+    assert after.subject
+    if dict(before.subject.look).items() ^ dict(after.subject.look).items() and not _sited(after):
+        return replace(before, kind=BECOMES, old=before.subject.look, new=after.subject.look, whole=True, when="")
+    subject = replace(before.subject, places=())
+    return replace(before, kind="move", subject=subject, source=_sited(before), target=_sited(after), when="")
 
 
 def _new_value(claim: Claim) -> bool:

@@ -51,6 +51,7 @@ def _no_comma(tokens: list[Token]) -> list[Token]:
     return tokens[:-1]
 
 
+COUNTABLE = ("NOUN", "NEW", "OTHER", "DET", "COUNT", "ONE")
 LEADING = "(?:IN|PRE|OF|TO|BUT|AND)*"
 MARKS: tuple[tuple[str, Build], ...] = (
     ("(?:PRE|BETWEEN|IN|ACROSS) IMG (?:AND|TO) IMG", _forward),
@@ -80,8 +81,14 @@ def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
     if token.symbol == "ONE":
         determiner = after in ("ATTR", "NOUN", "NEW", "SIDE", "MOST")
         return [replace(token, symbol="DET", meaning="a") if determiner else noun]
-    if token.symbol == "COUNT" and before in ("BE", "BECAME") and after == "ATTR":
-        return []  # "is all red now"
+    if token.symbol == "COUNT" and before in ("BE", "BECAME", "HAVE", "WAS", "REMAIN") and after not in COUNTABLE:
+        return []  # "is all red now", "are all unchanged"
+    if token.symbol == "FORMER":
+        return [replace(token, symbol=WHEN, meaning="before")] if after == "COLOR" and before in ("", COMMA) else []
+    if token.symbol == "NEW" and after == "COLOR" and before in ("", COMMA):
+        return [replace(token, symbol=WHEN, meaning="after")]  # "new color: red"
+    if token.meaning == "look" and before not in ("ATTR", "NEW", "ITS", "DET"):
+        return [replace(token, symbol="BE")]
     if token.symbol == "ADDED" and before == "DET" and after in ("NOUN", "ATTR"):
         return [replace(token, symbol="NEW")]  # "the newly added cube"
     if token.meaning == "spot" and before in ("DET", "NEW", "ITS"):
@@ -190,6 +197,12 @@ def _it(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(pronoun=True))
 
 
+def _cast(tokens: list[Token]) -> Token | None:
+    """Join "the same four objects"."""
+    plural = tokens[-1].meaning[1] or any(token.symbol == "COUNT" for token in tokens)
+    return joined(tokens, "CAST", None) if plural else None
+
+
 def _rest(tokens: list[Token]) -> Token:
     """Join "the other cubes"; the meaning is one of them."""
     look = tuple(token.meaning for token in tokens if token.symbol == "ATTR")
@@ -200,6 +213,7 @@ def _rest(tokens: list[Token]) -> Token:
 MODIFIERS = "(?:(?:NEW|SIDE|MOST|NTH|ATTR) (?:(?:COMMA AND?|AND)(?=ATTR))?)*"
 BASE: tuple[tuple[str, Build], ...] = (
     ("COUNT? OTHER COUNT? ATTR* (?:NOUN|EVERYTHING)", _rest),
+    ("SAME (?:COUNT|ATTR)* NOUN", _cast),
     (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", _noun_phrase),
     ("SOMETHING NEW?", _something),
     ("NEW? IT", _it),

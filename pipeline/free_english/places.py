@@ -48,6 +48,12 @@ def _aspects(tokens: list[Token]) -> Token:
     return joined(tokens, "ASPECTS", (tuple(sorted(kinds)), tokens[-1].symbol))
 
 
+def _what(tokens: list[Token]) -> Token | None:
+    """Join "the object that" before "was removed is the cube"."""
+    phrase = tokens[0].meaning
+    return None if phrase.look or phrase.places or phrase.pronoun else joined(tokens, "WHAT", "")
+
+
 def _position(tokens: list[Token]) -> list[Token] | None:
     """Drop "its position" before a place: "from its position near the red ball"."""
     return [] if _of(tokens, "COLOR")[0].meaning == "position" else None
@@ -222,6 +228,9 @@ def _apposition(tokens: list[Token]) -> Token | None:
     return _as_phrase(tokens, replace(found, new=one.new or other.new, count=max(one.count, other.count)))
 
 
+EVENT = "(?:DROPPED|LACKS|ADDED|MOVED|GONE|CHANGED|NEW|DIFFERENCE)"
+KEPT = "(?:BE|WAS|HAVE|DO)* (?:COUNT|NOT|REMAIN|SAME)"
+SITTING = "(?:SIT|HERE|SEEN|PUT|THERE|WHEN)"
 VERB = (
     "(?=WHEN* (?:BE|WAS|HAVE|DO|NOT|NOLONGER|HERE|SEEN|SIT|MOVED|ADDED|DROPPED|GONE|BECAME|PAINTED|CHANGED"
     "|REPLACED))"
@@ -231,7 +240,9 @@ RELATIVE = "WHICH (?:WHEN|BE|WAS)*"
 FORMS: tuple[tuple[str, Build], ...] = (
     ("(?:ITS|DET|NEW)* COLOR (?=WHICH? (?:BE|WAS)? PLACE)", _position),
     ("COLOR (?:(?:COMMA|AND|COMMA AND) COLOR)* (?:OF|IN) (?:EVERYTHING|REST)", _aspects),
+    (f"(?:ITS|DET)? COLOR (?:(?:COMMA|AND|OR)+ (?:ITS|DET)? COLOR)+ (?={KEPT})", _aspects),
     ("EVERYTHING AND ITS COLOR", _first),
+    (f"NP WHICH (?=(?:BE|WAS|HAVE|WHEN)* {EVENT}+ (?:WHEN|PLACE)* (?:BE|WAS|COLON) (?:WHEN|DET)* NP)", _what),
     ("DET PLACE", _last),
     ("NP PRE SIDE", _nth_from),
     ("NP COMMA DET? NTH PRE SIDE COMMA?", _nth_after),
@@ -252,15 +263,14 @@ FORMS: tuple[tuple[str, Build], ...] = (
     ("NP COMMA (?:WHICH (?:BE|WAS)+)? (?:NOT (?:HERE|SEEN|THERE|ADDED)+|DROPPED) WHEN COMMA", _not_before),
     ("(?:SIDE|MOST|NTH) (?:OF|AMONG) NP", _ranked_of),
     ("NP (?:OF|AMONG) NP", _one_of_them),
-    (f"{ALONE} NP (?:{RELATIVE}|WHEN)? PLACE", _with_place),
-    (f"NP COMMA (?:{RELATIVE}|WHEN)? PLACE COMMA", _with_place),
+    (f"{ALONE} NP (?:{RELATIVE} PLACE WHEN*|WHEN? PLACE)", _with_place),
+    (f"NP COMMA (?:{RELATIVE})? {SITTING}* PLACE WHEN* COMMA", _with_place),
     (f"NP SIT PLACE {VERB}", _with_place),
     (f"NP AND PLACE {VERB}", _with_place),
-    ("NP COMMA (?:SIT|HERE|SEEN) PLACE WHEN? COMMA", _with_place),
     (f"^NP COMMA? NP {VERB}", _topic),
     ("NP (?:BE|WAS) NP (?=COMMA? WHICH)", _cleft),
     ("(?:VALUE|NP) IN COLOR", _first),
-    (f"{ALONE} NP {RELATIVE} (?:SIT|HERE|SEEN)+ PLACE WHEN?", _with_place),
+    (f"{ALONE} NP {RELATIVE} {SITTING}+ PLACE WHEN*", _with_place),
     ("NP WHICH (?:WHEN|BE|WAS|HAVE)+ MADE? VALUE WHEN*", _with_value),
     ("NP COMMA (?:WHICH (?:WHEN|BE|WAS)+|WHEN) MADE? VALUE WHEN* COMMA", _with_value),
     ("NP COMMA VALUE WHEN+ COMMA", _with_value),

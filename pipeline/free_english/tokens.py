@@ -25,10 +25,13 @@ CONTRACTIONS = (
     (r"^\s*(?:[-•+>]|\(?\d+[.)])\s+", ""),
     (r"\n\s*(?:[-•+]|\(?\d+[.)])\s+", "\n"),
     (r"\blook(?=[,!:])", ""),
+    (r"(?<![a-z] )\b(before|after) ?(?=[:=])", r"in the \1 image"),
+    (r"(?<=[a-z] )=(?= )", ":"),
     (r"\bre-", "re"),
     (r"(?<=[a-z0-9])-(?=[a-z])", " "),
 )
 QUOTES = str.maketrans({"’": "'", "*": " ", '"': " ", "“": " ", "”": " ", "_": " ", "#": " "})
+QUOTES |= str.maketrans("{}[]<`~|", "        ")
 WORD = re.compile(r"[a-z]+|\d+(?:st|nd|rd|th)?|'s?|[.!;\n?…]|[^\s]")
 STOPS = {".", "!", ";", "\n", "?", "…"}
 MODAL = {
@@ -173,8 +176,8 @@ def _meaning(symbol: str, meaning: Any, phrase: tuple[str, ...]) -> Any:
         return ((meaning,) if meaning else (), phrase[-1].endswith("s"))  # attributes, and plural
     if symbol == "DIFFERENCE" and phrase in (("change",), ("changes",)):
         return "change"  # perhaps a verb
-    if phrase == ("spot",):
-        return "spot"  # perhaps "a spot"
+    if phrase in (("spot",), ("look",), ("looks",)):
+        return phrase[0].removesuffix("s")  # perhaps a noun: "a spot", "a matte look"
     if symbol == "ADDED" and phrase in (("appear",), ("appears",), ("appeared",)):
         return "appear"  # perhaps "appears red"
     return meaning

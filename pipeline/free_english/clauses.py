@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
@@ -66,10 +66,10 @@ class Reading:
         """Read the clauses of a sentence from left to right."""
         symbols, at = coded(tokens), 0
         while at < len(tokens):
-            kind, match = _longest(symbols, at)
+            kind, match = _longest(symbols[at:])
             if match is not None:
                 end = at + len(match[0])
-                self._clause(_clause(kind, match, tokens, text), _excepted(tokens, end))
+                self._clause(_clause(kind, match, tokens[at:], text), _excepted(tokens, end))
             elif tokens[at].symbol in (*BOUNDS, WHEN):
                 end = at + 1
             else:
@@ -162,10 +162,11 @@ class Reading:
         self.subject = named[-1]
 
 
-def _longest(symbols: str, at: int) -> tuple[str, re.Match[str] | None]:
+@lru_cache(maxsize=10_000)
+def _longest(symbols: str) -> tuple[str, re.Match[str] | None]:
     best: tuple[str, re.Match[str] | None] = ("", None)
     for kind, regex in _rules():
-        match = regex.match(symbols, at)
+        match = regex.match(symbols)
         if match and len(match[0]) > (len(best[1][0]) if best[1] else 0):
             best = kind, match
     return best

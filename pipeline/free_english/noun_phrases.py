@@ -14,12 +14,8 @@ OPPOSITE = {"left": "right", "right": "left"}
 
 def noun_phrases(tokens: list[Token]) -> list[Token]:
     """Return the tokens with noun phrases (NP), "red and shiny" (VALUE) and marks of time (WHEN) joined."""
-    for form, build in MARKS:
-        tokens = reduced(tokens, form, build)
-    tokens = _counted(_no_longer(_resolved(tokens)))
-    for form, build in BASE:
-        tokens = reduced(tokens, form, build)
-    return _values(tokens)
+    tokens = _counted(_no_longer(_resolved(reduced(tokens, MARKS))))
+    return _values(reduced(tokens, BASE))
 
 
 def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:

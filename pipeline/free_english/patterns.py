@@ -45,15 +45,24 @@ def pattern(text: str, times: bool = True) -> re.Pattern[str]:
     return re.compile(often + "".join(text.split()))
 
 
-def reduced(tokens: list[Token], form: str, build: Build, backwards: bool = False) -> list[Token]:
-    """Replace each match of a form by what `build` returns; None keeps the match.
+def reduced(tokens: list[Token], forms: Sequence[tuple[str, Build]], backwards: bool = False) -> list[Token]:
+    """Replace each match of the forms, one form after the other, by what its `build` returns.
 
-    From left to right with the longest match, or `backwards` by starting places, for forms that nest.
+    If `build` returns None, the match stays. The sentence is read from left to right. With `backwards`, it
+    is read from right to left, for forms that nest.
     """
-    regex, at = pattern(form, times=False), len(tokens) - 1 if backwards else 0
     symbols = coded(tokens)
-    if regex.search(symbols) is None:
-        return tokens
+    for form, build in forms:
+        regex = pattern(form, times=False)
+        if regex.search(symbols):
+            tokens = _replaced(tokens, regex, build, backwards)
+            symbols = coded(tokens)
+    return tokens
+
+
+def _replaced(tokens: list[Token], regex: re.Pattern[str], build: Build, backwards: bool) -> list[Token]:
+    at = len(tokens) - 1 if backwards else 0
+    symbols = coded(tokens)
     while 0 <= at < len(tokens):
         match = regex.match(symbols, at)
         length = match.end() - at if match else 0

@@ -19,8 +19,7 @@ def places(tokens: list[Token]) -> list[Token]:
     before: list[Token] = []
     while before != tokens:
         before = tokens
-        for form, build in FORMS:
-            tokens = reduced(tokens, form, build, backwards=True)
+        tokens = reduced(tokens, FORMS, backwards=True)
     return tokens
 
 

@@ -43,13 +43,19 @@ def _nothing(tokens: list[Token]) -> list[Token]:
     return []
 
 
+def _noun(tokens: list[Token]) -> Token:
+    """Join "the most obvious change"; a single "change" may be a verb."""
+    return joined(tokens, "DIFFERENCE", "") if len(tokens) > 1 else tokens[0]
+
+
 def _no_comma(tokens: list[Token]) -> list[Token]:
     return tokens[:-1]
 
 
 COUNTABLE = ("NOUN", "NEW", "OTHER", "DET", "COUNT", "ONE")
-LEADING = "(?:IN|PRE|OF|TO|BUT|AND)*"
+LEADING = "(?:IN|PRE|OF|TO|BUT|AND|UPON)*"
 MARKS: tuple[tuple[str, Build], ...] = (
+    ("(?:DET|ONLY|NEW)* (?:SALIENT|ATTR)* DIFFERENCE", _noun),
     ("(?:PRE|BETWEEN|IN|ACROSS) IMG (?:AND|TO) IMG", _forward),
     ("COMPARED IMG COMMA?", _forward),
     (f"{LEADING} LOOKING (?:(?:IN|OF|BETWEEN)* (?:SCENES|IMG (?:(?:AND|TO|BUT|COMPARED) IMG)?))? COMMA?", _nothing),
@@ -83,6 +89,8 @@ def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
         return [replace(token, symbol=WHEN, meaning="before")] if after == "COLOR" and before in ("", COMMA) else []
     if token.symbol == "NEW" and after == "COLOR" and before in ("", COMMA):
         return [replace(token, symbol=WHEN, meaning="after")]  # "new color: red"
+    if token.symbol == "SALIENT":
+        return [replace(token, symbol="HERE")] if token.meaning else []
     if token.meaning == "look" and before not in ("ATTR", "NEW", "ITS", "DET"):
         return [replace(token, symbol="BE")]
     if token.symbol == "ADDED" and before == "DET" and after in ("NOUN", "ATTR"):
@@ -93,7 +101,9 @@ def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
         return [replace(token, symbol="CHANGED")]
     if token.meaning == "appear" and after in ("SAME", "ATTR", "NOT", "BE", "CHANGED"):
         return [replace(token, symbol="BE")]
-    if token.symbol == "ONLY" and after not in ("ADDED", "HERE", "SEEN", WHEN, "BE"):
+    if token.symbol == "OTHER" and token.meaning == "remaining" and after == "SAME":
+        return [replace(token, symbol="REMAIN")]
+    if token.symbol == "ONLY" and after not in ("ADDED", "HERE", "SEEN", WHEN, "BE", "", COMMA):
         return []
     return [token]
 
@@ -102,6 +112,7 @@ def _no_longer(tokens: list[Token]) -> list[Token]:
     """Join "not ... anymore"."""
     symbols = [token.symbol for token in tokens]
     at = symbols.index("ANYMORE") if "ANYMORE" in symbols else 0
+    at = at or next((n for n, own in enumerate(symbols) if own == "NOLONGER" and "NOT" in symbols[:n]), 0)
     nots = [place for place in range(at) if symbols[place] in ("NOT", "NO")]
     if not nots:
         return tokens
@@ -138,7 +149,7 @@ def _noun_phrase(tokens: list[Token]) -> Token | list[Token]:
         tuple(place for place in places if not (indefinite and place.rank and not place.side)),
         1 if "ONEOF" in symbols else count,
         next((int(each) for each in counts if each.isdigit()), 0),
-        "NEW" in symbols,
+        "NEW" in symbols or (indefinite and "NTH" in symbols and "ONEOF" not in symbols),  # "a fourth cube"
         "FEWER" in symbols,
         indefinite,
         one=shape is None,
@@ -186,7 +197,13 @@ def _grew(tokens: list[Token]) -> list[Token]:
     """Read "the number of objects increased" as "one more object was added", and "decreased" as "dropped"."""
     more = tokens[0].symbol == "GREW"
     phrase = Phrase(indefinite=True, new=more)
-    return [joined(tokens, "NP", phrase), joined(tokens, "ADDED" if more else "DROPPED", "")]
+    found = [joined(tokens, "NP", phrase), joined(tokens, "ADDED" if more else "DROPPED", "")]
+    numbers = [token for token in tokens if token.symbol == "COUNT"]
+    if numbers:
+        total = Phrase(count=2, number=int(numbers[-1].meaning))
+        found += [replace(token, symbol=symbol) for token, symbol in zip([tokens[-1]] * 3, ("AND", "THERE", "BE"))]
+        found += [joined(tokens, "NP", total), joined(tokens, WHEN, "after")]
+    return found
 
 
 def _it(tokens: list[Token]) -> Token:
@@ -208,12 +225,12 @@ def _rest(tokens: list[Token]) -> Token:
 
 MODIFIERS = "(?:(?:NEW|SIDE|MOST|NTH|ATTR) (?:(?:COMMA AND?|AND)(?=ATTR))?)*"
 BASE: tuple[tuple[str, Build], ...] = (
-    ("COUNT? OTHER COUNT? ATTR* (?:NOUN|EVERYTHING)", _rest),
+    ("COUNT? OTHER COUNT? ATTR* (?:NOUN|EVERYTHING|COLOR)", _rest),
     ("SAME (?:COUNT|ATTR)* NOUN", _cast),
     (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", _noun_phrase),
     ("SOMETHING NEW?", _something),
     ("NEW? IT", _it),
-    ("GREW|FELL", _grew),
+    ("(?:GREW|FELL) (?:PRE COUNT TO COUNT)?", _grew),
     ("LESS", _less),
     ("MOREOF", _more),
 )

@@ -44,6 +44,8 @@ def _aspect(tokens: list[Token]) -> Token:
 def _aspects(tokens: list[Token]) -> Token:
     """Join "the colours and positions of all objects"."""
     kinds = {token.meaning for token in _of(tokens, "COLOR")}
+    for token in (*_of(tokens, "ASPECT"), *_of(tokens, "ASPECTS")):
+        kinds |= {token.meaning[0]} if token.symbol == "ASPECT" else {*token.meaning[0]}
     return joined(tokens, "ASPECTS", (tuple(sorted(kinds)), tokens[-1].symbol))
 
 
@@ -240,6 +242,7 @@ FORMS: tuple[tuple[str, Build], ...] = (
     ("(?:ITS|DET|NEW)* COLOR (?=WHICH? (?:BE|WAS)? PLACE)", _position),
     ("COLOR (?:(?:COMMA|AND|COMMA AND) COLOR)* (?:OF|IN) (?:EVERYTHING|REST)", _aspects),
     (f"(?:ITS|DET)? COLOR (?:(?:COMMA|AND|OR)+ (?:ITS|DET)? COLOR)+ (?={KEPT})", _aspects),
+    ("(?:ITS|DET)? (?:COLOR|ASPECT) (?:COMMA|AND|OR)+ ASPECTS", _aspects),
     ("EVERYTHING AND ITS COLOR", _first),
     (f"NP WHICH (?=(?:BE|WAS|HAVE|WHEN)* {EVENT}+ (?:WHEN|PLACE)* (?:BE|WAS|COLON) (?:WHEN|DET)* NP)", _what),
     ("DET PLACE", _last),
@@ -248,6 +251,8 @@ FORMS: tuple[tuple[str, Build], ...] = (
     ("(?<!COMMA) DET? NTH PRE SIDE", _nth_alone),
     ("REL SIDE", _near_side),
     ("NP COMMA? WHICH (?:BE|WAS)* (?:HERE|SEEN|THERE|SIT)+ WHEN COMMA?", _seen),
+    (f"NP {SITTING}+ {VERB}", _seen),
+    (f"NP COMMA {SITTING}+ COMMA", _seen),
     ("NP WHEN (?=HAVE|MOVED|BECAME|CHANGED|DROPPED|GONE|REPLACED|PAINTED)", _seen),
     ("REL (?:SCENES|IMG)", _side),
     ("(?:IN|TO|REL)? IN (?:SIDE|MOST)", _side),

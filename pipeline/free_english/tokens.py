@@ -27,6 +27,10 @@ CONTRACTIONS = (
     (r"\blook(?=[,!:])", ""),
     (r"(?<![a-z] )\b(before|after) ?(?=[:=])", r"in the \1 image"),
     (r"(?<=[a-z] )=(?= )", ":"),
+    (r"((?:colou?r|size|material|texture|position|location)s?,? (?:(?:and|or) )?(?:the )?)shapes?\b", r"\1form"),
+    (r"\bshapes?(?=,? (?:(?:and|or) )?(?:the |its )?(?:colou?r|size|material|texture|position|location)s?\b)", "form"),
+    (r"\((initial|original|old|first)\)", "(before)"),
+    (r"\((final|new|second|after)\)", "(in the after image)"),
     (r"\bre-", "re"),
     (r"(?<=[a-z0-9])-(?=[a-z])", " "),
 )
@@ -178,6 +182,10 @@ def _meaning(symbol: str, meaning: Any, phrase: tuple[str, ...]) -> Any:
         return "change"  # perhaps a verb
     if phrase in (("spot",), ("look",), ("looks",)):
         return phrase[0].removesuffix("s")  # perhaps a noun: "a spot", "a matte look"
+    if phrase == ("remaining",):
+        return "remaining"  # perhaps "remaining the same"
+    if symbol == "SALIENT":
+        return "here" if phrase == ("visible",) else ""  # perhaps "is visible"
     if symbol == "ADDED" and phrase in (("appear",), ("appears",), ("appeared",)):
         return "appear"  # perhaps "appears red"
     return meaning

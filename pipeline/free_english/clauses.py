@@ -98,7 +98,7 @@ class Reading:
             self.claims += claims.same_cast(clause)
         elif kind == REFINE:
             self._refine(clause)
-        elif kind == BECOMES and (clause.of("s", "DIFFERENCE") or clause.of("s", "CHANGED")):
+        elif kind == BECOMES and any(clause.of("s", each) for each in ("DIFFERENCE", "CHANGED", "PAINTED", "EVENTCOLOR")):
             self.claims.append(claims.unnamed(clause))
         else:
             self._about(clause)
@@ -119,7 +119,7 @@ class Reading:
     def _about(self, clause: Clause) -> None:
         """Add a claim about each subject of a clause."""
         subjects = self._subjects(clause)
-        if None in subjects and clause.kind not in (CHANGE, SAME) and not clause.has("TYPE"):
+        if None in subjects and clause.kind not in (CHANGE, SAME) and not clause.has("TYPE", "DIFFERENCE"):
             self._unreadable(clause.text)
             return
         for subject in subjects:

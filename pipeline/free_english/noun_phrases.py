@@ -195,10 +195,12 @@ def _more(tokens: list[Token]) -> Token:
 
 def _grew(tokens: list[Token]) -> list[Token]:
     """Read "the number of objects increased" as "one more object was added", and "decreased" as "dropped"."""
-    more = tokens[0].symbol == "GREW"
+    numbers = [token for token in tokens if token.symbol == "COUNT"]
+    if tokens[0].symbol == "TALLY" and not (numbers[0].meaning + numbers[1].meaning).isdigit():
+        return [joined(tokens, UNKNOWN, None)]
+    more = tokens[0].symbol == "GREW" or (len(numbers) == 2 and numbers[0].meaning < numbers[1].meaning)
     phrase = Phrase(indefinite=True, new=more)
     found = [joined(tokens, "NP", phrase), joined(tokens, "ADDED" if more else "DROPPED", "")]
-    numbers = [token for token in tokens if token.symbol == "COUNT"]
     if numbers:
         total = Phrase(count=2, number=int(numbers[-1].meaning))
         found += [replace(token, symbol=symbol) for token, symbol in zip([tokens[-1]] * 3, ("AND", "THERE", "BE"))]
@@ -220,7 +222,8 @@ def _rest(tokens: list[Token]) -> Token:
     """Join "the other cubes"; the meaning is one of them."""
     look = tuple(token.meaning for token in tokens if token.symbol == "ATTR")
     shape = (tokens[-1].meaning[0] or ()) if tokens[-1].symbol == "NOUN" else ()
-    return joined(tokens, "REST", Phrase((*look, *shape)))
+    none = any(token.symbol == "OTHER" and token.meaning == "none" for token in tokens)
+    return joined(tokens, "ELSE" if none else "REST", Phrase((*look, *shape)))
 
 
 MODIFIERS = "(?:(?:NEW|SIDE|MOST|NTH|ATTR) (?:(?:COMMA AND?|AND)(?=ATTR))?)*"
@@ -230,7 +233,7 @@ BASE: tuple[tuple[str, Build], ...] = (
     (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", _noun_phrase),
     ("SOMETHING NEW?", _something),
     ("NEW? IT", _it),
-    ("(?:GREW|FELL) (?:PRE COUNT TO COUNT)?", _grew),
+    ("(?:GREW|FELL) (?:PRE COUNT TO COUNT)?|TALLY COLON? (?:BECAME|GONE|CHANGED)? PRE? COUNT TO COUNT", _grew),
     ("LESS", _less),
     ("MOREOF", _more),
 )

@@ -104,6 +104,17 @@ def _side(tokens: list[Token]) -> Token | None:
     return joined(tokens, "PLACE", rank(own) if own.symbol == "MOST" else Place("side", side=own.meaning))
 
 
+def _from_side(tokens: list[Token]) -> list[Token]:
+    """Read "left -> right" as "from left to right"."""
+    side = replace(tokens[-1], symbol="SIDE")
+    return [replace(side, symbol="PRE"), tokens[0], replace(side, symbol="TO"), side]
+
+
+def _in_brackets(tokens: list[Token]) -> Token | None:
+    """Join "the red cube (front)"."""
+    return _with_place([tokens[0], joined(tokens[2:3], "PLACE", rank(tokens[2]))])
+
+
 def _near_side(tokens: list[Token]) -> Token | None:
     """Join "near the front"."""
     return joined(tokens, "PLACE", rank(tokens[1])) if tokens[0].meaning in ("near", "toward") else None
@@ -254,6 +265,8 @@ FORMS: tuple[tuple[str, Build], ...] = (
     (f"NP {SITTING}+ {VERB}", _seen),
     (f"NP COMMA {SITTING}+ COMMA", _seen),
     ("NP WHEN (?=HAVE|MOVED|BECAME|CHANGED|DROPPED|GONE|REPLACED|PAINTED)", _seen),
+    ("(?<!PRE)(?<!IN)(?<!TO)(?<!COMMA) SIDE (?:TO SIDE|DIR)$", _from_side),
+    ("NP COMMA (?:SIDE|MOST) COMMA?$", _in_brackets),
     ("REL (?:SCENES|IMG)", _side),
     ("(?:IN|TO|REL)? IN (?:SIDE|MOST)", _side),
     ("TOSIDE OF NP", _to_side_of),

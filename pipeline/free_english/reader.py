@@ -9,6 +9,8 @@ from pipeline.free_english.tokens import plain_text, sentences
 
 CONTENT = {"NP", "VALUE", "ASPECT", "ASPECTS", "PLACE", "COLOR", "ATTR", "NOUN", "NOT", "NO", "NOTHING"}
 CONTENT |= {"EVERYTHING", "SAME", "ELSE", "REST", "DIFFERENCE", "MOVED", "ADDED", "DROPPED", "GONE", "PUT"}
+CONTENT |= {"LABELADD", "LABELDROP", "LABELMOVE", "EVENTADD", "EVENTDROP", "EVENTMOVE", "EVENTCOLOR", "TALLY"}
+CONTENT |= {"CAST", "RESULT", "MAKING", "LOSTSHINE", "CONCERNS", "REPLACES", "VETO"}
 CONTENT |= {"CHANGED", "BECAME", "PAINTED", "REPLACED", "OTHERWISE", "NOLONGER", "LACKS", "GAINED", "OCCUR"}
 """Symbols of claims; a sentence without any, such as "let me compare the images", claims nothing."""
 

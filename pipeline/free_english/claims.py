@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pipeline.datasets.schema import NO_CHANGE
+from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english.noun_phrases import rank
 from pipeline.free_english.patterns import WHEN
 from pipeline.free_english.phrase import (
@@ -79,6 +79,17 @@ def same_aspects(clause: Clause) -> list[Claim]:
     return [Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects]
 
 
+VERBS = {"MOVED": "position", "ADDED": "presence", "DROPPED": "presence", "GONE": "presence"}
+
+
+def none_changed(clause: Clause) -> Claim:
+    """Return the claim of "nothing was added or moved", with the aspects if it names some only."""
+    verbs = {token.symbol for token in clause.tokens} & {*VERBS, "CHANGED", "PAINTED", "REPLACED", "OCCUR", "SAME"}
+    some = bool(verbs) and verbs <= {*VERBS} and not clause.has("DIFFERENCE")
+    aspects = sorted({VERBS[verb] for verb in verbs}) if some else []
+    return Claim(NO_CHANGE, aspect=" ".join(aspects), text=clause.text)
+
+
 def same_cast(clause: Clause) -> list[Claim]:
     """Return the claims of "both images show the same four objects (in the same places)"."""
     aspects = ["presence", "position"] if clause.has("SAME") else ["presence"]
@@ -132,6 +143,12 @@ def _same(claim: Claim, clause: Clause) -> Claim:
     return replace(claim, kind=NO_CHANGE if everything else SAME, aspect=aspect)
 
 
+def _change(claim: Claim, _: Clause) -> Claim:
+    subject = claim.subject
+    everything = claim.negated and subject is not None and subject.count > 1 and not subject.look
+    return Claim(NO_CHANGE, subject, text=claim.text) if everything else claim
+
+
 def _put(claim: Claim, _: Clause) -> Claim:
     subject = claim.subject or Phrase()
     return replace(claim, kind="add" if subject.new or subject.indefinite else "move")
@@ -168,6 +185,7 @@ SETTLED = {
     "add": _add,
     "drop": _drop,
     SAME: _same,
+    CHANGE: _change,
     PUT: _put,
     ONLY: _only,
     LEFT: _left,
@@ -185,13 +203,15 @@ def _named_aspect(claim: Claim, aspect: str) -> Claim:
 
 
 def number_before(clause: Clause, claim: Claim) -> list[Claim]:
-    """Return the claim of "four objects instead of three" about the first image."""
+    """Return the claim about the first image of "four objects instead of three", "all four are still there"."""
+    subject = claim.subject or Phrase()
+    if subject.count == ALL and subject.number:
+        return [Claim(EXISTS, replace(subject, count=2), when="before", text=clause.text)]
     at = next((place for place, token in enumerate(clause.tokens) if token.symbol == "INSTEAD"), None)
     if at is None or claim.kind not in (EXISTS, "add"):
         return []
     counts = [token.meaning for token in clause.tokens[at:] if token.symbol == "COUNT"]
     numbers = [int(count) for count in counts if count.isdigit()]
-    subject = claim.subject or Phrase()
     return [
         Claim(EXISTS, replace(subject, number=number), when="before", text=clause.text) for number in numbers
     ]

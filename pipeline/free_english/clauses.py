@@ -93,7 +93,8 @@ class Reading:
         elif kind in (NO_CHANGE, SAME) and clause.has("ASPECTS", "COLOR") and not clause.of("s", "NP"):
             self.claims += claims.same_aspects(clause)
         elif kind in (NO_CHANGE, REST):
-            self.claims.append(Claim(REST if excepted or self._of_rest(clause) else kind, text=clause.text))
+            rest = kind == REST or excepted or self._of_rest(clause)
+            self.claims.append(Claim(REST, text=clause.text) if rest else claims.none_changed(clause))
         elif kind == CAST:
             self.claims += claims.same_cast(clause)
         elif kind == REFINE:
@@ -132,7 +133,11 @@ class Reading:
     def _subjects(self, clause: Clause) -> list[Phrase | None]:
         named = [token.meaning for token in clause.of("s", "NP")]
         named = named or [token.meaning[1] for token in clause.tokens if token.symbol == "ASPECT"][:1]
-        return [self._referred(each) for each in named] if named else [self.subject]
+        found: list[Phrase | None] = []
+        for phrase in named:
+            found.append(self._referred(phrase))
+            self.subject = found[-1] or self.subject
+        return found or [self.subject]
 
     def _referred(self, phrase: Phrase) -> Phrase | None:
         """Return the object that a pronoun or "the red one" refers to."""
@@ -152,6 +157,8 @@ class Reading:
         last = self.claims[-1] if self.claims else None
         if last is None and named and all(each.new for each in named):
             last = Claim("add")  # "new object: a small cube"
+        if last is None and len(named) == 1:
+            last = Claim(EXISTS)  # "Big brown cube: ..."
         vague = any(each.count == ALL and not each.look for each in named)
         if last is None or not named or vague or last.kind in (UNREADABLE, NO_CHANGE):
             self._unreadable(clause.text)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed, changed_things
 from pipeline.free_english.phrase import (
+    ALL,
     BECOMES,
     EXISTS,
     SAME,
@@ -207,5 +208,7 @@ def _agrees(item: Placed | None, values: Values) -> bool:
 
 
 def _enough(phrase: Phrase, number: int) -> bool:
-    """Compare the number of fitting objects with the phrase's."""
-    return number == phrase.number if phrase.number else number >= min(phrase.count, 2)
+    """Compare the number of fitting objects with the phrase's; "all four are still there" is at least four."""
+    if phrase.number:
+        return number >= phrase.number if phrase.count == ALL else number == phrase.number
+    return number >= min(phrase.count, 2)

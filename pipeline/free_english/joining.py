@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pipeline.datasets.schema import NO_CHANGE
 from pipeline.free_english.claims import is_change
-from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, STATE, Claim, Phrase, Place
+from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, SAME, STATE, Claim, Phrase, Place
 
 
 def together(claims: Sequence[Claim]) -> list[Claim]:
     """Return the claims, with those about both images of one object joined."""
     found: list[Claim] = []
+    if any(is_change(claim) for claim in claims):
+        claims = [own for claim in claims for own in _aspects(claim)]
     for claim in claims:
         other = next((place for place, own in enumerate(found) if _compared(own, claim)), None)
         if other is not None:
@@ -28,6 +31,13 @@ def together(claims: Sequence[Claim]) -> list[Claim]:
         else:
             found.append(claim)
     return found
+
+
+def _aspects(claim: Claim) -> list[Claim]:
+    """Read "nothing was added or moved" next to a change as a claim about these aspects only."""
+    if claim.kind != NO_CHANGE or not claim.aspect:
+        return [claim]
+    return [replace(claim, kind=SAME, aspect=aspect) for aspect in claim.aspect.split()]
 
 
 def _both_images(last: Claim, claim: Claim) -> Claim | None:

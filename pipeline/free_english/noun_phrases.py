@@ -83,7 +83,11 @@ def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
     if token.symbol == "ONE":
         determiner = after in ("ATTR", "NOUN", "NEW", "SIDE", "MOST")
         return [replace(token, symbol="DET", meaning="a") if determiner else noun]
-    if token.symbol == "COUNT" and before in ("BE", "BECAME", "HAVE", "WAS", "REMAIN") and after not in COUNTABLE:
+    if token.meaning == "that" and after in ("ATTR", "NOUN") and before not in ("NOUN", "DIFFERENCE", "BE", "WAS"):
+        return [replace(token, symbol="DET", meaning="the")]
+    if token.symbol == "NEARLY" and token.meaning == "weak" and after not in ("SAME", "REMAIN"):
+        return []
+    if token.meaning == "all" and before in ("BE", "BECAME", "HAVE", "WAS", "REMAIN") and after not in COUNTABLE:
         return []  # "is all red now", "are all unchanged"
     if token.symbol == "FORMER":
         return [replace(token, symbol=WHEN, meaning="before")] if after == "COLOR" and before in ("", COMMA) else []
@@ -141,14 +145,14 @@ def _noun_phrase(tokens: list[Token]) -> Token | list[Token]:
     shape, plural = tokens[-1].meaning
     look = (*(token.meaning for token in tokens if token.symbol == "ATTR"), *(shape or ()))
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
-    count = ALL if "all" in counts else 2 if counts or (plural and not symbols & {"ONEOF", "FEWER"}) else 1
+    count = ALL if any(each.startswith("all") for each in counts) else 2 if counts or (plural and not symbols & {"ONEOF", "FEWER"}) else 1
     indefinite = "ONEOF" in symbols or any(token.symbol == "DET" and token.meaning == "a" for token in tokens)
     places = [rank(token) for token in tokens if token.symbol in ("SIDE", "MOST", "NTH")]
     phrase = Phrase(
         look,
         tuple(place for place in places if not (indefinite and place.rank and not place.side)),
         1 if "ONEOF" in symbols else count,
-        next((int(each) for each in counts if each.isdigit()), 0),
+        next((int(each[-1]) for each in counts if each[-1].isdigit()), 0),
         "NEW" in symbols or (indefinite and "NTH" in symbols and "ONEOF" not in symbols),  # "a fourth cube"
         "FEWER" in symbols,
         indefinite,
@@ -208,6 +212,12 @@ def _grew(tokens: list[Token]) -> list[Token]:
     return found
 
 
+def _number(tokens: list[Token]) -> Token | None:
+    """Join "four" without a noun: "there are four"."""
+    number = tokens[0].meaning
+    return joined(tokens, "NP", Phrase(count=2, number=int(number))) if number.isdigit() else None
+
+
 def _it(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(pronoun=True))
 
@@ -231,6 +241,7 @@ BASE: tuple[tuple[str, Build], ...] = (
     ("COUNT? OTHER COUNT? ATTR* (?:NOUN|EVERYTHING|COLOR)", _rest),
     ("SAME (?:COUNT|ATTR)* NOUN", _cast),
     (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", _noun_phrase),
+    ("COUNT", _number),
     ("SOMETHING NEW?", _something),
     ("NEW? IT", _it),
     ("(?:GREW|FELL) (?:PRE COUNT TO COUNT)?|TALLY COLON? (?:BECAME|GONE|CHANGED)? PRE? COUNT TO COUNT", _grew),

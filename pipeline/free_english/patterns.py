@@ -11,7 +11,7 @@ from functools import cache
 from pipeline.free_english.tokens import ATTRIBUTES, IGNORED, MACROS, OBJECT, SHAPED, Token, table
 
 WHEN, COMMA, COLON, UNKNOWN = "WHEN", "COMMA", "COLON", "UNKNOWN"
-MADE = ("NOUN", "ATTR", "NP", "VALUE", "PLACE", "ASPECT", "ASPECTS", "CAST", COMMA, COLON, UNKNOWN)
+MADE = ("NOUN", "ATTR", "NP", "VALUE", "PLACE", "ASPECT", "ASPECTS", "CAST", "QUESTION", COMMA, COLON, UNKNOWN)
 """Symbols that are not in words.yaml."""
 Build = Callable[[list[Token]], Token | list[Token] | None]
 

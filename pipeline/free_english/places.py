@@ -294,7 +294,7 @@ FORMS: tuple[tuple[str, Build], ...] = (
     ("VALUE OF NP", _value_of),
     ("WHEN (?:VALUE|PLACE) COMMA NP", _before_phrase),
     ("NP (?:MADE|WITH|IN|OF) VALUE", _with_value),
-    (f"NP COMMA NP COMMA {VERB}", _apposition),
+    (f"NP COMMA NP COMMA (?:{VERB}|(?=WHEN* (?:PLACE|IN)))", _apposition),
     ("NP POSS NEW? COLOR", _aspect),
     ("DET? COLOR (?:OF|IN) NP", _aspect),
     ("(?:ITS|WHOSE) NEW? COLOR", _aspect),

@@ -28,6 +28,7 @@ CONTRACTIONS = (
     (r"(?<=[a-z0-9]) ?= ?(?=[a-z])", ": "),
     (r"(?<=[a-z0-9]) ?> ?(?=[a-z])", " to "),
     (r"\bcyl\.?(?= )", "cylinder"),
+    (r"\bin one\b(?=.*\bin the other\b)", "in the first image"),
     (r"(?<![a-z] )\b(before|after) ?(?=:)", r"in the \1 image"),
     (r"\bold ?(?=:)", "in the before image"),
     (r"((?:colou?r|size|material|texture|position|location)s?,? (?:(?:and|or) )?(?:the )?)shapes?\b", r"\1form"),
@@ -149,7 +150,7 @@ def sentences(plain: str) -> Iterator[list[Token]]:
         if token:
             own.append(token)
         elif word in STOPS and own:
-            yield [*own, Token("UNKNOWN", word, start, end)] if word == "?" else own
+            yield [*own, Token("QUESTION", word, start, end)] if word == "?" else own
             own = []
         at += count
     if own:
@@ -187,6 +188,8 @@ def _meaning(symbol: str, meaning: Any, phrase: tuple[str, ...]) -> Any:
         return phrase[0].removesuffix("s")  # perhaps a noun: "a spot", "a matte look"
     if phrase == ("remaining",):
         return "remaining"  # perhaps "remaining the same"
+    if phrase == ("that",):
+        return "that"  # perhaps "that cube"
     if symbol == "SALIENT":
         return "here" if phrase == ("visible",) else ""  # perhaps "is visible"
     if symbol == "ADDED" and phrase in (("appear",), ("appears",), ("appeared",)):

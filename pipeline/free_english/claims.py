@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english.noun_phrases import rank
@@ -49,7 +50,8 @@ class Clause:
     @property
     def when(self) -> str:
         """The last mark of time, or the image that is the subject."""
-        times = [token.meaning for token in self.tokens if token.symbol in (WHEN, "IMG")]
+        own = takewhile(lambda token: token.symbol not in ("INSTEAD", "COMPARED"), self.tokens)
+        times = [token.meaning for token in own if token.symbol in (WHEN, "IMG")]
         return times[-1] if times else ""
 
     @property
@@ -207,11 +209,10 @@ def number_before(clause: Clause, claim: Claim) -> list[Claim]:
     subject = claim.subject or Phrase()
     if subject.count == ALL and subject.number:
         return [Claim(EXISTS, replace(subject, count=2), when="before", text=clause.text)]
-    at = next((place for place, token in enumerate(clause.tokens) if token.symbol == "INSTEAD"), None)
+    at = next((place for place, token in enumerate(clause.tokens) if token.symbol in ("INSTEAD", "COMPARED")), None)
     if at is None or claim.kind not in (EXISTS, "add"):
         return []
-    counts = [token.meaning for token in clause.tokens[at:] if token.symbol == "COUNT"]
-    numbers = [int(count) for count in counts if count.isdigit()]
+    numbers = [token.meaning.number for token in clause.tokens[at:] if token.symbol == "NP"]
     return [
         Claim(EXISTS, replace(subject, number=number), when="before", text=clause.text) for number in numbers
     ]

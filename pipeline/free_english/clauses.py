@@ -102,7 +102,7 @@ class Reading:
         elif kind == BECOMES and any(clause.of("s", each) for each in ("DIFFERENCE", "CHANGED", "PAINTED", "EVENTCOLOR")):
             self.claims.append(claims.unnamed(clause))
         else:
-            self._about(clause)
+            self._about(clause, excepted)
 
     def _of_rest(self, clause: Clause) -> bool:
         """Return True for "everything is the same" after a change was named."""
@@ -117,7 +117,7 @@ class Reading:
         if self.subject:
             self.claims.append(Claim(EXISTS, self.subject, text=clause.text))
 
-    def _about(self, clause: Clause) -> None:
+    def _about(self, clause: Clause, excepted: bool) -> None:
         """Add a claim about each subject of a clause."""
         subjects = self._subjects(clause)
         if None in subjects and clause.kind not in (CHANGE, SAME) and not clause.has("TYPE", "DIFFERENCE"):
@@ -125,6 +125,8 @@ class Reading:
             return
         for subject in subjects:
             claim = claims.of_clause(clause, subject, self.landmarks)
+            if claim.kind == NO_CHANGE and excepted:
+                claim = replace(claim, kind=REST)
             self.claims += [claim, *claims.number_before(clause, claim)]
             own = [*(subject.places if subject else ()), *claim.source, *claim.target]
             self.landmarks += [other for place in own for other in place.others if not other.pronoun]

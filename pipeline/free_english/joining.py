@@ -25,6 +25,8 @@ def together(claims: Sequence[Claim]) -> list[Claim]:
             found[views[-1]] = joined
         elif claim.kind == STATE and not claim.when and same and same[-1] == len(found) - 1:
             found[-1:] = _described(found[-1], claim)
+        elif claim.kind == EXISTS and claim.negated and claim.when == "before" and same and found[same[-1]].new:
+            found.append(replace(claim, kind=STATE, new=found[same[-1]].new))  # "shiny now and it was not before"
         elif claim.kind == EXISTS and claim.negated and not views:
             kind = "add" if claim.when == "before" else "drop"
             found.append(replace(claim, kind=kind, negated=False, when=""))

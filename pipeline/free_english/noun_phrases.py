@@ -85,6 +85,10 @@ def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
         return [replace(token, symbol="DET", meaning="a") if determiner else noun]
     if token.meaning == "that" and after in ("ATTR", "NOUN") and before not in ("NOUN", "DIFFERENCE", "BE", "WAS"):
         return [replace(token, symbol="DET", meaning="the")]
+    if token.meaning == "this" and after in ("ATTR", "NOUN"):
+        return [replace(token, symbol="DET", meaning="the")]
+    if token.symbol == "WHERE" and after == "IMG":
+        return [replace(token, symbol="BUT")]
     if token.symbol == "NEARLY" and token.meaning == "weak" and after not in ("SAME", "REMAIN"):
         return []
     if token.meaning == "all" and before in ("BE", "BECAME", "HAVE", "WAS", "REMAIN") and after not in COUNTABLE:
@@ -241,11 +245,11 @@ BASE: tuple[tuple[str, Build], ...] = (
     ("COUNT? OTHER COUNT? ATTR* (?:NOUN|EVERYTHING|COLOR)", _rest),
     ("SAME (?:COUNT|ATTR)* NOUN", _cast),
     (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", _noun_phrase),
-    ("COUNT", _number),
     ("SOMETHING NEW?", _something),
     ("NEW? IT", _it),
     ("(?:GREW|FELL) (?:PRE COUNT TO COUNT)?|TALLY COLON? (?:BECAME|GONE|CHANGED)? PRE? COUNT TO COUNT", _grew),
     ("LESS", _less),
+    ("COUNT", _number),
     ("MOREOF", _more),
 )
 

@@ -74,6 +74,12 @@ def _place(tokens: list[Token]) -> Token:
     return joined(tokens, "PLACE", Place(relation, others))
 
 
+def _before_all(tokens: list[Token]) -> Token | None:
+    """Join "behind everything else"."""
+    side = tokens[0].meaning
+    return joined(tokens, "PLACE", Place("rank", side=side, rank=1)) if side in SIDES else None
+
+
 def _between_values(tokens: list[Token]) -> Token:
     """Join "between the red and the green cube"."""
     other = tokens[-1].meaning
@@ -273,6 +279,7 @@ FORMS: tuple[tuple[str, Build], ...] = (
     (f"(?<=NP) (?:SIDE|MOST) {VERB}", _side),
     ("SIDE (?=OF NP)", _side_of),
     ("REL OF? NP (?:WHEN(?=WHEN* (?:BE|HAVE|MOVED|BECAME)))?", _place),
+    ("REL (?:REST|EVERYTHING)", _before_all),
     ("BETWEEN NP AND NP", _place),
     ("BETWEEN VALUE AND NP", _between_values),
     ("BETWEEN (?:NP|REST)", _between_several),

@@ -76,7 +76,7 @@ def same_aspects(clause: Clause) -> list[Claim]:
         if owner == "REST":
             return [Claim(REST, text=clause.text)]
         aspects += kinds
-    if {"position", "color"} <= {*aspects} and not clause.has("ITS"):
+    if ("all" in aspects or {"position", "color"} <= {*aspects}) and not clause.has("ITS"):
         return [Claim(NO_CHANGE, text=clause.text)]
     return [Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects]
 
@@ -226,10 +226,10 @@ def _located(claim: Claim, clause: Clause, landmarks: Sequence[Phrase]) -> Claim
     before = ""
     for token in clause.groups.get("p", ()):
         bare = token.symbol == "DIR" or (token.symbol == "SIDE" and before not in ("PRE", "TO", "IN"))
-        if bare and claim.kind not in ("add", EXISTS):
+        if bare and claim.kind not in ("add", "drop", EXISTS):
             directions += token.meaning.split()
         elif token.symbol in ("PLACE", "SIDE", "MOST", "TOSIDE", "DIR"):
-            (source if before == "PRE" else target).append(_place(token))
+            (source if before == "PRE" or claim.kind == "drop" else target).append(_place(token))
         before = token.symbol if token.symbol not in (WHEN, "ASPECT") else before
     own = [*(claim.subject.places if claim.subject else ()), *source]
     known = [*landmarks, *(other for place in own for other in place.others)]

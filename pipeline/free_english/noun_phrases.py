@@ -61,6 +61,7 @@ MARKS: tuple[tuple[str, Build], ...] = (
     (f"{LEADING} LOOKING (?:(?:IN|OF|BETWEEN)* (?:SCENES|IMG (?:(?:AND|TO|BUT|COMPARED) IMG)?))? COMMA?", _nothing),
     ("(?:IN|PRE|OF) IMG", _when),
     ("(?:IN|PRE|OF|BETWEEN|ACROSS) SCENES", _nothing),
+    ("THAN (?:IN? IMG|WHEN|DET? NTH)", _nothing),
     ("AROUND", _nothing),
     ("DET NTH (?=WHEN? (?:HAVE|SHOWS|DO|LACKS|NOLONGER|GAINED|REMAIN))", _ordinal_image),
     ("^WHEN COMMA", _no_comma),

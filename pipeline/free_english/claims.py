@@ -95,7 +95,9 @@ def none_changed(clause: Clause) -> Claim:
 def same_cast(clause: Clause) -> list[Claim]:
     """Return the claims of "both images show the same four objects (in the same places)"."""
     aspects = ["presence", "position"] if clause.has("SAME") else ["presence"]
-    return [Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects]
+    numbers = [token.meaning for token in clause.tokens if token.symbol == "CAST" and token.meaning]
+    counted = [Claim(EXISTS, Phrase(count=2, number=each), when="both", text=clause.text) for each in numbers]
+    return [*counted, *(Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects)]
 
 
 def of_clause(clause: Clause, subject: Phrase | None, landmarks: Sequence[Phrase]) -> Claim:
@@ -173,8 +175,10 @@ def _exists(claim: Claim, clause: Clause) -> Claim:
     subject = claim.subject or Phrase()
     if subject.fewer:
         return replace(claim, kind="drop")
-    if claim.when == "now" and claim.target and not (subject.new or subject.indefinite):
+    if claim.when in AFTER and claim.target and not (subject.new or subject.indefinite):
         return replace(claim, kind=SIT)  # "the cube can now be found behind the ball"
+    if subject.count == ALL and not claim.when:
+        return replace(claim, when="after")  # "all four are still there"
     fresh = subject.new or (claim.when == "now" and not subject.number)
     if fresh and not claim.negated and claim.when != "before":
         return replace(claim, kind="add")
@@ -263,7 +267,7 @@ def _valued(claim: Claim, clause: Clause) -> Claim:
             new = (("material", token.meaning),)
     if any(token.symbol == "NOLONGER" for token in clause.groups.get("n", ())):
         return replace(claim, kind=BECOMES, negated=False, old=new, new=_opposite(new), when="")
-    when = _past(claim, clause) if claim.kind == STATE else claim.when
+    when = "both" if clause.has("REMAIN") else _past(claim, clause) if claim.kind == STATE else claim.when
     return replace(claim, new=new, old=old, whole=whole, when=when)
 
 

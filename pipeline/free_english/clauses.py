@@ -162,6 +162,7 @@ class Reading:
         if last is None and len(named) == 1:
             last = Claim(EXISTS)  # "Big brown cube: ..."
         vague = any(each.count == ALL and not each.look for each in named)
+        vague = vague or (last is not None and last.kind == "move" and any(each.one for each in named))
         if last is None or not named or vague or last.kind in (UNREADABLE, NO_CHANGE):
             self._unreadable(clause.text)
             return

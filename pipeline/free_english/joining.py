@@ -21,7 +21,9 @@ def together(claims: Sequence[Claim]) -> list[Claim]:
         same = [place for place, own in enumerate(found) if own.subject == claim.subject]
         views = [place for place in same if found[place].kind in (STATE, EXISTS)]
         joined = _both_images(found[views[-1]], claim) if views else None
-        if joined:
+        if claim.kind == "add" and same and found[same[-1]].kind in ("move", "drop"):
+            found[same[-1]] = replace(claim, kind="move", source=found[same[-1]].source)
+        elif joined:
             found[views[-1]] = joined
         elif claim.kind == STATE and not claim.when and same and same[-1] == len(found) - 1:
             found[-1:] = _described(found[-1], claim)

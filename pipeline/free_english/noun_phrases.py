@@ -72,7 +72,7 @@ MARKS: tuple[tuple[str, Build], ...] = (
 def _resolved(tokens: list[Token]) -> list[Token]:
     """Resolve words whose symbol depends on their neighbours."""
     found: list[Token] = []
-    for token, after in zip(tokens, [*(token.symbol for token in tokens[1:]), ""], strict=True):
+    for token, after in zip(tokens, [*(token.symbol for token in tokens[1:]), ""], strict=False):
         found += _of_neighbours(token, found[-1].symbol if found else "", after)
     return found
 
@@ -229,8 +229,9 @@ def _it(tokens: list[Token]) -> Token:
 
 def _cast(tokens: list[Token]) -> Token | None:
     """Join "the same four objects"."""
-    plural = tokens[-1].meaning[1] or any(token.symbol == "COUNT" for token in tokens)
-    return joined(tokens, "CAST", None) if plural else None
+    counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
+    number = next((int(each[-1]) for each in counts if each[-1].isdigit()), 0)
+    return joined(tokens, "CAST", number) if counts or tokens[-1].meaning[1] else None
 
 
 def _rest(tokens: list[Token]) -> Token:

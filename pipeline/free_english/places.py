@@ -60,6 +60,11 @@ def _position(tokens: list[Token]) -> list[Token] | None:
     return [] if _of(tokens, "COLOR")[0].meaning == "position" else None
 
 
+def _dropped(tokens: list[Token]) -> list[Token]:
+    """Drop "is the only difference" after "a ball that turned red"."""
+    return []
+
+
 def _last(tokens: list[Token]) -> Token:
     return tokens[-1]
 
@@ -251,13 +256,14 @@ KEPT = "(?:BE|WAS|HAVE|DO)* (?:COUNT|NOT|REMAIN|SAME)"
 SITTING = "(?:SIT|HERE|SEEN|PUT|THERE|WHEN)"
 VERB = (
     "(?=WHEN* (?:BE|WAS|HAVE|DO|NOT|NOLONGER|HERE|SEEN|SIT|MOVED|ADDED|DROPPED|GONE|BECAME|PAINTED|CHANGED"
-    "|REPLACED))"
+    "|REPLACED|LACKS|UNDERWENT|REMAIN|LOSTSHINE|PUT|OCCUR|OTHERWISE|ONLY))"
 )
 ALONE = "(?<!MOVED)(?<!PUT)"  # "moved the cube behind the ball": where it was moved to
 RELATIVE = "WHICH (?:WHEN|BE|WAS)*"
 FORMS: tuple[tuple[str, Build], ...] = (
     ("(?:ITS|DET|NEW)* COLOR (?=WHICH? (?:BE|WAS)? PLACE)", _position),
-    ("COLOR (?:(?:COMMA|AND|COMMA AND) COLOR)* (?:OF|IN) (?:EVERYTHING|REST)", _aspects),
+    ("COLOR (?:(?:COMMA|AND|OR|DET)+ COLOR)* (?:OF|IN) (?:EVERYTHING|REST)", _aspects),
+    ("(?<=VALUE|MOVED|DROPPED|ADDED|PLACE|GONE) BE DIFFERENCE$", _dropped),
     (f"(?:ITS|DET)? COLOR (?:(?:COMMA|AND|OR)+ (?:ITS|DET)? COLOR)+ (?={KEPT})", _aspects),
     ("(?:ITS|DET)? (?:COLOR|ASPECT) (?:COMMA|AND|OR)+ ASPECTS", _aspects),
     ("EVERYTHING AND ITS COLOR", _first),

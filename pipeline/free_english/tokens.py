@@ -29,6 +29,8 @@ CONTRACTIONS = (
     (r"(?<=[a-z0-9]) ?= ?(?=[a-z])", ": "),
     (r"(?<=[a-z0-9]) ?> ?(?=[a-z])", " to "),
     (r"\bcyl\.?(?= )", "cylinder"),
+    (r"\b(?:leav(?:es|ing)|left|vacate[sd]?|abandon(?:s|ed)|quits?) its (?:\w+ )?(?:spot|place|position|location)", "moved from its place"),
+    (r"\b(?:nothing (?:is|was) left|nothing remains|(?:there (?:is|was) )?no (?:sign|trace)(?: is left| remains)?) of", "no longer"),
     (r"'s (?=(?:been|become|turned|changed|gone|moved|now|no|disappeared|vanished|missing|got|still|not|also)\b)", " is "),
     (r"\b(?:are|is|were|was) left(?= ?[.,;]|$)", "remain"),
     (r"\bone ((?:[a-z]+ ){1,4}?)more\b", r"one more \1"),

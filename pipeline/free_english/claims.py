@@ -86,7 +86,14 @@ VERBS = {"MOVED": "position", "ADDED": "presence", "DROPPED": "presence", "GONE"
 
 def none_changed(clause: Clause) -> Claim:
     """Return the claim of "nothing was added or moved", with the aspects if it names some only."""
-    verbs = {token.symbol for token in clause.tokens} & {*VERBS, "CHANGED", "PAINTED", "REPLACED", "OCCUR", "SAME"}
+    verbs = {token.symbol for token in clause.tokens} & {
+        *VERBS,
+        "CHANGED",
+        "PAINTED",
+        "REPLACED",
+        "OCCUR",
+        "SAME",
+    }
     some = bool(verbs) and verbs <= {*VERBS} and not clause.has("DIFFERENCE")
     aspects = sorted({VERBS[verb] for verb in verbs}) if some else []
     return Claim(NO_CHANGE, aspect=" ".join(aspects), text=clause.text)
@@ -213,7 +220,9 @@ def number_before(clause: Clause, claim: Claim) -> list[Claim]:
     subject = claim.subject or Phrase()
     if subject.count == ALL and subject.number:
         return [Claim(EXISTS, replace(subject, count=2), when="before", text=clause.text)]
-    at = next((place for place, token in enumerate(clause.tokens) if token.symbol in ("INSTEAD", "COMPARED")), None)
+    at = next(
+        (place for place, token in enumerate(clause.tokens) if token.symbol in ("INSTEAD", "COMPARED")), None
+    )
     if at is None or claim.kind not in (EXISTS, "add"):
         return []
     numbers = [token.meaning.number for token in clause.tokens[at:] if token.symbol == "NP"]

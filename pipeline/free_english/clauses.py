@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english import claims
 from pipeline.free_english.claims import Clause
-from pipeline.free_english.patterns import COLON, COMMA, UNKNOWN, WHEN, coded, pattern
+from pipeline.free_english.patterns import COLON, COMMA, UNKNOWN, WHEN, coded, expanded, pattern
 from pipeline.free_english.phrase import (
     ALL,
     BECOMES,
@@ -39,19 +39,13 @@ def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
         (
             kind,
             pattern(
-                _expanded(form if kind == LEAD else f"(?:{form}) (?=$|{{bound}})", tree["macros"]),
+                expanded(form if kind == LEAD else f"(?:{form}) (?=$|{{bound}})", tree["macros"]),
                 kind != LEAD,
             ),
         )
         for rule in tree["rules"]
         for kind, form in rule.items()
     )
-
-
-def _expanded(form: str, macros: dict[str, str]) -> str:
-    while found := re.search(r"\{(\w+)\}", form):
-        form = form.replace(found[0], macros[found[1]])
-    return form
 
 
 class Reading:
@@ -99,7 +93,9 @@ class Reading:
             self.claims += claims.same_cast(clause)
         elif kind == REFINE:
             self._refine(clause)
-        elif kind == BECOMES and any(clause.of("s", each) for each in ("DIFFERENCE", "CHANGED", "PAINTED", "EVENTCOLOR")):
+        elif kind == BECOMES and any(
+            clause.of("s", each) for each in ("DIFFERENCE", "CHANGED", "PAINTED", "EVENTCOLOR")
+        ):
             self.claims.append(claims.unnamed(clause))
         else:
             self._about(clause, excepted)
@@ -115,7 +111,7 @@ class Reading:
             return self._refine(clause)  # "type: removal; object: the cube"
         self.subject = next((token.meaning for token in clause.of("s", "NP")), None)
         if self.subject:
-            self.claims.append(Claim(EXISTS, self.subject, text=clause.text))
+            self.claims.append(Claim(EXISTS, self.subject, when=clause.when, text=clause.text))
 
     def _about(self, clause: Clause, excepted: bool) -> None:
         """Add a claim about each subject of a clause."""

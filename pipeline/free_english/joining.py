@@ -27,8 +27,10 @@ def together(claims: Sequence[Claim]) -> list[Claim]:
             found[views[-1]] = joined
         elif claim.kind == STATE and not claim.when and same and same[-1] == len(found) - 1:
             found[-1:] = _described(found[-1], claim)
-        elif claim.kind == EXISTS and claim.negated and claim.when == "before" and same and found[same[-1]].new:
-            found.append(replace(claim, kind=STATE, new=found[same[-1]].new))  # "shiny now and it was not before"
+        elif claim.kind == EXISTS and claim.when == "before" and same and found[same[-1]].new:
+            found.append(
+                replace(claim, kind=STATE, new=found[same[-1]].new)
+            )  # "shiny now and it was not before"
         elif claim.kind == EXISTS and claim.negated and not views:
             kind = "add" if claim.when == "before" else "drop"
             found.append(replace(claim, kind=kind, negated=False, when=""))
@@ -59,19 +61,25 @@ def _both_images(last: Claim, claim: Claim) -> Claim | None:
 
 def _compared(one: Claim, other: Claim) -> bool:
     """Return True for "the first image shows a red ball" and "the second shows a blue ball"."""
-    views = sorted(({"before": 0}.get(each.when, 1) for each in (one, other)))
+    views = sorted({"before": 0}.get(each.when, 1) for each in (one, other))
     if views != [0, 1] or "" in (one.when, other.when) or "both" in (one.when, other.when):
         return False
     shown = all(
-        each.kind in (EXISTS, "add") and each.subject and each.subject.look and not each.negated
-        and not each.subject.new and each.subject.count == 1
+        each.kind in (EXISTS, "add")
+        and each.subject
+        and each.subject.look
+        and not each.negated
+        and not each.subject.new
+        and each.subject.count == 1
         for each in (one, other)
     )
     if not shown:
         return False
     before, after = (dict(each.subject.look) for each in (one, other) if each.subject)
     unlike = [name for name in before.keys() & after.keys() if before[name] != after[name]]
-    return unlike in (["color"], ["material"]) or (not unlike and _sited(one) != _sited(other) and bool(_sited(one) and _sited(other)))
+    return unlike in (["color"], ["material"]) or (
+        not unlike and _sited(one) != _sited(other) and bool(_sited(one) and _sited(other))
+    )
 
 
 def _sited(claim: Claim) -> tuple[Place, ...]:
@@ -83,7 +91,9 @@ def _difference(before: Claim, after: Claim) -> Claim:
     assert before.subject
     assert after.subject
     if dict(before.subject.look).items() ^ dict(after.subject.look).items() and not _sited(after):
-        return replace(before, kind=BECOMES, old=before.subject.look, new=after.subject.look, whole=True, when="")
+        return replace(
+            before, kind=BECOMES, old=before.subject.look, new=after.subject.look, whole=True, when=""
+        )
     subject = replace(before.subject, places=())
     return replace(before, kind="move", subject=subject, source=_sited(before), target=_sited(after), when="")
 

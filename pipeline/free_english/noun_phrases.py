@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pipeline.free_english.patterns import COMMA, UNKNOWN, WHEN, Build, reduced
+from pipeline.free_english.patterns import COMMA, UNKNOWN, WHEN, forms, reduced
 from pipeline.free_english.phrase import ALL, Phrase, Place
 from pipeline.free_english.tokens import Token
 
@@ -29,7 +29,7 @@ def _when(tokens: list[Token]) -> Token:
 
 def _forward(tokens: list[Token]) -> Token | list[Token]:
     """Drop "from the first image to the second"; the other direction is not readable."""
-    images = [token.meaning for token in tokens if token.symbol == "IMG"]
+    images = [token.meaning for token in tokens if token.symbol in ("IMG", WHEN)]
     return [] if images in (["before", "after"], ["before"]) else joined(tokens, UNKNOWN, None)
 
 
@@ -53,20 +53,6 @@ def _no_comma(tokens: list[Token]) -> list[Token]:
 
 
 COUNTABLE = ("NOUN", "NEW", "OTHER", "DET", "COUNT", "ONE")
-LEADING = "(?:IN|PRE|OF|TO|BUT|AND|UPON)*"
-MARKS: tuple[tuple[str, Build], ...] = (
-    ("(?:DET|ONLY|NEW)* (?:SALIENT|ATTR)* DIFFERENCE", _noun),
-    ("(?:PRE|BETWEEN|IN|ACROSS) IMG (?:AND|TO) IMG", _forward),
-    ("COMPARED IMG COMMA?", _forward),
-    (f"{LEADING} LOOKING (?:(?:IN|OF|BETWEEN)* (?:SCENES|IMG (?:(?:AND|TO|BUT|COMPARED) IMG)?))? COMMA?", _nothing),
-    ("(?:IN|PRE|OF) IMG", _when),
-    ("(?:IN|PRE|OF|BETWEEN|ACROSS) SCENES", _nothing),
-    ("THAN (?:IN? IMG|WHEN|DET? NTH)", _nothing),
-    ("AROUND", _nothing),
-    ("DET NTH (?=WHEN? (?:HAVE|SHOWS|DO|LACKS|NOLONGER|GAINED|REMAIN))", _ordinal_image),
-    ("^WHEN COMMA", _no_comma),
-    ("(?:COMMA|AND|BUT) WHEN COMMA", _no_comma),
-)
 
 
 def _resolved(tokens: list[Token]) -> list[Token]:
@@ -84,7 +70,11 @@ def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
     if token.symbol == "ONE":
         determiner = after in ("ATTR", "NOUN", "NEW", "SIDE", "MOST")
         return [replace(token, symbol="DET", meaning="a") if determiner else noun]
-    if token.meaning == "that" and after in ("ATTR", "NOUN") and before not in ("NOUN", "DIFFERENCE", "BE", "WAS"):
+    if (
+        token.meaning == "that"
+        and after in ("ATTR", "NOUN")
+        and before not in ("NOUN", "DIFFERENCE", "BE", "WAS")
+    ):
         return [replace(token, symbol="DET", meaning="the")]
     if token.meaning == "this" and after in ("ATTR", "NOUN"):
         return [replace(token, symbol="DET", meaning="the")]
@@ -92,10 +82,18 @@ def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
         return [replace(token, symbol="BUT")]
     if token.symbol == "NEARLY" and token.meaning == "weak" and after not in ("SAME", "REMAIN"):
         return []
-    if token.meaning == "all" and before in ("BE", "BECAME", "HAVE", "WAS", "REMAIN") and after not in COUNTABLE:
+    if (
+        token.meaning == "all"
+        and before in ("BE", "BECAME", "HAVE", "WAS", "REMAIN")
+        and after not in COUNTABLE
+    ):
         return []  # "is all red now", "are all unchanged"
     if token.symbol == "FORMER":
-        return [replace(token, symbol=WHEN, meaning="before")] if after == "COLOR" and before in ("", COMMA) else []
+        return (
+            [replace(token, symbol=WHEN, meaning="before")]
+            if after == "COLOR" and before in ("", COMMA)
+            else []
+        )
     if token.symbol == "NEW" and after == "COLOR" and before in ("", COMMA):
         return [replace(token, symbol=WHEN, meaning="after")]  # "new color: red"
     if token.symbol == "SALIENT":
@@ -150,7 +148,13 @@ def _noun_phrase(tokens: list[Token]) -> Token | list[Token]:
     shape, plural = tokens[-1].meaning
     look = (*(token.meaning for token in tokens if token.symbol == "ATTR"), *(shape or ()))
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
-    count = ALL if any(each.startswith("all") for each in counts) else 2 if counts or (plural and not symbols & {"ONEOF", "FEWER"}) else 1
+    count = (
+        ALL
+        if any(each.startswith("all") for each in counts)
+        else 2
+        if counts or (plural and not symbols & {"ONEOF", "FEWER"})
+        else 1
+    )
     indefinite = "ONEOF" in symbols or any(token.symbol == "DET" and token.meaning == "a" for token in tokens)
     places = [rank(token) for token in tokens if token.symbol in ("SIDE", "MOST", "NTH")]
     phrase = Phrase(
@@ -212,7 +216,9 @@ def _grew(tokens: list[Token]) -> list[Token]:
     found = [joined(tokens, "NP", phrase), joined(tokens, "ADDED" if more else "DROPPED", "")]
     if numbers:
         total = Phrase(count=2, number=int(numbers[-1].meaning))
-        found += [replace(token, symbol=symbol) for token, symbol in zip([tokens[-1]] * 3, ("AND", "THERE", "BE"))]
+        found += [
+            replace(token, symbol=symbol) for token, symbol in zip([tokens[-1]] * 3, ("AND", "THERE", "BE"))
+        ]
         found += [joined(tokens, "NP", total), joined(tokens, WHEN, "after")]
     return found
 
@@ -240,20 +246,6 @@ def _rest(tokens: list[Token]) -> Token:
     shape = (tokens[-1].meaning[0] or ()) if tokens[-1].symbol == "NOUN" else ()
     none = any(token.symbol == "OTHER" and token.meaning == "none" for token in tokens)
     return joined(tokens, "ELSE" if none else "REST", Phrase((*look, *shape)))
-
-
-MODIFIERS = "(?:(?:NEW|SIDE|MOST|NTH|ATTR) (?:(?:COMMA AND?|AND)(?=ATTR))?)*"
-BASE: tuple[tuple[str, Build], ...] = (
-    ("COUNT? OTHER COUNT? ATTR* (?:NOUN|EVERYTHING|COLOR)", _rest),
-    ("SAME (?:COUNT|ATTR)* NOUN", _cast),
-    (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", _noun_phrase),
-    ("SOMETHING NEW?", _something),
-    ("NEW? IT", _it),
-    ("(?:GREW|FELL) (?:PRE COUNT TO COUNT)?|TALLY COLON? (?:BECAME|GONE|CHANGED)? PRE? COUNT TO COUNT", _grew),
-    ("LESS", _less),
-    ("COUNT", _number),
-    ("MOREOF", _more),
-)
 
 
 def _values(tokens: list[Token]) -> list[Token]:
@@ -291,3 +283,6 @@ def _next_attribute(tokens: Sequence[Token], place: int, own: Sequence[Token]) -
         if token.meaning != tokens[place].meaning
     )
     return None if again and place > start else place
+
+
+MARKS, BASE = forms("marks", globals()), forms("base", globals())

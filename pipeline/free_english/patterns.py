@@ -5,15 +5,48 @@ the code are positions of tokens.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from pipeline.free_english.tokens import ATTRIBUTES, IGNORED, MACROS, OBJECT, SHAPED, Token, table
+from pipeline.io.inputs import read_yaml
 
 WHEN, COMMA, COLON, UNKNOWN = "WHEN", "COMMA", "COLON", "UNKNOWN"
-MADE = ("NOUN", "ATTR", "NP", "VALUE", "PLACE", "ASPECT", "ASPECTS", "CAST", "QUESTION", COMMA, COLON, UNKNOWN)
+MADE = (
+    "NOUN",
+    "ATTR",
+    "NP",
+    "VALUE",
+    "PLACE",
+    "ASPECT",
+    "ASPECTS",
+    "CAST",
+    "QUESTION",
+    COMMA,
+    COLON,
+    UNKNOWN,
+)
 """Symbols that are not in words.yaml."""
 Build = Callable[[list[Token]], Token | list[Token] | None]
+
+
+FORMS = Path(__file__).with_name("forms.yaml")
+
+
+def expanded(form: str, macros: Mapping[str, str]) -> str:
+    """Return a form with its macros replaced."""
+    while found := re.search(r"\{(\w+)\}", form):
+        form = form.replace(found[0], macros[found[1]])
+    return form
+
+
+def forms(stage: str, functions: Mapping[str, Any]) -> tuple[tuple[str, Build], ...]:
+    """Return the forms of a stage of forms.yaml, each with its function among `functions`."""
+    tree = read_yaml(FORMS, "restore it from git")
+    entries = [pair for each in tree[stage] for pair in each.items()]
+    return tuple((expanded(form, tree["macros"]), functions[f"_{name}"]) for name, form in entries)
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeline.free_english.noun_phrases import joined, rank
-from pipeline.free_english.patterns import WHEN, Build, reduced
+from pipeline.free_english.patterns import WHEN, forms, reduced
 from pipeline.free_english.phrase import AFTER, Phrase, Place
 from pipeline.free_english.tokens import Token
 
@@ -238,7 +238,7 @@ def _topic(tokens: list[Token]) -> Token | None:
 def _named_after(tokens: list[Token]) -> Token | None:
     """Join "one more object, a small red cube" at the end of a sentence."""
     first = tokens[0].meaning
-    return _apposition(tokens) if first.new and not first.look else None
+    return _apposition(tokens) if first.new else None
 
 
 def _apposition(tokens: list[Token]) -> Token | None:
@@ -251,67 +251,4 @@ def _apposition(tokens: list[Token]) -> Token | None:
     return _as_phrase(tokens, replace(found, new=one.new or other.new, count=max(one.count, other.count)))
 
 
-EVENT = "(?:DROPPED|LACKS|ADDED|MOVED|GONE|CHANGED|NEW|DIFFERENCE)"
-KEPT = "(?:BE|WAS|HAVE|DO)* (?:COUNT|NOT|REMAIN|SAME)"
-SITTING = "(?:SIT|HERE|SEEN|PUT|THERE|WHEN)"
-VERB = (
-    "(?=WHEN* (?:BE|WAS|HAVE|DO|NOT|NOLONGER|HERE|SEEN|SIT|MOVED|ADDED|DROPPED|GONE|BECAME|PAINTED|CHANGED"
-    "|REPLACED|LACKS|UNDERWENT|REMAIN|LOSTSHINE|PUT|OCCUR|OTHERWISE|ONLY))"
-)
-ALONE = "(?<!MOVED)(?<!PUT)"  # "moved the cube behind the ball": where it was moved to
-RELATIVE = "WHICH (?:WHEN|BE|WAS)*"
-FORMS: tuple[tuple[str, Build], ...] = (
-    ("(?:ITS|DET|NEW)* COLOR (?=WHICH? (?:BE|WAS)? PLACE)", _position),
-    ("COLOR (?:(?:COMMA|AND|OR|DET)+ COLOR)* (?:OF|IN) (?:EVERYTHING|REST)", _aspects),
-    ("(?<=VALUE|MOVED|DROPPED|ADDED|PLACE|GONE) BE DIFFERENCE$", _dropped),
-    (f"(?:ITS|DET)? COLOR (?:(?:COMMA|AND|OR)+ (?:ITS|DET)? COLOR)+ (?={KEPT})", _aspects),
-    ("(?:ITS|DET)? (?:COLOR|ASPECT) (?:COMMA|AND|OR)+ ASPECTS", _aspects),
-    ("EVERYTHING AND ITS COLOR", _first),
-    (f"NP WHICH (?=(?:BE|WAS|HAVE|WHEN)* {EVENT}+ (?:WHEN|PLACE)* (?:BE|WAS|COLON) (?:WHEN|DET)* NP)", _what),
-    ("DET PLACE", _last),
-    ("NP PRE SIDE", _nth_from),
-    ("NP COMMA DET? NTH PRE SIDE COMMA?", _nth_after),
-    ("(?<!COMMA) DET? NTH PRE SIDE", _nth_alone),
-    ("REL SIDE", _near_side),
-    ("NP COMMA? WHICH (?:BE|WAS)* (?:HERE|SEEN|THERE|SIT)+ WHEN COMMA?", _seen),
-    (f"NP {SITTING}+ {VERB}", _seen),
-    (f"NP COMMA {SITTING}+ COMMA", _seen),
-    ("NP WHEN (?=HAVE|MOVED|BECAME|CHANGED|DROPPED|GONE|REPLACED|PAINTED)", _seen),
-    ("(?<!PRE)(?<!IN)(?<!TO)(?<!COMMA) SIDE (?:TO SIDE|DIR)$", _from_side),
-    ("NP COMMA (?:SIDE|MOST) COMMA?$", _in_brackets),
-    ("REL (?:SCENES|IMG)", _side),
-    ("(?:IN|TO|REL)? IN (?:SIDE|MOST)", _side),
-    ("TOSIDE OF NP", _to_side_of),
-    (f"(?<=NP) (?:(?:SIDE|MOST) {VERB}|MOST (?=COMMA|WHICH|$))", _side),
-    ("SIDE (?=OF NP)", _side_of),
-    ("REL OF? NP (?:WHEN(?=WHEN* (?:BE|HAVE|MOVED|BECAME)))?", _place),
-    ("REL (?:REST|EVERYTHING)", _before_all),
-    ("BETWEEN NP AND NP", _place),
-    ("BETWEEN VALUE AND NP", _between_values),
-    ("BETWEEN (?:NP|REST)", _between_several),
-    ("DET NP", _last),
-    ("NP COMMA (?:WHICH (?:BE|WAS)+)? (?:NOT (?:HERE|SEEN|THERE|ADDED)+|DROPPED) WHEN COMMA", _not_before),
-    ("(?:SIDE|MOST|NTH) (?:OF|AMONG) NP", _ranked_of),
-    ("NP (?:OF|AMONG) NP", _one_of_them),
-    (f"{ALONE} NP (?:{RELATIVE} PLACE WHEN*|WHEN? PLACE)", _with_place),
-    (f"NP COMMA (?:{RELATIVE})? {SITTING}* PLACE WHEN* COMMA", _with_place),
-    (f"NP SIT PLACE {VERB}", _with_place),
-    (f"NP AND PLACE {VERB}", _with_place),
-    (f"^NP COMMA? NP {VERB}", _topic),
-    ("NP (?:BE|WAS) NP (?=COMMA? (?:WHICH|ASPECT))", _cleft),
-    ("NP COMMA? (?:NOT|INSTEAD) NP COMMA", _first),
-    ("(?:VALUE|NP) IN COLOR", _first),
-    (f"{ALONE} NP {RELATIVE} {SITTING}+ PLACE WHEN*", _with_place),
-    ("NP WHICH (?:WHEN|BE|WAS|HAVE)+ MADE? VALUE WHEN*", _with_value),
-    ("NP COMMA (?:WHICH (?:WHEN|BE|WAS)+|WHEN) MADE? VALUE WHEN* COMMA", _with_value),
-    ("NP COMMA VALUE WHEN+ COMMA", _with_value),
-    ("VALUE OF NP", _value_of),
-    ("WHEN (?:VALUE|PLACE) COMMA NP", _before_phrase),
-    ("NP (?:MADE|WITH|IN|OF) VALUE", _with_value),
-    (f"NP COMMA NP COMMA (?:{VERB}|(?=WHEN* (?:PLACE|IN)))", _apposition),
-    ("NP POSS NEW? COLOR", _aspect),
-    ("DET? COLOR (?:OF|IN) NP", _aspect),
-    ("(?:ITS|WHOSE) NEW? COLOR", _aspect),
-    ("DET ASPECT", _last),
-    ("NP WHEN* (?:COMMA|COLON) NP$", _named_after),
-)
+FORMS = forms("places", globals())

@@ -11,41 +11,9 @@ from typing import Any
 from pipeline.io.inputs import read_yaml
 from pipeline.tabletop import words
 
-TABLE = Path(__file__).with_name("words.yaml")
+TABLE, REWRITES = Path(__file__).with_name("words.yaml"), Path(__file__).with_name("rewrites.yaml")
 ATTRIBUTES = ("size", "color", "material", "shape")
 MACROS, IGNORED, SHAPED, OBJECT = "MACROS", "IGNORED", "SHAPED", "OBJECT"
-CONTRACTIONS = (
-    (r"can't|can not|cannot", "can not"),
-    (r"won't", "will not"),
-    (r"n't\b", " not"),
-    (r"\b(there|it|that|what|everything|nothing|here|which|he|she)'s\b", r"\1 is"),
-    (r"\b(i|you|we|they)'(ve|m|re|d|ll)\b", r"\1"),
-    (r"\b(there|it|they)'(ve|re|d|ll)\b", r"\1 have"),
-    (r"-*[-=]>|[→⟶➔➜⇒»]", " to "),
-    (r"^\s*(?:[-•+>]|\(?\d+[.)])\s+", ""),
-    (r"\n\s*(?:[-•+]|\(?\d+[.)])\s+", "\n"),
-    (r"(?<=[.!?;:] )\(?\d[.)] ", ""),
-    (r"\blook(?=[,!:])", ""),
-    (r"(?<=[a-z0-9]) ?= ?(?=[a-z])", ": "),
-    (r"(?<=[a-z0-9]) ?> ?(?=[a-z])", " to "),
-    (r"\bcyl\.?(?= )", "cylinder"),
-    (r"\b(?:leav(?:es|ing)|left|vacate[sd]?|abandon(?:s|ed)|quits?) its (?:\w+ )?(?:spot|place|position|location)", "moved from its place"),
-    (r"\b(?:nothing (?:is|was) left|nothing remains|(?:there (?:is|was) )?no (?:sign|trace)(?: is left| remains)?) of", "no longer"),
-    (r"'s (?=(?:been|become|turned|changed|gone|moved|now|no|disappeared|vanished|missing|got|still|not|also)\b)", " is "),
-    (r"\b(?:are|is|were|was) left(?= ?[.,;]|$)", "remain"),
-    (r"\bone ((?:[a-z]+ ){1,4}?)more\b", r"one more \1"),
-    (r"\bin one\b(?=.*\bin the other\b)", "in the first image"),
-    (r"(?<![a-z] )\b(before|after) ?(?=:)", r"in the \1 image"),
-    (r"\b(?:old|from) ?(?=:)", "in the before image"),
-    (r"\bto ?(?=:)", "in the after image"),
-    (r"\b(?:attribute|property) ?(?=:)", "change type"),
-    (r"((?:colou?r|size|material|texture|position|location)s?,? (?:(?:and|or) )?(?:the )?)shapes?\b", r"\1form"),
-    (r"\bshapes?(?=,? (?:(?:and|or) )?(?:the |its )?(?:colou?r|size|material|texture|position|location)s?\b)", "form"),
-    (r"\((initial|original|old|first)\)", "(before)"),
-    (r"\((final|new|second|after)\)", "(in the after image)"),
-    (r"\bre-", "re"),
-    (r"(?<=[a-z0-9])-(?=[a-z])", " "),
-)
 QUOTES = str.maketrans({"’": "'", "*": " ", '"': " ", "“": " ", "”": " ", "_": " ", "#": " "})
 QUOTES |= str.maketrans("{}[]<`~|", "        ")
 WORD = re.compile(r"[a-z]+|\d+(?:st|nd|rd|th)?|'s?|[.!;\n?…]|[^\s]")
@@ -140,11 +108,17 @@ def _forms(verb: str, mark: str) -> tuple[str, ...]:
     return verb, verb + third, f"{stem}ed", f"{stem}ing"
 
 
+@cache
+def _rewrites() -> tuple[tuple[re.Pattern[str], str], ...]:
+    rewrites = read_yaml(REWRITES, "restore it from git")
+    return tuple((re.compile(pattern), plain) for pattern, plain in rewrites.items())
+
+
 def plain_text(text: str) -> str:
     """Return a text in lower case, without contractions and quotation marks."""
     text = text.lower().translate(QUOTES)
-    for pattern, plain in CONTRACTIONS:
-        text = re.sub(pattern, plain, text)
+    for pattern, plain in _rewrites():
+        text = pattern.sub(plain, text)
     return text
 
 

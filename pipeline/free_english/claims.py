@@ -216,7 +216,7 @@ def _named_aspect(claim: Claim, aspect: str) -> Claim:
 
 
 def number_before(clause: Clause, claim: Claim) -> list[Claim]:
-    """Return the claim about the first image of "four objects instead of three", "all four are still there"."""
+    """Return the claim about the first image of "four instead of three", "all four are still there"."""
     subject = claim.subject or Phrase()
     if subject.count == ALL and subject.number:
         return [Claim(EXISTS, replace(subject, count=2), when="before", text=clause.text)]

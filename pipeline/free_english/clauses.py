@@ -108,7 +108,8 @@ class Reading:
     def _among(self, clause: Clause) -> None:
         """Read "of the three cubes, ...": the objects exist, and "the left one" is one of them."""
         if self.claims and not self.claims[-1].subject and claims.is_change(self.claims[-1]):
-            return self._refine(clause)  # "type: removal; object: the cube"
+            self._refine(clause)  # "type: removal; object: the cube"
+            return
         self.subject = next((token.meaning for token in clause.of("s", "NP")), None)
         if self.subject:
             self.claims.append(Claim(EXISTS, self.subject, when=clause.when, text=clause.text))

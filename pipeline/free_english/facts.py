@@ -208,7 +208,7 @@ def _agrees(item: Placed | None, values: Values) -> bool:
 
 
 def _enough(phrase: Phrase, number: int) -> bool:
-    """Compare the number of fitting objects with the phrase's; "all four are still there" is at least four."""
+    """Return True if so many objects fit a phrase; "all four" are at least four."""
     if phrase.number:
         return number >= phrase.number if phrase.count == ALL else number == phrase.number
     return number >= min(phrase.count, 2)

@@ -8,13 +8,12 @@ from pipeline.free_english.patterns import COMMA, UNKNOWN, WHEN, forms, reduced
 from pipeline.free_english.phrase import ALL, Phrase, Place
 from pipeline.free_english.tokens import Token
 
-VERBAL = ("DO", "NOT", "NOUN", "COLOR", "EVERYTHING", "SCENES", "NOTHING", "IT")  # before "change" as a verb
 OPPOSITE = {"left": "right", "right": "left"}
 
 
 def noun_phrases(tokens: list[Token]) -> list[Token]:
     """Return the tokens with noun phrases (NP), "red and shiny" (VALUE) and marks of time (WHEN) joined."""
-    tokens = _counted(_no_longer(_resolved(reduced(tokens, MARKS))))
+    tokens = _counted(_no_longer(reduced(reduced(tokens, MARKS), NEIGHBOURS)))
     return _values(reduced(tokens, BASE))
 
 
@@ -52,67 +51,14 @@ def _no_comma(tokens: list[Token]) -> list[Token]:
     return tokens[:-1]
 
 
-COUNTABLE = ("NOUN", "NEW", "OTHER", "DET", "COUNT", "ONE")
+def _one(tokens: list[Token]) -> Token:
+    """Read "one" as a noun: "the red one"."""
+    return joined(tokens, "NOUN", (None, False))
 
 
-def _resolved(tokens: list[Token]) -> list[Token]:
-    """Resolve words whose symbol depends on their neighbours."""
-    found: list[Token] = []
-    for token, after in zip(tokens, [*(token.symbol for token in tokens[1:]), ""], strict=False):
-        found += _of_neighbours(token, found[-1].symbol if found else "", after)
-    return found
-
-
-def _of_neighbours(token: Token, before: str, after: str) -> list[Token]:
-    noun = replace(token, symbol="NOUN", meaning=(None, False))
-    if token.symbol == "ONEOF" and before in ("SIDE", "MOST", "NTH", "ATTR"):
-        return [noun, replace(token, symbol="OF")]  # "the middle one of the cubes"
-    if token.symbol == "ONE":
-        determiner = after in ("ATTR", "NOUN", "NEW", "SIDE", "MOST")
-        return [replace(token, symbol="DET", meaning="a") if determiner else noun]
-    if (
-        token.meaning == "that"
-        and after in ("ATTR", "NOUN")
-        and before not in ("NOUN", "DIFFERENCE", "BE", "WAS")
-    ):
-        return [replace(token, symbol="DET", meaning="the")]
-    if token.meaning == "this" and after in ("ATTR", "NOUN"):
-        return [replace(token, symbol="DET", meaning="the")]
-    if token.symbol == "WHERE" and after == "IMG":
-        return [replace(token, symbol="BUT")]
-    if token.symbol == "NEARLY" and token.meaning == "weak" and after not in ("SAME", "REMAIN"):
-        return []
-    if (
-        token.meaning == "all"
-        and before in ("BE", "BECAME", "HAVE", "WAS", "REMAIN")
-        and after not in COUNTABLE
-    ):
-        return []  # "is all red now", "are all unchanged"
-    if token.symbol == "FORMER":
-        return (
-            [replace(token, symbol=WHEN, meaning="before")]
-            if after == "COLOR" and before in ("", COMMA)
-            else []
-        )
-    if token.symbol == "NEW" and after == "COLOR" and before in ("", COMMA):
-        return [replace(token, symbol=WHEN, meaning="after")]  # "new color: red"
-    if token.symbol == "SALIENT":
-        return [replace(token, symbol="HERE")] if token.meaning else []
-    if token.meaning == "look" and before not in ("ATTR", "NEW", "ITS", "DET"):
-        return [replace(token, symbol="BE")]
-    if token.symbol == "ADDED" and before == "DET" and after in ("NOUN", "ATTR"):
-        return [replace(token, symbol="NEW")]  # "the newly added cube"
-    if token.meaning == "spot" and before in ("DET", "NEW", "ITS"):
-        return [replace(token, symbol="COLOR", meaning="position")]
-    if token.symbol == "DIFFERENCE" and token.meaning == "change" and before in VERBAL:
-        return [replace(token, symbol="CHANGED")]
-    if token.meaning == "appear" and after in ("SAME", "ATTR", "NOT", "BE", "CHANGED"):
-        return [replace(token, symbol="BE")]
-    if token.symbol == "OTHER" and token.meaning == "remaining" and after == "SAME":
-        return [replace(token, symbol="REMAIN")]
-    if token.symbol == "ONLY" and after not in ("ADDED", "HERE", "SEEN", WHEN, "BE", "", COMMA):
-        return []
-    return [token]
+def _one_of(tokens: list[Token]) -> list[Token]:
+    """Read "the middle one of the cubes"."""
+    return [_one(tokens), joined(tokens, "OF", "")]
 
 
 def _no_longer(tokens: list[Token]) -> list[Token]:
@@ -217,7 +163,8 @@ def _grew(tokens: list[Token]) -> list[Token]:
     if numbers:
         total = Phrase(count=2, number=int(numbers[-1].meaning))
         found += [
-            replace(token, symbol=symbol) for token, symbol in zip([tokens[-1]] * 3, ("AND", "THERE", "BE"))
+            replace(token, symbol=symbol)
+            for token, symbol in zip([tokens[-1]] * 3, ("AND", "THERE", "BE"), strict=True)
         ]
         found += [joined(tokens, "NP", total), joined(tokens, WHEN, "after")]
     return found
@@ -285,4 +232,4 @@ def _next_attribute(tokens: Sequence[Token], place: int, own: Sequence[Token]) -
     return None if again and place > start else place
 
 
-MARKS, BASE = forms("marks", globals()), forms("base", globals())
+MARKS, NEIGHBOURS, BASE = (forms(stage, globals()) for stage in ("marks", "neighbours", "base"))

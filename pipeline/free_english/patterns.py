@@ -6,6 +6,7 @@ the code are positions of tokens.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,16 @@ def forms(stage: str, functions: Mapping[str, Any]) -> tuple[tuple[str, Build], 
     """Return the forms of a stage of forms.yaml, each with its function among `functions`."""
     tree = read_yaml(FORMS, "restore it from git")
     entries = [pair for each in tree[stage] for pair in each.items()]
-    return tuple((expanded(form, tree["macros"]), functions[f"_{name}"]) for name, form in entries)
+    return tuple(
+        (expanded(form, tree["macros"]), functions.get(f"_{name}") or _renaming(name))
+        for name, form in entries
+    )
+
+
+def _renaming(name: str) -> Build:
+    """Return a function that gives a token another symbol, and perhaps a meaning: "WHEN before"."""
+    symbol, _, meaning = name.partition(" ")
+    return lambda tokens: replace(tokens[0], symbol=symbol, meaning=meaning)
 
 
 @cache

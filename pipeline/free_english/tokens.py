@@ -164,18 +164,6 @@ def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
 def _meaning(symbol: str, meaning: Any, phrase: tuple[str, ...]) -> Any:
     if symbol == "NOUN":
         return ((meaning,) if meaning else (), phrase[-1].endswith("s"))  # attributes, and plural
-    if symbol == "DIFFERENCE" and phrase in (("change",), ("changes",)):
-        return "change"  # perhaps a verb
-    if phrase in (("spot",), ("look",), ("looks",)):
-        return phrase[0].removesuffix("s")  # perhaps a noun: "a spot", "a matte look"
-    if phrase == ("remaining",):
-        return "remaining"  # perhaps "remaining the same"
-    if phrase == ("that",):
-        return "that"  # perhaps "that cube"
-    if symbol == "SALIENT":
-        return "here" if phrase == ("visible",) else ""  # perhaps "is visible"
-    if symbol == "ADDED" and phrase in (("appear",), ("appears",), ("appeared",)):
-        return "appear"  # perhaps "appears red"
     return meaning
 
 

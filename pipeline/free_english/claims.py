@@ -101,10 +101,12 @@ def none_changed(clause: Clause) -> Claim:
 
 def same_cast(clause: Clause) -> list[Claim]:
     """Return the claims of "both images show the same four objects (in the same places)"."""
-    aspects = ["presence", "position"] if clause.has("SAME") else ["presence"]
+    named = {token.meaning for token in clause.tokens if token.symbol == "COLOR"}
+    aspects = named or ({"position"} if clause.has("SAME") else set())
+    some = "" if "all" in named else " ".join(sorted({*aspects, "presence"}))
     numbers = [token.meaning for token in clause.tokens if token.symbol == "CAST" and token.meaning]
     counted = [Claim(EXISTS, Phrase(count=2, number=each), when="both", text=clause.text) for each in numbers]
-    return [*counted, *(Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects)]
+    return [*counted, Claim(NO_CHANGE, aspect=some, text=clause.text)]
 
 
 def of_clause(clause: Clause, subject: Phrase | None, landmarks: Sequence[Phrase]) -> Claim:
@@ -162,6 +164,8 @@ def _change(claim: Claim, _: Clause) -> Claim:
 
 def _put(claim: Claim, _: Clause) -> Claim:
     subject = claim.subject or Phrase()
+    if claim.when == "before":
+        return replace(claim, kind=SIT)
     return replace(claim, kind="add" if subject.new or subject.indefinite else "move")
 
 
@@ -276,6 +280,8 @@ def _valued(claim: Claim, clause: Clause) -> Claim:
             new = (("material", token.meaning),)
     if any(token.symbol == "NOLONGER" for token in clause.groups.get("n", ())):
         return replace(claim, kind=BECOMES, negated=False, old=new, new=_opposite(new), when="")
+    if claim.kind == BECOMES and not new:
+        new = _opposite(old)  # "the metallic sheen is gone"
     when = "both" if clause.has("REMAIN") else _past(claim, clause) if claim.kind == STATE else claim.when
     return replace(claim, new=new, old=old, whole=whole, when=when)
 

@@ -90,7 +90,8 @@ class Reading:
             rest = kind == REST or excepted or self._of_rest(clause)
             self.claims.append(Claim(REST, text=clause.text) if rest else claims.none_changed(clause))
         elif kind == CAST:
-            self.claims += claims.same_cast(clause)
+            found = claims.same_cast(clause)
+            self.claims += [replace(claim, kind=REST) if excepted and claim.kind == NO_CHANGE else claim for claim in found]
         elif kind == REFINE:
             self._refine(clause)
         elif kind == BECOMES and any(

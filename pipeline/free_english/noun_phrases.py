@@ -211,7 +211,8 @@ def _values(tokens: list[Token]) -> list[Token]:
         place += 1
         if place < len(tokens) and tokens[place].symbol == "COLOR":
             place += 1
-        if found and found[-1].symbol in ("DET", "NEW"):
+        finish = [each.symbol for each in found[-2:]] == ["WITH", "NEW"]  # "with a new metallic finish"
+        if found and found[-1].symbol in ("DET", "NEW") and not finish:
             found.pop()
         found.append(joined(own, "VALUE", tuple(dict.fromkeys(token.meaning for token in own))))
     return found

@@ -209,10 +209,12 @@ def _value_of(tokens: list[Token]) -> Token | None:
 
 def _ranked_of(tokens: list[Token]) -> Token | None:
     """Join "the leftmost of the three cubes"."""
-    phrase = tokens[-1].meaning
+    phrase, own = tokens[2].meaning, rank(tokens[0])
     if phrase.count == 1:
         return None
-    found = (*phrase.places, rank(tokens[0]))
+    if not own.side:  # "the second of the cubes"
+        own = replace(own, side=tokens[-1].meaning if tokens[-1].symbol == "SIDE" else "left")
+    found = (*phrase.places, own)
     return _as_phrase(tokens, replace(phrase, places=found, count=1, number=0))
 
 

@@ -59,7 +59,7 @@ class Clause:
         """The property that the clause names: color, material, position or other."""
         named = [token.meaning[0] for token in self.tokens if token.symbol == "ASPECT"]
         named += [token.meaning for token in self.tokens if token.symbol == "COLOR"]
-        return named[0] if named else ""
+        return named[0] if named and named[0] != "look" else ""
 
 
 def unnamed(clause: Clause) -> Claim:
@@ -184,6 +184,8 @@ def _away(claim: Claim, _: Clause) -> Claim:
 
 def _exists(claim: Claim, clause: Clause) -> Claim:
     subject = claim.subject or Phrase()
+    if claim.negated and subject.count == 2 and not subject.number:  # "there were not any cubes"
+        claim = replace(claim, subject=replace(subject, count=1))
     if subject.fewer:
         return replace(claim, kind="drop")
     if claim.when in AFTER and claim.target and not (subject.new or subject.indefinite):

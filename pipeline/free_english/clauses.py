@@ -118,7 +118,7 @@ class Reading:
     def _about(self, clause: Clause, excepted: bool) -> None:
         """Add a claim about each subject of a clause."""
         subjects = self._subjects(clause)
-        if None in subjects and clause.kind not in (CHANGE, SAME) and not clause.has("TYPE", "DIFFERENCE"):
+        if None in subjects and clause.kind not in (CHANGE, SAME) and not clause.has("TYPE", "DIFFERENCE", "WHAT"):
             self._unreadable(clause.text)
             return
         for subject in subjects:
@@ -181,11 +181,9 @@ def _longest(symbols: str) -> tuple[str, re.Match[str] | None]:
 
 
 def _clause(kind: str, match: re.Match[str], tokens: Sequence[Token], text: str) -> Clause:
-    groups = {
-        name.rstrip("0123456789"): tokens[match.start(name) : match.end(name)]
-        for name in match.groupdict()
-        if match[name]
-    }
+    groups: dict[str, list[Token]] = {}
+    for name in (name for name in match.groupdict() if match[name]):
+        groups.setdefault(name.rstrip("0123456789"), []).extend(tokens[match.start(name) : match.end(name)])
     own = tokens[match.start() : match.end()]
     return Clause(kind, own, groups, text[own[0].start : own[-1].end])
 

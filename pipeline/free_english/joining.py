@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pipeline.datasets.schema import NO_CHANGE
 from pipeline.free_english.claims import is_change
-from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, SAME, STATE, Claim, Phrase, Place
+from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, SAME, SIT, STATE, Claim, Phrase, Place
 
 
 def together(claims: Sequence[Claim]) -> list[Claim]:
@@ -25,7 +25,7 @@ def together(claims: Sequence[Claim]) -> list[Claim]:
             found[same[-1]] = replace(claim, kind="move", source=found[same[-1]].source)
         elif joined:
             found[views[-1]] = joined
-        elif claim.kind == STATE and not claim.when and same and same[-1] == len(found) - 1:
+        elif claim.kind in (STATE, SIT) and not claim.when and same and same[-1] == len(found) - 1:
             found[-1:] = _described(found[-1], claim)
         elif claim.kind == EXISTS and claim.when == "before" and same and found[same[-1]].new:
             found.append(
@@ -51,7 +51,7 @@ def _both_images(last: Claim, claim: Claim) -> Claim | None:
     if last.kind == STATE and last.when == "before" and not last.negated and _new_value(claim):
         whole = claim.whole or claim.kind == STATE
         return replace(claim, kind=BECOMES, old=claim.old or last.new, whole=whole)
-    if last.kind == claim.kind == STATE and last.when in AFTER and claim.when == "before":
+    if last.kind == claim.kind == STATE and last.when in AFTER and claim.when == "before" and not claim.negated:
         return replace(last, kind=BECOMES, old=claim.new, whole=True)
     if last.kind == claim.kind == EXISTS and last.negated != claim.negated and _other_image(last, claim):
         first = last if last.when == "before" or claim.when in AFTER else claim

@@ -232,6 +232,11 @@ def _cleft(tokens: list[Token]) -> Token | None:
     return tokens[-1] if tokens[0].meaning.pronoun and not tokens[-1].meaning.pronoun else None
 
 
+def _cleft_aspect(tokens: list[Token]) -> Token | None:
+    """Join "it is the colour of the cube" before "that changed"."""
+    return tokens[-1] if tokens[0].meaning.pronoun else None
+
+
 def _topic(tokens: list[Token]) -> Token | None:
     """Join "the ball, it" before a verb."""
     return tokens[0] if tokens[-1].meaning.pronoun and not tokens[0].meaning.pronoun else None

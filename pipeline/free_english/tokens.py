@@ -22,7 +22,6 @@ MODAL = {
     "be",
     "no",
     "not",
-    "now",
     "only",
     "see",
     "also",
@@ -144,7 +143,7 @@ def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
     word, start, end = found[at]
     if word in ",:()–—-":
         return Token("COMMA" if word in ",()" else "COLON", word, start, end), 1
-    if word == "can" and _word(found, at + 1) in MODAL:
+    if word == "can" and _word(found, at + 1 + (_word(found, at + 1) == "now")) in MODAL:
         return None, 1
     if (word, _word(found, at + 1)) == ("a", "little") and _symbol(found, at + 2) not in ("NOUN", "ATTR"):
         return None, 2
@@ -152,8 +151,8 @@ def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
         phrase = tuple(each[0] for each in found[at : at + count])
         if phrase in lexicon():
             symbol, meaning = lexicon()[phrase]
-            if symbol == "AROUND" and _symbol(found, at + count) in ("ATTR", "NOUN", "OTHER"):
-                continue  # "between the two cubes"
+            if symbol in ("AROUND", "IT") and count > 1 and _symbol(found, at + count) in ("ATTR", "NOUN", "OTHER"):
+                continue  # "between the two cubes", "that one cube"
             token = Token(symbol, _meaning(symbol, meaning, phrase), start, found[at + count - 1][2])
             return (token if symbol else None), count
     if word.endswith("ly") and len(word) > 4:

@@ -159,6 +159,8 @@ def _same(claim: Claim, clause: Clause) -> Claim:
 def _change(claim: Claim, _: Clause) -> Claim:
     subject = claim.subject
     everything = claim.negated and subject is not None and subject.count > 1 and not subject.look
+    if subject is not None and subject.new and not claim.negated:
+        return replace(claim, kind="add")  # "the difference is an added cube"
     return Claim(NO_CHANGE, subject, text=claim.text) if everything else claim
 
 
@@ -231,7 +233,8 @@ def number_before(clause: Clause, claim: Claim) -> list[Claim]:
     )
     if at is None or claim.kind not in (EXISTS, "add"):
         return []
-    numbers = [token.meaning.number for token in clause.tokens[at:] if token.symbol == "NP"]
+    named = [token.meaning for token in clause.tokens[at:] if token.symbol == "NP"]
+    numbers = [phrase.number or 1 for phrase in named if phrase.number or phrase.one]
     return [
         Claim(EXISTS, replace(subject, number=number), when="before", text=clause.text) for number in numbers
     ]

@@ -112,7 +112,7 @@ def _described(last: Claim, claim: Claim) -> list[Claim]:
     """Join "it is red" to the claim before: a new value after a change, else more of the object's look."""
     if last.kind == BECOMES:
         return [last, replace(claim, when="now")]
-    if claim.negated:  # "brown now, not green"
+    if claim.negated or claim.kind == SIT:  # "brown now, not green", "it moved: it is on the left"
         return [last, replace(claim, when="after")]
     if last.kind not in ("add", "drop", "move", EXISTS):
         return [last, claim]

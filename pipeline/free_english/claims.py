@@ -50,7 +50,7 @@ class Clause:
     @property
     def when(self) -> str:
         """The last mark of time, or the image that is the subject."""
-        own = takewhile(lambda token: token.symbol not in ("INSTEAD", "COMPARED"), self.tokens)
+        own = takewhile(lambda token: token.symbol not in ("INSTEAD", "COMPARED", "WHERE"), self.tokens)
         times = [token.meaning for token in own if token.symbol in (WHEN, "IMG")]
         return times[-1] if times else ""
 
@@ -109,10 +109,11 @@ def same_cast(clause: Clause) -> list[Claim]:
     return [*counted, Claim(NO_CHANGE, aspect=some, text=clause.text)]
 
 
-def of_clause(clause: Clause, subject: Phrase | None, landmarks: Sequence[Phrase]) -> Claim:
-    """Return the claim of a clause about one subject."""
+def of_clause(clause: Clause, subject: Phrase | None, landmarks: Sequence[Phrase], image: str) -> Claim:
+    """Return the claim of a clause about one subject. `image`: the image that the sentence describes."""
     negated = bool(clause.groups.get("n") or clause.groups.get("x"))
-    claim = Claim(clause.kind, subject, negated, when=clause.when, text=clause.text)
+    when = clause.when or (image if clause.has("WITH", "WITHOUT", "PLUS") else "")
+    claim = Claim(clause.kind, subject, negated, when=when, text=clause.text)
     if clause.kind in (BECOMES, STATE):
         return _named_aspect(_valued(claim, clause), clause.aspect)
     if claim.when == "both" and claim.kind in ("move", "add", "drop", PUT, ONLY):

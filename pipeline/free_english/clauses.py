@@ -54,11 +54,13 @@ class Reading:
     def __init__(self) -> None:
         self.claims: list[Claim] = []
         self.subject: Phrase | None = None
+        self.image = ""  # "the second image is the same" before "but with a red cube added"
         self.landmarks: list[Phrase] = []  # objects of places: "it" in "to the right of it"
 
     def sentence(self, tokens: list[Token], text: str) -> None:
         """Read the clauses of a sentence from left to right."""
         symbols, at = coded(tokens), 0
+        self.image = ""
         while at < len(tokens):
             kind, match = _longest(symbols[at:])
             if match is not None:
@@ -80,6 +82,8 @@ class Reading:
     def _clause(self, clause: Clause, excepted: bool) -> None:
         """Add the claims of a clause. `excepted`: its sentence names an exception to "nothing changed"."""
         kind = clause.kind
+        if clause.has("IMG"):
+            self.image = clause.when
         if kind in (LEAD, SKIP, VIEW):
             return
         if kind == AMONG:
@@ -122,7 +126,7 @@ class Reading:
             self._unreadable(clause.text)
             return
         for subject in subjects:
-            claim = claims.of_clause(clause, subject, self.landmarks)
+            claim = claims.of_clause(clause, subject, self.landmarks, self.image)
             if claim.kind == NO_CHANGE and excepted:
                 claim = replace(claim, kind=REST)
             self.claims += [claim, *claims.number_before(clause, claim)]

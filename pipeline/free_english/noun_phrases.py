@@ -155,7 +155,7 @@ def _more(tokens: list[Token]) -> Token:
 def _grew(tokens: list[Token]) -> list[Token]:
     """Read "the number of objects increased" as "one more object was added", and "decreased" as "dropped"."""
     numbers = [token for token in tokens if token.symbol == "COUNT"]
-    if tokens[0].symbol == "TALLY" and not (numbers[0].meaning + numbers[1].meaning).isdigit():
+    if tokens[0].symbol in ("TALLY", "COUNT") and not (numbers[0].meaning + numbers[1].meaning).isdigit():
         return [joined(tokens, UNKNOWN, None)]
     more = tokens[0].symbol == "GREW" or (len(numbers) == 2 and numbers[0].meaning < numbers[1].meaning)
     phrase = Phrase(indefinite=True, new=more)

@@ -1,8 +1,8 @@
-"""Turn clauses into claims, and join the claims that several clauses make together."""
+"""Turn the clauses of a text into claims (phrase.Claim)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english.noun_phrases import rank
@@ -13,7 +13,6 @@ from pipeline.free_english.phrase import (
     BECOMES,
     EXISTS,
     OTHER,
-    REST,
     SAME,
     SIT,
     STATE,
@@ -27,12 +26,12 @@ from pipeline.free_english.tokens import Token
 from pipeline.tabletop.words import MATERIALS
 
 PUT, ONLY, LEFT, AWAY = "put", "only", "left", "away"
-"""Kinds of rules: "was put", "only in the first image", "four are left", "no longer behind the ball"."""
+"""Kinds of rules, not of claims: "was put", "only in the first", "four are left", "no longer behind"."""
 
 
 @dataclass(frozen=True)
 class Clause:
-    """The tokens of a clause, and those of its rule's groups."""
+    """A clause: its kind of rule, its tokens, the tokens of each group of the rule, and its words."""
 
     kind: str
     tokens: Sequence[Token]
@@ -40,77 +39,34 @@ class Clause:
     text: str
 
     def of(self, group: str, symbol: str) -> list[Token]:
-        """Return the tokens of a group with this symbol."""
+        """Return those tokens of a group that have this symbol."""
         return [token for token in self.groups.get(group, ()) if token.symbol == symbol]
 
     def has(self, *symbols: str) -> bool:
-        """Return True if a token has one of the symbols."""
+        """Return True if a token of the clause has one of these symbols."""
         return any(token.symbol in symbols for token in self.tokens)
 
     @property
     def when(self) -> str:
-        """The last mark of time, or the image that is the subject."""
+        """The image that the clause is about: before, after, now, both, or empty."""
         own = takewhile(lambda token: token.symbol not in ("INSTEAD", "COMPARED", "WHERE"), self.tokens)
         times = [token.meaning for token in own if token.symbol in (WHEN, "IMG")]
         return times[-1] if times else ""
 
     @property
     def aspect(self) -> str:
-        """The property that the clause names: color, material, position or other."""
+        """The property that the clause names: color, material, position, other, all, or empty."""
         named = [token.meaning[0] for token in self.tokens if token.symbol == "ASPECT"]
         named += [token.meaning for token in self.tokens if token.symbol == "COLOR"]
         return named[0] if named and named[0] != "look" else ""
 
 
-def unnamed(clause: Clause) -> Claim:
-    """Return the claim of "a change in colour can be seen"."""
-    kind = "move" if clause.aspect == "position" else BECOMES
-    return Claim(kind, Phrase(), aspect=clause.aspect, text=clause.text)
-
-
-def same_aspects(clause: Clause) -> list[Claim]:
-    """Return the claims of "the positions of all objects are the same", "all kept their colours"."""
-    aspects = [token.meaning for token in clause.tokens if token.symbol == "COLOR"]
-    aspects += [token.meaning[0] for token in clause.tokens if token.symbol == "ASPECT"]
-    for kinds, owner in (token.meaning for token in clause.tokens if token.symbol == "ASPECTS"):
-        if owner == "REST":
-            return [Claim(REST, text=clause.text)]
-        aspects += kinds
-    if ("all" in aspects or {"position", "color"} <= {*aspects}) and not clause.has("ITS"):
-        return [Claim(NO_CHANGE, text=clause.text)]
-    return [Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects]
-
-
-VERBS = {"MOVED": "position", "ADDED": "presence", "DROPPED": "presence", "GONE": "presence"}
-
-
-def none_changed(clause: Clause) -> Claim:
-    """Return the claim of "nothing was added or moved", with the aspects if it names some only."""
-    verbs = {token.symbol for token in clause.tokens} & {
-        *VERBS,
-        "CHANGED",
-        "PAINTED",
-        "REPLACED",
-        "OCCUR",
-        "SAME",
-    }
-    some = bool(verbs) and verbs <= {*VERBS} and not clause.has("DIFFERENCE")
-    aspects = sorted({VERBS[verb] for verb in verbs}) if some else []
-    return Claim(NO_CHANGE, aspect=" ".join(aspects), text=clause.text)
-
-
-def same_cast(clause: Clause) -> list[Claim]:
-    """Return the claims of "both images show the same four objects (in the same places)"."""
-    named = {token.meaning for token in clause.tokens if token.symbol == "COLOR"}
-    aspects = named or ({"position"} if clause.has("SAME") else set())
-    some = "" if "all" in named else " ".join(sorted({*aspects, "presence"}))
-    numbers = [token.meaning for token in clause.tokens if token.symbol == "CAST" and token.meaning]
-    counted = [Claim(EXISTS, Phrase(count=2, number=each), when="both", text=clause.text) for each in numbers]
-    return [*counted, Claim(NO_CHANGE, aspect=some, text=clause.text)]
-
-
 def of_clause(clause: Clause, subject: Phrase | None, landmarks: Sequence[Phrase], image: str) -> Claim:
-    """Return the claim of a clause about one subject. `image`: the image that the sentence describes."""
+    """Return the claim that a clause makes about one subject.
+
+    `landmarks` are the objects that "it" may mean in a place ("to the right of it"). `image` is the image
+    that the sentence describes, for clauses such as "but with a red cube".
+    """
     negated = bool(clause.groups.get("n") or clause.groups.get("x"))
     when = clause.when or (image if clause.has("WITH", "WITHOUT", "PLUS") else "")
     claim = Claim(clause.kind, subject, negated, when=when, text=clause.text)
@@ -225,24 +181,20 @@ def _named_aspect(claim: Claim, aspect: str) -> Claim:
 
 
 def number_before(clause: Clause, claim: Claim) -> list[Claim]:
-    """Return the claim about the first image of "four instead of three", "all four are still there"."""
+    """Return what "four instead of three" or "all four are still there" claims about the first image."""
     subject = claim.subject or Phrase()
     if subject.count == ALL and subject.number:
         return [Claim(EXISTS, replace(subject, count=2), when="before", text=clause.text)]
-    at = next(
-        (place for place, token in enumerate(clause.tokens) if token.symbol in ("INSTEAD", "COMPARED")), None
-    )
-    if at is None or claim.kind not in (EXISTS, "add"):
+    if claim.kind not in (EXISTS, "add"):
         return []
-    named = [token.meaning for token in clause.tokens[at:] if token.symbol == "NP"]
-    numbers = [phrase.number or 1 for phrase in named if phrase.number or phrase.one]
-    return [
-        Claim(EXISTS, replace(subject, number=number), when="before", text=clause.text) for number in numbers
-    ]
+    rest = dropwhile(lambda token: token.symbol not in ("INSTEAD", "COMPARED"), clause.tokens)
+    named = [token.meaning for token in rest if token.symbol == "NP"]
+    own = [replace(subject, number=each.number or 1) for each in named if each.number or each.one]
+    return [Claim(EXISTS, each, when="before", text=clause.text) for each in own]
 
 
 def _located(claim: Claim, clause: Clause, landmarks: Sequence[Phrase]) -> Claim:
-    """Return the claim with the places and directions of its clause."""
+    """Return the claim with the places and directions that its clause names."""
     source: list[Place] = []
     target: list[Place] = []
     directions: list[str] = []
@@ -274,7 +226,7 @@ def _filled(other: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
 
 
 def _valued(claim: Claim, clause: Clause) -> Claim:
-    """Return the claim with the old and new value of its clause."""
+    """Return the claim with the old and the new value that its clause names."""
     for token in clause.of("v", "NP"):
         subject = claim.subject or Phrase()
         if (token.meaning.new or subject.new) and not claim.negated:  # "the new object is a cube"

@@ -1,4 +1,8 @@
-"""Read sentences clause by clause: the grammar of rules.yaml, and what pronouns and noun phrases refer to."""
+"""Read sentences clause by clause.
+
+The rules of rules.yaml find clauses and their kinds. A `Reading` turns them into claims, and finds the object
+that a pronoun or "the red one" means.
+"""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
-from pipeline.free_english import claims
+from pipeline.free_english import claims, general_claims
 from pipeline.free_english.claims import Clause
 from pipeline.free_english.patterns import COLON, COMMA, UNKNOWN, WHEN, coded, expanded, pattern
 from pipeline.free_english.phrase import (
@@ -27,13 +31,18 @@ RULES = Path(__file__).with_name("rules.yaml")
 BOUNDS = (COMMA, COLON, "AND", "BUT", "WHICH", "EXCEPT", "CAUSE")
 CHATTER = {"SOMEONE", UNKNOWN, "HAVE", "DO", "BE", "WAS", "SEE", "TO", "OF", "IN", "DET", WHEN}
 """Symbols of "I had to rub my eyes", which claims nothing about the images."""
+UNNAMED = ("DIFFERENCE", "CHANGED", "PAINTED", "EVENTCOLOR")
+"""Symbols that are the subject of "a change in colour can be seen", which does not name the object."""
 LEAD, SKIP, VIEW, AMONG, REFINE, CAST = "lead", "skip", "view", "among", "refine", "cast"
 VIEWPOINT = "VIEWPOINT"
 
 
 @cache
 def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the kind and the compiled form of each rule. A clause ends where the next begins."""
+    """Return the kind and the compiled form of each rule.
+
+    A clause must be followed by the end of the sentence, or by a token at which the next clause begins.
+    """
     tree = read_yaml(RULES, "restore it from git")
     return tuple(
         (
@@ -49,7 +58,7 @@ def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 class Reading:
-    """The claims of a text so far, and the objects that it spoke of."""
+    """The claims of a text so far, and the objects that were named last."""
 
     def __init__(self) -> None:
         self.claims: list[Claim] = []
@@ -58,7 +67,7 @@ class Reading:
         self.landmarks: list[Phrase] = []  # objects of places: "it" in "to the right of it"
 
     def sentence(self, tokens: list[Token], text: str) -> None:
-        """Read the clauses of a sentence from left to right."""
+        """Add the claims of a sentence. The positions of the tokens are those in `text`, the whole text."""
         symbols, at = coded(tokens), 0
         self.image = ""
         while at < len(tokens):
@@ -80,7 +89,7 @@ class Reading:
         self.claims.append(Claim(UNREADABLE, text=text))
 
     def _clause(self, clause: Clause, excepted: bool) -> None:
-        """Add the claims of a clause. `excepted`: its sentence names an exception to "nothing changed"."""
+        """Add the claims of a clause. `excepted`: the sentence says "except" or "but"."""
         kind = clause.kind
         if clause.has("IMG"):
             self.image = clause.when
@@ -89,29 +98,26 @@ class Reading:
         if kind == AMONG:
             self._among(clause)
         elif kind in (NO_CHANGE, SAME) and clause.has("ASPECTS", "COLOR") and not clause.of("s", "NP"):
-            self.claims += claims.same_aspects(clause)
+            self.claims += general_claims.same_aspects(clause)
         elif kind in (NO_CHANGE, REST):
             rest = kind == REST or excepted or self._of_rest(clause)
-            self.claims.append(Claim(REST, text=clause.text) if rest else claims.none_changed(clause))
+            self.claims.append(Claim(REST, text=clause.text) if rest else general_claims.none_changed(clause))
         elif kind == CAST:
-            found = claims.same_cast(clause)
-            self.claims += [replace(claim, kind=REST) if excepted and claim.kind == NO_CHANGE else claim for claim in found]
+            self.claims += [_rest(claim, excepted) for claim in general_claims.same_cast(clause)]
         elif kind == REFINE:
             self._refine(clause)
-        elif kind == BECOMES and any(
-            clause.of("s", each) for each in ("DIFFERENCE", "CHANGED", "PAINTED", "EVENTCOLOR")
-        ):
-            self.claims.append(claims.unnamed(clause))
+        elif kind == BECOMES and any(clause.of("s", each) for each in UNNAMED):
+            self.claims.append(general_claims.unnamed(clause))
         else:
             self._about(clause, excepted)
 
     def _of_rest(self, clause: Clause) -> bool:
-        """Return True for "everything is the same" after a change was named."""
+        """Return True for "nothing else changed", and for "all is the same" after a change was named."""
         named = any(claims.is_change(claim) for claim in self.claims)
         return clause.has("ELSE") or (clause.has("EVERYTHING") and named)
 
     def _among(self, clause: Clause) -> None:
-        """Read "of the three cubes, ...": the objects exist, and "the left one" is one of them."""
+        """Read "of the three cubes": the objects exist, and a later "the left one" is one of them."""
         if self.claims and not self.claims[-1].subject and claims.is_change(self.claims[-1]):
             self._refine(clause)  # "type: removal; object: the cube"
             return
@@ -122,13 +128,12 @@ class Reading:
     def _about(self, clause: Clause, excepted: bool) -> None:
         """Add a claim about each subject of a clause."""
         subjects = self._subjects(clause)
-        if None in subjects and clause.kind not in (CHANGE, SAME) and not clause.has("TYPE", "DIFFERENCE", "WHAT"):
+        open_kind = clause.kind in (CHANGE, SAME) or clause.has("TYPE", "DIFFERENCE", "WHAT")
+        if None in subjects and not open_kind:
             self._unreadable(clause.text)
             return
         for subject in subjects:
-            claim = claims.of_clause(clause, subject, self.landmarks, self.image)
-            if claim.kind == NO_CHANGE and excepted:
-                claim = replace(claim, kind=REST)
+            claim = _rest(claims.of_clause(clause, subject, self.landmarks, self.image), excepted)
             self.claims += [claim, *claims.number_before(clause, claim)]
             own = [*(subject.places if subject else ()), *claim.source, *claim.target]
             self.landmarks += [other for place in own for other in place.others if not other.pronoun]
@@ -156,7 +161,7 @@ class Reading:
         return phrase
 
     def _refine(self, clause: Clause) -> None:
-        """Read a noun phrase that names the last claim's object: "one object was removed: the cube"."""
+        """Read a noun phrase that names the last claim's object: "one was removed: the cube"."""
         named = [each for token in clause.of("s", "NP") if (each := self._referred(token.meaning))]
         last = self.claims[-1] if self.claims else None
         if last is None and named and all(each.new for each in named):
@@ -172,6 +177,10 @@ class Reading:
             last = Claim(CHANGE)
         self.claims += [replace(last, subject=each, text=clause.text) for each in named]
         self.subject = named[-1]
+
+
+def _rest(claim: Claim, excepted: bool) -> Claim:
+    return replace(claim, kind=REST) if excepted and claim.kind == NO_CHANGE else claim
 
 
 @lru_cache(maxsize=10_000)

@@ -1,4 +1,4 @@
-"""Join the claims of several clauses: "was yellow" and "is cyan", "in the first" and "not in the second"."""
+"""Join claims of several clauses: "was yellow" and "is cyan", "in the first" and "not in the second"."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, SAME, SIT, STAT
 
 
 def together(claims: Sequence[Claim]) -> list[Claim]:
-    """Return the claims, with those about both images of one object joined."""
+    """Return the claims of a text. Two claims that together tell a change of one object are joined."""
     found: list[Claim] = []
     if any(is_change(claim) for claim in claims):
         claims = [own for claim in claims for own in _aspects(claim)]
@@ -28,9 +28,8 @@ def together(claims: Sequence[Claim]) -> list[Claim]:
         elif claim.kind in (STATE, SIT) and not claim.when and same and same[-1] == len(found) - 1:
             found[-1:] = _described(found[-1], claim)
         elif claim.kind == EXISTS and claim.when == "before" and same and found[same[-1]].new:
-            found.append(
-                replace(claim, kind=STATE, new=found[same[-1]].new)
-            )  # "shiny now and it was not before"
+            # "shiny now and it was not before"
+            found.append(replace(claim, kind=STATE, new=found[same[-1]].new))
         elif claim.kind == EXISTS and claim.negated and not views:
             kind = "add" if claim.when == "before" else "drop"
             found.append(replace(claim, kind=kind, negated=False, when=""))
@@ -51,7 +50,8 @@ def _both_images(last: Claim, claim: Claim) -> Claim | None:
     if last.kind == STATE and last.when == "before" and not last.negated and _new_value(claim):
         whole = claim.whole or claim.kind == STATE
         return replace(claim, kind=BECOMES, old=claim.old or last.new, whole=whole)
-    if last.kind == claim.kind == STATE and last.when in AFTER and claim.when == "before" and not claim.negated:
+    reverse = last.when in AFTER and claim.when == "before" and not claim.negated
+    if reverse and last.kind == claim.kind == STATE:
         return replace(last, kind=BECOMES, old=claim.new, whole=True)
     if last.kind == claim.kind == EXISTS and last.negated != claim.negated and _other_image(last, claim):
         first = last if last.when == "before" or claim.when in AFTER else claim
@@ -61,25 +61,20 @@ def _both_images(last: Claim, claim: Claim) -> Claim | None:
 
 def _compared(one: Claim, other: Claim) -> bool:
     """Return True for "the first image shows a red ball" and "the second shows a blue ball"."""
-    views = sorted({"before": 0}.get(each.when, 1) for each in (one, other))
-    if views != [0, 1] or "" in (one.when, other.when) or "both" in (one.when, other.when):
+    if {one.when.replace("now", "after"), other.when.replace("now", "after")} != {"before", "after"}:
         return False
-    shown = all(
-        each.kind in (EXISTS, "add")
-        and each.subject
-        and each.subject.look
-        and not each.negated
-        and not each.subject.new
-        and each.subject.count == 1
-        for each in (one, other)
-    )
-    if not shown:
+    if not (_shows(one) and _shows(other)):
         return False
     before, after = (dict(each.subject.look) for each in (one, other) if each.subject)
     unlike = [name for name in before.keys() & after.keys() if before[name] != after[name]]
-    return unlike in (["color"], ["material"]) or (
-        not unlike and _sited(one) != _sited(other) and bool(_sited(one) and _sited(other))
-    )
+    sites = [_sited(one), _sited(other)]
+    return unlike in (["color"], ["material"]) or (not unlike and all(sites) and sites[0] != sites[1])
+
+
+def _shows(claim: Claim) -> bool:
+    subject = claim.subject or Phrase()
+    single = bool(subject.look) and subject.count == 1 and not subject.new
+    return claim.kind in (EXISTS, "add") and single and not claim.negated
 
 
 def _sited(claim: Claim) -> tuple[Place, ...]:
@@ -87,13 +82,12 @@ def _sited(claim: Claim) -> tuple[Place, ...]:
 
 
 def _difference(before: Claim, after: Claim) -> Claim:
-    """Return the change between descriptions of both images."""
+    """Return the change between a description of the first image and one of the second."""
     assert before.subject
     assert after.subject
     if dict(before.subject.look).items() ^ dict(after.subject.look).items() and not _sited(after):
-        return replace(
-            before, kind=BECOMES, old=before.subject.look, new=after.subject.look, whole=True, when=""
-        )
+        old, new = before.subject.look, after.subject.look
+        return replace(before, kind=BECOMES, old=old, new=new, whole=True, when="")
     subject = replace(before.subject, places=())
     return replace(before, kind="move", subject=subject, source=_sited(before), target=_sited(after), when="")
 
@@ -109,7 +103,11 @@ def _other_image(one: Claim, other: Claim) -> bool:
 
 
 def _described(last: Claim, claim: Claim) -> list[Claim]:
-    """Join "it is red" to the claim before: a new value after a change, else more of the object's look."""
+    """Return the last claim and a description such as "it is red" without a mark of time.
+
+    After a change of colour or material, the description is about the second image. After an added or moved
+    object, it adds attributes to the last claim.
+    """
     if last.kind == BECOMES:
         return [last, replace(claim, when="now")]
     if claim.negated or claim.kind == SIT:  # "brown now, not green", "it moved: it is on the left"

@@ -1,4 +1,7 @@
-"""Join the tokens of a sentence to noun phrases and values, from left to right."""
+"""Join the tokens of a sentence to noun phrases and values, from left to right.
+
+The functions with an underscore join the tokens of a match. Their names are the keys of forms.yaml.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,22 +15,23 @@ OPPOSITE = {"left": "right", "right": "left"}
 
 
 def noun_phrases(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with noun phrases (NP), "red and shiny" (VALUE) and marks of time (WHEN) joined."""
+    """Return the tokens with marks of time joined to WHEN, noun phrases to NP, "red and shiny" to VALUE."""
     tokens = _counted(_no_longer(reduced(reduced(tokens, MARKS), NEIGHBOURS)))
     return _values(reduced(tokens, BASE))
 
 
 def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
-    """Return one token in place of several."""
+    """Return a token with this symbol and meaning that takes the place of several tokens."""
     return Token(symbol, meaning, tokens[0].start, tokens[-1].end)
 
 
 def _when(tokens: list[Token]) -> Token:
+    """Join "in the second image"."""
     return joined(tokens, WHEN, tokens[-1].meaning)
 
 
 def _forward(tokens: list[Token]) -> Token | list[Token]:
-    """Drop "from the first image to the second"; the other direction is not readable."""
+    """Drop "from the first image to the second". The opposite direction becomes unreadable."""
     images = [token.meaning for token in tokens if token.symbol in ("IMG", WHEN)]
     return [] if images in (["before", "after"], ["before"]) else joined(tokens, UNKNOWN, None)
 
@@ -38,17 +42,9 @@ def _ordinal_image(tokens: list[Token]) -> Token | None:
     return joined(tokens, "IMG", meaning) if meaning else None
 
 
-def _nothing(tokens: list[Token]) -> list[Token]:
-    return []
-
-
 def _noun(tokens: list[Token]) -> Token:
     """Join "the most obvious change"; a single "change" may be a verb."""
     return joined(tokens, "DIFFERENCE", "") if len(tokens) > 1 else tokens[0]
-
-
-def _no_comma(tokens: list[Token]) -> list[Token]:
-    return tokens[:-1]
 
 
 def _one(tokens: list[Token]) -> Token:
@@ -74,7 +70,7 @@ def _no_longer(tokens: list[Token]) -> list[Token]:
 
 
 def _counted(tokens: list[Token]) -> list[Token]:
-    """Move "from left to right" to the sentence's ordinals; without any, it is the direction of a move."""
+    """Add the side of "from left to right" to ordinals such as "second", or read it as a direction."""
     symbols = [token.symbol for token in tokens]
     if "COUNTED" not in symbols:
         return tokens
@@ -94,13 +90,8 @@ def _noun_phrase(tokens: list[Token]) -> Token | list[Token]:
     shape, plural = tokens[-1].meaning
     look = (*(token.meaning for token in tokens if token.symbol == "ATTR"), *(shape or ()))
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
-    count = (
-        ALL
-        if any(each.startswith("all") for each in counts)
-        else 2
-        if counts or (plural and not symbols & {"ONEOF", "FEWER"})
-        else 1
-    )
+    several = counts or (plural and not symbols & {"ONEOF", "FEWER"})
+    count = ALL if any(each.startswith("all") for each in counts) else 2 if several else 1
     indefinite = "ONEOF" in symbols or any(token.symbol == "DET" and token.meaning == "a" for token in tokens)
     places = [rank(token) for token in tokens if token.symbol in ("SIDE", "MOST", "NTH")]
     phrase = Phrase(
@@ -131,7 +122,7 @@ def _several(tokens: list[Token], phrase: Phrase) -> Token | list[Token]:
 
 
 def rank(token: Token) -> Place:
-    """Return the place of "second", "leftmost" or "left" before a noun."""
+    """Return the place that the word "second", "leftmost" or "left" before a noun means."""
     if token.symbol == "NTH":
         number, _, side = token.meaning.partition(" ")
         return Place("rank", side=side, rank=int(number))
@@ -153,7 +144,7 @@ def _more(tokens: list[Token]) -> Token:
 
 
 def _grew(tokens: list[Token]) -> list[Token]:
-    """Read "the number of objects increased" as "one more object was added", and "decreased" as "dropped"."""
+    """Read "the number of objects rose from three to four" as "a new object was added, there are four"."""
     numbers = [token for token in tokens if token.symbol == "COUNT"]
     if tokens[0].symbol in ("TALLY", "COUNT") and not (numbers[0].meaning + numbers[1].meaning).isdigit():
         return [joined(tokens, UNKNOWN, None)]
@@ -162,10 +153,7 @@ def _grew(tokens: list[Token]) -> list[Token]:
     found = [joined(tokens, "NP", phrase), joined(tokens, "ADDED" if more else "DROPPED", "")]
     if numbers:
         total = Phrase(count=2, number=int(numbers[-1].meaning))
-        found += [
-            replace(token, symbol=symbol)
-            for token, symbol in zip([tokens[-1]] * 3, ("AND", "THERE", "BE"), strict=True)
-        ]
+        found += [joined(tokens, symbol, "") for symbol in ("AND", "THERE", "BE")]
         found += [joined(tokens, "NP", total), joined(tokens, WHEN, "after")]
     return found
 
@@ -188,7 +176,7 @@ def _cast(tokens: list[Token]) -> Token | None:
 
 
 def _rest(tokens: list[Token]) -> Token:
-    """Join "the other cubes"; the meaning is one of them."""
+    """Join "the other cubes". The meaning is the noun phrase of one of these objects."""
     look = tuple(token.meaning for token in tokens if token.symbol == "ATTR")
     shape = (tokens[-1].meaning[0] or ()) if tokens[-1].symbol == "NOUN" else ()
     none = any(token.symbol == "OTHER" and token.meaning == "none" for token in tokens)
@@ -219,7 +207,10 @@ def _values(tokens: list[Token]) -> list[Token]:
 
 
 def _next_attribute(tokens: Sequence[Token], place: int, own: Sequence[Token]) -> int | None:
-    """Return the position of the next attribute of a run; after a comma or "and" only of another kind."""
+    """Return the position of the next attribute of "red and shiny", or None.
+
+    After a comma or "and", the attribute must be of a kind that is not yet in `own`.
+    """
     start = place
     while place < len(tokens) and tokens[place].symbol in (COMMA, "AND"):
         place += 1

@@ -1,7 +1,7 @@
-"""Patterns over tokens: regular expressions whose letters are the symbols of tokens.
+"""Match tokens by regular expressions over their symbols.
 
-"NP BE MOVED" matches three tokens. A sentence is encoded with one character per token, so that positions in
-the code are positions of tokens.
+The form "NP BE MOVED" matches three tokens. For this, a sentence is encoded as a string with one character
+per token. A position in the string is then a position in the list of tokens.
 """
 
 import re
@@ -29,8 +29,15 @@ MADE = (
     COLON,
     UNKNOWN,
 )
-"""Symbols that are not in words.yaml."""
+"""Symbols that the reader gives to tokens and that are not in words.yaml."""
 Build = Callable[[list[Token]], Token | list[Token] | None]
+"""A function that gets the tokens of a match and returns the tokens in their place, or None to keep them."""
+BUILDS: dict[str, Build] = {
+    "nothing": lambda tokens: [],
+    "first": lambda tokens: tokens[0],
+    "last": lambda tokens: tokens[-1],
+    "no_last": lambda tokens: tokens[:-1],
+}
 
 
 FORMS = Path(__file__).with_name("forms.yaml")
@@ -44,17 +51,21 @@ def expanded(form: str, macros: Mapping[str, str]) -> str:
 
 
 def forms(stage: str, functions: Mapping[str, Any]) -> tuple[tuple[str, Build], ...]:
-    """Return the forms of a stage of forms.yaml, each with its function among `functions`."""
+    """Return the pairs (form, function) of a section of forms.yaml.
+
+    The key of a form is a name of BUILDS, or the name of a function of `functions` without its underscore.
+    Any other key is the new symbol, and perhaps the new meaning, of a single token.
+    """
     tree = read_yaml(FORMS, "restore it from git")
     entries = [pair for each in tree[stage] for pair in each.items()]
     return tuple(
-        (expanded(form, tree["macros"]), functions.get(f"_{name}") or _renaming(name))
+        (expanded(form, tree["macros"]), BUILDS.get(name) or functions.get(f"_{name}") or _renaming(name))
         for name, form in entries
     )
 
 
 def _renaming(name: str) -> Build:
-    """Return a function that gives a token another symbol, and perhaps a meaning: "WHEN before"."""
+    """Return a function that changes the symbol of a token, and its meaning, to those in "WHEN before"."""
     symbol, _, meaning = name.partition(" ")
     return lambda tokens: replace(tokens[0], symbol=symbol, meaning=meaning)
 
@@ -66,15 +77,15 @@ def _codes() -> dict[str, str]:
 
 
 def coded(tokens: Sequence[Token]) -> str:
-    """Return one character per token."""
+    """Return the encoded tokens: one character per token."""
     return "".join(_codes()[token.symbol] for token in tokens)
 
 
 @cache
 def pattern(text: str, times: bool = True) -> re.Pattern[str]:
-    """Compile a pattern; with `times`, marks of time (WHEN) may be anywhere between its symbols.
+    """Compile a form. If `times` is true, marks of time (WHEN) may be anywhere between its symbols.
 
-    A named group may occur several times: its names get numbers.
+    The same group name may be used several times in a form. Its groups are numbered: s1, s2.
     """
     often = f"{_codes()[WHEN]}*" if times else ""
     numbers: dict[str, int] = {}
@@ -89,10 +100,10 @@ def pattern(text: str, times: bool = True) -> re.Pattern[str]:
 
 
 def reduced(tokens: list[Token], forms: Sequence[tuple[str, Build]], backwards: bool = False) -> list[Token]:
-    """Replace each match of the forms, one form after the other, by what its `build` returns.
+    """Replace each match of each form, in the order of the forms, by the tokens that its function returns.
 
-    If `build` returns None, the match stays. The sentence is read from left to right. With `backwards`, it
-    is read from right to left, for forms that nest.
+    If the function returns None, the match stays. A sentence is read from left to right. If `backwards` is
+    true, it is read from right to left, so that the inner one of two nested places is joined first.
     """
     symbols = coded(tokens)
     for form, build in forms:

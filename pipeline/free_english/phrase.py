@@ -1,18 +1,21 @@
-"""Noun phrases, places and claims: what a text says, without its words."""
+"""Noun phrases, places and claims of a text, independent of its wording."""
 
 from dataclasses import dataclass
 
 ALL = 99  # count of "all the cubes"
 Values = tuple[tuple[str, str], ...]
-"""Attribute and value, in the order of the words."""
+"""Pairs (attribute, value), in the order of the words."""
 
 
 @dataclass(frozen=True)
 class Place:
     """A place of an object: a relation to others, a side of the table, or a rank from one side.
 
-    `relation` is left, right, front, behind, near, between, toward, away, past (to `others`), side, rank
-    (from `side`; 1 is the first), or seen (in the image `when`).
+    `relation` is one of:
+    - left, right, front, behind, near, between, toward, away, past: a relation to `others`;
+    - side: on the side `side` of the table;
+    - rank: the object number `rank`, counted from `side`; 1 is the first;
+    - seen: visible in the image `when`.
     """
 
     relation: str
@@ -24,7 +27,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Phrase:
-    """A noun phrase: attributes and places of an object."""
+    """A noun phrase: the attributes and places of an object, and how many objects are meant."""
 
     look: Values = ()
     places: tuple[Place, ...] = ()
@@ -46,9 +49,15 @@ AFTER = ("after", "now")
 class Claim:
     """One claim of a text.
 
-    `kind` is a kind of change of the schema (add, drop, move, change, none), or: rest (all others are as
-    before), same (the subject is as before), exists, becomes (another colour or material), state ("is red"),
-    sit ("is behind the ball"), other (a change that no dataset has, such as another size), unreadable.
+    `kind` is a kind of change of the schema (add, drop, move, change, none), or one of:
+    - rest: all other objects are as before;
+    - same: the subject is as before;
+    - exists: an image shows such an object;
+    - becomes: the subject has another colour or material;
+    - state: the subject "is red";
+    - sit: the subject "is behind the ball";
+    - other: a change that no dataset has, such as another size;
+    - unreadable.
     """
 
     kind: str

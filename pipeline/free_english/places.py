@@ -1,6 +1,8 @@
-"""Join noun phrases with their places and attributes, from the innermost outwards.
+"""Join noun phrases with their places and attributes.
 
-FORMS are applied from right to left until nothing changes: "the cube behind the ball on the left".
+The forms of forms.yaml (section places) are applied from right to left until nothing changes. So "the cube
+behind the ball on the left" first becomes "the cube" and "behind (the ball on the left)". The functions with
+an underscore join the tokens of a match. Their names are the keys of forms.yaml.
 """
 
 from collections.abc import Sequence
@@ -15,7 +17,7 @@ SIDES = ("left", "right", "front", "behind")
 
 
 def places(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with places (PLACE) and properties of objects (ASPECT) joined."""
+    """Return the tokens, in which places have become PLACE and properties such as "its colour" ASPECT."""
     before: list[Token] = []
     while before != tokens:
         before = tokens
@@ -58,19 +60,6 @@ def _what(tokens: list[Token]) -> Token | None:
 def _position(tokens: list[Token]) -> list[Token] | None:
     """Drop "its position" before a place: "from its position near the red ball"."""
     return [] if _of(tokens, "COLOR")[0].meaning == "position" else None
-
-
-def _dropped(tokens: list[Token]) -> list[Token]:
-    """Drop "is the only difference" after "a ball that turned red"."""
-    return []
-
-
-def _last(tokens: list[Token]) -> Token:
-    return tokens[-1]
-
-
-def _first(tokens: list[Token]) -> Token:
-    return tokens[0]
 
 
 def _place(tokens: list[Token]) -> Token:

@@ -1,4 +1,4 @@
-"""Read free English: text -> claims."""
+"""Read free English: turn a text into its claims."""
 
 from pipeline.free_english.clauses import Reading
 from pipeline.free_english.joining import together
@@ -12,11 +12,11 @@ CONTENT |= {"EVERYTHING", "SAME", "ELSE", "REST", "DIFFERENCE", "MOVED", "ADDED"
 CONTENT |= {"LABELADD", "LABELDROP", "LABELMOVE", "EVENTADD", "EVENTDROP", "EVENTMOVE", "EVENTCOLOR", "TALLY"}
 CONTENT |= {"CAST", "RESULT", "MAKING", "LOSTSHINE", "CONCERNS", "REPLACES", "VETO"}
 CONTENT |= {"CHANGED", "BECAME", "PAINTED", "REPLACED", "OTHERWISE", "NOLONGER", "LACKS", "GAINED", "OCCUR"}
-"""Symbols of claims; a sentence without any, such as "let me compare the images", claims nothing."""
+"""A sentence without any of these symbols, such as "let me compare the images", claims nothing."""
 
 
 def read(text: str) -> list[Claim]:
-    """Return the claims of a text of any number of sentences, in their order."""
+    """Return the claims of a text, which may have several sentences, in the order of the text."""
     reading, text = Reading(), plain_text(text)
     for tokens in sentences(text):
         found = places(noun_phrases(tokens))

@@ -1,4 +1,8 @@
-"""Split free English into tokens: the longest known phrases of words.yaml, with symbols and meanings."""
+"""Split free English into tokens.
+
+A token is the longest phrase of words.yaml that begins at a word. It has a symbol of the grammar, as NOUN. It
+also has a meaning, which depends on the symbol: an attribute and its value, a side, an image, or nothing.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,33 +18,16 @@ from pipeline.tabletop import words
 TABLE, REWRITES = Path(__file__).with_name("words.yaml"), Path(__file__).with_name("rewrites.yaml")
 ATTRIBUTES = ("size", "color", "material", "shape")
 MACROS, IGNORED, SHAPED, OBJECT = "MACROS", "IGNORED", "SHAPED", "OBJECT"
-QUOTES = str.maketrans({"’": "'", "*": " ", '"': " ", "“": " ", "”": " ", "_": " ", "#": " "})
-QUOTES |= str.maketrans("{}[]<`~|", "        ")
+QUOTES = str.maketrans({"’": "'", **dict.fromkeys('*"“”_#{}[]<`~|', " ")})
 WORD = re.compile(r"[a-z]+|\d+(?:st|nd|rd|th)?|'s?|[.!;\n?…]|[^\s]")
 STOPS = {".", "!", ";", "\n", "?", "…"}
-MODAL = {
-    "be",
-    "no",
-    "not",
-    "only",
-    "see",
-    "also",
-    "still",
-    "longer",
-    "observe",
-    "find",
-    "spot",
-    "notice",
-    "detect",
-}
-"""Words after "can" as a verb; "can" is a cylinder otherwise."""
 Found = tuple[str, int, int]
-"""A word with its first and last character's positions."""
+"""A word, the position of its first character, and the position after its last character."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A word or phrase of the text, from character `start` to `end`."""
+    """A known phrase or an unknown word of the text, from character `start` to the character before `end`."""
 
     symbol: str
     meaning: Any
@@ -50,14 +37,18 @@ class Token:
 
 @cache
 def table() -> Mapping[str, Mapping[str, str]]:
-    """Return words.yaml: symbol -> meaning -> phrases."""
+    """Return the content of words.yaml: a dictionary, symbol -> meaning -> phrases separated by commas."""
     found: Mapping[str, Mapping[str, str]] = read_yaml(TABLE, "restore it from git")
     return found
 
 
 @cache
 def lexicon() -> Mapping[tuple[str, ...], tuple[str, Any]]:
-    """Return the words of a phrase -> symbol and meaning. An ignored phrase has no symbol."""
+    """Return a dictionary of all known phrases.
+
+    A key is the tuple of a phrase's words. A value is the phrase's symbol and meaning. The symbol of a phrase
+    that is ignored is empty.
+    """
     entries = {name: own for name, own in table().items() if name != MACROS}
     found: dict[tuple[str, ...], tuple[str, Any]] = {}
     for phrase in _phrases(entries.pop(IGNORED)[""]):
@@ -80,7 +71,7 @@ def lexicon() -> Mapping[tuple[str, ...], tuple[str, Any]]:
 
 @cache
 def _lengths() -> Mapping[str, Sequence[int]]:
-    """Return a dictionary: the first word of a phrase -> the lengths of such phrases, longest first."""
+    """Return a dictionary: first word of a phrase -> lengths of such phrases in words, longest first."""
     found: dict[str, set[int]] = {}
     for phrase in lexicon():
         found.setdefault(phrase[0], set()).add(len(phrase))
@@ -88,7 +79,10 @@ def _lengths() -> Mapping[str, Sequence[int]]:
 
 
 def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
-    """Yield the phrases between commas; [a|b|] stands for each of its parts, and word+ for a verb's forms."""
+    """Yield each phrase of a text from words.yaml, in which commas separate phrases, as a tuple of words.
+
+    [a|b|] stands for "a", "b" or nothing, {name} for a macro, and a verb with a plus for its four forms.
+    """
     macros = table()[MACROS]
     texts = re.sub(r"\{(\w+)\}", lambda found: macros[found[1]], texts)
     for text in texts.split(","):
@@ -99,7 +93,7 @@ def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
 
 
 def _forms(verb: str, mark: str) -> tuple[str, ...]:
-    """Return the four forms of a regular verb; the mark ++ doubles its last letter, as in "swapped"."""
+    """Return "move", "moves", "moved" and "moving". The mark ++ doubles the last letter, as in "swapped"."""
     stem = verb + verb[-1] if mark == "++" else verb.removesuffix("e")
     if re.search(r"[^aeiou]y$", verb):
         return verb, f"{verb[:-1]}ies", f"{verb[:-1]}ied", f"{verb}ing"
@@ -114,7 +108,7 @@ def _rewrites() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def plain_text(text: str) -> str:
-    """Return a text in lower case, without contractions and quotation marks."""
+    """Return a text in lower case, rewritten by rewrites.yaml and without quotation marks and Markdown."""
     text = text.lower().translate(QUOTES)
     for pattern, plain in _rewrites():
         text = pattern.sub(plain, text)
@@ -122,7 +116,7 @@ def plain_text(text: str) -> str:
 
 
 def sentences(plain: str) -> Iterator[list[Token]]:
-    """Yield the tokens of each sentence of a text that `plain_text` returned."""
+    """Yield the tokens of each sentence of a text. The text is a result of `plain_text`."""
     found = [(match[0], match.start(), match.end()) for match in WORD.finditer(plain)]
     at, own = 0, list[Token]()
     while at < len(found):
@@ -139,19 +133,21 @@ def sentences(plain: str) -> Iterator[list[Token]]:
 
 
 def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
-    """Return the token of the longest known phrase (None if it is ignored), and its number of words."""
+    """Return the token that begins at word `at`, or None if it is ignored; and its number of words."""
     word, start, end = found[at]
     if word in ",:()–—-":
         return Token("COMMA" if word in ",()" else "COLON", word, start, end), 1
-    if word == "can" and _word(found, at + 1 + (_word(found, at + 1) == "now")) in MODAL:
-        return None, 1
+    after = _word(found, at + 1 + (_word(found, at + 1) == "now"))
+    if word == "can" and after in table()[MACROS]["modal"].split("|"):
+        return None, 1  # the verb; before other words, "can" is a cylinder
     if (word, _word(found, at + 1)) == ("a", "little") and _symbol(found, at + 2) not in ("NOUN", "ATTR"):
         return None, 2
     for count in (count for count in _lengths().get(word, ()) if at + count <= len(found)):
         phrase = tuple(each[0] for each in found[at : at + count])
         if phrase in lexicon():
             symbol, meaning = lexicon()[phrase]
-            if symbol in ("AROUND", "IT") and count > 1 and _symbol(found, at + count) in ("ATTR", "NOUN", "OTHER"):
+            attributive = symbol in ("AROUND", "IT") and count > 1
+            if attributive and _symbol(found, at + count) in ("ATTR", "NOUN", "OTHER"):
                 continue  # "between the two cubes", "that one cube"
             token = Token(symbol, _meaning(symbol, meaning, phrase), start, found[at + count - 1][2])
             return (token if symbol else None), count

@@ -1,0 +1,48 @@
+"""Turn clauses that name no single object into claims: "nothing changed", "all colours are the same"."""
+
+from pipeline.datasets.schema import NO_CHANGE
+from pipeline.free_english.claims import Clause
+from pipeline.free_english.phrase import BECOMES, EXISTS, REST, SAME, Claim, Phrase
+
+VERBS = {"MOVED": "position", "ADDED": "presence", "DROPPED": "presence", "GONE": "presence"}
+"""Symbol of a verb -> the aspect of an object that changes."""
+
+
+def unnamed(clause: Clause) -> Claim:
+    """Return the claim of "a change in colour can be seen"."""
+    kind = "move" if clause.aspect == "position" else BECOMES
+    return Claim(kind, Phrase(), aspect=clause.aspect, text=clause.text)
+
+
+def same_aspects(clause: Clause) -> list[Claim]:
+    """Return the claims of "the positions of all objects are the same", "all kept their colours"."""
+    aspects = [token.meaning for token in clause.tokens if token.symbol == "COLOR"]
+    aspects += [token.meaning[0] for token in clause.tokens if token.symbol == "ASPECT"]
+    for kinds, owner in (token.meaning for token in clause.tokens if token.symbol == "ASPECTS"):
+        if owner == "REST":
+            return [Claim(REST, text=clause.text)]
+        aspects += kinds
+    if ("all" in aspects or {"position", "color"} <= {*aspects}) and not clause.has("ITS"):
+        return [Claim(NO_CHANGE, text=clause.text)]
+    return [Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects]
+
+
+def none_changed(clause: Clause) -> Claim:
+    """Return the claim of "nothing changed".
+
+    "Nothing was added or moved" is only about these aspects. The claim's `aspect` then holds their names.
+    """
+    verbs = {token.symbol for token in clause.tokens} & {*VERBS}
+    some = not clause.has("CHANGED", "PAINTED", "REPLACED", "OCCUR", "SAME", "DIFFERENCE")
+    aspects = sorted({VERBS[verb] for verb in verbs}) if some else []
+    return Claim(NO_CHANGE, aspect=" ".join(aspects), text=clause.text)
+
+
+def same_cast(clause: Clause) -> list[Claim]:
+    """Return the claims of "both images show the same four objects in the same places"."""
+    named = {token.meaning for token in clause.tokens if token.symbol == "COLOR"}
+    aspects = named or ({"position"} if clause.has("SAME") else set())
+    some = "" if "all" in named else " ".join(sorted({*aspects, "presence"}))
+    numbers = [token.meaning for token in clause.tokens if token.symbol == "CAST" and token.meaning]
+    counted = [Claim(EXISTS, Phrase(count=2, number=each), when="both", text=clause.text) for each in numbers]
+    return [*counted, Claim(NO_CHANGE, aspect=some, text=clause.text)]

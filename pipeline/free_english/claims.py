@@ -236,6 +236,10 @@ def _valued(claim: Claim, clause: Clause) -> Claim:
     for token in clause.tokens:
         if token.symbol == "LOSTSHINE":
             new = (("material", token.meaning),)
+    named = any(token.meaning.new for token in clause.of("s", "NP"))
+    if claim.kind == STATE and claim.subject and named and new and not claim.negated:
+        look = dict(claim.subject.look) | dict(new)  # "the new object is red"
+        return replace(claim, kind="add", subject=replace(claim.subject, look=tuple(look.items())))
     if any(token.symbol == "NOLONGER" for token in clause.groups.get("n", ())):
         return replace(claim, kind=BECOMES, negated=False, old=new, new=_opposite(new), when="")
     if claim.kind == BECOMES and not new:

@@ -16,6 +16,8 @@ def unnamed(clause: Clause) -> Claim:
 
 def same_aspects(clause: Clause) -> list[Claim]:
     """Return the claims of "the positions of all objects are the same", "all kept their colours"."""
+    if clause.kind == NO_CHANGE and clause.has("WITH"):
+        return [Claim(NO_CHANGE, text=clause.text)]  # "all are in the same places with the same colours"
     aspects = [token.meaning for token in clause.tokens if token.symbol == "COLOR"]
     aspects += [token.meaning[0] for token in clause.tokens if token.symbol == "ASPECT"]
     for kinds, owner in (token.meaning for token in clause.tokens if token.symbol == "ASPECTS"):

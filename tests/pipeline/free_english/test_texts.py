@@ -28,7 +28,8 @@ def test_paraphrases_are_read_and_judged_correct(name):
     own = [each for each in TEXTS if each["set"] == name and each["correct"]]
     wrong = [each["text"] for each in own if not judged(each["text"], each["scene"]).true]
     assert len(own) > 20
-    assert len(wrong) <= (0.12 if name.startswith("styles") else 0.05) * len(own), wrong
+    unusual = name.startswith(("styles", "rounds"))
+    assert len(wrong) <= (0.15 if unusual else 0.05) * len(own), wrong
 
 
 def test_nearly_all_paraphrases_are_judged_correct():

@@ -25,8 +25,9 @@ from pipeline.free_english.phrase import (
 from pipeline.free_english.tokens import Token
 from pipeline.tabletop.words import MATERIALS
 
-PUT, ONLY, LEFT, AWAY = "put", "only", "left", "away"
-"""Kinds of rules, not of claims: "was put", "only in the first", "four are left", "no longer behind"."""
+PUT, ONLY, LEFT, AWAY, VIEWS = "put", "only", "left", "away", "views"
+"""Kinds of rules, not of claims: "was put", "only in the first", "four are left", "no longer behind",
+"is on the left in the first image and on the right in the second"."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,13 @@ def _away(claim: Claim, _: Clause) -> Claim:
     return replace(claim, kind="move", source=claim.target, target=(), left=True, when="")
 
 
+def _views(claim: Claim, clause: Clause) -> Claim:
+    places, times = claim.target, [token.meaning for token in clause.tokens if token.symbol == WHEN]
+    if len(places) != 2 or len(times) != 2 or times[0] != "before":
+        return replace(claim, kind=UNREADABLE)
+    return replace(claim, kind="move", source=places[:1], target=places[1:], when="")
+
+
 def _exists(claim: Claim, clause: Clause) -> Claim:
     subject = claim.subject or Phrase()
     if claim.negated and subject.count == 2 and not subject.number:  # "there were not any cubes"
@@ -168,6 +176,7 @@ SETTLED = {
     ONLY: _only,
     LEFT: _left,
     AWAY: _away,
+    VIEWS: _views,
     EXISTS: _exists,
 }
 
@@ -188,8 +197,7 @@ def number_before(clause: Clause, claim: Claim) -> list[Claim]:
     if claim.kind not in (EXISTS, "add"):
         return []
     rest = dropwhile(lambda token: token.symbol not in ("INSTEAD", "COMPARED"), clause.tokens)
-    named = [token.meaning for token in rest if token.symbol == "NP"]
-    own = [replace(subject, number=each.number or 1) for each in named if each.number or each.one]
+    own = [replace(subject, number=token.meaning) for token in rest if token.symbol == "NUMBER"]
     return [Claim(EXISTS, each, when="before", text=clause.text) for each in own]
 
 

@@ -20,6 +20,7 @@ def same_aspects(clause: Clause) -> list[Claim]:
         return [Claim(NO_CHANGE, text=clause.text)]  # "all are in the same places with the same colours"
     aspects = [token.meaning for token in clause.tokens if token.symbol == "COLOR"]
     aspects += [token.meaning[0] for token in clause.tokens if token.symbol == "ASPECT"]
+    aspects += [VERBS[token.symbol] for token in clause.tokens if token.symbol in VERBS]
     for kinds, owner in (token.meaning for token in clause.tokens if token.symbol == "ASPECTS"):
         if owner == "REST":
             return [Claim(REST, text=clause.text)]

@@ -164,6 +164,11 @@ def _number(tokens: list[Token]) -> Token | None:
     return joined(tokens, "NP", Phrase(count=2, number=int(number))) if number.isdigit() else None
 
 
+def _instead_number(tokens: list[Token]) -> Token:
+    """Join "three" in "four objects instead of three"."""
+    return joined(tokens, "NUMBER", int(tokens[0].meaning) if tokens[0].meaning.isdigit() else 0)
+
+
 def _it(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(pronoun=True))
 

@@ -15,20 +15,8 @@ from pipeline.free_english.tokens import ATTRIBUTES, IGNORED, MACROS, OBJECT, SH
 from pipeline.io.inputs import read_yaml
 
 WHEN, COMMA, COLON, UNKNOWN = "WHEN", "COMMA", "COLON", "UNKNOWN"
-MADE = (
-    "NOUN",
-    "ATTR",
-    "NP",
-    "VALUE",
-    "PLACE",
-    "ASPECT",
-    "ASPECTS",
-    "CAST",
-    "QUESTION",
-    COMMA,
-    COLON,
-    UNKNOWN,
-)
+PHRASES = ("NP", "VALUE", "PLACE", "ASPECT", "ASPECTS", "CAST", "NUMBER")
+MADE = ("NOUN", "ATTR", *PHRASES, "QUESTION", COMMA, COLON, UNKNOWN)
 """Symbols that the reader gives to tokens and that are not in words.yaml."""
 Build = Callable[[list[Token]], Token | list[Token] | None]
 """A function that gets the tokens of a match and returns the tokens in their place, or None to keep them."""

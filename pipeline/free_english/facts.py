@@ -114,7 +114,7 @@ class Facts:
     def _of_claimed_change(self, claim: Claim) -> str:
         subject = claim.subject or Phrase()
         found = {*self._of_subject(subject)}
-        if subject.count > 1 or not self._right_kind(claim):
+        if subject.count > 1 or (subject.new and self.kind != "add") or not self._right_kind(claim):
             found.add(KIND)
         elif not (_agrees(self.new, claim.new) and _agrees(self.old, claim.old)):
             found.add(VALUE)

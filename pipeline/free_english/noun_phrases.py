@@ -94,12 +94,14 @@ def _noun_phrase(tokens: list[Token]) -> Token | list[Token]:
     count = ALL if any(each.startswith("all") for each in counts) else 2 if several else 1
     indefinite = "ONEOF" in symbols or any(token.symbol == "DET" and token.meaning == "a" for token in tokens)
     places = [rank(token) for token in tokens if token.symbol in ("SIDE", "MOST", "NTH")]
+    fresh = [place for place in places if indefinite and place.rank and not place.side]
+    counted = [Place("count", (Phrase(look),), rank=place.rank) for place in fresh if "ONEOF" not in symbols]
     phrase = Phrase(
         look,
-        tuple(place for place in places if not (indefinite and place.rank and not place.side)),
+        (*(place for place in places if place not in fresh), *counted),
         1 if "ONEOF" in symbols else count,
         next((int(each[-1]) for each in counts if each[-1].isdigit()), 0),
-        "NEW" in symbols or (indefinite and "NTH" in symbols and "ONEOF" not in symbols),  # "a fourth cube"
+        "NEW" in symbols or bool(counted),  # "a fourth cube"
         "FEWER" in symbols,
         indefinite,
         one=shape is None,

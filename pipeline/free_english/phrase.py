@@ -15,7 +15,8 @@ class Place:
     - left, right, front, behind, near, between, toward, away, past: a relation to `others`;
     - side: on the side `side` of the table;
     - rank: the object number `rank`, counted from `side`; 1 is the first;
-    - seen: visible in the image `when`.
+    - seen: visible in the image `when`;
+    - count: one of `rank` objects that fit `others` ("a fourth cube").
     """
 
     relation: str

@@ -52,6 +52,8 @@ def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight
     """Judge a place of an object. `candidates`: the objects that it is compared with by side or rank."""
     if place.relation == "seen":
         return True
+    if place.relation == "count":
+        return len(matching(place.others[0], sight)) == place.rank
     if place.relation == "side":
         return all(_on_side(side, item, candidates, sight.camera) for side in place.side.split())
     if place.relation == "rank":

@@ -56,10 +56,10 @@ class Clause:
 
     @property
     def aspect(self) -> str:
-        """The property that the clause names: color, material, position, other, all, or empty."""
+        """The property that the clause names: color, material, position, look, other, all, or empty."""
         named = [token.meaning[0] for token in self.tokens if token.symbol == "ASPECT"]
         named += [token.meaning for token in self.tokens if token.symbol == "COLOR"]
-        return named[0] if named and named[0] != "look" else ""
+        return named[0] if named else ""
 
 
 def of_clause(clause: Clause, subject: Phrase | None, landmarks: Sequence[Phrase], image: str) -> Claim:
@@ -186,6 +186,7 @@ def _named_aspect(claim: Claim, aspect: str) -> Claim:
         return replace(claim, kind=UNREADABLE)  # "turned red in the first image"
     if aspect == "other":
         return replace(claim, kind=OTHER)
+    aspect = "" if aspect == "look" else aspect  # "its appearance changed"
     return replace(claim, kind="move") if aspect == "position" else replace(claim, aspect=aspect)
 
 
@@ -213,7 +214,7 @@ def _located(claim: Claim, clause: Clause, landmarks: Sequence[Phrase]) -> Claim
             directions += token.meaning.split()
         elif token.symbol in ("PLACE", "SIDE", "MOST", "TOSIDE", "DIR"):
             (source if before == "PRE" or claim.kind == "drop" else target).append(_place(token))
-        before = token.symbol if token.symbol not in (WHEN, "ASPECT") else before
+        before = token.symbol if token.symbol not in (WHEN, "ASPECT", "BE") else before
     own = [*(claim.subject.places if claim.subject else ()), *source]
     known = [*landmarks, *(other for place in own for other in place.others)]
     filled = [

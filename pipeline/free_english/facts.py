@@ -91,7 +91,8 @@ class Facts:
         fitting = matching(claim.subject or Phrase(), self.described)
         changed = self.changed is not None and (claim.subject is None or self.changed in fitting)
         if claim.aspect:
-            wrong = changed and ASPECTS.get(self.kind, "presence") == claim.aspect
+            look = claim.aspect == "look" and self.kind in ("color", "texture")
+            wrong = changed and (look or ASPECTS.get(self.kind, "presence") == claim.aspect)
         else:
             several = claim.subject is not None and claim.subject.count > 1
             wrong = not fitting or (changed and (len(fitting) == 1 or several))

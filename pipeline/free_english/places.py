@@ -37,10 +37,11 @@ def _as_phrase(tokens: Sequence[Token], phrase: Phrase) -> Token:
     return joined(tokens, "NP", phrase)
 
 
-def _aspect(tokens: list[Token]) -> Token:
+def _aspect(tokens: list[Token]) -> Token | list[Token]:
     """Join "the colour of the cube", "its colour"."""
     owner = next((token.meaning for token in _of(tokens, "NP")), Phrase(pronoun=True))
-    return joined(tokens, "ASPECT", (_of(tokens, "COLOR")[0].meaning, owner))
+    aspect = joined(tokens, "ASPECT", (_of(tokens, "COLOR")[0].meaning, owner))
+    return [aspect, joined(tokens, WHEN, "now")] if _of(tokens, "NEW") else aspect
 
 
 def _aspects(tokens: list[Token]) -> Token:
@@ -217,7 +218,9 @@ def _one_of_them(tokens: list[Token]) -> Token | None:
 
 
 def _cleft(tokens: list[Token]) -> Token | None:
-    """Join "it is the cube" before "that moved"."""
+    """Join "it is the cube" or "the cube is the one" before "that moved"."""
+    if tokens[-1].meaning.one and not tokens[-1].meaning.look:
+        return tokens[0]
     return tokens[-1] if tokens[0].meaning.pronoun and not tokens[-1].meaning.pronoun else None
 
 

@@ -91,8 +91,7 @@ class Reading:
     def _clause(self, clause: Clause, excepted: bool) -> None:
         """Add the claims of a clause. `excepted`: the sentence says "except" or "but"."""
         kind = clause.kind
-        if clause.has("IMG"):
-            self.image = clause.when
+        self.image = next((token.meaning for token in clause.tokens if token.symbol == "IMG"), self.image)
         if kind in (LEAD, SKIP, VIEW):
             return
         if kind == AMONG:

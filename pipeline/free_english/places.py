@@ -219,7 +219,7 @@ def _one_of_them(tokens: list[Token]) -> Token | None:
 
 def _cleft(tokens: list[Token]) -> Token | None:
     """Join "it is the cube" or "the cube is the one" before "that moved"."""
-    if tokens[-1].meaning.one and not tokens[-1].meaning.look:
+    if not tokens[-1].meaning.look and not tokens[-1].meaning.places:
         return tokens[0]
     return tokens[-1] if tokens[0].meaning.pronoun and not tokens[-1].meaning.pronoun else None
 

@@ -1,7 +1,8 @@
 """Agreement of free English with references, where no scene is published (CLEVR-Change, CLEVR-DC).
 
-As in pipeline/scoring/sentences.py, positions are not compared: a claim about places alone is neither correct
-nor wrong. The kind of change, the object's attributes, and the old and new value must be the references'.
+The kind of change, the object's attributes, and the old and new value must be those of the references.
+Positions are not compared, as in pipeline/scoring/sentences.py. A claim about places alone has no fault and
+identifies nothing.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
 
 
 def _of_change(claim: Claim, truth: Claims) -> bool:
-    """Return True if a description is of the changed object in the second image, and of what changed."""
+    """Return True if a description of the second image tells what changed of the changed object."""
     look = claim.subject.look if claim.subject else ()
     own = all(value in truth.look.get(name, NONE) for name, value in look)
     after = claim.kind == STATE and claim.when == "after" and own and bool(_named(claim, truth))
@@ -73,7 +74,7 @@ def _faults(claim: Claim, truth: Claims) -> str:
 
 
 def _named(claim: Claim, truth: Claims) -> Values:
-    """Return the new values that tell the change; others, as in "a red metal ball", describe it."""
+    """Return those new values that this kind of change has: of "a red metal ball", only the colour."""
     kinds = {NEW_VALUE.get(name) for name, _ in claim.new} & truth.kinds
     return tuple(pair for pair in claim.new if NEW_VALUE.get(pair[0]) in kinds)
 

@@ -1,4 +1,4 @@
-"""Faults of a claim by the scene of a pair, as letters of truth.FAULTS."""
+"""Find the faults of a claim by the scene of a pair. Faults are letters of truth.FAULTS."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -27,7 +27,10 @@ ASPECTS = {"color": "color", "texture": "material", "move": "position"}  # kind 
 
 
 class Facts:
-    """The images of a pair and the changed object. Raises InputError if the scene lacks this object."""
+    """The objects of a pair's images, and the changed object before and after.
+
+    Raises InputError if the scene lacks the changed object.
+    """
 
     def __init__(self, pair: Pair):
         assert pair.scene is not None
@@ -45,11 +48,11 @@ class Facts:
 
     @property
     def changed(self) -> Placed | None:
-        """The changed object as captions describe it."""
+        """The changed object as captions describe it: before the change, or if it was added, after it."""
         return self.old or self.new
 
     def faults(self, claim: Claim) -> str:
-        """Return the faults of a claim, as letters; empty for a correct one."""
+        """Return the letters of a claim's faults. A correct claim has none."""
         if claim.kind == EXISTS:
             return self._of_view(claim, claim.target)
         if claim.kind == SAME:
@@ -64,7 +67,7 @@ class Facts:
         return found
 
     def identifies(self, claim: Claim) -> bool:
-        """Return True if a correct claim of a change names the object, the kind and the new value."""
+        """Return True if a correct claim names only the changed object, and its new colour or material."""
         if self.kind == NO_CHANGE or claim.negated or claim.kind in (EXISTS, SAME, CHANGE):
             return False
         if claim.kind in (STATE, SIT) and not self._of_change(claim):
@@ -126,7 +129,7 @@ class Facts:
         return "".join(letter for letter in FAULTS if letter in found)
 
     def _of_subject(self, subject: Phrase) -> Iterable[str]:
-        """Yield the faults of the noun phrase, each attribute and the places by themselves."""
+        """Yield the faults of the noun phrase: one for each wrong attribute, and one if a place is wrong."""
         changed = self.changed
         assert changed is not None
         yield from (ATTRIBUTES[name] for name, value in subject.look if getattr(changed, name) != value)
@@ -152,7 +155,7 @@ class Facts:
         return claim.kind in (self.kind, CHANGE)
 
     def _right_path(self, claim: Claim) -> bool:
-        """Judge where the object was, where it is, and how it moved."""
+        """Return True if the claim is right about where the object was, where it is, and how it moved."""
         still = [place for place in claim.target if place.relation not in DYNAMIC]
         moving = [place for place in claim.target if place.relation in DYNAMIC]
         if claim.kind == "add" or (claim.kind == SIT and self.old is None):
@@ -204,12 +207,12 @@ class Facts:
 
 
 def _agrees(item: Placed | None, values: Values) -> bool:
-    """Compare values with an object's; nothing agrees with an object that is absent."""
+    """Return True if an object has these values. An absent object has none."""
     return not values or (item is not None and all(getattr(item, name) == value for name, value in values))
 
 
 def _enough(phrase: Phrase, number: int) -> bool:
-    """Return True if so many objects fit a phrase; "all four" are at least four."""
+    """Return True if the number of fitting objects is the phrase's. "All four" is at least four."""
     if phrase.number:
         return number >= phrase.number if phrase.count == ALL else number == phrase.number
     return number >= min(phrase.count, 2)

@@ -60,7 +60,7 @@ def _both_images(last: Claim, claim: Claim) -> Claim | None:
 
 
 def _compared(one: Claim, other: Claim) -> bool:
-    """Return True for "the first image shows a red ball" and "the second shows a blue ball"."""
+    """Return True for claims on both images: "the first shows a red ball", "the second shows a blue one"."""
     if {one.when.replace("now", "after"), other.when.replace("now", "after")} != {"before", "after"}:
         return False
     if not (_shows(one) and _shows(other)):

@@ -53,7 +53,7 @@ def forms(stage: str, functions: Mapping[str, Any]) -> tuple[tuple[str, Build], 
 
 
 def _renaming(name: str) -> Build:
-    """Return a function that changes the symbol of a token, and its meaning, to those in "WHEN before"."""
+    """Return a function that gives a token the symbol and the meaning of a name such as "WHEN before"."""
     symbol, _, meaning = name.partition(" ")
     return lambda tokens: replace(tokens[0], symbol=symbol, meaning=meaning)
 

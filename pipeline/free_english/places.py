@@ -158,7 +158,7 @@ def _nth_alone(tokens: list[Token]) -> Token | None:
 
 
 def _with_place(tokens: list[Token]) -> Token | None:
-    """Attach a place to the noun phrase before it; a place "now" is a claim of its own."""
+    """Attach places to the noun phrase before them. A place in the second image is a claim of its own."""
     phrase, times = tokens[0].meaning, _times(tokens)
     place = _of(tokens, "PLACE")[0].meaning
     if times & {*AFTER} or phrase.pronoun or place.relation in ("toward", "away", "past"):

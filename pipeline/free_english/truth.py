@@ -1,4 +1,4 @@
-"""Truth of free English: claims are judged by the scene, and make a verdict as in pipeline/scoring/truth.py.
+"""Judge free English by the scene of a pair. The verdict has the form of pipeline/scoring/truth.py.
 
 A text is true if it makes a claim, if no claim is wrong or unreadable, and if one claim identifies the
 change: its kind, its object and no other, and its new colour or material.
@@ -30,7 +30,7 @@ class JudgedClaim:
 
 
 def judge_free(text: str, pair: Pair, _: Sequence[str] = ()) -> Verdict | None:
-    """Check free English against the pair's scene; None if the scene is unknown.
+    """Return the verdict on a text by the pair's scene, or None if the scene is unknown.
 
     Raises InputError for a pair whose scene lacks the changed object.
     """

@@ -1,6 +1,6 @@
-"""Which objects of an image fit a noun phrase: attributes, relations, sides of the table and ranks.
+"""Find the objects of an image that fit a noun phrase: its attributes, relations, sides and ranks.
 
-Positions are offsets on the table as the image's camera sees them (pipeline/tabletop/words.py).
+Relations compare positions on the table as the image's camera sees them (pipeline/tabletop/words.py).
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from pipeline.tabletop.words import NEAREST, Point, offsets
 NEAR = 2.5  # CLEVR's units: the greatest distance of the centres of two objects next to each other
 CENTRAL = 1.5  # the greatest offset of an object in the middle of the table, or between two others
 AXES = {"left": (0, -1), "right": (0, 1), "front": (1, -1), "behind": (1, 1)}
-"""Side -> component of the offsets, and its sign."""
+"""Side -> index of its component in the offsets (0 right, 1 behind), and the sign on this side."""
 
 
 @dataclass(frozen=True)
 class Sight:
-    """The objects of an image, and its camera."""
+    """The objects of an image, and the position of the image's camera."""
 
     objects: tuple[Placed, ...]
     camera: Point
@@ -35,7 +35,10 @@ class _Centre:
 
 
 def matching(phrase: Phrase, sight: Sight) -> list[Placed]:
-    """Return the objects of an image that fit a noun phrase; sides and ranks are among those."""
+    """Return the objects of an image that fit a noun phrase.
+
+    Sides and ranks ("leftmost") are judged last, among the objects that fit the rest of the phrase.
+    """
     fitting = [each for each in sight.objects if looks(each, phrase)]
     relative = [place for place in phrase.places if place.relation not in ("side", "rank")]
     fitting = [each for each in fitting if all(holds(place, each, [], sight) for place in relative)]
@@ -49,7 +52,10 @@ def looks(item: Placed, phrase: Phrase) -> bool:
 
 
 def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight) -> bool:
-    """Judge a place of an object. `candidates`: the objects that it is compared with by side or rank."""
+    """Return True if an object is at a place.
+
+    For a side or a rank, the object is compared with `candidates`.
+    """
     if place.relation == "seen":
         return True
     if place.relation == "count":
@@ -79,12 +85,15 @@ def beside(side: str, item: words.Place, other: words.Place, camera: Point) -> b
 
 
 def distance(one: Placed, other: Placed) -> float:
-    """Return the distance of two centres."""
+    """Return the distance between the centres of two objects."""
     return hypot(one.x - other.x, one.y - other.y)
 
 
 def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
-    """Judge "the cube on the left": of two candidates the one further left, else one left of the centre."""
+    """Return True for the object of "the cube on the left".
+
+    Of two candidates, this is the one further left. Otherwise, it is an object left of the table's centre.
+    """
     others = [each for each in candidates if each.number != item.number]
     if side == "center" and len(others) == 2:
         one, other = sorted(others, key=lambda each: offsets(each, _Centre(), camera)[0])
@@ -95,7 +104,10 @@ def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Poin
 
 
 def _ranked(place: Place, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
-    """Judge "leftmost", "the second from the left"; a single candidate must be on that side of the table."""
+    """Return True for the object of "leftmost" or "the second from the left".
+
+    A single candidate must be on that side of the table.
+    """
     if place.side not in AXES:
         return False
     if len(candidates) == 1:
@@ -106,7 +118,7 @@ def _ranked(place: Place, item: Placed, candidates: Sequence[Placed], camera: Po
 
 
 def _between(item: Placed, one: Placed, other: Placed) -> bool:
-    """Return True if the object is near the line from one object to another, and between their ends."""
+    """Return True if an object is near the line between two others, and not beyond its ends."""
     dx, dy = other.x - one.x, other.y - one.y
     length = hypot(dx, dy)
     if one.number == other.number or not length:

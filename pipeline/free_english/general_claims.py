@@ -4,7 +4,13 @@ from pipeline.datasets.schema import NO_CHANGE
 from pipeline.free_english.claims import Clause
 from pipeline.free_english.phrase import BECOMES, EXISTS, REST, SAME, Claim, Phrase
 
-VERBS = {"MOVED": "position", "ADDED": "presence", "DROPPED": "presence", "GONE": "presence"}
+VERBS = {
+    "MOVED": "position",
+    "ADDED": "presence",
+    "DROPPED": "presence",
+    "GONE": "presence",
+    "LACKS": "presence",
+}
 """Symbol of a verb -> the aspect of an object that changes."""
 
 

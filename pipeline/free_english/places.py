@@ -211,6 +211,8 @@ def _ranked_of(tokens: list[Token]) -> Token | None:
 def _one_of_them(tokens: list[Token]) -> Token | None:
     """Join "the middle one of the three cubes"."""
     one, many = tokens[0].meaning, tokens[-1].meaning
+    if many.number and not many.look and not one.one:  # "the middle cube of the three"
+        return tokens[0]
     if not one.one or many.count == 1:
         return None
     found = replace(one, look=(*one.look, *many.look), places=(*many.places, *one.places), one=False)
@@ -234,10 +236,11 @@ def _topic(tokens: list[Token]) -> Token | None:
     return tokens[0] if tokens[-1].meaning.pronoun and not tokens[0].meaning.pronoun else None
 
 
-def _named_after(tokens: list[Token]) -> Token | None:
+def _named_after(tokens: list[Token]) -> list[Token] | None:
     """Join "one more object, a small red cube" at the end of a sentence."""
     first = tokens[0].meaning
-    return _apposition(tokens) if first.new else None
+    found = _apposition(tokens) if first.new else None
+    return [found, *_of(tokens, WHEN)] if found else None
 
 
 def _apposition(tokens: list[Token]) -> Token | None:

@@ -40,7 +40,6 @@ TRACKED += (
     "data/published",
     "results/experiments",
 )
-RECORDS = "results/records/tabletop"
 CODE = ("models", "pipeline", "stages", "commands", "demo")
 CHANGED_BY_DVC = re.compile(r"dvc\.lock|params\.yaml|results/cells/.*/(metrics|summary)\.json")
 # stages that read pictures, weights or a program that is not here, and write where their arguments say

@@ -8,7 +8,7 @@ import pytest
 from pipeline.captioning import PictureCaptioner, answers
 from pipeline.captioning.answers import Limits
 from pipeline.confidence.calibration import FILE
-from tests.running import refuse, stage, succeed
+from tests.running import refuse, succeed
 from tests.small_lab import add_weights, make_lab
 
 pytestmark = pytest.mark.slow
@@ -143,7 +143,3 @@ def test_without_a_calibration_no_probability_can_be_demanded(lab, capsys):
     refuse(lab, f"caption {BEFORE} {AFTER} {weights} --at-least 0.5", FILE)
     succeed(lab, f"caption {BEFORE} {AFTER} {weights}")
     assert "probability" not in capsys.readouterr().out
-
-
-def test_bad_probabilities_are_refused(lab):
-    assert stage(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} --at-least 2").returncode == 2

@@ -1,7 +1,6 @@
 """The stage `check_data` in a made-up repository: what is missing is said, by name, before anything runs."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -69,14 +68,6 @@ def test_missing_and_empty_images(repository, check):
     assert len(lines) == 21
 
 
-def test_an_annotation_file_that_is_not_there(repository, check):
-    (make_spot_the_diff(repository / STD) / "annotations/val.json").unlink()
-    code, _, err = check()
-    assert code == 2
-    assert "annotations/val.json is missing" in err
-    assert "Traceback" not in err
-
-
 def test_unknown_datasets_and_protocols(repository, check):
     code, _, err = check("coco")
     assert (code, err.split(";")[0]) == (2, "error: unknown dataset 'coco'")
@@ -140,14 +131,3 @@ def test_many_changes_are_counted(repository, check):
     (repository / "data/images/spot_the_diff.jsonl").write_text("")
     out = check()[1]
     assert "\n  and 18 more\nprepare it again" in out
-
-
-def test_make_wants_a_name():
-    made = subprocess.run(
-        ["make", "--dry-run", "--old-file=.venv/ready", "check-data"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert made.returncode == 2
-    assert "name a dataset: make check-data DATASET=spot_the_diff" in made.stderr

@@ -141,10 +141,7 @@ def test_files_that_are_missing_or_wrong_are_one_line(repository, mistake):
     "wrong",
     [
         {"change_accuracy": float("nan")},
-        {"change_accuracy": float("inf")},
         {"change_accuracy": "0.9"},
-        {"change_accuracy": True},
-        {"total": {"CIDEr-D": float("nan")}},
         {"change": {"true": float("nan")}},
         {"change": []},
     ],
@@ -174,11 +171,6 @@ def test_scores_of_other_names(repository, check, mistake):
     assert check()[0] == 0  # of the others 12 compare
     (repository / "params.yaml").write_text(f"{head}    CIDEr: 0.1\n{rest}")
     assert "HEAD has none of the scores CIDEr;" in mistake()
-
-
-def test_no_git(repository, monkeypatch, mistake):
-    monkeypatch.setenv("PATH", str(repository))
-    assert "git is not installed" in mistake()
 
 
 def test_no_repository(tmp_path, monkeypatch, mistake):

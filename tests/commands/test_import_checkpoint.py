@@ -3,7 +3,6 @@
 import hashlib
 import json
 import sys
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -12,11 +11,8 @@ import stages
 from commands import import_checkpoint
 from pipeline.weights import trained_model
 from tests import released
-from tests.pipeline.io.test_outputs import small_files
 from tests.released import CASES
 from tests.running import stage
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -110,9 +106,3 @@ def test_a_failure_while_writing_leaves_nothing(folder):
         stages.run(import_checkpoint.main)
     left = [path for path in sorted(folder.rglob("*")) if path not in before]
     assert [path.name for path in left] == ["data", "imported", "clevr_change", "scorer", "1"]
-
-
-def test_weights_that_the_disk_does_not_take(folder):
-    (folder / "weights").mkdir()
-    with small_files(1000):
-        refused(folder, "weights/1: the file is larger", "--out", folder / "weights/1")

@@ -133,6 +133,11 @@ PHASE = {
         "model.yaml",
     ),
 }
+# `train` tries every change of the data, and `report` every one of the scores
+PAIR = {name: DATA[name] for name in ("captions of two pairs exchanged", "other pairs")}
+STORES = {
+    "features of other images of the same names": FEATURES["features of other images of the same names"]
+}
 CASES = {
     "train": DATA
     | WORDS
@@ -152,9 +157,9 @@ CASES = {
             "inputs.json",
         ),
     },
-    "train after first": PHASE | DATA | FEATURES,
-    "pretrain": DATA | WORDS | FEATURES,
-    "score": DATA
+    "train after first": PHASE | STORES,
+    "pretrain": PAIR | STORES | {"other words": WORDS["other words"]},
+    "score": PAIR
     | MANIFESTS
     | INDEX
     | {
@@ -172,13 +177,17 @@ CASES = {
         "other pairs, prepared": (put(PAIRS, MANIFEST, IMAGES), "attention.npz"),
     },
     "retrieve": {name: case for name, case in PHASE.items() if name != "other settings"}
-    | DATA
-    | WORDS
-    | FEATURES,
-    "constant": DATA | MANIFESTS,
-    "record": SCORES | DATA,
+    | PAIR
+    | STORES
+    | {"other words": WORDS["other words"]},
+    "constant": PAIR | MANIFESTS,
+    "record": {
+        name: SCORES[name]
+        for name in ("a score", "another seed", "a number of a curve", "a word of a caption")
+    }
+    | PAIR,
     "report": SCORES
-    | DATA
+    | PAIR
     | INDEX
     | {
         "attention of another seed": (

@@ -9,7 +9,6 @@ import pytest
 
 from tests.running import ROOT, refuse, set_params, succeed
 from tests.stage_commands import DECODE, MAKE_RECIPE, MANIFEST, PAIRS, PREPARE, VOCAB, train_with
-from tests.synthetic_real import edit_json
 
 
 def test_as_a_process_of_its_own(raw):
@@ -36,10 +35,6 @@ def test_as_a_process_of_its_own(raw):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"train__epochs": 3}, "unknown key train.epochs"),
-        ({"train__batch": "4"}, "train.batch"),
-        ({"datasets": ["nowhere"]}, "datasets names 'nowhere'"),
-        ({"models": ["scorrer"]}, "models names 'scorrer'"),
         ({"dataset__tabletop__prepare__reader": "clever"}, "unknown reader 'clever'"),
         ({"dataset__tabletop__prepare__root": "data/raw/nowhere"}, "data/raw/nowhere is missing"),
     ],
@@ -64,11 +59,6 @@ def test_missing_and_truncated_images(raw):
     assert "CLEVR_default_000003.png" in said
     assert "CLEVR_semantic_000005.png" in said
     assert not (raw / "data/pairs").exists()
-
-
-def test_annotations_that_disagree(raw):
-    edit_json(raw / "data/raw/tabletop/splits.json", lambda splits: splits["train"].append(77))
-    refuse(raw, PREPARE, "splits.json names scene 77")
 
 
 def test_a_split_without_pairs_is_not_decoded(copy):

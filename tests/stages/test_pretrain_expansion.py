@@ -2,11 +2,6 @@
 
 import csv
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -23,7 +18,7 @@ from tests.backbones import write_tiny
 from tests.birds_lab import BIRDS, OWN, START, TINY, command, left, prepare, resolve, said, vocabulary
 from tests.killed import KilledError
 from tests.own_settings import phase_before
-from tests.running import ROOT, refuse, set_params, stage, succeed
+from tests.running import refuse, set_params, stage, succeed
 
 
 @pytest.fixture(scope="module")
@@ -95,45 +90,6 @@ def test_killed_in_and_after_the_first_phase_it_goes_on_with_the_same_bytes(prep
     assert all(torch.equal(again[0][name], tensor) for name, tensor in weights.items())
     succeed(prepared_birds, command("other", seed=2))
     assert left(prepared_birds, "other")[1] != curves
-
-
-def files(root, out):
-    """The bytes of all that a run leaves, but when and where it was."""
-    return {path.relative_to(root / out): path.read_bytes() for path in (root / out).glob("*/**/*.*")}
-
-
-@pytest.mark.slow
-def test_sigkill_in_the_second_phase_and_then_the_same_bytes(prepared_birds, monkeypatch):
-    """A process of its own, killed between two validations; the first phase is not trained again."""
-    root, long = prepared_birds, {f"{OWN}__pretrain__iterations": 40, f"{OWN}__pretrain__validate_every": 8}
-    resolve(root, **long)
-    succeed(root, command("quiet"))
-    called = [sys.executable, "-m", *f"stages.{command('shot')}".split()]
-    with subprocess.Popen(called, cwd=root, env=os.environ | {"PYTHONPATH": str(ROOT)}) as process:
-        while process.poll() is None and len(list(root.glob("shot/.first.*.scratch/loss.csv"))) < 1:
-            time.sleep(0.005)
-        while process.poll() is None and not list(root.glob("shot/.first.*.scratch/state.pt")):
-            time.sleep(0.001)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    assert not (root / "shot/first").exists()
-    assert not (root / "shot/curves").exists()
-    resumed, resume = [], resuming.resume
-
-    def noted(state, model, *rest):
-        history, damaged = resume(state, model, *rest)
-        resumed.append((model.single, history.iteration))
-        return history, damaged
-
-    with monkeypatch.context() as patched:
-        patched.setattr(resuming, "resume", noted)
-        succeed(root, command("shot"))
-    assert [(single, 0 < iteration < 40) for single, iteration in resumed] == [(False, True)]
-    assert files(root, "shot") == files(root, "quiet")
-    assert not list((root / "shot").glob(".*"))
-    succeed(root, command("other", seed=3))
-    assert files(root, "other").keys() == files(root, "quiet").keys()
-    assert files(root, "other") != files(root, "quiet")
 
 
 def test_the_recipe_names_what_the_pre_training_reads_by_hash(prepared_birds):

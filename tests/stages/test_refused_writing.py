@@ -5,7 +5,7 @@ import pytest
 from pipeline.features import extraction
 from tests.pipeline.io.test_outputs import small_files
 from tests.running import refuse, stage, succeed
-from tests.stage_commands import EXTRACT, MAKE_VOCAB, PREPARE, STORE, VOCAB, raw
+from tests.stage_commands import EXTRACT, PREPARE, STORE, raw
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +36,3 @@ def test_features_are_kept_where_only_the_provenance_cannot_be_written(folder, m
     monkeypatch.setattr(extraction.Extractor, "_features", lambda self, rows: iter(read.extend(rows) or ()))
     succeed(folder, EXTRACT)
     assert (read, scratch.exists(), (folder / STORE).exists()) == ([], False, True)
-
-
-def test_words_that_the_disk_does_not_take(folder):
-    with small_files(100):
-        done = stage(folder, MAKE_VOCAB)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert f"error: cannot write {VOCAB}: the file is larger" in done.stderr
-    assert not (folder / VOCAB).exists()

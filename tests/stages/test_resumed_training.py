@@ -26,18 +26,6 @@ def killed(folder, to):
     return state
 
 
-def test_a_damaged_state_is_said_in_one_line_and_the_result_is_the_same(folder, capsys):
-    state = killed(folder, "damaged")
-    state.write_bytes(state.read_bytes()[:-100])
-    capsys.readouterr()
-    succeed(folder, train_with(1, "damaged"))
-    said = f"note: {state.relative_to(folder)} is damaged; training starts from the beginning"
-    assert capsys.readouterr().out.splitlines()[0] == said
-    whole, again = ((folder / to / "weights.safetensors").read_bytes() for to in ("whole", "damaged"))
-    assert whole == again
-    assert not list(folder.glob(".damaged.*"))
-
-
 @pytest.mark.parametrize("same", [True, False])
 def test_work_of_another_device_or_thread_count_is_not_taken_up(folder, monkeypatch, same):
     to = f"identity{same}"

@@ -168,13 +168,6 @@ def test_attention_needs_pairs_and_sizes(refused) -> None:
     assert "--attention needs --pairs and --images" in refused(*chosen)
 
 
-def test_attention_of_other_captions_leaves_no_output(folder, tmp_path, refused):
-    given = write_captions(tmp_path / "captions.json", [*(CAPTIONS | {"8.png": "the ball"}).items()])
-    chosen = ["--captions", given, "--pairs", str(folder / "pairs.file"), "--images", str(folder / "images")]
-    told = refused(*chosen, "--attention", str(folder / "attention.npz"))
-    assert "attention.npz belongs to other captions (pair 8.png)" in told
-
-
 def test_scores_of_each_pair(folder: Path) -> None:
     lines = [json.loads(line) for line in (folder / "pipeline.jsonl").read_text().split("\n")[:-1]]
     names = [
@@ -246,15 +239,6 @@ def test_a_table_and_warnings_are_printed(folder: Path) -> None:
     assert "size named correctly: never named" in said
 
 
-def test_wrong_input_is_one_error_and_no_output(tmp_path: Path, refused) -> None:
-    given = write_captions(tmp_path / "captions.json", [("1", "a")])
-    (tmp_path / "references.json").write_text('{"1": ["a"], "2": ["b"]}')
-    against = str(tmp_path / "references.json")
-    told = refused("--captions", given, "--references", against)
-    assert told.startswith("error: ")
-    assert "2: has no prediction" in told
-
-
 def test_without_java_it_says_what_to_do(tmp_path, monkeypatch, refused):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     given = write_captions(tmp_path / "captions.json", [("1.png", "a")])
@@ -272,9 +256,3 @@ def test_a_split_without_pairs_is_refused(tmp_path: Path, refused) -> None:
     assert "no pair of the split val" in refused(*chosen)
     told = refused(*chosen, "--dataset", "tabeltop")
     assert told.startswith("error: unknown dataset 'tabeltop'; params.yaml has tabletop")
-
-
-@pytest.mark.parametrize("seconds", ["0", "-1", "inf", "nan", "soon"])
-def test_a_time_limit_is_a_time(seconds: str, refused) -> None:
-    chosen = ["--captions", "c", "--references", "r", "--meteor-timeout", seconds]
-    assert "argument --meteor-timeout" in refused(*chosen)

@@ -19,12 +19,10 @@ def possible():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("home", [None, "", "relative"])
-def test_stages_and_the_dvc_that_they_start_run_to_the_end(tmp_path, home):
+def test_stages_and_the_dvc_that_they_start_run_to_the_end(tmp_path):
     if not possible():
         pytest.skip("this machine lets nobody be another user (unshare --user)")
     own = {name: value for name, value in os.environ.items() if name not in (*NAMES, "HOME")}
-    own |= {} if home is None else {"HOME": home}
     own |= {"PYTHONPATH": str(ROOT)}
     program = (
         "import stages, subprocess, sys, getpass, pathlib; getpass.getuser(); pathlib.Path.home();"

@@ -11,7 +11,6 @@ from tests.report_lab import make_study
 from tests.report_page import undrawn
 
 WORD = re.compile(r'<button [^>]*data-model="(\w+)" data-place="(\d+)">[^<]*(.*?)</button>')
-HOSTILE = "</script><script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")

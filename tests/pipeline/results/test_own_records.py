@@ -33,7 +33,7 @@ def promote(repository, files):
 def other_data(repository, monkeypatch, images=False):
     """Another test pair, or other images of the same pairs."""
     if images:
-        made = lambda path, _: write_json_lines(path, [{"name": "a.png"}])  # noqa: E731
+        made = lambda path, _: write_json_lines(path, [{"name": "a.png"}])
         monkeypatch.setattr("tests.study_lab.write_json_lines", made)
     else:
         monkeypatch.setattr("tests.study_lab.PAIRS", 16)

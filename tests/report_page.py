@@ -49,15 +49,15 @@ class Reader(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def render(results, params):
-    return page.render(results, overview_table.records(results), params)
+def render(results, params, experiments=()):
+    return page.render(results, overview_table.records(results), params, [*experiments])
 
 
-def undrawn(results, params):
+def undrawn(results, params, experiments=()):
     """The page without its diagrams' lines, for tests of what stands around them: drawing takes a second."""
     empty = '<svg viewBox="0 0 1 1" aria-hidden="true"></svg>'
     with patch.object(figures, "svg", lambda draw, salt: empty):
-        return render(results, params)
+        return render(results, params, experiments)
 
 
 def saying(study, caption):

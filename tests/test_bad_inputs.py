@@ -26,13 +26,6 @@ def test_the_page_lists_no_message_without_a_test(listed):
     assert stale == [], "remove it from docs/bad_inputs.md, or add a test"
 
 
-def test_a_missing_row_is_found():
-    page = "| input | message | remedy |\n|---|---|---|\n| a pipe | `is a pipe`, `a b` | name a file |\n"
-    assert bad_inputs.listed_messages(page) == ["is a pipe", "a b"]
-    assert bad_inputs.alike("is a pipe", "is a pipe or a device")
-    assert not bad_inputs.alike("is a folder", "is a pipe or a device")
-
-
 def test_there_are_many_and_all_are_refused_in_one_line():
     """By `refused` of tests/hostile.py, which every test of these files calls."""
     modules = sorted((bad_inputs.ROOT / "tests").rglob("test_hostile_*.py"))

@@ -285,15 +285,3 @@ def _filled(command: str) -> str:
 )
 def test_a_command_that_nobody_can_type_is_found(made, command, said):
     assert said in wrong(command, made)
-
-
-def test_an_option_that_no_command_of_the_section_has_is_found():
-    page = "# A\n`--out` of `python -m stages.vocab`, `--outt 1 --seed 2`.\n# B\n`--out` of nothing\n"
-    assert lost_options(page) == ["--outt", "--seed", "--out"]
-
-
-def test_commands_of_a_page_are_found():
-    page = "as `make demo` or `make \nstudy`\n```\ndvc \\\n  b\n\nc | d\n```\n```yaml\ne: f\n```\n`x`\n"
-    page += "`A=1 make a`\n"
-    assert commands(page, whole=True) == ["dvc    b", "c | d", "make demo", "make study", "A=1 make a"]
-    assert commands(page, whole=False) == ["dvc    b", "make demo", "make study", "A=1 make a"]

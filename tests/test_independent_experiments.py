@@ -89,12 +89,3 @@ def test_two_experiments_in_a_row_are_independent_and_leave_the_tree_alone(repos
         (repository / "theirs.yaml").write_text(git(repository, "show", f"{ref}:out"))
         found.append(read_tree(repository / "theirs.yaml")["model"]["scorer"]["switches"])
     assert sorted(found, key=str) == [{"fusion": "sum"}, {"mtm": "mean_pool"}]
-
-
-def test_without_temp_the_next_experiment_starts_from_the_first_ones_settings(repository):
-    """What the page says of it, and that the test above could fail."""
-    with chdir(repository):
-        assert dvc(["exp", "run", "--quiet", "-S", "+model.scorer.switches.fusion=sum"]) == 0
-    assert git(repository, "diff", "--name-only").split() == ["dvc.lock", "out", "params.yaml"]
-    assert read_tree(repository / "params.yaml")["model"]["scorer"]["switches"] == {"fusion": "sum"}
-    assert [words for words in RUN if "-S" in words and not {"--temp", "--queue"} & {*words}] == []

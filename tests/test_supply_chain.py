@@ -11,11 +11,8 @@ from tests.makefile import ROOT, making
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 FILES = [".venv", "Makefile", "demo", "requirements.lock"]
 HOSTILE = [
-    "x; touch hit",
-    "$(touch hit)",
     "`touch hit`",
     "' ; touch hit ; '",
-    '"; touch hit; "',
     "$(shell touch hit)",
 ]
 

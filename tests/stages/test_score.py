@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,7 +17,10 @@ from pipeline.datasets.images import Indexed, write_index
 from pipeline.datasets.schema import ChangedObject, Look, Pair, Placed, SceneFacts, images_of, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
+from pipeline.scoring import meteor
 from pipeline.scoring.attention_localisation import MEASURES
+from tests import light_meteor
+from tests.running import stage
 
 ROOT = Path(__file__).parents[2]
 BALL = Look("small", "red", "rubber", "sphere")
@@ -82,25 +87,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     read = ["--dataset", "clevr_change"]  # whose references can be read where no scene is known
     references = {pair.pair_id: pair.captions for pair in PAIRS if pair.split == "test"}
     (folder / "references.json").write_text(json.dumps(references))
-    against = {
-        "pipeline": (["--pairs", str(folder / "pairs.file"), "--split", "test", *read, *attending], ROOT, {}),
-        "alone": (
-            ["--references", str(folder / "references.json")],
-            folder,
-            GERMAN | {"PYTHONPATH": str(ROOT)},
-        ),
+    pipeline = ["--pairs", str(folder / "pairs.file"), "--split", "test", *read, *attending]
+    against = ["--references", str(folder / "references.json")]
+    out = {
+        name: ["--out", str(folder / f"{name}.json"), "--per-pair", str(folder / f"{name}.jsonl")]
+        for name in ("pipeline", "alone")
     }
-    started = []
-    for name, (arguments, place, environment) in against.items():
-        out = ["--out", str(folder / f"{name}.json"), "--per-pair", str(folder / f"{name}.jsonl")]
-        command = [sys.executable, "-m", "tests.light_meteor", *captions, *arguments, *out]
-        with (folder / f"{name}.said").open("w") as said:
-            environment = os.environ | {"PYTHONWARNINGS": "error"} | environment
-            started.append(
-                subprocess.Popen(command, cwd=place, stdout=said, stderr=subprocess.STDOUT, env=environment)
-            )
-    for process in started:
-        assert process.wait(timeout=120) == 0, [path.read_text() for path in folder.glob("*.said")]
+    command = [sys.executable, "-m", "tests.light_meteor", *captions, *against, *out["alone"]]
+    environment = os.environ | {"PYTHONWARNINGS": "error", "PYTHONPATH": str(ROOT)} | GERMAN
+    with (
+        subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, env=environment) as process,
+        (folder / "pipeline.said").open("w") as said,
+        redirect_stdout(said),
+        patch.object(meteor, "ARGUMENTS", light_meteor.arguments(folder)),
+    ):
+        done = stage(ROOT, ["score", *captions, *pipeline, *out["pipeline"]])
+        said.write(done.stderr)
+        assert done.returncode == 0, done.stderr
+        assert process.wait(timeout=120) == 0, process.stderr.read()
     return folder
 
 

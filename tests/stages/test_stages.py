@@ -90,6 +90,7 @@ def test_the_shipped_stride_with_the_finer_map(raw):
     assert {each["image_id"] for each in captions} == set(found)
 
 
+@pytest.mark.usefixtures("made_up_meteor")
 def test_captions_of_exchanged_images_reach_the_scores(copy):
     """With decode.both_ways the captions stay the same, and metrics.json has the agreement both ways."""
     score = f"score --captions captions.json --pairs {PAIRS} --dataset tabletop --images {IMAGES} "

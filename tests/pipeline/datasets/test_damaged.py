@@ -130,7 +130,7 @@ def check(reader: str, root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_damaged_files_are_read_or_refused_by_name(sound, name, data):
     files = dict(sound[name])

@@ -177,7 +177,7 @@ def test_a_decompression_bomb_is_not_decoded(side, monkeypatch):
 WHOLE = {form: saved(noise(), form, **({"lossless": True} if form == "WEBP" else {})) for form in FORMATS}
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(form=st.sampled_from(FORMATS), data=st.data())
 def test_a_cut_file_is_refused_or_has_lost_no_pixel(form, data):
     whole = WHOLE[form]
@@ -190,7 +190,7 @@ def test_a_cut_file_is_refused_or_has_lost_no_pixel(form, data):
     assert found.tobytes() == decode(whole, "a").tobytes()
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(form=st.sampled_from(FORMATS), data=st.data())
 def test_a_damaged_file_gives_an_image_or_its_name(form, data):
     damaged = bytearray(WHOLE[form])

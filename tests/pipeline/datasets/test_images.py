@@ -35,12 +35,6 @@ def test_missing_truncated_and_foreign_files_are_listed(clevr_change):
     ]
 
 
-def test_only_the_first_twenty_are_listed(tmp_path):
-    with pytest.raises(InputError, match=r"25 problem\(s\) \(the first 20 of 25\)") as caught:
-        list(images.index(tmp_path, [f"{number}.png" for number in range(25)]))
-    assert len(str(caught.value).split("\n")) == 21
-
-
 def test_an_index_with_a_broken_image_is_not_written(clevr_change, tmp_path):
     (clevr_change / NAMES[-1]).unlink()
     with pytest.raises(InputError, match=r"1 problem\(s\)"):

@@ -78,7 +78,7 @@ def read_or_refused(path):
     return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(ROWS, DIALECTS)
 def test_every_row_comes_back_or_is_refused_by_its_line(tmp_path_factory, rows, dialect):
     path = tmp_path_factory.getbasetemp() / "pairs.csv"
@@ -94,7 +94,7 @@ FIELDS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=6))
 @example([('"', ""), ("a", ""), ('"', "")])
 def test_a_stray_quotation_mark_takes_no_row_away(tmp_path_factory, fields):

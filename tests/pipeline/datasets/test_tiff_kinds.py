@@ -177,16 +177,6 @@ def test_orientation_is_applied_to_no_format_and_kept_for_a_warning(turn):
         np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted), err_msg=form)
 
 
-@pytest.mark.parametrize("turn", range(1, 9))
-def test_a_tiff_that_pillow_opened_is_not_turned_either(turn):
-    exif = Image.Exif()
-    exif[274] = turn
-    file = io.BytesIO()
-    stored = Image.linear_gradient("L").resize((6, 4)).convert("RGB")
-    stored.save(file, "TIFF", exif=exif)
-    assert np.array_equal(opened(Image.open(file)), stored)
-
-
 def test_two_orientations_are_told_and_one_is_not():
     upright, left, other = (opened(saved("JPEG", turn)) for turn in (1, 6, 6))
     assert "is 1, of after 6" in turned(upright, left)

@@ -3,12 +3,8 @@
 import errno
 import os
 import resource
-import shutil
-import subprocess
-import sys
 import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,17 +77,6 @@ def test_whoever_writes_the_output_is_named_and_nothing_is_left(tmp_path, write)
     assert before.read_text() == "before"
     write(path)
     assert before.stat().st_size > len("before")
-
-
-def test_a_copied_folder(tmp_path):
-    (tmp_path / "of").mkdir()
-    (tmp_path / "of" / "a").write_bytes(bytes(2 * LIMIT))
-    with (
-        small_files(),
-        pytest.raises(InputError, match="to: the file is larger than"),
-        writing(tmp_path / "to"),
-    ):
-        shutil.copytree(tmp_path / "of", tmp_path / "to")
 
 
 def test_a_store_that_could_not_be_written_goes_on(tmp_path):
@@ -175,14 +160,3 @@ def test_an_error_of_reading_is_not_said_of_the_output(tmp_path):
         replacing(tmp_path / "out"),
     ):
         raise OSError(errno.ENOSPC, "No space left on device", "/tmp/cache")
-
-
-def test_standard_output_that_is_full():
-    program = "from stages import run; run(lambda: print('a'))"
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run([sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith(
-        "error: cannot write standard output, or a temporary file: the disk is full"
-    )
-    assert done.stderr.count("\n") == 1

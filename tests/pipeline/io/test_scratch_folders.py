@@ -186,18 +186,6 @@ def test_after_a_kill_the_next_process_goes_on_where_the_first_was(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["s.zarr"]
 
 
-def test_whoever_lost_the_lock_stops_and_touches_nothing(tmp_path):
-    with stopped(tmp_path, WORK, "first", "stop") as first:
-        (tmp_path / ".s.zarr.lock.scratch").unlink()
-        assert work(tmp_path).returncode == 0
-        store = state(tmp_path / "s.zarr")
-        first.send_signal(signal.SIGCONT)
-        _, said = first.communicate()
-    assert (first.returncode, said.count("\n")) == (2, 1), said
-    assert said.startswith("error: .s.zarr.lock.scratch was removed, and another process may work on s.zarr")
-    assert state(tmp_path / "s.zarr") == store
-
-
 def test_a_lock_that_another_made_is_noticed_and_left(tmp_path):
     with alone(tmp_path / "out") as still:
         still()

@@ -73,7 +73,7 @@ def test_a_sound_file_is_loaded(path):
     assert names == [name.encode() for name in zipfile.ZipFile(path).namelist()]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_a_changed_file_is_refused_or_loaded_as_it_was(path, data):
     changed = bytearray(SOUND)
@@ -88,7 +88,7 @@ def test_a_changed_file_is_refused_or_loaded_as_it_was(path, data):
     assert tree is None or same(tree)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_parts_put_in_cut_out_or_doubled_are_refused_or_change_nothing(path, data):
     start, end = sorted(data.draw(st.tuples(*[st.sampled_from([0, *MARKS, len(SOUND)])] * 2)))
@@ -138,15 +138,6 @@ def test_two_directories(path):
 def test_whatever_torch_may_read_was_inspected(path, records):
     path.write_bytes(zipped(("x/version", b"3"), *records))
     refused(lambda: checkpoint_file.read(path))
-
-
-@pytest.mark.filterwarnings("ignore:.torch.jit")
-def test_a_torchscript_archive_gets_our_remedy(path):
-    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
-    said = refused(lambda: checkpoint_file.read(path))
-    assert "TorchScript" in said
-    assert "torch.jit.load" in said
-    assert "weights_only" not in said
 
 
 @pytest.mark.parametrize("kept", [1, 2, 3])

@@ -106,7 +106,7 @@ def test_a_missing_file_is_named_with_the_remedy(study, name):
         dataset_results.read(*study)
 
 
-@pytest.mark.parametrize("text", ["\n", "\x00\n", "[[[\n", '{"total": 1}\n', "a,b\n1\n"])
+@pytest.mark.parametrize("text", ["\x00\n", '{"total": 1}\n'])
 @pytest.mark.parametrize("name", FILES)
 def test_an_unreadable_file_is_named_on_one_line(study, name, text):
     (study[0] / name).write_text(text)

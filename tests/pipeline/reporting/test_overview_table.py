@@ -47,19 +47,6 @@ def test_records_are_the_metrics_files_numbers(study, records):
         assert record["dataset"] == "tabletop"
 
 
-def test_rows_are_the_constant_caption_then_each_seed_and_the_mean(records):
-    rows = overview_table.rows(records, "tabletop")
-    assert [(row.model, row.run) for row in rows] == [
-        ("constant", ""),
-        ("subtraction", "1"),
-        ("subtraction", "2"),
-        ("subtraction", "mean"),
-        ("scorer", "1"),
-        ("scorer", "2"),
-        ("scorer", "mean"),
-    ]
-
-
 def made_up(*values):
     return [
         {"dataset": "d", "model": "m", "seed": seed, "subset": "total", "CIDEr-D": value}

@@ -43,10 +43,6 @@ def test_letters_mark_the_conditions_that_differ(found, study):
     assert len(set(found["marks"].values())) == len(found["marks"])
 
 
-def test_there_are_letters_for_any_number_of_conditions():
-    assert [paper_comparison._letter(place) for place in (0, 25, 26, 52)] == ["a", "z", "aa", "aaa"]
-
-
 def test_the_page_shows_them_where_there_are_any(study):
     results, params = study
     html = undrawn(results, params)

@@ -171,8 +171,8 @@ def test_cells_whose_weights_were_imported_have_no_curves(tmp_path):
     for kind, seed in (("loss", 2), ("validation", 2), ("loss", 1), ("validation", 1)):
         path = tmp_path / f"results/curves/tabletop/scorer/{seed}/{kind}.csv"
         path.write_text(path.read_text().split("\n")[0] + "\n")
-        (results,) = dataset_results.read(tmp_path, params)
-        found = curves.captioning(results)
+    (results,) = dataset_results.read(tmp_path, params)
+    found = curves.captioning(results)
     assert [panel.title for panel in found] == ["Validation CIDEr-D × 100", "Training loss: caption"]
     assert "scorer" not in "".join(panel.told for panel in found)
     assert "Training loss" in undrawn([results], params)

@@ -33,8 +33,9 @@ def promote(repository, files):
 def other_data(repository, monkeypatch, images=False):
     """Another test pair, or other images of the same pairs."""
     if images:
-        made = lambda path, _: write_json_lines(path, [{"name": "a.png"}])
-        monkeypatch.setattr("tests.study_lab.write_json_lines", made)
+        monkeypatch.setattr(
+            "tests.study_lab.write_json_lines", lambda path, _: write_json_lines(path, [{"name": "a.png"}])
+        )
     else:
         monkeypatch.setattr("tests.study_lab.PAIRS", 16)
 

@@ -23,7 +23,7 @@ PAIR = Pair("7", "7", "test", "a", "b", REFERENCES, "color")
 
 @pytest.fixture(scope="module")
 def pairs() -> list[Pair]:
-    return draw_pairs(seed=13, count=200)
+    return draw_pairs(seed=13, count=80)
 
 
 @pytest.mark.parametrize("kinds_known", [True, False])

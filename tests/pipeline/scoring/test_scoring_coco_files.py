@@ -80,11 +80,6 @@ def test_wrong_lines_of_captions(file, line: Any, said: str) -> None:
         read_results(file("\n".join(written) + "\n"))
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere\.json is missing"):
-        read_results(tmp_path / "nowhere.json")
-
-
 def test_references_in_coco_form(file) -> None:
     tree = {
         "images": [{"id": 2}, {"id": "1"}, {"id": 3}],

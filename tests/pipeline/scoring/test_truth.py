@@ -19,7 +19,7 @@ TRUE = Verdict(true=True, fits=True)
 
 @pytest.fixture(scope="module")
 def pairs() -> list[Pair]:
-    return draw_pairs(seed=11, count=400)
+    return draw_pairs(seed=11, count=150)
 
 
 def test_every_reference_is_true(pairs: list[Pair]) -> None:
@@ -147,7 +147,7 @@ def test_a_plain_twin_judges_alike(pairs: list[Pair]) -> None:
     seen = set()
     letters: set[str] = set()
     for pair in (pair for pair in pairs if pair.changed):
-        for _ in range(40):
+        for _ in range(25):
             twin = Twin(pair, chance)
             sentence = twin.sentence(chance)
             verdict = judge(sentence, pair)

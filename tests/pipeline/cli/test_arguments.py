@@ -33,13 +33,7 @@ def test_whole_numbers(least, most, good, bad):
 @pytest.mark.parametrize(
     "command",
     [
-        "compare a.jsonl --against b.jsonl --seed -1",
-        "compare a.jsonl --against b.jsonl --resamples 0",
-        "demo --port 70000",
         "demo --port 0",
-        "import_checkpoint a.pt --vocab v.json --out out --heads 0",
-        "import_checkpoint a.pt --vocab v.json --out out --seed -1",
-        "import_checkpoint a.pt --vocab v.json --out out --intra -1",
         "caption a.png b.png --weights w --beam 0",
     ],
 )

@@ -166,16 +166,6 @@ def test_what_is_kept_of_uploads_is_where_they_are(events, tmp_path):
     assert words(events.swapped(shown)[1]) == words(html)
 
 
-def test_two_orientations_are_told(events, tmp_path):
-    picture, exif, files = Image.new("RGB", (64, 48)), Image.Exif(), []
-    for turn in (1, 6):
-        exif[0x0112] = turn
-        files.append(str(tmp_path / f"{turn}.jpg"))
-        picture.save(files[-1], exif=exif)
-    assert "orientation of before is 1, of after 6" in events.uploaded(*files)[1]
-    assert "orientation" not in events.uploaded(files[1], files[1])[1]
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     "error", [OSError("in use"), RuntimeError("a\nb"), ValueError("403"), ImportError("socksio")]

@@ -182,14 +182,6 @@ def test_an_unknown_dataset_is_named():
         params.load(REAL).of("coco")
 
 
-@pytest.mark.parametrize("heads", [1, 2, 4, 8, 16, 128])
-def test_any_heads_that_divide_the_width(tmp_path, heads):
-    assert (
-        params.load(write(tmp_path, "dataset.tabletop.sizes.heads", heads)).of("tabletop").sizes.heads
-        == heads
-    )
-
-
 def test_a_dataset_like_another_has_its_settings_but_where_it_has_its_own(tmp_path):
     own = {"prepare": {"reader": "table", "root": "r", "protocol": None}, "like": "levir_cc"}
     found = params.load(write(tmp_path, "dataset.mine", own)).dataset

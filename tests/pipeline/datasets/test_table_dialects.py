@@ -173,13 +173,6 @@ def test_what_people_write_in_place_of_json_lines(tmp_path, text, faults):
         assert [row.line for row in pairs_csv_rows.read_rows(path) if row.fault] == faults
 
 
-def test_a_key_twice_is_its_lines_fault(tmp_path):
-    path = tmp_path / "pairs.jsonl"
-    path.write_text('{"before": "b", "after": "a", "after": "c"}\n')
-    (row,) = pairs_csv_rows.read_rows(path)
-    assert "'after'" in row.fault
-
-
 @pytest.mark.parametrize("name", pairs_csv_rows.NAMES)
 def test_rows_without_end_are_refused_with_the_bound(tmp_path, monkeypatch, name):
     """Of the real bound 8 million rows take 5 to 11 s."""

@@ -93,13 +93,6 @@ def test_never_says_what_is_no_word(model):
     assert not torch.isin(found[~ended], torch.tensor(NEVER)).any()
 
 
-def test_the_batch_size_changes_nothing(model, prepared):
-    pairs = of_split(prepared.pairs, "train")
-    one, many = (captions(model, pairs, prepared.store, prepared.vocabulary, batch) for batch in (1, 7))
-    assert one == many
-    assert list(one) == [pair.pair_id for pair in pairs]
-
-
 def test_decoding_has_no_dropout_and_leaves_the_mode_as_it_was(model, prepared):
     pairs = of_split(prepared.pairs, "val")
     model.train()

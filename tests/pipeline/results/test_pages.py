@@ -59,13 +59,6 @@ def test_a_wrong_block_is_named(page, old, new, said):
         pages.filled(page, TABLES)
 
 
-def test_the_page_of_own_records_has_the_tables_with_rows():
-    text = pages.own_page(TABLES.values(), ["![x](x.svg)"])
-    assert "## A\n\n| model | x |" in text
-    assert "![x](x.svg)\n" in text
-    assert "## B" not in text
-
-
 def test_other_records_make_other_tables_and_other_figures(root, tmp_path):
     settings = project_params.settings()
 

@@ -35,12 +35,6 @@ def record(root: Path, own):
     return study_table.record(root, "two", study, "tabletop", own, params.load(root / "params.yaml"))
 
 
-def test_a_label_says_what_a_multiplied_key_comes_to(repository):
-    """And nothing of what the row sets, which here is what the model has anyway."""
-    found = [study_table._label(own) for own in planned(repository)]
-    assert found == ["RR", "SCORER", "SCORER again", TENTH]
-
-
 def test_mean_and_deviation_by_hand(repository):
     _, found = made(repository)
     for row in found["rows"]:
@@ -189,15 +183,6 @@ def test_which_conditions_differ_is_said_of_the_papers_own_dataset(repository):
     assert own.startswith("The paper's figures differ from ours in: resize: opencv_bicubic, ours pil_bicubic")
     found["published"]["differs"] = []
     assert printing.tables(found | {"dataset": "clevr_change"})[0].notes == []
-
-
-def test_markdown(repository):
-    _, found = made(repository, (1,))
-    lines = printing.markdown(found).splitlines()
-    assert lines[0].startswith("**Two models (A paper, Table 1) on tabletop")
-    assert lines[2].startswith("|  | seeds | true, changed | true, unchanged | BLEU-4 |")
-    assert lines[4].startswith("| RR | 1/1 | 51.0 | 51.0 | 10.0 |")
-    assert {line.count("|") for line in lines[2:8]} == {15}
 
 
 TABLE_6 = """

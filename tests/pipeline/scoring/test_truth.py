@@ -46,15 +46,6 @@ def test_no_negative_is_true(pairs: list[Pair]) -> None:
     assert judged == 6 * len(pairs)
 
 
-def test_of_another_scene_hardly_anything_is_true(pairs: list[Pair]) -> None:
-    """The test above would pass with a judge that hears only references: this one would not."""
-    changes = [pair for pair in pairs if pair.changed]
-    shifted = zip(changes, changes[5:], strict=False)
-    found = [judge(caption, other) for pair, other in shifted for caption in pair.captions]
-    right = sum(verdict is not None and verdict.true for verdict in found)
-    assert 0 < right < len(found) / 20
-
-
 class Twin:
     """A made-up statement as values, not words, and whether it is true: the definition once more."""
 

@@ -50,7 +50,7 @@ def test_a_thing_blocks_the_ways_on_which_a_ray_strikes_it(shape):
     assert (struck == blocked).all()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_what_may_stand_before_a_lamp_hides_as_much_as_all_do(seed):
     """The share seen of a lamp against every place of it, asked of every thing."""
     solids, _, _, _, lamps, _ = kernel_inputs(seed)
@@ -81,7 +81,7 @@ def test_the_id_buffer_is_the_same_where_every_thing_is_asked(camera):
     assert above.any() == (camera != CAMERA)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_pixels_unlike_a_neighbour_are_sampled_again_and_no_others(seed):
     *inputs, shaders = kernel_inputs(seed)
     shaders[:] = (1 << len(inputs[0])) - 1

@@ -17,8 +17,12 @@ REAL = Path(__file__).parents[3] / "params.yaml"
 SIZES = {"layers": 1, "decoder_layers": 1, "word_width": 64}
 
 
+DATASETS = ("tabletop", "tabletop_wide", "tabletop_extreme", "clevr_dc", "levir_cc")  # those of the tests
+
+
 def write(tmp_path, path, value):
     tree = project_params.tree()
+    tree["dataset"] = {name: tree["dataset"][name] for name in DATASETS}
     *parents, last = path.split(".")
     branch = tree
     for key in parents:

@@ -180,3 +180,12 @@ def test_the_constant_caption_is_chosen_on_validation_and_scored_on_test_as_a_mo
     assert json.loads((study / "metrics.json").read_text())["total"]["agrees"] == 0.5  # no scenes there
     assert json.loads((study / "metrics.json").read_text())["change_accuracy"] == 0.5
     assert json.loads((study / "metrics.json").read_text())["scorers"]["references"] == "clevr_change"
+
+
+def test_the_constant_caption_needs_test_pairs(study, tmp_path, capsys):
+    lines = (study / "data/pairs/tabletop.jsonl").read_text().split("\n")
+    (tmp_path / "pairs.jsonl").write_text("\n".join(line for line in lines if '"test"' not in line))
+    (tmp_path / "params.yaml").write_bytes((study / "params.yaml").read_bytes())
+    outs = ("--manifest", "manifest.json", "--captions", "captions.json", "--out", "metrics.json")
+    assert stage(tmp_path, "constant", "--dataset", "tabletop", "--pairs", "pairs.jsonl", *outs) == 2
+    assert "has no pair of the split test" in capsys.readouterr().err

@@ -132,3 +132,10 @@ def test_the_committed_pages_are_those_of_the_committed_records(tmp_path, monkey
     known = results.tables(dict.fromkeys(params.load().tabletop.viewpoint, ()), params.load())
     shown = [name for page in results.PAGES for name in pages.blocks(docs / page)]
     assert sorted(shown) == sorted(known), "each table is on one page, once"
+
+
+def test_the_page_of_own_records_has_the_tables_with_rows():
+    text = pages.own_page(TABLES.values(), ["![x](x.svg)"])
+    assert "## A\n\n| model | x |" in text
+    assert "![x](x.svg)\n" in text
+    assert "## B" not in text

@@ -230,3 +230,12 @@ def test_the_retrieval_of_adapted_rows_stands_beneath(tmp_path):
     assert by_pair.rows[1][-3:] == ["46.4", "83.0", "86.6"]
     assert shared.headings == ["", "seeds", *figures]
     assert "found by a sentence" in by_sentence.title
+
+
+def test_markdown(repository):
+    _, found = made(repository, (1,))
+    lines = printing.markdown(found).splitlines()
+    assert lines[0].startswith("**Two models (A paper, Table 1) on tabletop")
+    assert lines[2].startswith("|  | seeds | true, changed | true, unchanged | BLEU-4 |")
+    assert lines[4].startswith("| RR | 1/1 | 51.0 | 51.0 | 10.0 |")
+    assert {line.count("|") for line in lines[2:8]} == {15}

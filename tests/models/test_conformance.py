@@ -115,11 +115,10 @@ def lengths(words):
 
 
 @CASES
-@pytest.mark.parametrize("k", [1, 3])
 @torch.no_grad()
-def test_a_step_is_forwards_last_word(name, variant, k):
+def test_a_step_is_forwards_last_word(name, variant):
     """Whichever captions went on, and whichever pairs have left."""
-    model, count = built(name, variant), 6
+    model, count, k = built(name, variant), 6, 3
     difference = model.encode(*images(model, count))
     state, pairs, draw = model.decoder.begin(difference, k), torch.arange(count), seeded(3)
     written = torch.full((count * k, 1), START)
@@ -193,10 +192,9 @@ def test_pairs_do_not_depend_on_who_ends_before_them(name, variant, beam):
 
 
 @CASES
-@pytest.mark.parametrize("beam", [1, 3])
-def test_maps_and_weights_of_a_word_sum_to_1_or_there_are_none(name, variant, beam):
+def test_maps_and_weights_of_a_word_sum_to_1_or_there_are_none(name, variant):
     model, difference = speaking(name, variant)
-    found, weighed = searching(beam, 0.5)(model, difference), model.decoder.weighed
+    found, weighed = searching(3, 0.5)(model, difference), model.decoder.weighed
     words, maps, weights = found.words, found.maps, found.weights
     assert isinstance(model.decoder.compiles, bool)
     assert (maps is None) == ((name, variant) == ("lstm", "no map"))

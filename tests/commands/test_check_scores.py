@@ -178,3 +178,8 @@ def test_no_repository(tmp_path, monkeypatch, mistake):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert "not a git repository" in mistake()
+
+
+def test_no_git(repository, monkeypatch, mistake):
+    monkeypatch.setenv("PATH", str(repository))
+    assert "git is not installed" in mistake()

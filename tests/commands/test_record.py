@@ -63,3 +63,13 @@ def test_a_cell_of_other_settings_is_refused(root):
 def test_without_a_finished_cell_there_is_nothing_to_record(root):
     project_params.write(root, models=["ccr"], seeds=[1])
     refuse(root, "record", "no run of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
+
+
+def test_a_large_test_split_is_said_to_leave_none(root, monkeypatch, capsys):
+    monkeypatch.setattr(records, "MOST_PAIRS", 3)
+    succeed(root, "record")
+    assert (
+        "results/cells/tabletop/rr/1: no record, as tabletop has more than 3 test pairs"
+        in capsys.readouterr().out
+    )
+    assert not (root / "results/own").exists()

@@ -207,3 +207,13 @@ def test_a_refused_pair_has_a_reason_in_place_of_a_caption_and_a_caption_its_pro
     assert "not &lt;sure&gt;" in html
     assert 'class="lab-word"' not in html
     assert "lab-verdict" not in html
+
+
+def test_two_orientations_are_told(events, tmp_path):
+    picture, exif, files = Image.new("RGB", (64, 48)), Image.Exif(), []
+    for turn in (1, 6):
+        exif[0x0112] = turn
+        files.append(str(tmp_path / f"{turn}.jpg"))
+        picture.save(files[-1], exif=exif)
+    assert "orientation of before is 1, of after 6" in events.uploaded(*files)[1]
+    assert "orientation" not in events.uploaded(files[1], files[1])[1]

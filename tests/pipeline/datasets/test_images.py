@@ -71,3 +71,9 @@ def test_names_with_line_separators_come_back(tmp_path):
     seen = [images.Indexed("a\u2028b\n.png", 1, 1, 1, "")]
     images.write_index(tmp_path / "i.jsonl", seen)
     assert images.read_index(tmp_path / "i.jsonl") == seen
+
+
+def test_only_the_first_twenty_are_listed(tmp_path):
+    with pytest.raises(InputError, match=r"25 problem\(s\) \(the first 20 of 25\)") as caught:
+        list(images.index(tmp_path, [f"{number}.png" for number in range(25)]))
+    assert len(str(caught.value).split("\n")) == 21

@@ -208,3 +208,65 @@ def test_the_citation_has_what_readers_of_it_need():
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert faults(text) == []
     assert "doi" not in text
+
+
+def test_a_lost_reference_is_found(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.md").write_text("# A page\n\n```\n# not a heading\n```\n## `x` and y\n")
+    good = '"""See docs/a.md,\n"x and y"."""\nn = 1  # as docs/a.md,\n# "A page" says\n'
+    assert lost_references(good, tmp_path) == []
+    bad = (
+        '"""docs/b.md, "A page"."""\n'
+        'def f():\n    """docs/a.md, "A\npage that is not"."""\n'
+        "# docs/a.md section 9\n"
+        '# docs/a.md, "not a heading"\n'
+    )
+    assert lost_references(bad, tmp_path) == [
+        "docs/b.md does not exist",
+        "docs/a.md has no heading 'A page that is not'",
+        'docs/a.md without a heading; write docs/a.md, "Heading"',
+        "docs/a.md has no heading 'not a heading'",
+    ]
+
+
+def test_a_lost_page_is_found(tmp_path):
+    (tmp_path / "here.md").write_text("")
+    source = 'raise E(f"{x}; see data/README.md")\nprint("here.md", f"{x}.md", b"gone.md", "a.mdx")\n'
+    assert lost_pages(source, tmp_path) == ["data/README.md"]
+
+
+def test_a_lost_module_is_found():
+    files = ["models/scorer.py", "pipeline/demo/page.js"]
+    assert (
+        lost_modules("scorer.py; models/scorer.py, demo/page.js, models/<yours>.py, test_*_x.py", files) == []
+    )
+    assert lost_modules("orer.py; models/page.js", files) == ["orer.py", "models/page.js"]
+
+
+def test_a_lost_link_is_found(tmp_path):
+    page = tmp_path / "a.md"
+    page.write_text(
+        "# What's new: 2,000 `x_y`?\n## Twice\n## Twice\n"
+        "[1](#whats-new-2000-x_y) [2](#twice-1) [3](a.md#twice) [4](https://example.org/no.md) `[5](no.md)`\n"
+    )
+    assert lost_links(page) == []
+    page.write_text("# Here\n[1](no.md) [2](#gone) [3](a.md#Here)\n```\n[4](no.md)\n```\n")
+    assert lost_links(page) == [
+        "no.md: there is no such file",
+        "#gone: there is no such heading",
+        "a.md#Here: there is no such heading",
+    ]
+
+
+def test_what_a_page_leaves_out_is_found():
+    assert unnamed(["tabletop", "clevr_dc"], "`tabletop`, clevr_dc") == ["clevr_dc"]
+    table = "| switch | concerns | a | b | c |\n|---|---|---|---|---|\n"
+    table += "| `mtm` | Eq. 2 | x | y | z |\n| `mean` | no | x |\n"
+    assert switch_rows(table) == {"mtm": ["x", "y", "z"]}
+
+
+def test_a_poor_citation_is_found():
+    text = "cff-version: 1.2.0\nmessage: m\ntype: software\ntitle: t\nauthors: [{name: n}]\nlicense: MIT\n"
+    assert faults(text) == ["references is missing"]
+    text += "references: [{title: r, type: article, authors: [{orcid: o}]}]\n"
+    assert faults(text) == ["r: an author without a name", "r: year"]

@@ -1,12 +1,15 @@
 """The CLEVR-Change reader: both pairs of every scene, and each way in which its files can disagree."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from pipeline.datasets import readers
 from pipeline.datasets.schema import Look, Placed, SceneFacts, images_of, of_split, read_pairs, write_pairs
 from pipeline.io.errors import InputError
+
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "clevr-change"
 
 
 def read(root):
@@ -31,6 +34,24 @@ def test_every_scene_gives_two_pairs(clevr_change):
 def test_a_missing_folder(tmp_path):
     with pytest.raises(InputError, match="nowhere is missing"):
         readers.read("clevr_change", tmp_path / "nowhere")
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="CLEVR-Change's own annotation files are not here")
+def test_real_splits_and_types(tmp_path):
+    """Published counts, with captions made up (the real ones are not here)."""
+    for name in ("splits.json", "type_mapping.json"):
+        (tmp_path / name).write_bytes((SHARED / name).read_bytes())
+    numbers = [n for split in json.loads((tmp_path / "splits.json").read_text()).values() for n in split]
+    captions = {f"CLEVR_default_{n:06d}.png": ["a sentence"] for n in numbers}
+    for name in ("change_captions.json", "no_change_captions.json"):
+        (tmp_path / name).write_text(json.dumps(captions))
+    pairs = read(tmp_path)
+    assert len(pairs) == 79_606
+    scenes = [len(of_split(pairs, split)) // 2 for split in ("train", "val", "test")]
+    assert scenes == [33_830, 1_988, 3_985]
+    kinds = [pair.change_type for pair in pairs]
+    counts = [kinds.count(kind) for kind in ("color", "texture", "add", "drop", "move", "none")]
+    assert counts == [7_958, 7_963, 7_966, 7_961, 7_955, 39_803]
 
 
 THING = {"number": 3, "size": "large", "color": "red", "material": "metal", "shape": "cube", "rotation": 1.0}

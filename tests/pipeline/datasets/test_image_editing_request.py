@@ -1,10 +1,15 @@
 """The Image Editing Request reader, by hand and on the real files."""
 
+from pathlib import Path
+
 import pytest
 
-from pipeline.datasets import readers
-from pipeline.datasets.schema import Pair
+from pipeline.datasets import cards, counts, readers
+from pipeline.datasets.schema import Pair, of_split
+from pipeline.text import vocabularies
 from tests.synthetic_real import write_json
+
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "image-editing-request"
 
 
 def entry(number, **changes):
@@ -34,3 +39,18 @@ def test_an_entry_is_a_pair(root):
     assert [pair.split for pair in pairs] == ["train", "train", "train", "val", "test"]
     # requests of one picture are one scene, but a scene does not reach into another split
     assert [pair.scene_id for pair in pairs] == ["Reddit_0", "Reddit_0", "Reddit_2", "Reddit_3", "Reddit_4"]
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="Image Editing Request's own annotation files are not here")
+def test_real_counts_are_the_published_ones():
+    pairs = readers.read("image_editing_request", SHARED)
+    counted = counts.count(pairs)
+    print(counted)
+    assert [counted[split]["pairs"] for split in ("train", "val", "test")] == [3_061, 383, 495]
+    assert (counted["captions"], counted["images"], counted["shared_images"]) == (5_695, 5_883, 161)
+    card = cards.load(Path(__file__).parents[3] / "data/cards/image_editing_request.yaml")
+    assert counts.differences(counted, card.counts(None)) == []
+    captions = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
+    vocabulary = vocabularies.build(captions, min_count=3, lower_case=True)
+    print(f"{len(vocabulary)} words, longest caption {vocabulary.longest}")
+    assert (len(vocabulary), vocabulary.longest) == (681, 60)

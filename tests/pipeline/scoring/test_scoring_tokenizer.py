@@ -1,6 +1,8 @@
 """The tokenizer: no sentence may ever move to another's place."""
 
 import json
+import re
+from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -12,12 +14,13 @@ from pycocoevalcap.tokenizer import ptbtokenizer
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.io.errors import InputError
-from pipeline.scoring import corpus, tokenizer
+from pipeline.scoring import corpus, java, tokenizer
 from pipeline.scoring.metrics import bleu, bleu_counts, cider_d, counted
 from pipeline.scoring.tokenizer import PUNCTUATION, one_line, plain, tokenize
 from pipeline.tabletop import words
 from tests.running import refuse, set_params, succeed
 
+SHARED = Path(__file__).parents[4] / "shared" / "data"
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 text = st.one_of(st.text(max_size=40), st.text(st.sampled_from(LINE_BREAKS + " \0\t'\".-|<*aB"), max_size=40))
 
@@ -77,6 +80,34 @@ def test_no_sentence_is_read_by_another_line(sentences: list[str]) -> None:
     assert tokenizer._tokenized(sentences[::-1], 60)[::-1] == forward
     found: dict[str, str] = {}
     assert [found.setdefault(*pair) for pair in zip(sentences, forward, strict=True)] == forward
+
+
+def texts_of(tree: object) -> Iterator[str]:
+    """All sentences of an annotation file."""
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        if isinstance(value, (dict, list)):
+            yield from texts_of(value)
+        elif isinstance(value, str) and (isinstance(key, int) or key == "sentence"):
+            yield value
+
+
+def test_real_sentences_have_the_librarys_tokens_in_any_order(tmp_path: Path) -> None:
+    """The library's of the file as it is, a sentence a line; ours in the order of the alphabet."""
+    files = [*SHARED.glob("spot-the-diff/annotations/*.json"), *SHARED.glob("image-editing-request/*.json")]
+    if not files:
+        pytest.skip(f"{SHARED} holds no annotations of real datasets")
+    lines = [one_line(text) for file in files for text in texts_of(json.loads(file.read_text()))]
+    (tmp_path / "lines").write_text("\n".join(lines), encoding="utf-8")
+    library = ["-cp", str(tokenizer.jar()), *tokenizer.ARGUMENTS, str(tmp_path / "lines")]
+    with java.running("the PTB tokenizer", library, 60) as jvm:
+        answer = jvm.answer().split("\n")[: len(lines)]
+    punctuation = set(ptbtokenizer.PUNCTUATIONS)
+    kept = [" ".join(word for word in line.split(" ") if word not in punctuation) for line in answer]
+    # its list has brackets in upper case, and its tokens are in lower case
+    expected = [re.sub("-[lr][rc]b- ?", "", line).strip() for line in kept]
+    ours = dict(zip(ordered := sorted(set(lines)), tokenize(ordered), strict=True))
+    assert [ours[line] for line in lines] == expected
+    assert len(ours) > 25_000
 
 
 def test_equal_sentences_are_tokenized_once_and_all_answered() -> None:

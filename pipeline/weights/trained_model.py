@@ -176,7 +176,9 @@ def _claimed(folder: Path) -> str | None:
     Return None for other folders.
     """
     match folder.absolute().parts:
-        case (*_, "data", "weights", dataset, model, seed):
+        case (*_, "data", "weights", dataset, model, seed) if (
+            seed.isdecimal()
+        ):  # no folder of unfinished work
             return f"{dataset}/{model}/{seed}"
         case (*_, "data", "recipes", dataset, model, seed, "pretrained"):
             return f"{dataset}/{model}/{seed}"

@@ -30,6 +30,13 @@ def folder(tmp_path_factory):
     return made
 
 
+def test_it_trains_in_the_folder_of_the_run(folder):
+    place = "data/weights/tabletop/scorer_cbr/1"
+    (folder / place).parent.mkdir(parents=True)
+    succeed(folder, train_with(1, place))
+    assert weights(folder, place) == weights(folder, "whole")
+
+
 def weights(folder, name):
     return (folder / name / "weights.safetensors").read_bytes()
 

@@ -1,9 +1,9 @@
-"""Time and memory of a matching or of a training step, measured in a process of its own.
+"""Measure time and memory of a matching or of a training step, in this process.
 
 `python -m benchmarks.alone KIND SIDE TYPE SIZE MTM SCENES GRID VARIANT` first makes a call on two scenes,
-which loads libraries and compiles loops. It measures memory in the next call, and time in further calls, if
-calls are short. It prints the largest increase of memory in bytes (on a CPU of the resident memory, VmHWM; on
-a GPU of the memory that torch has allocated) and the median of the seconds.
+which loads libraries and compiles loops. The next call measures memory. Further calls measure time, if calls
+are short. The program prints the largest increase of memory in bytes, and the median time in seconds. On a
+CPU the memory is the resident memory (VmHWM); on a GPU it is the memory that torch has allocated.
 """
 
 import signal
@@ -42,12 +42,12 @@ class Measured:
 
 
 def shown(seconds: float) -> str:
-    """Return a number of seconds as text with a suitable unit."""
+    """Format a duration in seconds as text with a suitable unit."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 
 def ratio(mine: Measured, plain: Measured) -> str:
-    """Return, as text, how many times as much time and memory the reference needs."""
+    """Return, as text, the reference's time and memory divided by ours."""
     return f"{plain.seconds / mine.seconds:.1f}, memory {plain.bytes / mine.bytes:.1f}"
 
 
@@ -72,10 +72,10 @@ def measure(kind: str, side: str, dtype: str, case: Case) -> Measured | None:
 
 
 def call(kind: str, side: str, dtype: str, case: Case, share: float = 1.0) -> Callable[[], object]:
-    """Return a function without arguments that makes the call to measure, and waits for the device.
+    """Return a function that makes the call to measure, and waits until the device has finished.
 
-    The arguments are the same as those of `measure`. `share` is the share of pairs of images whose matching
-    has a gradient that is not 0.
+    `kind`, `side`, `dtype` and `case` have the same meaning as in `measure`. `share` is the fraction of image
+    pairs whose matching gets a gradient other than 0.
     """
     if kind == "step":
         return training.finished(training.step(side, dtype, case))
@@ -116,7 +116,7 @@ def _measured(kind: str, side: str, dtype: str, case: Case) -> Measured:
 
 
 def risen(function: Callable[[], object]) -> tuple[int, float]:
-    """Call the function; return the largest increase of memory in bytes, and the seconds that it took."""
+    """Call the function; return the largest increase of memory in bytes, and the time in seconds."""
     on_gpu = torch.cuda.is_available()
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
@@ -135,9 +135,9 @@ def _resident(which: str) -> int:
 
 
 def _median(function: Callable[[], object], first: float) -> float:
-    """Return the median seconds of further calls.
+    """Return the median time of further calls, in seconds.
 
-    `first` is the time of the first call, which was a warm-up. If it took long, it is returned instead.
+    `first` is the time of the earlier warm-up call. If that call took long, `first` is returned instead.
     """
     seconds: list[float] = []
     while first + sum(seconds) < LONG and len(seconds) < CALLS - 1:

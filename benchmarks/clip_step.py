@@ -1,7 +1,8 @@
 """A training step of CLIP4IDC's captioning at the paper's size, compared with a reference.
 
 Both sides have the same initial weights. `python -m benchmarks.clip_step SIDE SCENES` makes a step of one
-side, `ours` or `reference`. It prints the bytes that the step adds to the process, and its seconds.
+side, `ours` or `reference`. It prints the memory that the step adds to the process, in bytes, and its time in
+seconds.
 """
 
 import subprocess
@@ -40,7 +41,7 @@ RATE, DROPOUT = 1e-4, 0.1
 
 
 def ours(full: bool, dropout: float = DROPOUT) -> Training:
-    """Return our training loop, for its method `step`. The initial weights are the same at every call."""
+    """Return our training loop, to measure its method `step`. Initial weights are always the same."""
     torch.manual_seed(0)
     settings = {"dropout": dropout, "coef_lr": 1.0, "temperature": 0.01}
     train = {"precision": "float32", "learning_rate": RATE, "weight_decay": 0.0}
@@ -69,7 +70,7 @@ def made(full: bool, scenes: int) -> Batch:
 
 
 def parts(whole: Batch) -> list[Part]:
-    """Return the parts of a batch in the form that the reference takes: both images of each pair, tokens."""
+    """Split a batch into the parts that the reference takes: (before images, after images, tokens) each."""
     chunks = zip(*(x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)), strict=True)
     return [(whole.images[b], whole.images[a], tokens) for b, a, tokens in chunks]
 
@@ -101,7 +102,7 @@ def measure(side: str, scenes: int) -> Measured:
 
 
 def rows(scenes: int = 16) -> Iterator[tuple[str, ...]]:
-    """Yield the table's row, after checking that both sides agree.
+    """Check that both sides agree; then measure them, and yield the table's row.
 
     Each side makes one step in a process of its own, after a warm-up on one scene.
     """

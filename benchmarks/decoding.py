@@ -21,9 +21,9 @@ Side = Callable[[], Captions]
 
 
 def model(end: float) -> Captioner:
-    """Return an untrained model; `end` is the bias of <END>.
+    """Return an untrained model; `end` is the bias of the token <END>.
 
-    The memory has much influence on its words, so that captions differ between pairs.
+    The decoder's memory strongly influences the model's words, so captions differ between pairs.
     """
     torch.manual_seed(0)
     model = build("rr", SIZES, {"dropout": 0.1}).eval()
@@ -40,9 +40,9 @@ def cases(
 ) -> Iterator[tuple[str, Side, Side, str]]:
     """Yield the name of a case, our function, the reference's function, and a description of the reference.
 
-    Both functions have been checked to give equal captions. `together` pairs are decoded in batches. The
-    reference that decodes one pair at a time gets only `alone` pairs, and so do we in this case; times are
-    not scaled.
+    Both functions give equal captions, which is checked before. There are two references. One decodes
+    `together` pairs in batches. The other decodes `alone` pairs one at a time. Our function always decodes
+    the same pairs as the reference.
     """
     for end in ends:
         captioner, memory = model(end), memories(together)
@@ -70,17 +70,17 @@ def memories(pairs: int) -> Tensor:
 
 
 def bound(side: Callable[[Captioner, Tensor], Captions], captioner: Captioner, memory: Tensor) -> Side:
-    """Return a function without arguments that runs `side` without gradients."""
+    """Return a function without arguments that calls `side` with this model and memory, without gradients."""
     return torch.inference_mode()(lambda: side(captioner, memory))
 
 
 def ours(captioner: Captioner, memory: Tensor) -> list[list[int]]:
-    """Decode memories with our search; return the tokens of each caption up to its <END>."""
+    """Decode `memory` with our search; return the tokens of each caption up to its <END>."""
     parts = map(reference.of_memory, memory.split(BATCH))
     found = [row for part in parts for row in greedy(captioner, part).tolist()]
     return [[token for token in row if token != NULL] for row in found]
 
 
 def batched(captioner: Captioner, memory: Tensor) -> list[list[int]]:
-    """Decode memories with the reference, in batches of the same size as ours."""
+    """Decode `memory` with the reference, in batches of the same size as ours."""
     return [caption for part in memory.split(BATCH) for caption in reference.uncached(captioner, part)]

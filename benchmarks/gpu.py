@@ -1,11 +1,12 @@
-"""Measurements of a GPU that fit into ten minutes, the most important first.
+"""Measure a GPU in at most ten minutes; the most important measurements come first.
 
     python -m benchmarks gpu --minutes 9.5 --out DIR [--small] [--rows matching step …]
 
-Each row (gpu_rows.py) is a process with a time limit. Each result is at once a line of DIR/rows.jsonl, with
-machine, versions and load. A row that fails leaves its error there, and the next one starts.
-DIR/table.markdown is rewritten after each row; DIR/log.txt has the rows' output. Another call with the same
-DIR runs the rows that are not done. It needs no DVC, Java or network.
+A row is a group of measurements (gpu_rows.py). It runs in a process with a time limit. Each result is
+immediately appended to DIR/rows.jsonl as a line with machine, versions and load. If a row fails, its error is
+appended there, and the next row starts. DIR/table.markdown is rewritten after each row; DIR/log.txt has the
+rows' output. Another call with the same DIR runs the rows that are not done. The measurements need no DVC,
+Java or network.
 """
 
 import argparse
@@ -72,7 +73,7 @@ def command(row: str, small: bool) -> list[str]:
 
 
 def _run(row: str, limit: float, arguments: argparse.Namespace) -> None:
-    """Run one row in a process group of its own, and end the whole group."""
+    """Run one row for at most `limit` seconds in a new process group; then end all processes of the group."""
     start, machine = time.monotonic(), {"machine": _machine()}
     late: list[bool] = []
     with _started(row, limit, arguments) as process:
@@ -98,7 +99,7 @@ def _run(row: str, limit: float, arguments: argparse.Namespace) -> None:
 
 
 def _started(row: str, limit: float, arguments: argparse.Namespace) -> subprocess.Popen[bytes]:
-    """Start the row's process. It ends when its standard input closes, because this process was killed."""
+    """Start the row's process, which also ends if this process is killed and its standard input closes."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     pipe, own = subprocess.PIPE, os.environ | {"PYTHONPATH": path}
     with (arguments.out / "log.txt").open("ab", buffering=0) as log:
@@ -115,7 +116,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _append(out: Path, line: Line) -> None:
-    """Append a line and flush it to disk."""
+    """Append a line to the file of results, and flush it to disk."""
     with (out / "rows.jsonl").open("ab") as file:
         file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         file.flush()
@@ -134,7 +135,7 @@ def _lines(out: Path) -> list[Line]:
 
 
 def _machine() -> str:
-    """Return GPU and driver, cores and versions, without starting CUDA in this process."""
+    """Describe the machine: GPU, driver, cores and versions. CUDA is not started in this process."""
     command = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
     try:
         gpu = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
@@ -145,7 +146,7 @@ def _machine() -> str:
 
 
 def markdown(lines: Sequence[Line]) -> str:
-    """Return a table of the results, and a list of the failures."""
+    """Return Markdown with a table of the results and a list of the failures."""
     text = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
     reached = {True: "yes", False: "no", None: ""}
     for line in (line for line in lines if "what" in line):

@@ -1,4 +1,4 @@
-"""Sizes, lines of the table, and time and memory of a call, for all rows of `python -m benchmarks gpu`."""
+"""Helpers of `python -m benchmarks gpu`: sizes, lines of the table, measurement of a call."""
 
 import statistics
 import time
@@ -44,7 +44,7 @@ class Found:
 
 
 def measured(function: Callable[[], object]) -> Measured | None:
-    """Return bytes and seconds; None if memory runs out."""
+    """Measure the memory and the time of a call; return None if memory runs out."""
     try:
         took = median(function)
         return Measured(alone.risen(finished(function))[0], took)
@@ -55,7 +55,7 @@ def measured(function: Callable[[], object]) -> Measured | None:
 
 
 def median(function: Callable[[], object], calls: int = 5, seconds: float = 10.0) -> float:
-    """Return the median seconds of a call after a warm-up; fewer calls if they take long."""
+    """Return the median time of a call in seconds, after a warm-up call."""
     whole, taken = finished(function), list[float]()
     whole()
     while len(taken) < calls and sum(taken) < seconds:
@@ -66,7 +66,7 @@ def median(function: Callable[[], object], calls: int = 5, seconds: float = 10.0
 
 
 def beside(what: str, mine: Measured | None, plain: Measured | None) -> Found:
-    """Compare ours with the reference."""
+    """Return the table's line that compares our measurement (`mine`) with the reference's (`plain`)."""
     found = Found(what, str(mine or "no memory"), str(plain or "no memory"))
     if mine and plain:
         speed, memory = plain.seconds / mine.seconds, plain.bytes / max(2**20, mine.bytes)

@@ -1,4 +1,4 @@
-"""One row of `python -m benchmarks gpu` in a process of its own: a line of JSON for each result.
+"""Run one row of `python -m benchmarks gpu`; print a line of JSON for each result.
 
 `python -m benchmarks.gpu_rows ROW [--small]`
 """
@@ -46,7 +46,7 @@ MATCHED = 5  # memory of the reference's matching, in multiples of all similarit
 
 
 def kernels(size: Size) -> Iterator[Found]:
-    """Compare the device's matching with plain torch on integers: exact products, and many ties."""
+    """Check the device's matching against plain torch."""
     for dtype, rounding in ROUNDING.items():
         for shape in SHAPES.values():
             _check(*_operands(*shape, dtype), rounding)
@@ -58,7 +58,11 @@ def kernels(size: Size) -> Iterator[Found]:
 def _operands(
     B: int, A: int, h: int, N: int, M: int, d: int, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries and keys, strided as the models' projections, and a gradient, on the device."""
+    """Return queries and keys for a matching, and a random gradient of its result, on the device.
+
+    Queries and keys are small integers, so products are exact and there are many ties. Their strides are
+    those of the models' projections.
+    """
     random, on = torch.Generator().manual_seed(0), devices.device()
     made = (torch.randint(-2, 3, shape, generator=random) for shape in ((B, N, h, d), (A, M, h, d)))
     q, k = (x.to(dtype).transpose(1, 2).to(on) for x in made)
@@ -78,7 +82,7 @@ def _check(q: Tensor, k: Tensor, grad: Tensor, rounding: float) -> None:
 
 
 def types(size: Size) -> Iterator[Found]:
-    """Compare a step with the reference: losses and all gradients in float32, losses in bfloat16."""
+    """Check a training step against the reference: losses and gradients in float32, losses in bfloat16."""
     cases = [Case(size.model, "per_head", 4, size.grid), Case(size.model, "summed", 4, size.grid)]
     for case in (*cases, replace(cases[1], variant="released")):
         training.check(case)
@@ -88,7 +92,7 @@ def types(size: Size) -> Iterator[Found]:
 
 
 def determinism(size: Size) -> Iterator[Found]:
-    """Check that steps with one seed give the same bytes twice, and with another seed other bytes."""
+    """Check that training steps repeated with the same seed give equal weights, and another seed does not."""
     case = Case(size.model, "per_head", min(size.scenes, 32), size.grid)
     for dtype in training.TYPES:
         one, again, other = (_weights(case, dtype, seed) for seed in (1, 1, 2))
@@ -97,7 +101,7 @@ def determinism(size: Size) -> Iterator[Found]:
 
 
 def _weights(case: Case, dtype: str, seed: int) -> str:
-    """Return a hash of the weights after 4 steps."""
+    """Return a hash of the weights after 4 training steps."""
     devices.repeatable()
     run, batch = training.ours(case, dtype), training.batch(case)
     run.seed = seed
@@ -110,9 +114,10 @@ def _weights(case: Case, dtype: str, seed: int) -> str:
 
 
 def matchings(size: Size) -> Iterator[Found]:
-    """Measure the matching, forward and backward, against einsum and max in float32.
+    """Compare the matching, forward and backward, with a reference of einsum and max in float32.
 
-    Once every pair of images has a gradient, as random ones have; once one in twenty, as in training.
+    There are two measurements: with a gradient for every pair of images, as for random images, and with a
+    gradient for one pair in twenty, as in training.
     """
     for mtm in ("per_head", "summed"):
         case = Case(size.model, mtm, size.scenes, size.grid)
@@ -127,7 +132,7 @@ def matchings(size: Size) -> Iterator[Found]:
 
 
 def extracted(size: Size) -> Iterator[Found]:
-    """Measure extraction of PNG files (480 x 320) by ResNet-101 to layer3, and training from the store."""
+    """Measure the extraction of ResNet-101's features from PNG files, and training on the stored features."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "raw"
         index = pictures.render(root, max(size.rendered, 6 * size.scenes))
@@ -148,14 +153,14 @@ def extracted(size: Size) -> Iterator[Found]:
 
 
 def stored(root: Path, images: list[Indexed]) -> float:
-    """Return the seconds from files to a store, including the start of decoding processes."""
+    """Return the time of extracting images into a store, in seconds, with the start of decoding processes."""
     extractor, start = pictures.extractor(root, images), time.perf_counter()
     pictures.into_store(root.parent / "scratch", extractor)
     return time.perf_counter() - start
 
 
 def _right(what: str, said: str) -> Found:
-    """Return the result of a passed check; a failed one ends the row with its error."""
+    """Return the line of the table for a check that has passed."""
     return Found(what, said, goal=RIGHT, reached=True)
 
 
@@ -179,7 +184,7 @@ def main() -> None:
 
 
 def _follow() -> None:
-    """End the process group when the starting process was killed."""
+    """Wait until the process that started this one is killed; then end the process group."""
     os.read(0, 1)  # nothing is ever written to it
     os.killpg(os.getpgid(0), signal.SIGKILL)
 

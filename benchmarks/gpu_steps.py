@@ -1,7 +1,7 @@
-"""Rows of `python -m benchmarks gpu` about training: the step as training runs it, and training from a store.
+"""Rows of `python -m benchmarks gpu` about training: a single training step, and training on stored features.
 
-The reference's step is measured in float32, with TF32 products (the default of the authors' torch 1.8), and
-with autocast to bfloat16.
+The reference's step is measured in three ways: in float32, with TF32 products (the default of the authors'
+torch 1.8), and with autocast to bfloat16.
 """
 
 import time
@@ -29,7 +29,7 @@ PRODUCTS = ("float32", "TF32", "bfloat16 autocast")  # of the reference
 
 
 def as_trained(case: Case, dtype: str, words: int = WORDS, longest: int = LONGEST) -> Training:
-    """Return `training.ours` with what stages.train sets: deterministic algorithms, and compiled pieces."""
+    """Return our training loop as stages.train sets it up: deterministic algorithms, compiled pieces."""
     devices.repeatable()
     found = training.ours(case, dtype, words=words, longest=longest)
     found.compile(compiling.backend("auto", found.device))
@@ -37,7 +37,10 @@ def as_trained(case: Case, dtype: str, words: int = WORDS, longest: int = LONGES
 
 
 def steps(size: Size) -> Iterator[Found]:
-    """Measure the step on random features, whose pairs of images all have a gradient: the slowest case."""
+    """Measure the training step on random features.
+
+    This is the slowest case, because all pairs of images have a gradient.
+    """
     for mtm, variant in (("summed", "released"), ("per_head", "paper")):
         case = Case(size.model, mtm, size.scenes, size.grid, variant)
         mine = measured(_ours(case, training.TYPES[-1]))
@@ -68,7 +71,7 @@ def _reference(case: Case, products: str) -> Callable[[], object]:
 
 @contextmanager
 def multiplying(products: str) -> Iterator[None]:
-    """Let float32 products be TF32, or not."""
+    """Use TF32 for float32 products in the block if `products` is "TF32"."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = products == PRODUCTS[1]
     try:
         yield
@@ -81,7 +84,10 @@ def _name(case: Case, dtype: str) -> str:
 
 
 def trained(root: Path, store: FeatureStore, size: Size) -> Iterator[Found]:
-    """Measure a training from a store of the rendered images in `root`, with reading and copying."""
+    """Measure training on the stored features of the rendered images in `root`.
+
+    The time includes reading the features and copying them to the device.
+    """
     pairs = of_split(clevr_change.read(root), "train")
     captions = [caption for pair in pairs for caption in pair.captions]
     words = vocabularies.build(captions, 1, True, None)
@@ -97,7 +103,10 @@ def trained(root: Path, store: FeatureStore, size: Size) -> Iterator[Found]:
 
 
 def _seconds(run: Training, batches: Iterator[Batch], size: Size) -> float:
-    """Return the seconds of an iteration, after `warm` others: gradients become sparse in training."""
+    """Return the mean time of an iteration in seconds.
+
+    The first `size.warm` iterations do not count, because gradients become sparse only in training.
+    """
     start = 0.0
     for iteration, batch in enumerate(batches):
         if iteration == size.warm:

@@ -1,10 +1,11 @@
-"""Growth of time and memory with the number of pairs and of tokens, for the matching and a training step.
+"""Measure how time and memory of the matching and of a training step grow with pairs and tokens.
 
-Every point is measured in a process of its own (alone.py). Our side computes in bfloat16 if the device has
-it, else in float32. The reference computes in float32; its points are left out if its similarities do not fit
-into memory or if a call takes too long. Sizes are the papers', with a matching in each of 8 heads. In the
-matching both sides need O(B^2 N^2 D) operations. A dashed line shows this growth from the first point of a
-series. B: pairs; N: tokens of an image; D: width.
+Every point is measured in a process of its own (alone.py). Our side computes in bfloat16 if the device
+supports it, else in float32. The reference computes in float32. A point of the reference is left out if its
+similarities do not fit into memory or if a call takes too long. The model has the papers' sizes, with a
+matching in each of 8 heads. In the matching both sides need O(B^2 N^2 D) operations. A dashed line shows this
+growth from the first point of a series.
+B: pairs; N: tokens of an image; D: width.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +52,10 @@ class Curve:
     points: dict[Case, Measured | None] = field(default_factory=dict)  # None: the point was left out
 
     def add(self, case: Case) -> None:
-        """Measure the point of a case, unless it has been measured, or needs too much memory or time."""
+        """Measure the point of a case.
+
+        Do nothing if the point has been measured, or if it needs too much memory or time.
+        """
         if case not in self.points:
             room = self.side == "ours" or fits(case, AT_ONCE[self.kind])
             self.points[case] = self._measure(case) if room and self._quick(case) else None
@@ -62,8 +66,8 @@ class Curve:
     def _quick(self, case: Case) -> bool:
         """Return True if the call is predicted to take less than LONGEST seconds.
 
-        The prediction is made from the largest point so far. It assumes that all of its time grows with the
-        number of similarities.
+        The prediction assumes that the time grows from the largest measured point in proportion to the number
+        of similarities.
         """
         known = {work(c): found.seconds for c, found in self.points.items() if found}
         most = max(known, default=0)
@@ -71,7 +75,7 @@ class Curve:
 
 
 def work(case: Case) -> int:
-    """Return B^2 N^2, to which the operations of the matching are proportional.
+    """Return B^2 N^2; the matching's number of operations is proportional to it.
 
     D and the number of heads are the same in all cases.
     """
@@ -79,9 +83,11 @@ def work(case: Case) -> int:
 
 
 def line(curve: Curve, cases: Sequence[Case], of: Callable[[Measured], float]) -> dict[Case, float]:
-    """Return case -> value that the curve would have if it grew with B^2 N^2 from the first of the cases.
+    """Return the points of the dashed line: case -> value, if the curve grew with B^2 N^2.
 
-    `of` selects the value, time or memory. The result is empty if the first point was left out.
+    The line starts at the curve's value for the first of `cases`.
+
+    `of` selects time or memory. The result is empty if the curve has no value there.
     """
     first = curve.points[cases[0]]
     return {} if first is None else {c: of(first) * work(c) / work(cases[0]) for c in cases}

@@ -1,4 +1,4 @@
-"""Time and memory of the matching, forward and backward, compared with a reference.
+"""Compare time and memory of the matching, forward and backward, with a reference.
 
 The reference computes all similarities at once, in float32.
 """
@@ -24,8 +24,8 @@ TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 def check(case: Case, dtype: torch.dtype) -> None:
     """Check that both sides give the same numbers.
 
-    In float32, matching and gradients are compared directly. bfloat16 rounds similarities, so that a
-    different one of nearly equal similarities may be the largest. So in bfloat16 the matching is compared
+    In float32, matching and gradients are compared directly. In bfloat16 similarities are rounded, so of
+    several nearly equal similarities, another may be the largest. So in bfloat16 the matching is compared
     with a larger tolerance, and its gradients are compared with plain torch in bfloat16.
     """
     q, k, grad = operands(shape_of(case), dtype)
@@ -44,7 +44,7 @@ def check(case: Case, dtype: torch.dtype) -> None:
 
 
 def seconds(sides: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Return the median seconds of each side's calls. The sides alternate, after one warm-up call each."""
+    """Return side -> median time of a call in seconds. The sides alternate, after a warm-up call of each."""
     taken: dict[str, list[float]] = {side: [] for side in sides}
     for turn in range(rounds + 1):
         for side, function in sides.items():
@@ -56,7 +56,11 @@ def seconds(sides: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dic
 
 
 def rows() -> list[tuple[str, ...]]:
-    """Return the table's rows: the released programs' batch of 32 pairs, then growing pairs and tokens."""
+    """Return the table's rows.
+
+    First come rows with a batch of 32 pairs, as in the released programs, then rows with more pairs or
+    tokens.
+    """
     found = []
     for dtype in TYPES:
         for mtm in ("per_head", "summed"):
@@ -74,7 +78,7 @@ def rows() -> list[tuple[str, ...]]:
 
 
 def _row(name: str, dtype: str, case: Case, compared: bool) -> tuple[str, ...]:
-    """Measure a row: our side in `dtype`, and with `compared` also the reference in float32."""
+    """Measure our side in `dtype` and, if `compared`, the reference in float32; return the table's row."""
     kinds = {"ours": dtype, "reference": "float32"} if compared else {"ours": dtype}
     sides = {
         side: partial(gradients, alone.SIDES[side], *operands(shape_of(case), TYPES[kind]))

@@ -1,9 +1,10 @@
-"""Oracle features: one .npy file per image, written from the scene description instead of the image.
+"""Write oracle features: one .npy file per image, made from the scene description instead of the image.
 
     python -m benchmarks oracle --dataset tabletop --out data/oracle
 
-A model that is trained on them has perfect features, so its remaining errors are not due to the backbone. To
-train it, set `dataset.tabletop.features` of params.yaml, in a copy of the repository, to
+Oracle features are free of errors. So the errors of a model that is trained on them are not due to the
+backbone. To train a model on them, copy the repository, and set `dataset.tabletop.features` in its
+params.yaml to
 
     {backbone: tf_efficientnet_lite0, weights: imagenet, stride: 32, finer: false, standardise: false,
      npy: data/oracle, precision: float32, pixels: [96, 144]}
@@ -56,9 +57,9 @@ def main() -> None:
 def symbols(shown: Shown, image: Indexed, shape: tuple[int, int, int]) -> np.ndarray:
     """Return an image's oracle features, float32, in the given shape (channels, H, W).
 
-    The cell with an object's centre describes the object in its first CHANNELS channels. All other values are
-    0. If the centres of two objects are in the same cell, the smaller object is put into the nearest free
-    cell. Raises InputError if the shape has fewer than CHANNELS channels.
+    Each object is described in the first CHANNELS channels of the cell that contains its centre. All other
+    values are 0. If the centres of two objects are in the same cell, the smaller object is put into the
+    nearest free cell. Raises InputError if the shape has fewer than CHANNELS channels.
     """
     channels, height, width = shape
     if channels < CHANNELS:

@@ -1,4 +1,4 @@
-"""Rendered images of the dataset `tabletop` for the benchmarks, their features, and feature stores."""
+"""Render images of the dataset `tabletop` for the benchmarks, and extract their features."""
 
 import hashlib
 import os
@@ -47,10 +47,12 @@ def indexed(file: Path, root: Path, size: tuple[int, int]) -> Indexed:
 
 
 def extractor(root: Path, images: list[Indexed]) -> Extractor:
-    """Return an Extractor of the images with an untrained ResNet-101, in bfloat16 if the device has it.
+    """Return an Extractor of the images with an untrained ResNet-101.
 
-    The weights are torchvision's initial ones, but the last batch norm of each residual branch is 0.
-    Otherwise features would overflow float16.
+    It computes in bfloat16 if the device supports bfloat16.
+
+    The weights are torchvision's initial weights, except that the last batch norm of each residual branch is
+    0. Otherwise features would overflow float16.
     """
     torch.manual_seed(1)
     network = Backbone(SPEC.backbone, SPEC.stride).eval()
@@ -65,8 +67,8 @@ def grids(root: Path, images: list[Indexed]) -> dict[str, np.ndarray]:
 
     The backbone has ImageNet weights. The kinds are:
 
-    standardised: as in the feature store of the dataset `tabletop`
-    as they come: before standardisation
+    standardised: features as in the feature store of the dataset `tabletop`
+    as they come: features before standardisation
     ReLU: standardised features after a ReLU, which makes many of them 0
     """
     network, _ = backbone_weights.load(EMBEDDED)

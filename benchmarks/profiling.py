@@ -1,9 +1,9 @@
-"""Time of a training step by its parts, such as the decoder, measured by torch.profiler over a few steps.
+"""Measure the time of each part of a training step, such as the decoder, with torch.profiler.
 
-A part is a profiler scope around a method, which is patched during the measurement. A backward operation
+A part is a profiler scope around a method. The method is patched during the measurement. A backward operation
 belongs to the part of its forward operation (torch gives both the same number). Copies and type conversions
-are a part of their own, except in the matching and the optimiser. On a CPU, the time is the wall-clock time
-of the thread that runs the step. On a GPU, it is the time of the step's kernels.
+are a separate part, except in the matching and the optimiser. On a CPU, the time is the wall-clock time of
+the thread that runs the step. On a GPU, it is the time of the step's kernels.
 """
 
 import time
@@ -46,7 +46,10 @@ Shares = dict[str, float]  # part -> time
 
 
 def table(cases: tuple[Case, ...] = CASES, steps: int = STEPS) -> Table:
-    """Return a table of the times of parts, a column for each case; its caption names the longest parts."""
+    """Return a table of the times of parts, with a column for each case.
+
+    The table's caption names the parts that take longest.
+    """
     found = {f"{case.size}, {case.scenes} scenes": milliseconds(case, steps) for case in cases}
     longest = "; ".join(f"{name}: {max(parts, key=parts.__getitem__)}" for name, parts in found.items())
     shown = Table(
@@ -65,7 +68,7 @@ def table(cases: tuple[Case, ...] = CASES, steps: int = STEPS) -> Table:
 
 
 def milliseconds(case: Case, steps: int) -> Shares:
-    """Return part -> mean milliseconds of a step, in `auto` precision, over `steps` steps.
+    """Return part -> time per step in milliseconds, as a mean over `steps` steps in `auto` precision.
 
     The times include the overhead of profiling.
     """
@@ -86,7 +89,10 @@ def milliseconds(case: Case, steps: int) -> Shares:
 
 
 def by_part(events: list[FunctionEvent], on_gpu: bool) -> Shares:
-    """Return part -> microseconds of its operations, without the operations that they contain."""
+    """Return part -> time of its operations in microseconds.
+
+    The time of an operation does not include the operations that it contains.
+    """
     parts = forward_parts(events)
     taken = dict.fromkeys(PARTS, 0.0)
     for event in events:
@@ -96,9 +102,9 @@ def by_part(events: list[FunctionEvent], on_gpu: bool) -> Shares:
 
 @contextmanager
 def scopes() -> Iterator[None]:
-    """Patch methods in the block so that each call is a profiler scope.
+    """In the block, patch methods so that each call is a profiler scope.
 
-    These are METHODS, and the functions of the matching's forward and backward passes.
+    The patched methods are METHODS, and the functions of the matching's forward and backward passes.
     """
     modules = [matching_cpu, matching_plain]
     if TRITON and torch.cuda.is_available():
@@ -124,10 +130,10 @@ def scoped(function: Callable, part: str) -> Callable:
 
 
 def forward_parts(events: list[FunctionEvent]) -> dict[int, str]:
-    """Return number of a backward node -> part of its forward operation.
+    """Return a dictionary: number of a backward node -> part of the node's forward operation.
 
-    The profiler also numbers operations without a backward node: they have the number of the next node. So
-    the last of the operations with the same number belongs to the node.
+    An operation without a backward node has the number of the next node. So among operations with the same
+    number, the last one belongs to the node.
     """
     forwards = [event for event in events if event.sequence_nr >= 0 and node_of(event) is None]
     forwards.sort(key=lambda event: event.time_range.start)

@@ -1,4 +1,4 @@
-"""Time of reading random batches of features from the page cache.
+"""Measure the time of reading random batches of features from the page cache.
 
 The feature store, with several codecs and shard sizes, is compared with one .npy file per image.
 """
@@ -33,10 +33,10 @@ Reader = Callable[[np.ndarray], np.ndarray]
 
 
 def sides(folder: Path, images: int) -> tuple[Reader, Reader, Reader]:
-    """Return three functions that read the features of images, given the numbers of their rows.
+    """Return three functions that read the features of images; their argument is the images' row numbers.
 
-    The first reads our feature store, the second a float32 .npy file per image, and the third our feature
-    store with zarr-python.
+    The first function reads our feature store. The second reads a float32 .npy file per image. The third
+    reads our feature store with zarr-python.
     """
     random = np.random.default_rng(0)
     grids = random.standard_normal((images, 1024, 14, 14), np.float32).astype(np.float16)
@@ -47,7 +47,7 @@ def sides(folder: Path, images: int) -> tuple[Reader, Reader, Reader]:
 
 
 def codecs(images: int = 512) -> list[tuple[str, ...]]:
-    """Return the table's rows: size, speed of writing and speed of reading.
+    """Return the table's rows, which show size, speed of writing and speed of reading.
 
     There is a row for each kind of features and each combination of codec and shard size.
     """
@@ -84,7 +84,7 @@ def _measure(folder: Path, kind: str, grids: np.ndarray) -> list[tuple[str, ...]
 
 
 def write(path: Path, grids: np.ndarray) -> tuple[FeatureStore, float]:
-    """Write features into a new store; return the store, opened, and the seconds that writing took."""
+    """Write features into a new store; return the opened store, and the time of writing in seconds."""
     writer = Writer(path.with_suffix(".scratch"), len(grids), grids.shape[1:])
     start = time.perf_counter()
     for shard in writer.missing:
@@ -110,7 +110,7 @@ def _bytes(folder: Path) -> int:
 
 
 def _seconds(readers: dict[str, Reader], grids: np.ndarray) -> dict[str, float]:
-    """Return reader -> median seconds for a batch. The readers alternate, after a check of their results."""
+    """Check the readers' results; then return reader -> median time for a batch in seconds."""
     random = np.random.default_rng(0)
     seconds: dict[str, list[float]] = {name: [] for name in readers}
     for turn in range(ROUNDS + 1):

@@ -1,12 +1,12 @@
-"""Comparison of scores on rendered test pairs with scores on real images, for several trained models.
+"""Compare the scores of trained models on rendered test pairs with their scores on real images.
 
 python -m benchmarks reality --labelled FOLDER [--lab LAB] data/weights/tabletop/*/1
 
-The models must have been trained, decoded and scored by the stages; their metrics are in results/cells. Each
-model captions the labelled real images of FOLDER. The printed table has a row for each model, with
-percentages of true captions. CLEVR-Change's labelled scenes have only changes of color, so the table also has
-the percentage for rendered changes of color. Intervals are percentile bootstraps: over scenes for a
-percentage, over scenes and models for a rank correlation.
+The stages must have trained, decoded and scored the models; the metrics are in results/cells. Each model
+captions the labelled real images of FOLDER. The printed table has a row for each model, with percentages of
+true captions. CLEVR-Change's labelled scenes have only changes of color, so the table also has the percentage
+for rendered changes of color. Intervals are computed by the percentile bootstrap. The interval of a
+percentage resamples scenes. The interval of a rank correlation resamples scenes and models.
 """
 
 import argparse
@@ -60,10 +60,9 @@ def main() -> None:
 
 
 def read(weights: Path, lab: Path, labelled: Path) -> Row:
-    """Return the results of a model.
+    """Let a model caption the labelled images; return its results on them and on rendered test pairs.
 
-    The model captions the labelled images, and its captions are judged. Its scores on rendered test pairs are
-    read from its metrics.json.
+    The scores on rendered test pairs are read from the model's metrics.json.
     """
     captioner = PictureCaptioner.load(weights, lab)
     seed, model, dataset = weights.name, weights.parent.name, weights.parent.parent.name
@@ -100,9 +99,9 @@ def interval(true: np.ndarray) -> str:
 
 
 def correlations(rows: Sequence[Row]) -> list[str]:
-    """Return Spearman's rank correlations, over models, of the shares on rendered and on real pairs.
+    """Return lines of text: rank correlations between the models' shares on rendered and on real pairs.
 
-    There is a line of text for each column of RENDERED.
+    There is a line for each column of RENDERED. The correlations are Spearman's.
     """
     if len(rows) < LEAST:
         return [f"no rank correlation of fewer than {LEAST} models"]
@@ -120,7 +119,7 @@ def correlations(rows: Sequence[Row]) -> list[str]:
 
 
 def resampled(rendered: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """Return the rank correlations of RESAMPLES bootstrap samples of models and scenes.
+    """Return the rank correlations in RESAMPLES bootstrap samples of models and scenes.
 
     A correlation is NaN if all models of the sample have equal shares.
 
@@ -139,7 +138,11 @@ def resampled(rendered: np.ndarray, true: np.ndarray) -> np.ndarray:
 
 
 def scatter(axes: Axes, rows: Sequence[Row]) -> None:
-    """Draw a point for each model: its share on real changes over its share on rendered changes."""
+    """Draw a point for each model.
+
+    x: percentage of true captions on rendered changes
+    y: percentage of true captions on real changes
+    """
     looks = figures.looks([row.model for row in rows])
     for row in rows:
         place = 100 * row.rendered["changes"], 100 * row.changed.mean()

@@ -1,4 +1,4 @@
-"""Reference implementations, as in the released programs, with which the benchmarks compare our code."""
+"""Reference implementations for the benchmarks, which follow the released programs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from pipeline.text.vocabularies import END, NULL, START
 
 
 def of_memory(memory: Tensor) -> Difference:
-    """Return a Difference for decoding in benchmarks: only its memory, (B, N, D), matters."""
+    """Wrap a decoder's memory, (B, N, D), as a Difference for decoding; its other tensors have no effect."""
     return Difference(memory, memory, memory)
 
 
@@ -36,7 +36,7 @@ def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
 
 
 def one_at_a_time(model: Captioner, memory: Tensor) -> list[list[int]]:
-    """Decode pairs like `uncached`, but one after the other, as the released programs do."""
+    """Decode pairs as `uncached` does, but one pair at a time, like the released programs."""
     return [caption for pair in memory.split(1) for caption in uncached(model, pair)]
 
 

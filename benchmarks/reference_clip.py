@@ -27,7 +27,7 @@ EPSILON, CAPTION_EPSILON = 1e-5, 1e-12  # of CLIP's layer norms, and of the capt
 
 
 class Step:
-    """A training step: forward, backward and Adam, which changes the parameters of `model` itself.
+    """Training step: a forward pass, a backward pass and Adam. It changes the parameters of `model`.
 
     All parameters have the same learning rate.
     """
@@ -39,7 +39,7 @@ class Step:
         self.optimiser = torch.optim.Adam(self.weights.values(), lr=rate, foreach=False, fused=False)
 
     def __call__(self, parts: Sequence[Part]) -> Tensor:
-        """Make a step. Return the loss before it: the sum of the cross-entropies of all parts."""
+        """Take a step; return the loss before the step, the sum of the cross-entropies of all parts."""
         loss = torch.stack([self.loss(*part) for part in parts]).sum()
         self.optimiser.zero_grad()
         loss.backward()
@@ -113,7 +113,7 @@ class Step:
         return self.linear(f"{name}.2", F.gelu(self.linear(f"{name}.0", x)))
 
     def added(self, name: str, x: Tensor, more: Tensor) -> Tensor:
-        """Return LN(x + drop(more)), because the captioner is post-LN."""
+        """Return LN(x + drop(more)): the captioner is post-LN."""
         return self.norm(name, x + self.drop(more), CAPTION_EPSILON)
 
     # --- both ---
@@ -121,10 +121,10 @@ class Step:
     def attention(
         self, name: str, x: Tensor, memory: Tensor, heads: int | None = None, causal: bool = False
     ) -> Tensor:
-        """Let x attend to `memory`, with the attention's weights at `name`.
+        """Let x attend to `memory`, with the attention weights whose names begin with `name`.
 
-        `heads` is given for the blocks of the image encoder, which have no dropout. Without it, the
-        captioner's number of heads and its dropout are used.
+        With `heads`, there is no dropout (image encoder). Without `heads`, the captioner's number of heads
+        and its dropout are used.
         """
         h = heads or self.sizes.caption_heads
         q, k, v = (

@@ -1,7 +1,7 @@
 """Reference implementation of SCORER+CBR's training step as in the authors' program.
 
-It differs from reference_step.py in the switches of the variant `released` (models/common/switches.py). It
-uses only torch's operations, and the weights of a model of models/.
+It uses the switches of the variant `released` (models/common/switches.py), unlike reference_step.py. It uses
+only torch's operations, and the weights of a model of models/.
 
 B: pairs; C: feature channels; H x W: grid; N = H*W: cells; D: width; h: heads; d = D/h; L: words.
 """
@@ -20,7 +20,7 @@ LARGEST_SCALE = 100.0  # largest value of exp(s), the learned scale
 
 
 class ReleasedStep(Step):
-    """A training step of the authors' program, which changes the parameters of `model` itself.
+    """Training step of the authors' program. It changes the parameters of `model`.
 
     The parameters of backward reasoning are not trained.
     """
@@ -38,7 +38,7 @@ class ReleasedStep(Step):
         return terms
 
     def terms(self, before: Tensor, after: Tensor, tokens: Tensor) -> Tensor:
-        """Return `cap`, `cv` and `cbr`; captions are padded to the longest caption of the data."""
+        """Return the losses `cap`, `cv` and `cbr`; captions are padded to the longest caption of the data."""
         return super().terms(before, after, F.pad(tokens, (0, self.sizes.longest + 1 - tokens.shape[1])))
 
     def encoded(self, features: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class ReleasedStep(Step):
         return super().encoded(torch.cat([features, places], 1))
 
     def joined(self, name: str, attended: Tensor) -> Tensor:
-        """Apply the projection W^O only in backward reasoning, and nothing elsewhere."""
+        """Apply the projection W^O in backward reasoning; elsewhere return `attended` unchanged."""
         return super().joined(name, attended) if name.startswith("regularisers") else attended
 
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class ReleasedStep(Step):
         return self.attended(q, k, v, dropout=self.dropout)
 
     def fed_forward(self, name: str, x: Tensor) -> Tensor:
-        """Apply the feed-forward layer, whose hidden layer has D channels and is the residual."""
+        """Apply the feed-forward layer. Its hidden layer has D channels, and is also the residual."""
         u = F.gelu(self.linear(f"{name}.0", x))
         return self.drop(self.linear(f"{name}.2", u)) + u
 

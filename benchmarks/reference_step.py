@@ -26,7 +26,7 @@ NULL = 0  # padding
 
 
 class Step:
-    """A training step: forward, backward and Adam, which changes the parameters of `model` itself."""
+    """Training step: a forward pass, a backward pass and Adam. It changes the parameters of `model`."""
 
     def __init__(self, model: Captioner, loss: dict[str, float], rate: float, mtm: str, dropout: float):
         self.weights = dict(model.named_parameters())
@@ -37,7 +37,7 @@ class Step:
         self.optimiser = torch.optim.Adam(self.weights.values(), lr=rate, foreach=False, fused=False)
 
     def __call__(self, parts: Sequence[Part]) -> Tensor:
-        """Make a step. Return the losses `cap`, `cv` and `cbr` before it, as means over the parts."""
+        """Take a step; return the losses `cap`, `cv` and `cbr` before the step, as means over the parts."""
         terms = torch.stack([self.terms(*part) for part in parts]).mean(0)  # all graphs exist at once
         weights = terms.new_tensor([1.0, self.loss["cv"], self.loss["cbr"]])
         self.optimiser.zero_grad()
@@ -66,9 +66,9 @@ class Step:
         return (cells + positions).flatten(2).transpose(1, 2)
 
     def reconstructed(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the memory, (B, N, D), and L_cv of the last layer (Eq. 2-7).
+        """Reconstruct each image from the other; return the memory, (B, N, D), and the last layer's L_cv.
 
-        The arguments are both images' encodings, (B, N, D) each.
+        `before` and `after` are the images' encodings, (B, N, D) each (Eq. 2-7).
         """
         b, a = before, after
         for layer in range(self.sizes.layers):
@@ -82,7 +82,7 @@ class Step:
         return self.fused(b, a), cv
 
     def exchanged(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Let the cells of one image attend to those of the other; return (B, N, D).
+        """Let the cells of an image attend to the cells of the other image; return (B, N, D).
 
         q: the first image's queries; k, v: the other image's keys and values; (B, h, N, d) each
         """
@@ -131,12 +131,15 @@ class Step:
         return self.contrast("cbr", to_after, self.back(to_after, imagined, after))
 
     def compared(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return backward reasoning's matching, (B, B), of all images of two batches, (B, N, D) each."""
+        """Match all images of two batches, (B, N, D) each, as backward reasoning does; return (B, B)."""
         own = "regularisers.cbr.match"
         return self.matched(self.heads(f"{own}.query", first), self.heads(f"{own}.key", second))
 
     def back(self, to_after: Tensor, imagined: Tensor, after: Tensor) -> Tensor:
-        """Return the matching of after images with imagined images, (B, B), the reverse of `to_after`."""
+        """Return the matching of the real "after" images with the imagined images, (B, B).
+
+        `to_after` is the matching in the other direction, and `imagined` and `after` are the images.
+        """
         return self.compared(after, imagined)
 
     # --- functions that several parts use ---
@@ -148,7 +151,7 @@ class Step:
         return matching(q, k).mean(-1)
 
     def contrast(self, term: str, one_way: Tensor, other_way: Tensor) -> Tensor:
-        """Return the contrastive loss of a term, as the mean of both directions (Eq. 4 and 11)."""
+        """Return the contrastive loss of a loss term, as the mean of both directions (Eq. 4 and 11)."""
         partner = torch.arange(len(one_way), device=one_way.device)
         there, back = (F.cross_entropy(s * self.scale(term), partner) for s in (one_way, other_way))
         return (there + back) / 2

@@ -1,9 +1,8 @@
-"""Memory and time of `prepare`, `dvc status` and opening a store, for a dataset of CLEVR-Change's size.
+"""Measure `prepare`, `dvc status` and the opening of a store for a dataset of CLEVR-Change's size.
 
-The 240,000 images are hard links to copies of three rendered images. So they take no space, but they are
-read, decoded and hashed like other images. They are small, 120 x 80 pixels, because the decoding of large
-images would take most of the time, but no memory that grows with their number. A dataset of a tenth of the
-size is measured for comparison.
+The 240,000 images are hard links to copies of three rendered images. So they take no disk space, but they are
+read, decoded and hashed like other images. They are small, 120 x 80 pixels, because most of the time would
+otherwise be spent on decoding. A dataset of a tenth of the size is measured for comparison.
 """
 
 import json
@@ -39,8 +38,8 @@ print(json.dumps([code, used.ru_maxrss * 1024, time.monotonic() - start]))
 def compare(scenes: int = SCENES) -> list[tuple[str, ...]]:
     """Measure both datasets; return the table's rows.
 
-    A row has what is measured, the size of the smaller dataset, the value of the whole dataset, the value of
-    the smaller one, and their ratio.
+    Columns: name of the measurement, size of the smaller dataset, value of the whole dataset, value of the
+    smaller dataset, ratio of both values.
     """
     with tempfile.TemporaryDirectory() as folder:
         pictures = _pictures(Path(folder) / "pictures")
@@ -94,7 +93,7 @@ def _measure(folder: Path, scenes: int, pictures: list[Path]) -> list[float]:
 
 
 def _run(folder: Path, command: list[str]) -> tuple[float, float]:
-    """Run a command, which must succeed; return its peak memory in bytes and its seconds."""
+    """Run a command, which must succeed; return its peak memory in bytes and its time in seconds."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, *command],
         cwd=folder,
@@ -136,8 +135,8 @@ def _images(root: Path, scenes: int, pictures: list[Path]) -> None:
 def _annotations(root: Path, scenes: int) -> None:
     """Write annotations like CLEVR-Change's.
 
-    Captions have about its length and number (6.2 per pair there). The splits have the shares 85:5:10. The
-    change types alternate.
+    Each pair has 6 captions of about the same length as in CLEVR-Change. The sizes of the splits are 85:5:10.
+    The change types alternate.
     """
     names = [Path(dataset.DEFAULT.format(number)).name for number in range(scenes)]
     change = [

@@ -1,6 +1,6 @@
-"""Time of scoring 8,000 captions with 6 references each, compared with pycocoevalcap.
+"""Compare the time of scoring 8,000 captions, with 6 references each, with pycocoevalcap's time.
 
-The reference calls the library's own scorers one after the other, in the order of its class COCOEvalCap,
+The other side calls the library's scorers one after the other, in the order of its class COCOEvalCap, but
 without SPICE.
 """
 
@@ -29,8 +29,8 @@ Values = tuple[dict[str, float], dict[str, list[float]]]  # metric -> value of t
 def captions_of(images: int = IMAGES) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Return id -> caption and id -> 6 references, in the grammar of `tabletop`.
 
-    There are `images` ids; half of them have captions of changes, the others of no change. Half of the
-    captions of changes are true. The others describe the change of the next scene.
+    There are `images` ids. Half of them have captions of changes, and half have captions of no change. Half
+    of the captions of changes are true. The other half describe the change of the next scene.
     """
     captions, references = {}, {}
     drawn = [_scene(number) for number in range(images // 2 + 1)]
@@ -45,7 +45,7 @@ def captions_of(images: int = IMAGES) -> tuple[dict[str, str], dict[str, list[st
 
 
 def _scene(number: int) -> Scene:
-    """Return a random scene of 3 to 10 objects that serves only to make captions.
+    """Return a random scene of 3 to 10 objects, only for making captions.
 
     It has no boxes and no margins between objects.
     """
@@ -84,7 +84,7 @@ def _thing(number: int, look: int, rng: np.random.Generator) -> Thing:
 
 
 def one_after_another(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
-    """Return the scores of the library's scorers, which use our `java`."""
+    """Return the scores that the library's scorers compute. They use our `java`."""
     path = [str(java.find().parent), *os.environ["PATH"].split(os.pathsep)]
     os.environ["PATH"] = os.pathsep.join(dict.fromkeys(path))
     tokenizer = PTBTokenizer()

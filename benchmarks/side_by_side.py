@@ -1,8 +1,8 @@
 """Run the benchmarks that compare our code with a reference, and print a table of their times.
 
-Both sides run in one process and alternate. The table has the medians of their times, and the ratio. Before
-the timing, a check ensures that both sides give the same numbers. `python -m benchmarks scoring` runs only
-the benchmark `scoring`. These benchmarks run only if they are named:
+Our code and the reference run alternately in the same process. The table has the median time of both, and the
+ratio. Before the timing, a check ensures that both sides give the same numbers. `python -m benchmarks
+scoring` runs only the benchmark `scoring`. These benchmarks run only if they are named:
 
     scale          a dataset of 240,000 images, compared with a tenth of it (5 minutes)
     codecs         the feature store's codecs and shard sizes, compared with float32 .npy files (5 minutes)
@@ -46,7 +46,7 @@ def compare(
     against: str,
     rounds: int = ROUNDS,
 ) -> tuple[str, ...]:
-    """Time both sides; return the table's row, with the medians and their ratio.
+    """Measure the time of both sides; return the table's row, with the medians and their ratio.
 
     The sides alternate, after a warm-up. `against` describes the reference.
     """
@@ -55,7 +55,10 @@ def compare(
 
 
 def reading(images: int = 512) -> list[tuple[str, ...]]:
-    """Time reading a random batch of 64 images' features, (1024, 14, 14), from the page cache."""
+    """Compare the time of reading a random batch of features from the page cache with two other readers.
+
+    A batch has the features, (1024, 14, 14), of 64 images.
+    """
     with tempfile.TemporaryDirectory() as folder:
         store, files, plain_zarr = benchmarks.reading.sides(Path(folder), images)
         rows = np.random.default_rng(1).choice(images, benchmarks.reading.BATCH, replace=False)
@@ -69,7 +72,7 @@ def reading(images: int = 512) -> list[tuple[str, ...]]:
 
 
 def extraction(images: int = 96) -> list[tuple[str, ...]]:
-    """Time the extraction of features from PNG files into a store, compared with the network alone."""
+    """Compare the time of extracting features from PNG files into a store with the time of the network."""
     with tempfile.TemporaryDirectory() as folder:
         whole, bare = benchmarks.pictures.sides(Path(folder), images)
         return [compare(f"extract {images} images, median of 5", whole, bare, "the network alone", 5)]
@@ -78,7 +81,7 @@ def extraction(images: int = 96) -> list[tuple[str, ...]]:
 def decoding(
     pairs: int = 128, ends: tuple[float, ...] = benchmarks.decoding.ENDS, rounds: int = 3
 ) -> list[tuple[str, ...]]:
-    """Time greedy decoding, compared with a search that recomputes all words at every step."""
+    """Compare the time of greedy decoding with a search that recomputes all words at every step."""
     return [
         compare(f"{name}, median of {rounds}", ours, reference, against, rounds)
         for name, ours, reference, against in benchmarks.decoding.cases(pairs, ends=ends)
@@ -86,7 +89,7 @@ def decoding(
 
 
 def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
-    """Time scoring 8,000 captions with 6 references each, compared with pycocoevalcap's scorers."""
+    """Compare the time of scoring 8,000 captions, with 6 references each, with pycocoevalcap's scorers."""
     corpus = benchmarks.scoring.captions_of()
     benchmarks.scoring.check(*corpus)  # they must be equal to the last digit
     ours = partial(benchmarks.scoring.ours, *corpus)

@@ -1,4 +1,4 @@
-"""Time and memory of a training step of `scorer_cbr`, compared with a reference in float32.
+"""Compare time and memory of a training step of `scorer_cbr` with a reference in float32.
 
 A step is a forward pass, a backward pass and Adam.
 """
@@ -19,10 +19,10 @@ from pipeline.training.sampling import Batch
 
 
 def rows(scenes: int | None = None, rounds: int = 2, size: str = "papers") -> Iterator[tuple[str, ...]]:
-    """Yield the table's rows, for 32 scenes, or 128 on a GPU.
+    """Yield the table's rows, for batches of 32 scenes, or 128 on a GPU.
 
-    There are three cases, in float32 and bfloat16: both kinds of matching, and the variant `released`. The
-    last case is also measured with the reading of features.
+    There are three cases, in float32 and bfloat16: the matching per head, the variant `released`, and the
+    matching summed over heads. The last case is also measured with the reading of features.
     """
     scenes = scenes or (128 if torch.cuda.is_available() else 32)
     for mtm, variant in (("per_head", "paper"), ("summed", "released"), ("summed", "paper")):
@@ -34,7 +34,7 @@ def rows(scenes: int | None = None, rounds: int = 2, size: str = "papers") -> It
 
 
 def _rows(case: Case, rounds: int) -> Iterator[tuple[str, ...]]:
-    """Yield a row for our training step in float32, and another in bfloat16 if the device has it.
+    """Yield a row for our training step in float32, and another in bfloat16 if the device supports it.
 
     The sides alternate. The reference, in float32, is left out if it does not fit into memory.
     """
@@ -58,7 +58,7 @@ def _name(case: Case, dtype: str) -> str:
 
 
 def _with_reading(folder: Path, case: Case, rounds: int) -> tuple[str, ...]:
-    """Return the row of a step that first reads its features from files; nothing is read ahead."""
+    """Measure a training step that first reads its features from files; return the table's row."""
     whole = batch(case)
     store = reading.write(folder / "s.zarr", whole.images.numpy())[0]
     reading.files(folder, whole.images.numpy())

@@ -1,6 +1,6 @@
 """Training steps of `scorer_cbr` on random batches, by our code and by a reference.
 
-Both have the same initial weights.
+Both sides have the same initial weights.
 """
 
 import tempfile
@@ -73,16 +73,16 @@ def batch_of(images: Tensor, S: int, words: int, longest: int, random: torch.Gen
 
 
 def ready(case: Case) -> Batch:
-    """Return the batch of a case in the device's memory, because the transfer is measured elsewhere."""
+    """Return the batch of a case in the device's memory; so the transfer is not measured."""
     whole, on = batch(case), devices.device()
     tensors = (x.to(on) for x in (whole.images, whole.before, whole.after, whole.tokens))
     return Batch(*tensors, whole.parts)
 
 
 def parts(whole: Batch) -> list[Part]:
-    """Return the parts of a batch in the form that the reference takes.
+    """Split a batch into the parts that the reference takes.
 
-    A part has both images of each pair, in float32, and the captions' tokens.
+    A part is (before images, after images, tokens); images are in float32.
     """
     chunks = zip(*(x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)), strict=True)
     return [(whole.images[b].float(), whole.images[a].float(), tokens) for b, a, tokens in chunks]
@@ -96,7 +96,7 @@ def ours(
     words: int = WORDS,
     longest: int = LONGEST,
 ) -> Training:
-    """Return our training loop, for its method `step`. The initial weights are the same at every call."""
+    """Return our training loop, to measure its method `step`. Initial weights are always the same."""
     torch.manual_seed(0)
     switches = {"mtm": case.mtm}
     settings = {"dropout": dropout, "temperature": 0.5, "variant": case.variant, "switches": switches}
@@ -137,7 +137,7 @@ def finished(function: Callable[[], object]) -> Callable[[], object]:
 
 
 def check(case: Case) -> None:
-    """Check, without dropout, that our losses and gradients are the reference's.
+    """Check, without dropout, that our losses and gradients agree with the reference's.
 
     In bfloat16 only losses are compared.
     """
@@ -155,9 +155,9 @@ def _same_gradients(mine: Captioner, other: Captioner) -> None:
     """Check that the gradients of two models differ by less than 3e-2 of a parameter's gradient norm.
 
     Rounding causes differences of 1e-5. If two similarities are equal up to rounding, either may be the
-    maximum that receives the gradient; in a batch, this caused a difference of 4e-3. Gradients of an
+    maximum that receives the gradient; this caused a difference of 4e-3 in a batch. Gradients of an
     attention's key biases are only rounding errors, so a small share of the norm of all gradients is also
-    allowed. A missing direction, mask or path of a gradient causes a difference of 9e-2 or more.
+    allowed. An error in the gradient, such as a missing mask, causes a difference of 9e-2 or more.
     """
     learns = {name: parameter for name, parameter in mine.named_parameters() if parameter.requires_grad}
     theirs = {name: parameter.grad for name, parameter in other.named_parameters() if name in learns}
@@ -177,6 +177,6 @@ def similarities(case: Case) -> int:
 
 
 def fits(case: Case, at_once: float = AT_ONCE) -> bool:
-    """Return True if `at_once` times the bytes of all similarities fit into 80 % of the free memory."""
+    """Return True if `at_once` copies of all similarities fit into 80 % of the free memory."""
     free = torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else memory.free()
     return at_once * similarities(case) < 0.8 * free

@@ -2,9 +2,9 @@
 
     python -m benchmarks wheels --out DIR [--python 3.12]
 
-These are the packages that the pipeline imports, without those that the machine already has (THERE). They are
-downloaded in the versions of requirements.lock and unpacked into DIR/site, a folder for PYTHONPATH. So the
-machine needs neither a package index nor pip.
+These are the packages that the pipeline imports, except for packages that the machine already has (THERE).
+They are downloaded in the versions of requirements.lock and unpacked into DIR/site, a folder for PYTHONPATH.
+So the machine needs neither a package index nor pip.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def environment(python: str) -> dict[str, str]:
-    """Return the values of environment markers on the machine, for a Python version."""
+    """Return the machine's values of environment markers (sys_platform, ...) for a Python version."""
     found = {"python_version": python, "python_full_version": f"{python}.0", "extra": ""}
     return found | {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64"}
 

@@ -1,6 +1,6 @@
 """All models, by name.
 
-To add a model, write its file with an Entry, add the Entry to MODELS, and add its settings to params.yaml.
+To add a model, write a module with an Entry, add the Entry to MODELS, and add the settings to params.yaml.
 """
 
 import inspect
@@ -58,14 +58,15 @@ def entry_of(name: str) -> Entry:
 
 
 def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str | None = None) -> Any:
-    """Build a model: a Captioner, or the Trainable of one of its pretraining phases.
+    """Build a captioning model (a Captioner), or the model of a pretraining phase (a Trainable).
 
     name: key of MODELS
-    settings: keyword arguments of the model's build function. The keys `variant` and `switches` are also
-        allowed: they choose a variant (default: the paper's) and override its switches (switches.py)
-    phase: name of a pretraining phase in params.yaml; with None the captioning model is built
+    settings: keyword arguments of the model's build function. Two more keys are allowed: `variant` chooses a
+        variant (default: the paper's), and `switches` overrides its switches (switches.py)
+    phase: name of a pretraining phase in params.yaml; None: build the captioning model
 
-    Raises ValueError if there is no such model or phase, or if the settings do not fit it.
+    Raises ValueError if there is no model or phase of that name, or if the settings are not valid for the
+    model.
     """
     found = entry_of(name)
     if phase is None:
@@ -85,9 +86,9 @@ def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str |
 
 
 def switches_of(name: str, settings: Mapping[str, Any]) -> Any:
-    """Return the switches of the variant that `settings` choose, after the overrides in `settings`.
+    """Return the switches of the variant that `settings` chooses, with the overrides in `settings` applied.
 
-    Raises ValueError if the model or the variant is unknown, or if a switch does not concern the model.
+    Raises ValueError if the model or the variant is unknown, or if the model does not use a switch.
     """
     found = entry_of(name)
     shared = SHARED | {key: value for key, value in settings.items() if key in SHARED}

@@ -36,7 +36,7 @@ class Standardise(nn.Module):
     def take(self, grids: Tensor) -> None:
         """Set each channel's mean and deviation to those of `grids`, (B, C, H, W).
 
-        They are computed in float64. A constant channel gets the deviation 1.
+        Mean and deviation are computed in float64. A constant channel gets the deviation 1.
         """
         variance, mean = torch.var_mean(grids.double(), dim=(0, 2, 3), correction=0)
         deviation = variance.sqrt()
@@ -47,10 +47,10 @@ class Standardise(nn.Module):
 class Backbone(nn.Module):
     """Network that maps uint8 RGB images, (B, 3, S, S), to features, (B, C, S/s, S/s).
 
-    A new Backbone has random weights; `load` sets the pretrained ones. With `finer`, a cell also has the
-    channels of the 2 x 2 cells that it covers in the map of half the stride. With `standardise`, features are
-    standardised by channel. Raises ValueError if there is no model of that name, or if it has no map of a
-    needed stride.
+    A new Backbone has random weights; `load` sets the pretrained weights. With `finer`, a cell also has the
+    channels of the 2 x 2 cells that it covers in the map with stride s/2. With `standardise`, each channel is
+    standardised. Raises ValueError if there is no network called `name`, or if the network lacks a map with a
+    required stride.
     """
 
     pixel_mean: Tensor
@@ -79,9 +79,10 @@ class Backbone(nn.Module):
 
 
 def channels(name: str, stride: int, finer: bool = False) -> int:
-    """Return the number of feature channels.
+    """Return the number of feature channels of a Backbone with these arguments.
 
-    Raises ValueError if there is no model of that name, or if it has no map of a needed stride.
+    Raises ValueError if there is no network called `name`, or if the network lacks a map with a required
+    stride.
     """
     maps = (resnet101 if name == RESNET else timm_maps).maps(name)
     for wanted in _strides(stride, finer):
@@ -99,7 +100,7 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
     """Load pretrained weights into the backbone, and switch it to evaluation mode.
 
     `weights` has the tensor names of the whole, uncut model. Tensors of the stages after the cut are ignored.
-    Raises ValueError that names the first tensor that is missing or has another shape.
+    Raises ValueError if a tensor is missing or has another shape; the message names the tensor.
     """
     wanted = backbone.network.state_dict()
     found = {own: tensor for name, tensor in weights.items() for own in timm_maps.spellings(name)}
@@ -116,7 +117,7 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
 
 
 def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
-    """Return a faster copy of the backbone, for inference, whose network computes in `dtype`.
+    """Return a copy of the backbone for faster inference; its network computes in `dtype`.
 
     Batch norms are folded into convolutions, and weights are in channels_last memory format. Standardisation
     stays in float32.
@@ -129,10 +130,10 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
 
 @torch.inference_mode()
 def take_statistics(backbone: Backbone, batches: Iterable[Tensor]) -> None:
-    """Set the backbone's channel means and deviations to those of its features of `batches`.
+    """Compute the features of `batches`; set each channel's mean and deviation to those of the features.
 
-    Each batch holds uint8 images, (B, 3, S, S), on the backbone's device. A backbone that does not
-    standardise stays unchanged.
+    Each batch holds uint8 images, (B, 3, S, S), on the backbone's device. If the backbone does not
+    standardise, nothing is changed.
     """
     if backbone.standardise is not None:
         backbone.standardise.take(torch.cat([backbone.raw(batch).float() for batch in batches]))

@@ -23,11 +23,11 @@ class _Tracer(fx.Tracer):
 
 
 def fold(network: nn.Module) -> int | None:
-    """Fold the batch norms of a network into its convolutions, in place, and return how many were folded.
+    """Fold batch norms of a network into its convolutions, in place; return the number of folded norms.
 
-    A batch norm is folded if nothing else uses the convolution's output, and if each of the two is called
-    once in the forward pass. The network must be in evaluation mode. If it has batch norms but its forward
-    pass cannot be traced, it stays unchanged and None is returned.
+    A batch norm is folded if it alone uses the convolution's output, and if norm and convolution are called
+    exactly once in the forward pass. The network must be in evaluation mode. If the network has batch norms
+    but its forward pass cannot be traced, the network stays unchanged and None is returned.
     """
     if not any(type(part) in NORMS for part in network.modules()):
         return 0
@@ -44,10 +44,9 @@ def fold(network: nn.Module) -> int | None:
 
 
 def _pairs(network: nn.Module, graph: fx.Graph) -> Iterator[tuple[str, str]]:
-    """Yield the names of each convolution and batch norm that can be folded.
+    """Yield (name of a convolution, name of the batch norm that can be folded into it).
 
-    The norm is the only module that uses the convolution's output. Each of the two is called exactly once in
-    the forward pass.
+    The conditions are in `fold`.
     """
     called = Counter(
         id(network.get_submodule(str(each.target))) for each in graph.nodes if each.op == "call_module"

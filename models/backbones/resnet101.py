@@ -36,7 +36,7 @@ class Stages(nn.Sequential):
 
 
 def maps(name: str) -> dict[int, int]:
-    """Return the number of channels of each map, by its stride; `name` is ignored."""
+    """Return stride of a map -> number of its channels; `name` is ignored."""
     return CHANNELS
 
 
@@ -46,5 +46,8 @@ def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
 
 
 def normalisation(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and standard deviation of the RGB values, which are in 0..1; `name` is ignored."""
+    """Return the mean and the standard deviation of R, G and B (0..1) with which to normalise pixels.
+
+    `name` is ignored.
+    """
     return MEAN, STD

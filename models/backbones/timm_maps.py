@@ -27,9 +27,9 @@ class Described:
 
 
 class Maps(nn.Module):
-    """Wrapper of a cut timm model that maps images, (B, 3, S, S), to maps, (B, C, S/s, S/s).
+    """Cut timm model, which turns images, (B, 3, S, S), into feature maps, (B, C, S/s, S/s).
 
-    The finest map is first. Maps that timm returns with channels last are permuted.
+    The finest map is first. If timm returns a map with channels last, the map is permuted.
     """
 
     def __init__(self, network: nn.Module):
@@ -44,7 +44,10 @@ class Maps(nn.Module):
 
 @cache
 def described(name: str) -> Described:
-    """Describe a model. Raises ValueError if timm has no such model or cannot extract maps from it."""
+    """Return a model's description.
+
+    Raises ValueError if timm has no model called `name`, or cannot extract maps from the model.
+    """
     if not timm.is_model(name):
         near = difflib.get_close_matches(name, timm.list_models(), n=3)
         raise ValueError(f"timm has no model {name!r}" + (f" (near: {', '.join(near)})" if near else ""))
@@ -62,12 +65,12 @@ def described(name: str) -> Described:
 
 
 def maps(name: str) -> dict[int, int]:
-    """Return the number of channels of each map, by its stride. Raises ValueError as described() does."""
+    """Return stride of a map -> number of its channels. Raises ValueError as `described` does."""
     return described(name).channels
 
 
 def normalisation(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and standard deviation of the RGB values, which are in 0..1."""
+    """Return the mean and the standard deviation of R, G and B (0..1) with which to normalise pixels."""
     return described(name).mean, described(name).std
 
 
@@ -86,14 +89,14 @@ def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
 
 
 def _drop_later_blocks(network: Any) -> None:
-    """Drop the blocks after the last map: timm keeps them in EfficientNet, MobileNet and similar models."""
+    """Remove the blocks after the last map, which timm keeps in some models, for example EfficientNet."""
     last = re.fullmatch(r"blocks\.(\d+)", network.feature_info.module_name()[-1])
     if last and isinstance(getattr(network, "blocks", None), nn.Sequential):
         network.blocks = network.blocks[: int(last[1]) + 1]
 
 
 def spellings(name: str) -> Iterator[str]:
-    """Yield the names that a tensor of the whole model may have in the cut model.
+    """Yield the names that the tensor `name` of the whole model may have in the cut model.
 
     timm wraps or flattens some modules when it cuts a model.
     """

@@ -1,7 +1,7 @@
 """CARD: context-aware difference distilling for multi-change captioning (Tu et al., ACL 2024).
 
-The model estimates what both images have in common, for the whole image and for each cell, and subtracts it.
-The rest is the difference.
+The model estimates the content that both images share, for the whole image and for each cell. It subtracts
+the shared content; the rest is the difference.
 B: pairs of the batch; b: pairs of this process; N: cells of an image; D: width; h: heads; d = D/h; e: word
 width; L: words. Symbols such as g, c, s and delta are those of the equations in docs/methods.md, "CARD".
 """
@@ -42,9 +42,10 @@ LOUD = 8.0  # factor of x - s, because the difference of two images is smaller t
 
 @dataclass(frozen=True)
 class CardSwitches:
-    """Switches of CARD. The defaults are the paper's, or our choice where the paper is silent.
+    """Switches of CARD. A default is the paper's value, or our choice if the paper gives none.
 
-    docs/methods.md, "CARD", lists both. The comment above a switch describes its values, separated by |.
+    docs/methods.md, "CARD", lists these values. The comment above a switch describes its values, separated by
+    |.
     """
 
     # local common features: each image attends to the other's k | the after image attends to the before
@@ -82,9 +83,9 @@ class CardSizes(DataSizes):
 
 
 class Joined(nn.Module):
-    """Layer ReLU(drop(W [x ; y] + b)) of each cell, with W from 2D to D channels.
+    """Layer ReLU(drop(W [x ; y] + b)), applied to each cell; W maps 2D channels to D channels.
 
-    y is (B, N, D). x has the same shape, or is one vector for all cells, (B, 1, D).
+    y is (B, N, D). x is (B, N, D), or (B, 1, D) if all cells have the same vector.
     """
 
     def __init__(self, sizes: CardSizes, dropout: float):
@@ -99,7 +100,7 @@ class Joined(nn.Module):
 class Distilled(Aligned):
     """Difference with four vectors of each pair, (B, D) each.
 
-    Each image has a vector of what it has in common with the other image, and a vector of its own content.
+    Each image has two vectors: the content that it shares with the other image, and the rest of its content.
     """
 
     before_common: Tensor  # c_bef
@@ -111,8 +112,8 @@ class Distilled(Aligned):
 class Distilling(nn.Module):
     """CARD's encoder of the difference.
 
-    It computes a context vector of each image, then what the cells of both images have in common, then how
-    they differ.
+    It computes a context vector of each image, then the content that the cells of both images share, then
+    their difference.
     """
 
     def __init__(self, sizes: CardSizes, switches: CardSwitches, dropout: float):
@@ -130,9 +131,9 @@ class Distilling(nn.Module):
         self.fuse = Joined(sizes, dropout)  # W_f
 
     def forward(self, before: Tensor, after: Tensor) -> Distilled:
-        """Compute the difference, a Distilled, from the cells of both images, (B, N, D) each.
+        """Compute the difference of the cells of both images, (B, N, D) each.
 
-        Its memory is (B, N, D).
+        The result's memory is (B, N, D).
         """
         b_context, b = self.context(self.before_token, before)  # g, (B, 1, D), and x, (B, N, D)
         a_context, a = self.context(self.after_token, after)
@@ -157,9 +158,9 @@ class Distilling(nn.Module):
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Compute s, what the cells of both images have in common, from k of both images, (B, N, D) each.
+        """Compute s, the content that the cells of both images share, from k of both images, (B, N, D) each.
 
-        Returns s of the before image, s of the after image, and operands of the attention for `Aligned`:
+        Returns s of the before image, s of the after image, and the attention's operands for `Aligned`:
         queries of the after image and keys of the before image, (B, h, N, d) each.
         """
         block, attention = self.common_block, self.common_block.attention
@@ -239,7 +240,7 @@ class BareDecoder(CaptionDecoder):
 
 
 def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
-    """Build CARD; `temperature` is the initial value of the learned temperature."""
+    """Build CARD. `temperature` is the initial value of the learned temperature."""
     every: dict[str, Regulariser] = {"con": Consistency(temperature), "ind": Independence()}
     kept = {"both": ("con", "ind"), "consistency": ("con",), "independence": ("ind",), "none": ()}
     terms = {name: every[name] for name in kept[switches.terms]}
@@ -262,8 +263,8 @@ def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperatur
 def compare(project: nn.Conv2d, difference: Distilling, sizes: CardSizes) -> None:
     """Initialise the weights so that the memory is ReLU(W (x_bef - x_aft)) at each cell (not published).
 
-    x_bef and x_aft are the same cell of both images. With these weights x - s is four fifths of their
-    difference. W_f subtracts D_aft from D_bef, and ReLU(u) - ReLU(-u) is u.
+    x_bef and x_aft are the vectors of a cell in both images. With these weights, x - s is four fifths of
+    their difference. W_f subtracts D_aft from D_bef, and ReLU(u) - ReLU(-u) = u.
     """
     D = sizes.width
     places = grid_places(*sizes.grid, D)

@@ -26,7 +26,7 @@ DEVIATION = 0.02  # standard deviation of the initial weights
 
 
 class Memories(nn.Module):
-    """Transformer encoder of the captioner, which turns F' into the memories of the decoder's layers."""
+    """Transformer encoder of the captioner; it turns F' into the memories of the decoder's layers."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
@@ -38,10 +38,10 @@ class Memories(nn.Module):
         initialise(self, deviation(sizes, switches))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the memories for F', (B, M, E).
+        """Return the memories that the encoder computes from F', (B, M, E).
 
-        If the switch `memory` is `layerwise`, these are the outputs of all S layers, (B, S, M, E). Otherwise
-        only the last layer's output is returned, (B, 1, M, E).
+        With the switch `memory: layerwise`, the memories are the outputs of all S layers, (B, S, M, E).
+        Otherwise there is only the last layer's output, (B, 1, M, E).
         """
         found = []
         for layer in self.layers:
@@ -77,16 +77,16 @@ class ClipDecoder(TransformerDecoder):
     def memory_of(self, difference: Difference, number: int) -> Tensor:
         """Return the memory that decoder layer `number` attends to, (B, M, E).
 
-        It is the output of encoder layer `number`, or of the last layer if the memory holds only that one.
+        It is the output of encoder layer `number`, or of the last layer if `difference` has only one memory.
         """
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]
 
     def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
-        """Return an attention map of each word over the n patches, (B, L, 1, n).
+        """Return each word's attention to the n patches, (B, L, 1, n), with a sum of 1.
 
         `looked` holds the words' queries in the last layer, (B, L, h, d). The attention is averaged over
-        heads, and added over both images. Class tokens are left out, and the map is scaled to sum to 1.
+        heads, and added over both images. Class tokens are left out.
         """
         last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
         before, after = last.cross_attention.map(state.queries(looked), keys).chunk(2, -1)
@@ -104,15 +104,15 @@ def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:
 def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
     """Return the standard deviation of the captioner's initial weights.
 
-    With `first_weights: counterpart` it is 1/sqrt(E), else DEVIATION. DEVIATION suits the width E = 512. At
-    the width 128, activations nearly vanish with it.
+    With `first_weights: counterpart` it is 1/sqrt(E), else DEVIATION. DEVIATION is suitable for the width E =
+    512. For the width 128 it is too small: activations nearly vanish.
     """
     return DEVIATION if switches.first_weights == "clip" else sizes.joint**-0.5
 
 
 @torch.no_grad()
 def initialise(module: nn.Module, deviation: float) -> None:
-    """Initialise the linear maps of a module by a normal distribution, mean 0, and their biases by 0."""
+    """Initialise a module's linear maps: weights from N(0, deviation^2), biases 0."""
     for each in module.modules():
         if isinstance(each, nn.Linear):
             each.weight.normal_(0.0, deviation)

@@ -70,11 +70,12 @@ def clip_block(width: int, heads: int) -> TransformerBlock:
 
 
 class Patches(nn.Module):
-    """First layer of the image encoder, which turns an image into a class token and a token for each patch.
+    """First layer of the image encoder; it turns an image into a class token and a token per patch.
 
-    Positions are added to the tokens, and the layer norm ln_pre follows. Two values of the switch `patches`
-    are not CLIP's and are for training on few images. `convolutions` uses 3 x 3 convolutions of stride 2
-    instead of one linear map of a patch. `features` maps cells of a frozen backbone's grid instead of pixels.
+    Position embeddings are added to the tokens, and the layer norm ln_pre follows. The switch `patches` has
+    two values that CLIP does not have, for training on few images. `convolutions` replaces the linear map of
+    a patch by 3 x 3 convolutions of stride 2. `features` takes the cells of a frozen backbone's grid instead
+    of pixels.
     """
 
     mean: Tensor
@@ -102,9 +103,9 @@ class Patches(nn.Module):
 
 
 def added(x: Tensor, to: Tensor) -> Tensor:
-    """Convert `x` to float16 if the activation `to`, to which it will be added, is float16.
+    """Convert `x` to the type of the activation `to`, to which it will be added, if that type is float16.
 
-    Activations are float16 after `halve` (model.py).
+    `halve` (model.py) makes activations float16.
     """
     return x.half() if to.dtype == torch.float16 else x
 
@@ -121,7 +122,7 @@ def patches(sizes: ClipSizes, switches: ClipSwitches) -> nn.Module:
 
 
 def convolutions(sizes: ClipSizes) -> nn.Module:
-    """Build 3 x 3 convolutions of stride 2, as many as reduce a patch to a single position.
+    """Build a stack of 3 x 3 convolutions of stride 2 that reduces each patch to a single position.
 
     Raises ValueError unless the side of a patch is 2, 4, 8 or 16.
     """
@@ -152,15 +153,15 @@ class ImageEncoder(nn.Module):
 
 
 def numbered(sizes: ClipSizes, numbers: range) -> nn.ModuleDict:
-    """Build CLIP blocks, each with its number in the whole image encoder as its name.
+    """Build CLIP blocks. The name of a block is its number in the whole image encoder.
 
-    So a block has the same name wherever the encoder is split into `intra` and `inter` blocks.
+    So names do not depend on where the encoder is split into `intra` and `inter` blocks.
     """
     return nn.ModuleDict({str(number): clip_block(sizes.width, sizes.heads) for number in numbers})
 
 
 class Projection(nn.Module):
-    """Layer norm ln_post, then the linear map W from D to E channels, for every token."""
+    """Layer norm ln_post and then the linear map W from D to E channels, applied to every token."""
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()
@@ -174,7 +175,7 @@ class Projection(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """Text encoder: computes a vector for each caption (CLIP4IDC section 1).
+    """Text encoder, which computes a vector for each caption (CLIP4IDC section 1).
 
     The vector is the last block's state at <END>, mapped by the projection P.
     """
@@ -191,7 +192,7 @@ class TextEncoder(nn.Module):
             initialise(block, sizes.text_layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the vectors of captions, (B, E), which are not normalised.
+        """Return the vectors of captions, (B, E), not normalised.
 
         `tokens`, (B, L), have <START> and <END> and are padded with NULL.
         """
@@ -205,7 +206,7 @@ class TextEncoder(nn.Module):
 
 
 class Tables(nn.Module):
-    """Word and position embeddings of a text, which are added."""
+    """Embedding of a text: the sum of word embeddings and position embeddings."""
 
     def __init__(self, vocabulary: int, context: int, width: int, position: float = POSITION):
         super().__init__()

@@ -1,6 +1,6 @@
 """CLIP4IDC (Guo et al., AACL-IJCNLP 2022): CLIP's image encoder learns to compare two images by retrieval.
 
-Training has two phases: the adaptation learns retrieval, and the captioning learns captions.
+Training has two phases: the adaptation, which learns retrieval, and then the captioning.
 B: pairs; n: patches of an image; t = n + 1: tokens of an image, class token first; D: width; E: width of the
 space of pairs and captions; S: layers of the captioner; L: words. Equations: docs/methods.md, "CLIP4IDC".
 """
@@ -28,9 +28,9 @@ ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` f
 
 
 def tower(place: str) -> dict[str, str]:
-    """Return the prefixes of an image encoder's tensor names, with their prefixes in CLIP's file.
+    """Return prefix in the model -> prefix in CLIP's file, for the tensor names of an image encoder.
 
-    `place` is the prefix of the encoder in the model.
+    `place` is the common prefix of the encoder's tensors in the model.
     """
     return {f"{place}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
@@ -42,14 +42,14 @@ STARTS |= {"text.": "text.", "log_scale": "log_scale"}
 
 
 class Compared(nn.Module):
-    """The pair encoder and the captioner's encoder: together they compute the memories of the decoder."""
+    """Pair encoder followed by the captioner's encoder; they compute the memories of the decoder."""
 
     def __init__(self, inter: nn.Module, memories: Memories):
         super().__init__()
         self.inter, self.memories = inter, memories
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the Difference of both images' tokens, (B, t, D) each.
+        """Compute the Difference from both images' tokens, (B, t, D) each.
 
         Its memory is (B, S, 2t, E) if the switch `memory` is `layerwise`, else (B, 1, 2t, E).
         """
@@ -81,7 +81,7 @@ class Retrieval(Retrieves):
             freeze(self, STEM + r"|^text\.tables\.")
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return the vectors v of pairs, (B, E), for the encoded images of each pair, (B, t, D).
+        """Return the vectors v of pairs, (B, E), for both images' encodings, (B, t, D) each.
 
         v is the mean of the class tokens of both images (Eq. 5).
         """
@@ -97,8 +97,9 @@ class Retrieval(Retrieves):
     ) -> dict[str, Tensor]:
         """Return the contrastive loss of B pairs and their B captions (Eq. 6-8).
 
-        Negatives are the other pairs and captions of all processes. Each process returns its share of the
-        loss. `parts` and `labels` have no effect.
+        A pair's negatives are all other captions of the batch, a caption's are all other pairs, including
+        those of other processes. Each process returns its share of the loss. `parts` and `labels` have no
+        effect.
         """
         v, g = F.normalize(self.pairs(before, after), dim=-1), F.normalize(self.sentences(tokens), dim=-1)
         scale, mine = self.log_scale.exp(), own(len(v))
@@ -130,17 +131,17 @@ class ClipCaptioner(Captioner):
 
 
 class WideNorm(nn.LayerNorm):
-    """Layer norm that computes in float32, and returns the type of its input."""
+    """Layer norm that computes in float32, and returns its result in the type of the input."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.float()).to(x.dtype)
 
 
 def halve(model: nn.Module) -> None:
-    """Convert the layers that come from CLIP to float16, like the released program.
+    """Convert the layers that come from CLIP to float16, as the released program does.
 
     This is the setting `half_weights` of a phase. In CLIP's image and text encoders, linear maps,
-    convolutions and activations become float16, and so do their gradients and optimiser states. Layer norms,
+    convolutions and activations become float16, as do their gradients and optimiser states. Layer norms,
     class tokens, word embeddings, positions and the captioner stay float32. The encoders' results (vectors of
     the retrieval, F' of the captioning) are converted to float32 before they are used.
     """
@@ -156,8 +157,8 @@ def halve(model: nn.Module) -> None:
 def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
     """Return the learning rates and weight decays of the adaptation's tensors.
 
-    Tensors from CLIP use `coef` times the phase's rate. New tensors use the same rate or the phase's rate, by
-    the switch `new_rate`.
+    Tensors from CLIP use `coef` times the phase's learning rate. The switch `new_rate` decides if new tensors
+    use this rate, too, or the phase's rate.
     """
     new = 1.0 if switches.new_rate == "base" else coef
     return (
@@ -171,9 +172,9 @@ def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
 def captioning(coef: float, clips_words: bool, compares: bool = False) -> tuple[Group, ...]:
     """Return the learning rates and weight decays of the captioner's tensors.
 
-    Tensors from CLIP use `coef` times the phase's rate. With `compares`, the first layer of the captioner's
-    encoder also does, because the full rate would undo its initialisation. `clips_words`: the word embeddings
-    come from CLIP.
+    Tensors from CLIP use `coef` times the phase's learning rate; with `clips_words`, these include the word
+    embeddings. With `compares`, the first layer of the captioner's encoder also uses this low rate, because
+    the full rate would undo its initialisation.
     """
     slow = r"^(encoding|difference\.inter" + r"|difference\.memories\.layers\.0" * compares + r")\."
     words = (Group(r"^decoder\.tables\.", coef, True),) if clips_words else ()
@@ -201,9 +202,9 @@ def captioner(
     dropout: float,
     coef: float,
 ) -> Captioner:
-    """Build the captioner (CLIP4IDC section 2.4, appendix B) on an image encoder and a pair encoder.
+    """Build a captioner (CLIP4IDC section 2.4, appendix B) from an image encoder and a pair encoder.
 
-    Raises ValueError if the captioner uses CLIP's words but the text encoder has another width.
+    Raises ValueError if the captioner uses CLIP's word embeddings but the text encoder has another width.
     """
     clips = switches.words == "clip"
     if clips and sizes.text_width != sizes.joint:
@@ -227,7 +228,7 @@ def captioner(
 def clip4idc(
     sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
 ) -> Captioner:
-    """Build CLIP4IDC's captioner. `temperature` is unused: it is a setting of the adaptation."""
+    """Build CLIP4IDC's captioner. `temperature` has no effect: it is a setting of the adaptation."""
     encoding = ImageEncoder(sizes, switches, sizes.intra)
     return captioner(sizes, switches, encoding, JointEncoder(sizes, switches), dropout, coef_lr)
 
@@ -235,7 +236,7 @@ def clip4idc(
 def adaptation(
     sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
 ) -> Retrieval:
-    """Build the model of CLIP4IDC's adaptation. `dropout` is unused: only the captioning has dropout.
+    """Build the model of CLIP4IDC's adaptation. `dropout` has no effect: only the captioning has dropout.
 
     `temperature` is the initial value of the learned temperature.
     """
@@ -243,7 +244,7 @@ def adaptation(
 
 
 def no_adapt(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:
-    """Build the captioner of CLIP4IDC for training without the adaptation (Table 4)."""
+    """Build CLIP4IDC's captioner for training without the adaptation (Table 4)."""
     return clip4idc(sizes, switches, dropout=dropout, coef_lr=coef_lr, temperature=1.0)
 
 
@@ -257,7 +258,7 @@ def clip_ft(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr
 
 
 def reads(switches: ClipSwitches) -> str:
-    """Return the kind of the model's input: GRID with the switch `patches: features`, else PIXELS."""
+    """Return the kind of input: GRID with the switch `patches: features`, else PIXELS."""
     return GRID if switches.patches == "features" else PIXELS
 
 

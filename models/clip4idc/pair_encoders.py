@@ -13,9 +13,9 @@ from models.common.transformer_block import TransformerBlock
 
 
 class JointEncoder(nn.Module):
-    """F_inter (CLIP4IDC Eq. 4-5): CLIP's last blocks, which see the tokens of both images.
+    """F_inter (CLIP4IDC Eq. 4-5): CLIP's last blocks, which see the tokens of both images, then a linear map.
 
-    The linear map W follows, for every token.
+    The linear map W is applied to every token.
     """
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
@@ -45,8 +45,8 @@ class JointEncoder(nn.Module):
 class SeparateEncoder(nn.Module):
     """CLIP-FT's pair encoder, in which no block sees both images.
 
-    It joins the tokens of image 1 and image 2. A learned vector of each image (e of Eq. 4) is added to its
-    tokens. The paper does not mention this for CLIP-FT, but without e the images could not be distinguished.
+    It joins the tokens of both images. A learned vector e (Eq. 4) is added to the tokens of each image. The
+    paper does not mention e for CLIP-FT, but without e the images could not be distinguished.
     """
 
     def __init__(self, sizes: ClipSizes):
@@ -70,11 +70,11 @@ def class_maps(
 ) -> dict[str, Tensor]:
     """Return the class token's attention to the patches in two blocks, for images (B, 3, H, W).
 
-    A key is the name of a block. A value is (B, 2, rows, columns), a map for each image. One block is the
-    last one that sees a single image, the other is the last one that sees both images (blocks 9 and 12 in
-    CLIP4IDC's figures). If one kind is missing, the last two blocks are used. In a block that sees both
-    images, the class token of the before image attends. Attention is averaged over heads. Class tokens are
-    left out, and each map is scaled to sum to 1.
+    A key is the name of a block. A value is (B, 2, rows, columns), a map for each image. The first block is
+    the last block that sees a single image; the second is the last block that sees both images (blocks 9 and
+    12 in CLIP4IDC's figures). If all blocks are of one kind, the last two blocks are used. In a block that
+    sees both images, the attention is that of the before image's class token. Attention is averaged over
+    heads. Class tokens are left out, and each map is scaled to sum to 1.
     """
     assert isinstance(encoding, ImageEncoder)
     sides, found = [encoding.patches(image) for image in (before, after)], {}
@@ -96,6 +96,6 @@ def class_maps(
 
 
 def first_row(block: nn.Module, x: Tensor) -> Tensor:
-    """Return the attention weights of the first token of x, (B, t, D), over all tokens: (B, t)."""
+    """Return the attention weights of the first token of x, (B, t, D), to all tokens: (B, t)."""
     assert isinstance(block, TransformerBlock)
     return block.weights(x)[:, 0]

@@ -1,7 +1,7 @@
-"""CLIP4IDC's switches: differences between its paper and its released program, and its ablations.
+"""CLIP4IDC's switches: options in which the paper, the released program and the ablations differ.
 
-Settings of the training loop are not here but in params.yaml: optimiser, weight decay, gradient clipping,
-schedule, patience, and `exchange` (replace the before image by the distractor image).
+The settings of the training loop are in params.yaml: optimiser, weight decay, gradient clipping, schedule,
+patience, and `exchange` (replace the before image by the distractor image).
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class ClipSwitches:
-    """Switches of CLIP4IDC. The defaults are the paper's (Guo et al., AACL-IJCNLP 2022).
+    """Switches of CLIP4IDC. The defaults are the paper's values (Guo et al., AACL-IJCNLP 2022).
 
     The comment above a switch describes its values, separated by |.
     """

@@ -16,11 +16,11 @@ Kind = TypeVar("Kind", bound=nn.Module)
 class MultiHeadAttention(nn.Module):
     """Multi-head attention: Concat_i softmax(q_i k_i^T / sqrt(d)) v_i over heads i, then W^O.
 
-    `dropout` is on the attention weights. With `bias`, all projections have a bias. Without `output`, there
-    is no W^O.
+    `dropout` is applied to the attention weights. With `bias`, all projections have a bias. Without `output`,
+    there is no W^O.
 
-    Projections are separate methods for two reasons. SCORER's matching uses the same queries and keys (Eq. 2
-    and 5), and decoding keeps the keys and values of earlier words.
+    Queries, keys and values have methods of their own, because SCORER's matching uses the same queries and
+    keys (Eq. 2 and 5), and because decoding keeps the keys and values of earlier words.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, bias: bool = True, output: bool = True):
@@ -57,16 +57,16 @@ class MultiHeadAttention(nn.Module):
         """Apply attention and W^O to queries (B, h, L, d), keys and values (B, h, M, d): (B, L, D).
 
         With `causal`, a query does not see later keys. With `real`, (B, M), queries see only the keys for
-        which it is true.
+        which `real` is true.
         """
         return self.output(self.weighed(q, k, v, causal, real))
 
     def weighed(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Return the result of attention before W^O, (B, L, D): the heads' weighted values, concatenated.
+        """Return the attention's result before W^O is applied, (B, L, D): the heads' values, concatenated.
 
-        The arguments are the same as those of `attend`.
+        The arguments have the same meaning as in `attend`.
         """
         p = self.dropout if self.training else 0.0
         if q.requires_grad and q.device.type == "cpu" and q.dtype == torch.bfloat16:
@@ -99,16 +99,16 @@ class MultiHeadAttention(nn.Module):
 def jointly(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
     """Apply several linear maps to x, (..., D), and return their results.
 
-    On a GPU this is a single matrix product. On a CPU each map has its own product, because the copies around
-    a single product took 3 % of a training step.
+    On a GPU all maps are computed by a single matrix product. On a CPU each map is computed separately,
+    because the copies around a single product took 3 % of a training step.
     """
     return one_product(x, *maps) if x.is_cuda else tuple(each(x) for each in maps)
 
 
 def one_product(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
-    """Apply several linear maps to x, (..., D), by one matrix product.
+    """Apply several linear maps to x, (..., D), by a single matrix product; return their results.
 
-    Either all maps must have a bias, or none.
+    Either all maps must have a bias, or no map.
     """
     weight = torch.cat([each.weight for each in maps])
     named = (pair for each in maps for pair in each.named_parameters(recurse=False))
@@ -120,9 +120,9 @@ def one_product(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
 class RespectiveAttention(nn.Module):
     """Attention to each image separately: [MHA(x, X_bef, X_bef) ; MHA(x, X_aft, X_aft)] W + b.
 
-    W has 2D inputs and D outputs. This is the fusion `respective` of SCORER's supplement. W^Q, W^K and W^V
-    are the same for both images; W, which replaces W^O, distinguishes them. The memory consists of the M
-    tokens of the before image, followed by the M tokens of the after image. Keys and values have the same
+    W maps 2D channels to D channels and replaces W^O. This is the fusion `respective` of SCORER's supplement.
+    W^Q, W^K and W^V are the same for both images; only W distinguishes the images. The memory consists of the
+    M tokens of the before image, followed by the M tokens of the after image. Keys and values have the same
     order.
     """
 
@@ -133,7 +133,7 @@ class RespectiveAttention(nn.Module):
 
     @property
     def query(self) -> nn.Linear:
-        """The projection W^Q, which is the same for both images."""
+        """Projection W^Q; both images share it."""
         return self.each.query
 
     def split(self, projected: Tensor) -> Tensor:
@@ -153,7 +153,10 @@ class RespectiveAttention(nn.Module):
         return self.output(self.weighed(q, k, v))
 
     def weighed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Return the result of attention before W, (B, L, 2D): the before image's, then the after image's."""
+        """Return the attention's result before W is applied, (B, L, 2D): D channels for each image.
+
+        The before image's channels are first.
+        """
         halves = zip(k.chunk(2, 2), v.chunk(2, 2), strict=True)
         return torch.cat([self.each.weighed(q, *half) for half in halves], -1)
 
@@ -189,7 +192,7 @@ def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor |
 
 
 def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
-    """Return the mask that is true where a query may see a key, (L, M).
+    """Return a mask, (L, M), that is true where a query may see a key.
 
     With `real`, (B, M), the mask is (B, 1, L, M).
     """

@@ -32,32 +32,33 @@ DEVIATION = 0.02  # standard deviation of the released programs' initial weights
 
 
 class Regulariser(nn.Module):
-    """Base class of the loss terms other than the caption's.
+    """Base class of loss terms, except the cross-entropy of captions.
 
-    A term maps the Difference and the Words of a batch to a scalar.
+    Its call computes a scalar from the Difference and the Words of a batch.
     """
 
     def prepare(self, pair: Difference, words: Words) -> Any:
-        """Return the record that `forward` gets in place of the Difference.
+        """Return the record that `forward` gets instead of the Difference.
 
-        It is computed once for the whole batch, before the batch is split into parts.
+        The record is computed once for the whole batch, before the batch is split into parts.
         """
         return pair
 
     def constrain(self) -> None:
-        """Clamp the parameters that have bounds to these bounds; called after each optimiser step."""
+        """Clamp parameters to their bounds, if they have bounds; called after each optimiser step."""
 
 
 class Captioner(Trainable):
     """Model that captions the change between two images.
 
-    difference: module that turns two encoded images into a Difference
+    difference: module that computes a Difference from two encoded images
     regularisers: additional loss terms by name; `loss.lambda_<name>` is the weight of a term
-    respective: True if the decoder attends to each image separately; the memory holds the tokens of both
+    respective: True if the decoder attends to each image separately; the memory then holds both images'
+        tokens
     keep_layers: True if the Words include the states of each decoder layer
     reads: where the decoder's input ends (Reads)
-    encoding, decoder: modules that are already initialised; with None, SCORER's modules are built and
-        initialised according to the switches
+    encoding, decoder: modules that are already initialised; None: SCORER's module is built and initialised
+        according to the switches
     """
 
     parts: Literal["mean", "sum"] = "mean"  # how the losses of a batch's parts are combined
@@ -124,11 +125,12 @@ class Captioner(Trainable):
         """Return all loss terms, scalars by name, for both images' encodings, (B, N, D) each.
 
         tokens: captions, (B*R, L+1); the R captions of a pair are consecutive, and regularisers see only the
-            first of them
+            first caption of each pair
         parts: number of equal parts into which the batch is split; a pair is contrasted only with pairs of
-            its own part (SCORER section 4.3), and the parts' losses are averaged or summed (`self.parts`)
+            the same part (SCORER section 4.3), and the parts' losses are averaged or summed (`self.parts`)
 
-        If several processes share the batch, each returns its share of a term (distributed_batch.py).
+        If several processes share the batch, each process returns its share of a loss term
+        (distributed_batch.py).
         """
         difference = self.difference(before, after)
         tokens = self.padded(tokens)
@@ -154,7 +156,7 @@ class Captioner(Trainable):
         return self.decoder(tokens, difference).logits.float()
 
     def padded(self, tokens: Tensor) -> Tensor:
-        """Pad captions, (B, L+1), so that the decoder's input ends where `self.reads` says."""
+        """Pad captions, (B, L+1), so that the decoder's input is as long as `self.reads` requires."""
         room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the last token is no input of the decoder
         more = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
         return F.pad(tokens, (0, more), value=NULL)
@@ -192,8 +194,8 @@ def _decoder(sizes: Sizes, dropout: float, switches: Switches, respective: bool)
 def initialise(model: nn.Module) -> None:
     """Initialise a model's weights as SCORER's released program does.
 
-    Linear maps and embeddings get N(0, 0.02), and biases 0. Convolutions and layer norms keep torch's
-    initialisation. The embedding of the padding token stays zero.
+    Weights of linear maps and embeddings are drawn from N(0, 0.02); biases are 0. Convolutions and layer
+    norms keep torch's initialisation. The embedding of the padding token stays zero.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear) and type(module) in (nn.Linear, PairMap):
@@ -207,11 +209,11 @@ def initialise(model: nn.Module) -> None:
 
 
 def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
-    """Initialise each weight of two or more dimensions by Xavier's uniform (Glorot and Bengio, 2010).
+    """Initialise weights of two or more dimensions by Xavier's uniform (Glorot and Bengio, 2010).
 
     Other parameters keep torch's initialisation. The embedding of the padding token stays zero. With `joint`,
-    the query, key and value maps of an attention count as one weight, (3D, D), and the attention's biases are
-    0, as in nn.MultiheadAttention.
+    the query, key and value maps of an attention count as a single weight, (3D, D), and the attention's
+    biases are 0, as in nn.MultiheadAttention.
     """
     for parameter in model.parameters():
         if parameter.dim() > 1:
@@ -227,9 +229,9 @@ def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
 
 @torch.no_grad()
 def oppose(model: nn.Module) -> None:
-    """Initialise each PairMap of a model so that it maps the difference of both images.
+    """Initialise each PairMap of a model so that it depends only on the difference of both images.
 
-    Equal images then give 0 before the bias, as in the model Subtraction.
+    For equal images its output without the bias is then 0, as in the model Subtraction.
     """
     for module in model.modules():
         if isinstance(module, PairMap):
@@ -247,7 +249,9 @@ def oppose_halves(weight: Tensor) -> None:
 
 
 def initialise_jointly(attention: MultiHeadAttention) -> None:
-    """Initialise the query, key and value maps of an attention by Xavier's uniform, as one weight.
+    """Initialise the query, key and value maps of an attention by Xavier's uniform distribution.
+
+    The three maps count as a single weight, (3D, D).
 
     All biases of the attention are set to 0.
     """
@@ -259,7 +263,7 @@ def initialise_jointly(attention: MultiHeadAttention) -> None:
 
 
 def split(record: Record, parts: int) -> list[Record]:
-    """Split a record such as Difference or Words into equal parts of the batch."""
+    """Split a record of a batch, such as Difference or Words, into records of equal parts of the batch."""
 
     def part(number: int) -> Callable[[Tensor], Tensor]:
         return lambda x: x.chunk(parts)[number]
@@ -282,7 +286,7 @@ def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:
     """Return L_cap (SCORER Eq. 12), the cross-entropy of captions, `tokens` (B, L+1).
 
-    It is averaged over the words to predict of all processes. Each process returns its share.
+    The loss is averaged over the predicted words of all processes. Each process returns its share.
     """
     logits, targets = words.logits.float().flatten(0, 1), tokens[:, 1:].flatten()
     summed = F.cross_entropy(logits, targets, ignore_index=NULL, reduction="sum")

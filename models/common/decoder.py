@@ -1,8 +1,8 @@
 """The caption decoder that several papers share: a post-LN transformer over words (SCORER Eq. 8).
 
-B: captions, or pairs if k is named; k: captions per pair; L: words; T: positions with a word (real_words.py);
-e: word width; D: model width; h: heads; d = D/h; N: tokens of the memory; V: size of the vocabulary; R: rows
-of a search, which are the k captions of each pair that is not finished.
+B: pairs; k: captions per pair; L: words; T: positions with a word (real_words.py); e: word width; D: model
+width; h: heads; d = D/h; N: tokens of the memory; V: size of the vocabulary. In a search, the first `left` of
+the pairs are unfinished, and have R = left * k captions.
 """
 
 import math
@@ -33,7 +33,7 @@ def sinusoids(length: int, width: int) -> Tensor:
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, cross-attention to the memory and feed-forward, each with residual and LN."""
+    """Causal self-attention, cross-attention to the memory, feed-forward; residual and layer norm in each."""
 
     def __init__(
         self, width: int, heads: int, dropout: float, switches: Switches = PAPER, respective: bool = False
@@ -60,11 +60,11 @@ class DecoderLayer(nn.Module):
     ) -> States:
         """Compute the States of all words at once.
 
-        x: words, (k*B, L, D), or (T, D) without padding if `words` packs them; the k captions of a pair are
-            consecutive, and attend to its memory like one caption of k*L words
+        x: words, (k*B, L, D), or (T, D) if `words` packs them; the k captions of a pair are consecutive, and
+            attend to the pair's memory like a single caption of k*L words
         memory: (B, N, D)
-        keys: (k*B, L), true for the words that are keys of the self-attention; None: all are
-        words: packs the words of the batch, so that padding is not computed
+        keys: (k*B, L), true for the words that are keys of the self-attention; None: all words are keys
+        words: packing of the captions, with which nothing is computed for padding
         """
         own = self.attend_words(x, keys, words)
         x = self.norms[0](x + self.dropout(own))
@@ -89,10 +89,10 @@ class DecoderLayer(nn.Module):
         return maps.output(words.pack(heads.unflatten(1, (-1, q.shape[1])).flatten(0, 1)))
 
     def step(self, x: Tensor, past: "Past", position: int) -> tuple[Tensor, Tensor]:
-        """Apply the layer to the newest word of each caption, x (R, 1, D), which is at `position`.
+        """Apply the layer to the newest word of each caption, x, (R, 1, D), at `position`.
 
-        Keys and values of earlier words come from `past`, and those of x are added to it. Returns the output,
-        (R, 1, D), and the queries of the cross-attention, (R, h, d).
+        `past` holds the keys and values of earlier words; those of x are added. Returns the output, (R, 1,
+        D), and the queries of the cross-attention, (R, h, d).
         """
         q = self.self_attention.queries(x)
         keys, values = past.append(self, x, position)
@@ -102,7 +102,7 @@ class DecoderLayer(nn.Module):
         return x.flatten(0, 1)[:, None], q.transpose(1, 2).flatten(0, 1)
 
     def rest(self, x: Tensor, memory_keys: Tensor, memory_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Apply what follows the self-attention; return the output and the cross-attention's queries."""
+        """Apply cross-attention and feed-forward; return the output and the cross-attention's queries."""
         q = self.cross_attention.queries(x)
         x = self.norms[1](x + self.dropout(self.cross_attention.attend(q, memory_keys, memory_values)))
         return self.norms[2](self.fed_forward(x)), q
@@ -117,10 +117,9 @@ class DecoderLayer(nn.Module):
 
 
 class Past:
-    """Keys and values of one decoder layer in a search: those of the memory, and those of the words so far.
+    """Keys and values of one decoder layer in a search, for the memory and for the words so far.
 
-    The first `left` of the B pairs are not finished; with k captions each, R = left * k. Space for the
-    longest caption is allocated at the start, because growing tensors would be copied at every word.
+    Space for the longest caption is allocated at the start.
     """
 
     def __init__(self, layer: DecoderLayer, memory: Tensor, longest: int, beam: int):
@@ -131,7 +130,7 @@ class Past:
         self.values = torch.empty_like(self.keys)
 
     def append(self, layer: DecoderLayer, x: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Add the words x, (R, 1, D); return keys and values of all words, (R, h, position + 1, d) each."""
+        """Add words x, (R, 1, D); return the keys and values of all words, (R, h, position + 1, d) each."""
         k, v = layer.self_attention.keys_values(x)
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
         keys[:, :, position], values[:, :, position] = k[:, :, 0], v[:, :, 0]
@@ -144,9 +143,9 @@ class Past:
             rows.copy_(rows[parents])
 
     def leave(self, places: Exchange) -> None:
-        """Move the pairs that are not finished to the front, and drop the others.
+        """Move the unfinished pairs to the front, and drop the finished pairs.
 
-        Only the memory's keys of the finished pairs are kept, because the attention maps need them.
+        The memory's keys of finished pairs are kept, because the attention maps need them.
         """
         places.apply(self.memory_keys)
         for kept in (self.memory_values, self.keys, self.values):
@@ -155,9 +154,9 @@ class Past:
 
 
 class TransformerState:
-    """Search state of a transformer decoder: keys and values of each layer, and the present order of pairs.
+    """Search state of a transformer decoder: keys and values of each layer, and the current order of pairs.
 
-    `order[row]` is the pair at a row; the pairs are numbered as they were given to `begin`.
+    `order[row]` is the index, in the batch given to `begin`, of the pair at a row of the state.
     """
 
     def __init__(self, layers: list[Past]):
@@ -171,19 +170,19 @@ class TransformerState:
             kept.follow(parents, self.words)
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the pairs for which `ended` is true; it has a value for each pair that is not finished."""
+        """Remove the unfinished pairs for which `ended`, (left,), is true."""
         places = Exchange(ended)
         for kept in self.layers:
             kept.leave(places)
         places.apply(self.order)
 
     def queries(self, looked: Tensor | None) -> Tensor:
-        """Reorder the words' queries `looked`, (B, L, h, d), like the memory's keys: (B, h, L, d)."""
+        """Return `looked`, queries (B, L, h, d), as (B, h, L, d) in the order of the memory's keys."""
         assert looked is not None  # each step returns its queries
         return looked[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Reorder maps, (B, L, N), like the pairs that were given to `begin`: (B, L, 1, N)."""
+        """Return maps, (B, L, N), in the order of the pairs given to `begin`, as (B, L, 1, N)."""
         return maps[self.order.argsort(), :, None]
 
 
@@ -213,8 +212,8 @@ class TransformerDecoder(Unweighed, nn.Module):
 
         The captions have <START> and <END>, and are padded with NULL. The k captions of a pair are
         consecutive. With `keep_layers`, the Words include each layer's states. `padding_is_key` affects only
-        the states at padding, because no word sees the padding after it. On a CPU, without `keep_layers` and
-        with `padding_is_key`, states and logits at padding are not computed but zero.
+        the states at padding, because no word sees later padding. On a CPU, with `padding_is_key` and without
+        `keep_layers`, states and logits at padding are zero.
         """
         x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
         packs = x.device.type == "cpu" and padding_is_key and not keep_layers
@@ -242,11 +241,10 @@ class TransformerDecoder(Unweighed, nn.Module):
         return NextWord(self.predict(x[:, 0]), queries)
 
     def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
-        """Return the attention map of each word in the last layer, (B, L, 1, N), which sums to 1.
+        """Return each word's attention in the last layer, (B, L, 1, N), with a sum of 1.
 
-        `looked` holds the words' queries, (B, L, h, d). Attention is averaged over heads, and over both
-        images if the decoder attends to them separately. All words are computed at once, because each product
-        with the keys copies the keys.
+        `looked` holds the words' queries, (B, L, h, d). Attention is averaged over heads. If the decoder
+        attends to the images separately, it is also averaged over both images.
         """
         last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
         return state.one_map(last.cross_attention.map(state.queries(looked), keys))
@@ -255,8 +253,8 @@ class TransformerDecoder(Unweighed, nn.Module):
 class CaptionDecoder(TransformerDecoder):
     """Caption decoder of SCORER, DIRL and other models.
 
-    With `respective`, it attends to each image separately. The memory then holds the tokens of both images,
-    (B, 2N, D).
+    With `respective`, the decoder attends to each image separately. The memory then holds the tokens of both
+    images, (B, 2N, D).
     """
 
     positions: Tensor

@@ -1,8 +1,9 @@
-"""The interface between encoder, decoder and search: Difference, Words, and the protocol of a Decoder.
+"""Interface between encoder, decoder and search: Difference, Words, and the protocol of a Decoder.
 
 B: pairs; k: captions per pair; L: words; V: size of the vocabulary; D: width; h: heads; d = D/h; N: cells of
-an image; K: decoder weights per word; I: attention maps per word. In a search, `left` pairs are not finished.
-The rows of the search are their R = left * k captions; the captions of a pair are consecutive.
+an image; K: decoder weights per word; I: attention maps per word. In a search, `left` is the number of
+unfinished pairs. A search has a row for each of their captions, R = left * k rows. The captions of a pair are
+consecutive.
 """
 
 from dataclasses import dataclass
@@ -15,30 +16,30 @@ from models.common.attention import attention_weights
 
 @dataclass
 class Difference:
-    """Encoded images of a batch of pairs: all that the decoder and the loss terms get of the images."""
+    """Encoded images of a batch of pairs: the input of the decoder and of the loss terms."""
 
     memory: Tensor  # (B, N, D), the decoder's input; (B, 2N, D) for separate attention to each image
     before: Tensor  # (B, N, D): the pair encoding, before any interaction
     after: Tensor  # (B, N, D)
 
     def alignment(self, rows: list[int]) -> Tensor | None:
-        """Return the attention between the images of the pairs `rows`; None if the model has none."""
+        """Return the attention between the images of the pairs at `rows`; None if the model has none."""
         return None
 
 
 @dataclass
 class Aligned(Difference):
-    """Difference of a model with attention between both images, with operands of its last attention layer."""
+    """Difference of a model whose images attend to each other, with operands of the last attention layer."""
 
     after_queries: Tensor  # (B, h, N, d)
     before_keys: Tensor  # (B, h, N, d)
 
     def alignment(self, rows: list[int]) -> Tensor:
-        """Return the attention of the after image's cells to the before image's cells.
+        """Return the attention of after images' cells to before images' cells, for the pairs at `rows`.
 
-        The result is (rows, N, N). For each pair of `rows` it has a row for each cell of the after image,
-        which sums to 1. This is the attention of Eq. 5 of SCORER and of DIRL, averaged over heads. The whole
-        batch would need too much memory, because there are 196 x 196 weights per head.
+        The result is (number of pairs, N, N). The weights of each cell of the after image, in the last
+        dimension, sum to 1. The attention is that of Eq. 5 of SCORER and of DIRL, averaged over heads. Do not
+        ask for the whole batch: with 196 x 196 weights per head it would need too much memory.
         """
         return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
@@ -67,7 +68,7 @@ class Words:
 
 @dataclass
 class NextWord:
-    """Output of one step of the decoder: the prediction of each caption's next word."""
+    """Output of a decoding step: the prediction of each caption's next word."""
 
     logits: Tensor  # (R, V)
     looked: Tensor | None  # (R, ...), the step's attention, for the decoder's `maps` and `word_weights`
@@ -82,8 +83,8 @@ class State(Protocol):
     def leave(self, ended: Tensor) -> None:
         """Remove the pairs for which `ended` is true.
 
-        `ended` has the shape (left): a value for each pair that is not finished. The other pairs get the rows
-        that `Exchange(ended)` assigns to them.
+        `ended`, (left,), has a value for each pair that was unfinished before this call. The remaining pairs
+        get the rows that `Exchange(ended)` assigns to them.
         """
 
 
@@ -116,8 +117,8 @@ class Decoder(Protocol[Kept]):
     def maps(self, looked: Tensor | None, state: Kept) -> Tensor | None:
         """Return the attention maps of one caption per pair, (B, L, I, N); None if there is no attention.
 
-        looked: (B, L, ...), `NextWord.looked` of all steps, in the order of the pairs given to `begin`;
-            values after a caption's end are zero
+        looked: (B, L, ...), `NextWord.looked` of all steps, in the order of the pairs given to `begin`; zero
+            after a caption's end
 
         Each map sums to 1. I is 1 if a word has one map for both images, and 2 if it has one for each image.
         """
@@ -125,7 +126,7 @@ class Decoder(Protocol[Kept]):
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
         """Return the weights of the K inputs `weighed` at each word, (B, L, K); None if K is 0.
 
-        The weights of a word sum to 1. `looked`: as for `maps`.
+        The weights of a word sum to 1. `looked` is the same as for `maps`.
         """
 
 
@@ -139,20 +140,20 @@ class Unweighed:
 
 
 class Exchange:
-    """Reordering of a search's rows that moves the unfinished ones to the front.
+    """Reordering of the rows of a search that moves the unfinished rows to the front.
 
     It exchanges ended rows at the front with unfinished rows behind them.
     """
 
     def __init__(self, ended: Tensor):
-        """Find the rows to exchange; `ended` is true for the rows that have ended."""
+        """Find the rows to exchange; `ended` has a value for each row, true if the row has ended."""
         here = ~ended
         self.left = int(here.sum())
         self.front = ended[: self.left].nonzero()[:, 0].tolist()  # ended rows
         self.back = (self.left + here[self.left :].nonzero()[:, 0]).tolist()  # unfinished rows
 
     def move(self, rows: Tensor) -> None:
-        """Overwrite ended rows at the front with the unfinished rows behind, in place.
+        """Copy the unfinished rows behind the front to the places of ended rows at the front, in place.
 
         Rows are copied one at a time, to save memory.
         """
@@ -160,7 +161,7 @@ class Exchange:
             rows[front].copy_(rows[back])
 
     def apply(self, rows: Tensor) -> None:
-        """Exchange ended rows at the front with the unfinished rows behind, in place, and keep both."""
+        """Exchange the ended rows at the front with the unfinished rows behind the front, in place."""
         for front, back in zip(self.front, self.back, strict=True):
             ended = rows[front].clone()
             rows[front].copy_(rows[back])

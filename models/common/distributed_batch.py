@@ -1,8 +1,8 @@
-"""A batch that several processes (GPUs) share.
+"""Operations on a batch that several processes (GPUs) share.
 
-A process can use the pairs of all other processes, and gradients flow back to them. Each process holds b of
-the batch's B pairs, in the order of ranks. The loss of the batch is the SUM of the losses that the processes
-return, and its gradient is the sum of their gradients. A single process holds the whole batch.
+Each process holds b of the batch's B pairs, in the order of ranks. A process can use the pairs of all other
+processes, and gradients flow back to these processes. The loss of the batch is the SUM of the losses that the
+processes return, and the gradient is the sum of their gradients. A single process holds the whole batch.
 """
 
 from collections.abc import Iterable
@@ -18,27 +18,27 @@ def processes() -> int:
 
 
 def own(rows: int) -> slice:
-    """Return the positions in the batch of this process's pairs, of which there are `rows`."""
+    """Return the slice of the batch that this process holds; `rows` is the number of its pairs."""
     first = distributed.get_rank() * rows if processes() > 1 else 0
     return slice(first, first + rows)
 
 
 def everyone(x: Tensor) -> Tensor:
-    """Return the pairs of all processes, (B, ...), when each process passes its own, (b, ...)."""
+    """Return x of the whole batch, (B, ...); each process passes x of its own pairs, (b, ...)."""
     return _Everyone.apply(x) if processes() > 1 else x
 
 
 def total(x: Tensor) -> Tensor:
-    """Return the sum of x over all processes, in each of them."""
+    """Return the sum of x over all processes; every process gets the sum."""
     return _Total.apply(x) if processes() > 1 else x
 
 
 def add_gradients(parameters: Iterable[Tensor]) -> None:
     """Replace each parameter's gradient by its sum over all processes.
 
-    All gradients are sent in one message, and all processes get the same bits. All processes build the same
-    graph. So a parameter without a gradient in one process has none in any process, and stays without.
-    DistributedDataParallel is no alternative: it averages gradients, and needs a single forward call.
+    All processes get exactly the same sums. A parameter without a gradient stays without; it must have no
+    gradient in all processes, which is true because all build the same graph. DistributedDataParallel is no
+    alternative: it averages gradients, and needs a single forward call.
     """
     trained = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
     if processes() == 1 or not trained:

@@ -27,7 +27,7 @@ Pooled = Literal["sum", "mean"]
 
 @dataclass(frozen=True)
 class SpeakerSwitches:
-    """Switches of DUDA and VARD. The defaults are the papers'.
+    """Switches of DUDA and VARD. The defaults are the papers' values.
 
     Settings of the training loop are in params.yaml. The comment above a switch describes its values,
     separated by |.
@@ -51,7 +51,7 @@ RELEASED = SpeakerSwitches(coordinates=True, barred="none")
 
 @dataclass(frozen=True)
 class SpeakerSizes(DataSizes):
-    """Sizes of the speaker and of the attention maps."""
+    """Sizes of the dynamic speaker and of the layers that compute the attention maps."""
 
     maps: int  # M, channels from which a map is computed
     hidden: int  # H, width of the LSTM states
@@ -88,14 +88,14 @@ class CellMap(nn.Module):
         self.weigh = nn.Conv2d(channels, 1, 1)
 
     def forward(self, cells: Tensor, difference: Tensor) -> Tensor:
-        """Return the map's logits, (B, N), of an image's cells, given the difference, (B, N, K) each."""
+        """Return the map's logits, (B, N), from the image's cells and the images' difference, (B, N, K)."""
         x = pointwise(self.embed, torch.cat([cells, difference], -1)).transpose(1, 2)  # (B, M, N)
         x = torch.relu(self.dropout(self.norm(x))).transpose(1, 2)
         return pointwise(self.weigh, x)[..., 0]
 
     @torch.no_grad()
     def begin(self, steepness: float, least: float) -> None:
-        """Initialise the weights so that a logit is steepness * (mean of a cell's M channels - least)."""
+        """Initialise the weights: logit of a cell = steepness * (mean of the cell's M channels - least)."""
         for bias, value in ((self.embed.bias, 0.0), (self.weigh.bias, -steepness * least)):
             assert bias is not None
             bias.fill_(value)
@@ -105,7 +105,7 @@ class CellMap(nn.Module):
 def shares(maps: Tensor) -> Tensor:
     """Return sigmoid(maps), (..., N), divided by its sum over the N cells.
 
-    The computation is also exact if all sigmoids are near 0.
+    The result is exact even if all sigmoids are near 0.
     """
     return F.logsigmoid(maps).softmax(-1)
 
@@ -113,7 +113,8 @@ def shares(maps: Tensor) -> Tensor:
 def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
     """Return the attended vector of each image, (B, K).
 
-    This is the sum or the mean of its cells, (B, N, K), weighted by sigmoid(maps), where `maps` is (B, N).
+    The vector is the weighted sum (`pooled: sum`) or weighted mean of the image's cells, (B, N, K). The
+    weights are sigmoid(maps), (B, N).
     """
     weights = maps.sigmoid() if pooled == "sum" else shares(maps)
     return (weights[:, None] @ cells)[:, 0]
@@ -136,7 +137,7 @@ class SpeakerState:
         self.weighing, self.speaking = (h_d[parents], c_d[parents]), (h_c[parents], c_c[parents])
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the pairs for which `ended` is true; it has a value for each pair that is not finished."""
+        """Remove the unfinished pairs for which `ended`, (left,), is true."""
         places = Exchange(ended)
 
         def kept(rows: Tensor) -> Tensor:
@@ -148,10 +149,7 @@ class SpeakerState:
 
 
 class DynamicSpeaker(nn.Module):
-    """Decoder of two LSTMs, LSTM_d and LSTM_c.
-
-    LSTM_d weighs the three vectors of the memory at each word. LSTM_c predicts the next word.
-    """
+    """Decoder of two LSTMs: LSTM_d weights the three vectors of the memory, LSTM_c predicts the next word."""
 
     compiles = False  # a loop over words
     weighed: tuple[str, ...] = ("before", "difference", "after")
@@ -192,12 +190,12 @@ class DynamicSpeaker(nn.Module):
         return SpeakerState(looking, heard, (zero, zero), (zero, zero), difference.maps, beam)
 
     def step(self, tokens: Tensor, position: int, state: SpeakerState) -> NextWord:
-        """Predict the word after `tokens`, (R). `NextWord.looked` has the word's three weights, (R, 3)."""
+        """Predict the word after `tokens`, (R,). `NextWord.looked` holds the three weights, (R, 3)."""
         hidden, weights = self._advance(tokens, state)
         return NextWord(self.vocabulary(hidden), weights)
 
     def _advance(self, words: Tensor, state: SpeakerState) -> tuple[Tensor, Tensor]:
-        """Feed a word of each caption, (R), to both LSTMs, and update `state`.
+        """Feed one word of each caption, (R,), to both LSTMs, and update `state`.
 
         Returns LSTM_c's hidden state, (R, H), and the three weights, (R, 3).
         """
@@ -210,7 +208,7 @@ class DynamicSpeaker(nn.Module):
         return self.dropout(state.speaking[0]), weights
 
     def _speak(self, x: Tensor, heard: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """Return LSTM_c's next h and c for the input [x ; l_dyn]; `heard` is W l_dyn, W its input weights."""
+        """Return LSTM_c's next h and c for the input [x ; l_dyn]; `heard` is W l_dyn (W: input weights)."""
         cell = self.speaking
         said = F.linear(x, cell.weight_ih[:, : x.shape[1]], cell.bias_ih)
         i, f, g, o = (heard + said + F.linear(h, cell.weight_hh, cell.bias_hh)).chunk(4, 1)
@@ -218,19 +216,19 @@ class DynamicSpeaker(nn.Module):
         return o.sigmoid() * c.tanh(), c
 
     def maps(self, looked: Tensor | None, state: SpeakerState) -> Tensor:
-        """Return both images' maps, (B, L, 2, N), the same for all words; each is divided by its sum."""
+        """Return both images' attention maps, (B, L, 2, N), with sum 1 each, the same for all words."""
         assert looked is not None  # each step returns its weights, (B, L, 3)
         return shares(state.maps)[:, None].expand(-1, looked.shape[1], -1, -1)
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
-        """Return the three weights of each word, (B, L, 3), as the steps returned them."""
+        """Return the three weights of each word, (B, L, 3), from `looked`."""
         return looked
 
 
 class DynamicCaptioner(Captioner):
     """Captioner with the dynamic speaker, and the loss terms `maps` and `entropy`.
 
-    These two terms ignore pairs that are known to be unchanged.
+    `maps` and `entropy` ignore pairs whose label says that they are unchanged.
     """
 
     terms = ("cap", "maps", "entropy")
@@ -245,9 +243,9 @@ class DynamicCaptioner(Captioner):
         encoding: nn.Module,
         difference: nn.Module,
     ):
-        """Build the captioner from its encoding and a module `difference`, which must return Attended.
+        """Build the captioner from modules that encode an image and that compute an Attended (`difference`).
 
-        `width` is the width of Attended's vectors.
+        `width` is K, the width of Attended's vectors.
         """
         speaker = DynamicSpeaker(sizes, width, dropout)
         super().__init__(sizes, difference, {}, dropout, encoding=encoding, decoder=speaker)
@@ -258,9 +256,9 @@ class DynamicCaptioner(Captioner):
     ) -> dict[str, Tensor]:
         """Return the loss terms, scalars by name, for both images' encodings, (B, N, K) each.
 
-        `tokens` holds k consecutive captions of each pair. The term `cap` is the mean cross-entropy of a
-        word in each of `parts` equal parts of the batch, averaged over the parts. The terms `maps` and
-        `entropy` are `map_size` and `negative_entropy` of the whole batch. If processes share the batch, each
+        `tokens` holds k consecutive captions of each pair. The term `cap` is the mean cross-entropy of a word
+        in each of `parts` equal parts of the batch, averaged over the parts. The terms `maps` and `entropy`
+        are `map_size` and `negative_entropy` of the whole batch. If several processes share the batch, each
         returns its share.
         """
         difference = self.difference(before, after)
@@ -280,7 +278,7 @@ LOSS = {"maps": 2.5e-3, "entropy": 1e-4}  # default weights of the loss terms
 def map_size(difference: Attended, changed: Tensor) -> Tensor:
     """Return the sum of sigmoid(map) over cells, averaged over both images and the changed pairs.
 
-    `changed`, (B,), is 1 for these pairs. If processes share the batch, each returns its share.
+    `changed`, (B,), is 1 for changed pairs. If several processes share the batch, each returns its share.
     """
     sizes = difference.maps.float().sigmoid().sum(-1).mean(-1)  # B
     return (changed * sizes).sum() / total(changed.sum()).clamp(min=1)
@@ -290,7 +288,7 @@ def negative_entropy(words: Weighed, changed: Tensor) -> Tensor:
     """Return the negative entropy, in nats, of the three weights at each word.
 
     It is summed over the words of a caption, including <END>, and averaged over the captions of the pairs for
-    which `changed`, (B,), is 1. If processes share the batch, each returns its share.
+    which `changed`, (B,), is 1. If several processes share the batch, each returns its share.
     """
     weights = words.weights.float()
     entropies = -(weights * weights.clamp(min=1e-38).log()).sum(-1)  # (R, L)

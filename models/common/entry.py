@@ -30,7 +30,7 @@ class EarlierPhase:
 
 @dataclass(frozen=True)
 class Entry:
-    """Declaration of a model. Its settings are `model.<name>` in params.yaml."""
+    """Declaration of a model. The model's settings are `model.<name>` in params.yaml."""
 
     # (sizes, switches, *, settings) -> Captioner; the annotations of the settings are checked
     build: Callable[..., Captioner]
@@ -53,9 +53,9 @@ class Entry:
         return any(phase.learns == "retrieval" for phase in self.phases)
 
     def phases_of(self, switches: Any) -> tuple[EarlierPhase, ...]:
-        """Return the pretraining phases of a model with these switches."""
+        """Return the model's pretraining phases if it has these switches."""
         return tuple(phase for phase in self.phases if phase.asked(switches))
 
     def phase(self, settings: str) -> EarlierPhase | None:
-        """Return the pretraining phase with that name, or None."""
+        """Return the pretraining phase of the name `settings`; None if there is no such phase."""
         return next((phase for phase in self.phases if phase.settings == settings), None)

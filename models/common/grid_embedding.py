@@ -1,4 +1,4 @@
-"""The first layer of the models whose input is a feature grid: it maps the grid's cells to the model's width.
+"""First layer of models whose input is a feature grid: it maps the grid's cells to the model's width.
 
 B: images; C: feature channels; H x W: grid; N = H*W: cells; D: width.
 """
@@ -32,9 +32,9 @@ class Sizes(DataSizes):
 
 
 class PairMap(nn.Linear):
-    """Linear map W [before ; after] + b of both images' cells, from 2D to D channels.
+    """Linear map W [before ; after] + b, applied to each cell; W maps 2D channels to D channels.
 
-    It is the fusion of SCORER and of DIRL (Eq. 7 of both).
+    SCORER and DIRL fuse both images by this map (Eq. 7 of each paper).
     """
 
     def __init__(self, width: int):
@@ -45,7 +45,7 @@ class GridCells(nn.Module):
     """Module that turns feature grids, (B, C, H, W), into sequences of cells, (B, N, C), row by row.
 
     With `pool` above 1, a cell is the mean of pool x pool positions. With `coordinates`, a cell has two more
-    channels, its position (the function `coordinates`).
+    channels, which hold its position (see the function `coordinates`).
     """
 
     def __init__(self, coordinates: bool = False, pool: int = 1):
@@ -64,7 +64,7 @@ class GridCells(nn.Module):
 class GridEmbedding(GridCells):
     """Linear map of each cell, W x + b, to the model's width.
 
-    With `grid`, embeddings of the cell's column and row are added (SCORER Eq. 1).
+    With `grid`, embeddings of each cell's column and row are added (SCORER Eq. 1).
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class GridEmbedding(GridCells):
             self.column, self.row = nn.Embedding(W, width // 2), nn.Embedding(H, width // 2)
 
     def positions(self) -> Tensor:
-        """Return each cell's position embedding, (N, D): that of its column, then that of its row."""
+        """Return each cell's position embedding, (N, D): D/2 channels for the column, D/2 for the row."""
         H, W = self.row.num_embeddings, self.column.num_embeddings
         column = self.column.weight[None].expand(H, W, -1)  # (H, W, D/2)
         row = self.row.weight[:, None].expand(H, W, -1)
@@ -93,7 +93,7 @@ class GridEmbedding(GridCells):
 def pointwise(convolution: nn.Conv2d, cells: Tensor) -> Tensor:
     """Apply a 1x1 convolution to cells, (B, N, C), as a linear map.
 
-    This is three times faster on a CPU than the convolution of a grid.
+    On a CPU this is three times faster than a convolution of the grid.
     """
     return F.linear(cells, convolution.weight.flatten(1), convolution.bias)
 

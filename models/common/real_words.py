@@ -1,14 +1,14 @@
-"""Packing of captions, so that a decoder's linear maps are computed only at positions with a word.
+"""Packing of captions, which removes padding before a decoder's linear maps.
 
-The other positions are padding. B: pairs; k: captions of a pair; L: positions of a caption; T: positions with
-a word in all captions; C: channels.
+B: pairs; k: captions of a pair; L: positions of a caption, with padding; T: number of positions with a word,
+in all captions together; C: channels.
 """
 
 from torch import Tensor
 
 
 class AllWords:
-    """No packing: linear maps are computed at all positions of the captions, also at padding."""
+    """No packing: linear maps are computed at all positions, including padding."""
 
     def pack(self, x: Tensor) -> Tensor:
         """Return x, (k*B, L, C), unchanged."""
@@ -25,7 +25,7 @@ ALL_WORDS = AllWords()
 class RealWords(AllWords):
     """Packing of the T positions with a word, which are 40 % of all positions in the dataset `tabletop`.
 
-    It is used on a CPU. On a GPU, the program would have to wait until the number of words is known.
+    It is used on a CPU only. On a GPU, the program would have to wait until the number of words is known.
     """
 
     def __init__(self, read: Tensor):
@@ -37,6 +37,6 @@ class RealWords(AllWords):
         return x.flatten(0, 1).index_select(0, self.at)
 
     def spread(self, x: Tensor) -> Tensor:
-        """Put the values x, (T, C), back at their positions, (k*B, L, C); padding gets zeros."""
+        """Put the values x, (T, C), at their positions in captions, (k*B, L, C); padding gets zeros."""
         whole = x.new_zeros(self.shape.numel(), x.shape[-1])
         return whole.index_copy(0, self.at, x).unflatten(0, self.shape)

@@ -1,7 +1,7 @@
 """Switches: options in which a paper's equations, its released program and its ablations differ.
 
-A variant is a set of values of these switches, not a second copy of a class. A module uses only the switches
-that concern it. docs/methods.md, "Switches", lists all of them.
+A variant of a model is a set of values of the switches. A model uses only some of the switches.
+docs/methods.md, "Switches", lists all switches.
 """
 
 from collections.abc import Mapping
@@ -130,9 +130,9 @@ def resolve(key: str, variant: Any, overrides: Any, released: Kind, concerning: 
     variant: `paper`, which has the defaults of the switches' class, or `released`
     overrides: switch name -> value
     released: switches of the variant `released`
-    concerning: names of the switches that may be overridden
+    concerning: names of the switches that the model uses, which may be overridden
 
-    Raises ValueError if the variant, a switch or a value is not valid; the message names its key.
+    Raises ValueError if the variant, a switch or a value is not valid; the message names the key.
     """
     if not isinstance(variant, str) or variant not in VARIANTS:
         raise ValueError(f"{key}.variant must be {' or '.join(VARIANTS)}, not {variant!r}")

@@ -1,4 +1,4 @@
-"""Trainable, the interface between the training loop and a model, in captioning and in pretraining.
+"""Trainable: interface between the training loop and a model, in captioning and in pretraining.
 
 B: pairs; N: cells or tokens of an image; D: width; L: words; E: width of the vectors of retrieval.
 """
@@ -22,7 +22,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Group:
-    """A group of tensors with the same learning rate and weight decay."""
+    """Group of tensors that have the same learning rate and weight decay."""
 
     names: str  # regular expression, which matches the names of the tensors
     rate: float  # factor by which the phase's learning rate is multiplied
@@ -32,7 +32,7 @@ class Group:
 class Trainable(nn.Module):
     """Base class of the models that the training loop trains.
 
-    `encoding` maps images to tokens, and `losses_of` maps the encoded images of pairs to losses.
+    `encoding` encodes images as tokens; `losses_of` computes losses from both encoded images of each pair.
     """
 
     encoding: nn.Module
@@ -53,7 +53,8 @@ class Trainable(nn.Module):
         """Return losses and measures, scalars by name, for both images' encodings, (B, N, D) each.
 
         tokens: captions of the pairs, (captions, words)
-        parts: number of equal parts of the batch, for losses that contrast a pair with others of its part
+        parts: number of equal parts into which the batch is split; losses contrast a pair only with pairs of
+            the same part
         labels: labels of the pairs, if they are known
         """
         raise NotImplementedError
@@ -62,12 +63,12 @@ class Trainable(nn.Module):
         """Clamp learned temperatures to their bounds; called after each optimiser step."""
 
     def halve(self) -> None:
-        """Convert weights to 16 bits (`half_weights`). Raises ValueError if the model does not support it."""
+        """Convert weights to 16 bits (setting `half_weights`). Raises ValueError if the model cannot."""
         raise ValueError("half_weights: the model has no weights to train in 16 bits; set it to false")
 
 
 class Retrieves(Trainable):
-    """Base class of retrieval models, which map pairs and captions to vectors, (B, E), of the same space."""
+    """Base class of retrieval models, which compute vectors of pairs and of captions in a common space."""
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
         """Return the vectors v of pairs, (B, E), for both images' encodings, (B, N, D) each."""

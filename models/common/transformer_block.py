@@ -1,4 +1,4 @@
-"""The transformer block of the papers' encoders: attention and feed-forward, each with a residual.
+"""Transformer block of the papers' encoders: self-attention, then feed-forward.
 
 B: pairs; T: tokens; D: width; h: heads; d = D/h.
 """
@@ -28,13 +28,14 @@ def feed_forward(width: int, activation: nn.Module, dropout: float | None = None
 
 
 class TransformerBlock(nn.Module):
-    """Self-attention MHA, then a feed-forward layer FF, each with a layer norm after or before it.
+    """Transformer block: self-attention MHA, then a feed-forward layer FF.
 
     post-LN: y = LN_1(x + drop(MHA(x))), then LN_2(y + drop(FF(y)))
     pre-LN (`pre_norm`): y = x + drop(MHA(LN_1(x))), then y + drop(FF(LN_2(y)))
 
-    Without `activation` there is no FF; this is only possible with post-LN. With `inner_dropout`, FF has
-    dropout after its activation, too. `norm` builds a layer norm. `name` is the name of FF in saved weights.
+    Without `activation` there is no FF; this is only possible with post-LN. With `inner_dropout`, FF also has
+    dropout after its activation. `norm` is the function that builds a layer norm. `name` is the name of FF in
+    saved weights.
     """
 
     def __init__(
@@ -68,15 +69,15 @@ class TransformerBlock(nn.Module):
 
     @property
     def fed(self) -> nn.Sequential:
-        """The feed-forward layer FF; the block must have been built with an activation."""
+        """Feed-forward layer FF, if the block was built with an activation."""
         assert self.name
         found: nn.Sequential = getattr(self, self.name)
         return found
 
     def rest(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Apply what follows the attention: x is the block's input, `attended` the attention's output.
+        """Apply all that follows the attention; `x` is the block's input, `attended` the attention's output.
 
-        Both have the shape (B, T, D), like the result.
+        `x`, `attended` and the result are (B, T, D).
         """
         y = x + self.dropout(attended)
         if self.name is None:
@@ -87,6 +88,6 @@ class TransformerBlock(nn.Module):
         return self.norms[1](y + self.dropout(self.fed(y)))
 
     def weights(self, x: Tensor) -> Tensor:
-        """Return the self-attention's weights for x, (B, T, D), averaged over heads: (B, T, T)."""
+        """Return the self-attention's weights for tokens x, (B, T, D), averaged over heads: (B, T, T)."""
         y = self.norm_1(x) if self.pre_norm else x
         return self.attention.map(self.attention.queries(y), self.attention.keys_values(y)[0])

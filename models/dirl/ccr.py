@@ -1,7 +1,7 @@
 """CCR: cross-modal contrastive regularisation (Tu et al., ECCV 2024), Eq. 8-14.
 
-The difference that the decoder attends to should match the words of the pair's own caption better than the
-words of other captions. B: pairs of the batch; b: pairs of this process; L: words; D: width.
+The loss makes the difference that the decoder attends to match the words of the pair's caption better than
+the words of other captions. B: pairs of the batch; b: pairs of this process; L: words; D: width.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ from models.kernels.matching import Contrast, contrast
 
 
 class CrossModalContrast(Regulariser):
-    """Loss L_ccr (DIRL Eq. 10-14), as a mean over all decoder layers, or of the last layer only.
+    """Loss L_ccr (DIRL Eq. 10-14), averaged over all decoder layers or computed from the last layer only.
 
-    The switch `ccr_layers` selects one of the two.
+    The switch `ccr_layers` selects the layers.
     """
 
     def __init__(self, temperature: float, switches: Switches):
@@ -47,7 +47,7 @@ class CrossModalContrast(Regulariser):
         return self.contrast(to_visual, to_text)  # L_t2v and L_v2t
 
     def pooled(self, states: States, real: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean text state and the mean attended difference of each caption, (b, D) each."""
+        """Return the mean text state and mean attended difference over each caption's words, (b, D) each."""
         if self.switches.streams == "attended":
             streams = states.self_attended, states.cross_attended  # Eq. 8-9, (B, L, D)
         else:

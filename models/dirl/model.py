@@ -1,8 +1,9 @@
 """DIRL: distractors-immune representation learning (Tu et al., ECCV 2024), Eq. 2-7.
 
-Corresponding channels of the two images should be correlated, and different channels should not. The
-difference is each image minus the part that it shares with the other. What the paper calls F is our pair
-encoding. B: pairs; N: cells of an image; D: width; h: heads; d = D/h.
+A loss makes corresponding channels of the two images correlated, and different channels uncorrelated. From
+each image, the part that both images share is subtracted; the rest is the difference. The paper's F is the
+output of our module `encoding`.
+B: pairs; N: cells of an image; D: width; h: heads; d = D/h.
 """
 
 import torch
@@ -18,10 +19,10 @@ from models.common.transformer_block import feed_forward
 
 
 class Interaction(nn.Module):
-    """DIRL's encoder of the difference: each image minus the part that it shares with the other (Eq. 5-7).
+    """DIRL's encoder of the difference: each image without the part that both images share (Eq. 5-7).
 
     The shared part is the output of `sizes.layers` blocks of attention, residual and layer norm. With the
-    switch `shared: attention` it is the output of a single attention, as in Eq. 5.
+    switch `shared: attention`, it is the output of a single attention, as in Eq. 5.
     """
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
@@ -84,11 +85,12 @@ class ChannelCorrelation(Regulariser):
 
 
 def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
-    """Return the correlations of the channels of `before` with the channels of `after` (DIRL Eq. 3), (D, D).
+    """Return the correlation matrix, (D, D), of the channels of both images (DIRL Eq. 3).
 
-    Each image's tokens are (tokens, D). Row i, column j is the correlation of channel i of `before` with
-    channel j of `after`, over the tokens of all processes, in float32 or wider. With `center` each channel is
-    standardised first (mean 0, unbiased standard deviation 1), and products are divided by the token count.
+    `before` and `after` are the tokens of the images, (tokens, D) each. Row i, column j is the correlation of
+    channel i of `before` with channel j of `after`, over the tokens of all processes, in float32 or wider.
+    With `center`, each channel is standardised before (mean 0, unbiased standard deviation 1), and the sum of
+    products is divided by the number of tokens.
     """
     kind = torch.promote_types(before.dtype, torch.float32)
     with torch.autocast(before.device.type, enabled=False):  # because 25,000 products are added at batch 128
@@ -103,7 +105,10 @@ def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
 
 
 def transformer(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
-    """Build the model `transformer`: DIRL's network, trained with only the caption's loss (Table 6)."""
+    """Build the model `transformer`: DIRL's network with the captions' cross-entropy as its only loss.
+
+    See the paper's Table 6.
+    """
     return Captioner(sizes, Interaction(sizes, switches, dropout), {}, dropout, switches)
 
 

@@ -29,9 +29,10 @@ STEEPNESS, LEAST = 12.5, 0.6
 
 
 class DualAttention(nn.Module):
-    """DUDA's dual attention: it weighs the cells of each image by a map, and adds them to one vector.
+    """DUDA's dual attention, which computes a vector of each image: a weighted sum or mean of its cells.
 
-    The maps of both images are computed with the same weights.
+    The weights of the cells are the image's attention map. The maps of both images are computed by the same
+    layers.
     """
 
     def __init__(self, width: int, sizes: SpeakerSizes, switches: SpeakerSwitches, dropout: float):
@@ -54,11 +55,11 @@ class DualAttention(nn.Module):
 
 @torch.no_grad()
 def look_at_differences(cells: CellMap) -> None:
-    """Initialise a CellMap so that it is high where the images differ (not published).
+    """Initialise a CellMap so that its maps are high where the images differ (not published).
 
-    The channels of the map are ReLU(w X_diff) and ReLU(-w X_diff), where X_diff is the difference at a cell.
-    So their mean grows with the length of X_diff. The group norm divides the channels by their root mean
-    square over the cells.
+    The map is computed from the channels ReLU(w X_diff) and ReLU(-w X_diff), where X_diff is the difference
+    at a cell. So the mean of the channels grows with the length of X_diff. The group norm divides the
+    channels by their root mean square over the cells.
     """
     of_image, of_difference = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
     of_image *= CALM

@@ -1,1 +1,1 @@
-"""IDC-PCL, a model that is pretrained on image pairs and captions (Yao et al., AAAI 2022)."""
+"""IDC-PCL: image difference captioning with pre-training and contrastive learning (Yao et al., AAAI 2022)."""

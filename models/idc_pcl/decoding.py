@@ -1,8 +1,8 @@
-"""IDC-PCL's decoding: a [MASK] after the words so far is replaced by the most likely word.
+"""IDC-PCL's decoding: at each step, a [MASK] is appended to the caption, and its word is predicted.
 
 Image tokens do not see the text, so they pass the cross-modal blocks only once. A step computes two tokens:
-the last word, whose keys and values are kept, and [MASK], whose keys and values the next step overwrites. The
-decoder has no tensors of its own, but uses the captioner's network.
+the last word, whose keys and values are kept, and [MASK], whose keys and values are overwritten in the next
+step. The decoder has no weights of its own; it uses the captioner's network.
 
 B: pairs; k: captions per pair; R: captions of the pairs that are not finished; L: words; N: cells of an
 image; M = 2(N + 1): image tokens of a pair; D: width; h: heads; d = D/h.
@@ -19,7 +19,7 @@ from models.idc_pcl.network import Network, word_attention
 
 
 class Kept(Past):
-    """Keys and values of one cross-modal block in a search: those of image tokens and of the words so far."""
+    """Keys and values of one cross-modal block in a search, for image tokens and for the words so far."""
 
     def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
         self.memory_keys, self.memory_values = keys, values  # (B, h, M, d)
@@ -29,9 +29,10 @@ class Kept(Past):
         self.values = torch.empty_like(self.keys)
 
     def with_mask(self, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Store keys k and values v of a word at `position` and of the [MASK] after it, (R, h, 2, d) each.
+        """Store the keys k and values v of a word and of the [MASK] after the word, (R, h, 2, d) each.
 
-        Returns the keys and the values of all words and of [MASK], (R, h, position + 2, d) each.
+        The word is at `position`. Returns the keys and the values of all words so far and of [MASK], (R, h,
+        position + 2, d) each.
         """
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
         keys[:, :, position : position + 2], values[:, :, position : position + 2] = k, v
@@ -49,7 +50,7 @@ class MaskDecoder(Unweighed):
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Predict the tokens of captions in which words are masked, (k*B, L), at their own positions.
+        """Predict each token of captions with masked words, (k*B, L), at the token's own position.
 
         The memory is V~ (network.py), (B, M, D). No word sees the padding, which comes after all words.
         """
@@ -75,10 +76,10 @@ class MaskDecoder(Unweighed):
         return NextWord(self.network.output(x[:, 1]), queries)
 
     def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
-        """Return the attention map of each word over the cells, (B, L, 1, N), which sums to 1.
+        """Return each word's attention to the cells, (B, L, 1, N), with a sum of 1.
 
-        It is the attention of the word's [MASK] in the last block. `looked` holds the queries of [MASK],
-        (B, L, h, d). The attention is averaged over heads, and added over both images.
+        It is the attention of the [MASK] at which the word was predicted, in the last block. `looked` holds
+        the queries of [MASK], (B, L, h, d). The attention is averaged over heads, and added over both images.
         """
         before, after = state.layers[-1].memory_keys.chunk(2, 2)  # [IMG1] or [IMG2], then cells
         keys = torch.cat([before[:, :, 1:], after[:, :, 1:]], 2)
@@ -87,7 +88,7 @@ class MaskDecoder(Unweighed):
 
 
 def step(block: TransformerBlock, x: Tensor, kept: Kept, position: int) -> tuple[Tensor, Tensor]:
-    """Apply one block to the last word of each caption and the [MASK] after it, x (R, 2, D).
+    """Apply one block to the last word of each caption and the [MASK] after the word, x, (R, 2, D).
 
     The word does not see the [MASK]. Returns the output, (R, 2, D), and the queries of [MASK], (R, h, d).
     """

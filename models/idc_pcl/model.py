@@ -1,4 +1,4 @@
-"""IDC-PCL (Yao et al., AAAI 2022): it is pretrained on three tasks, and captions by predicting masked words.
+"""IDC-PCL (Yao et al., AAAI 2022): pretraining on three tasks, and captioning by predicting masked words.
 
 The network is in network.py, the pretraining in pretraining.py, the decoder in decoding.py. Equations:
 docs/methods.md, "IDC-PCL". B: pairs; C: feature channels; N: cells of an image; D: width; L: words; R:
@@ -29,7 +29,7 @@ from models.idc_pcl.switches import RELEASED, PclSizes, PclSwitches
 class MaskedCaptioner(Captioner):
     """Captioner that learns to predict masked words from the images and the words before them.
 
-    Its `difference` is the whole network, which the decoder also uses.
+    The attribute `difference` is the whole network, which the decoder also uses.
     """
 
     decoder: MaskDecoder
@@ -60,9 +60,9 @@ class MaskedCaptioner(Captioner):
         before, after: cells of both images, (B, N, C) each
         tokens: R consecutive captions of each pair, padded with NULL
         parts: has no effect
-        labels: say which pairs are changed; without labels, no pair counts for `judge`
+        labels: give the pairs that are changed; without labels, no pair counts for `judge`
 
-        If processes share the batch, each returns its share.
+        If several processes share the batch, each returns its share.
         """
         (network,) = self.network
         kept, marks = network.over_images(network(before, after).memory)
@@ -79,7 +79,7 @@ class MaskedCaptioner(Captioner):
         """Return the logits of each word of captions, given the words before it: (R*B, L, V).
 
         `tokens`: captions, (R*B, L+1). As in decoding, a word is predicted at a [MASK] after the earlier
-        words. So each of the L words needs a pass of its own over the words before it.
+        words. So the network is run once for each of the L words.
         """
         (network,) = self.network
         R, L = len(tokens), tokens.shape[1] - 1
@@ -92,9 +92,9 @@ class MaskedCaptioner(Captioner):
         return network.output(network.over_words(read, kept, asked)).float().unflatten(0, (R, L))
 
     def judged(self, marks: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """Return loss and accuracy of the classifier of changed and unchanged pairs.
+        """Return the loss and the accuracy of the classifier that distinguishes changed from unchanged pairs.
 
-        marks: its input, the tokens [IMG1] and [IMG2], (B, 2, D)
+        marks: input of the classifier, the tokens [IMG1] and [IMG2], (B, 2, D)
         changed: (B,), 1 changed, 0 unchanged, -1 unknown; unknown pairs are ignored
         """
         logits = self.judge(marks.flatten(1)).float()
@@ -117,11 +117,11 @@ def built(
     tau1: float,
     tau2: float,
 ) -> Any:
-    """Build the model of a phase.
+    """Build the model of a training phase.
 
     images: pretraining on the single images of CUB
     pretrain: pretraining on image pairs
-    captioning: the captioner
+    captioning: captioning of image pairs
     """
     if phase == "captioning":
         return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
@@ -137,10 +137,11 @@ def no_pretraining(
 
 
 def filled(switches: PclSwitches) -> int:
-    """Return the number of special tokens of a caption that is padded to max_tokens.
+    """Return the number of special tokens that count towards the caption length max_tokens.
 
-    In the authors' program these are <START>, <END> and [CLS]. If captions are padded only to the longest
-    caption, return 0.
+    With the switch `length: max_tokens`, captions are padded to that length, which includes <START>, <END>
+    and [CLS], as in the authors' program. Otherwise captions are padded only to the longest caption, and 0 is
+    returned.
     """
     return 3 if switches.length == "max_tokens" else 0
 

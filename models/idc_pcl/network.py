@@ -1,9 +1,10 @@
-"""IDC-PCL's network (Yao et al., AAAI 2022), trained in all phases: embeddings and three transformers.
+"""IDC-PCL's network (Yao et al., AAAI 2022): embeddings and three transformers, trained in all phases.
 
-The transformers are `single` (one image), `pair` (both images; its output is V~) and `cross` (V~ and words).
-B: pairs; C: feature channels; N: cells of an image; D: width; h: heads; d = D/h; k: captions per pair; W:
-words, the last L of which are queries; V: size of the vocabulary; T: tokens of any kind; M = 2(N + 1): image
-tokens, which are [IMG1], cells of image 1, [IMG2], cells of image 2. Equations: docs/methods.md, "IDC-PCL".
+The transformer `single` sees one image, `pair` sees both images, and `cross` sees the words and V~, the
+output of `pair`. B: pairs; C: feature channels; N: cells of an image; D: width; h: heads; d = D/h; k:
+captions per pair; W: words, the last L of which are queries; V: size of the vocabulary; T: tokens of any
+kind; M = 2(N + 1): image tokens, which are [IMG1], cells of image 1, [IMG2], cells of image 2. Equations:
+docs/methods.md, "IDC-PCL".
 """
 
 import math
@@ -29,7 +30,7 @@ GAIN, TYPE_DEVIATION = 4.0, 0.1  # for `Network.balance`
 
 
 class DeviationNorm(nn.Module):
-    """Layer norm of the released program: a (x - mean) / (s + eps) + b, s the unbiased deviation."""
+    """Layer norm of the released program: a (x - mean) / (s + eps) + b, with the unbiased deviation s."""
 
     def __init__(self, width: int, epsilon: float):
         super().__init__()
@@ -42,10 +43,10 @@ class DeviationNorm(nn.Module):
 
 
 def rates(coef: float) -> tuple[Group, ...]:
-    """Return the learning rates of the tensors: `coef` times the phase's rate for the layers before V~.
+    """Return learning rates: `coef` times the phase's rate for the layers before V~, else the phase's rate.
 
-    The other layers have the phase's rate. At this full rate, the map W of cells would grow and saturate the
-    sigmoid, and the effect of the initialisation `counterpart` would be lost.
+    At the full rate, the map W of cells would grow and saturate the sigmoid, and the effect of the
+    initialisation `counterpart` would be lost.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 
@@ -58,7 +59,7 @@ def norm(width: int, switches: PclSwitches, epsilon: float = EPSILON) -> nn.Modu
 
 
 def positions(length: int, width: int, switches: PclSwitches) -> Tensor:
-    """Return fixed position embeddings, (length, width), in float32."""
+    """Return fixed position embeddings, (length, width), in float32, of the kind that the switches name."""
     channel = torch.arange(width)
     step = channel if switches.positions == "doubled" else channel // 2
     # in float64: float32 has an error of 5e-6 at position 80
@@ -69,10 +70,10 @@ def positions(length: int, width: int, switches: PclSwitches) -> Tensor:
 def attend_images(
     block: TransformerBlock, x: Tensor, real: Tensor | None = None, every: int = 1
 ) -> tuple[Tensor, KeysValues]:
-    """Apply a block to tokens x, (B, T, D); also return keys and values of all tokens, (B, h, T, d) each.
+    """Apply a block to tokens x, (B, T, D); return the output, and keys and values of all tokens.
 
-    `real`, (B, T), is true for the tokens that are keys. The output has only the tokens 0, `every`,
-    2 * `every`, ...
+    `real`, (B, T), is true for the tokens that are keys. The output contains only the tokens 0, `every`, 2 *
+    `every`, ... Keys and values are (B, h, T, d) each.
     """
     y, attention = block.norm_1(x), block.attention
     k, v = attention.keys_values(y)
@@ -86,7 +87,8 @@ def attend_words(
     """Apply a block to words x, (kB, L, D).
 
     A word attends to the image tokens of its pair, to itself and to earlier words. `images` holds the image
-    tokens' keys and values. With `asked`, (kB, L), the output has only the n words where it is true, (n, D).
+    tokens' keys and values. With `asked`, (kB, L), the output contains only the n words for which `asked` is
+    true, (n, D).
     """
     y, attention = block.norm_1(x), block.attention
     dropout = attention.dropout if block.training else 0.0
@@ -99,8 +101,7 @@ def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: fl
     """Let queries of words, (kB, h, L, d), attend to image tokens and words; return (kB, h, L, d).
 
     Keys and values are (B, h, M, d) for image tokens and (kB, h, W, d) for words. A query does not see later
-    words. The captions of a pair use the same keys and values of image tokens; to avoid copies, the captions'
-    queries are joined. `dropout` is the probability that a weight is dropped.
+    words. `dropout` is the probability that an attention weight is dropped.
     """
     (keys, values), (word_keys, word_values) = images, words
     (B, _, M, d), L, W = keys.shape, q.shape[2], word_keys.shape[2]
@@ -113,7 +114,7 @@ def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: fl
 
 
 def together(x: Tensor, pairs: int) -> Tensor:
-    """Join the k captions of each pair to one sequence: (kB, h, L, n) becomes (B, h, kL, n)."""
+    """Join the k captions of each pair into a single sequence: (kB, h, L, n) becomes (B, h, kL, n)."""
     return x.unflatten(0, (pairs, -1)).transpose(1, 2).flatten(2, 3)
 
 
@@ -153,9 +154,9 @@ class Transformer(nn.Module):
 class Network(nn.Module):
     """Embeddings of cells and words, three transformers, and the output layer of words.
 
-    The word embedding has the V words of the vocabulary, then [MASK] and [CLS], then [IMG1] and [IMG2] if
-    these are separate vectors. The output layer has a logit for each word of the vocabulary, and with
-    `softmax: all` also for [MASK] and [CLS].
+    The rows of the word embedding are the V words of the vocabulary, [MASK], [CLS], and also [IMG1] and
+    [IMG2] if they are separate vectors. The output layer has a logit for each word of the vocabulary; with
+    `softmax: all` it also has logits for [MASK] and [CLS].
     """
 
     positions: Tensor  # position embeddings of words
@@ -188,7 +189,7 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def balance(self) -> None:
-        """Scale embedded words to N(0, 1), types to N(0, TYPE_DEVIATION), and the map W by GAIN."""
+        """Scale embedded words to N(0, 1), type embeddings to N(0, TYPE_DEVIATION), and the map W by GAIN."""
         self.words.weight /= math.sqrt(self.words.embedding_dim)
         self.types.weight *= TYPE_DEVIATION
         self.project.weight *= GAIN
@@ -197,11 +198,10 @@ class Network(nn.Module):
     def compare(self) -> None:
         """Initialise the first block that sees both images so that each cell attends to its counterpart.
 
-        The type embeddings of cells encode which image they belong to. The type embeddings of [IMG1] and
-        [IMG2] do not, because otherwise cells would attend to them. If the network has the transformers
-        `single` and `pair` (`self.compares`), the blocks of `single` are scaled down by CALM, the first block
-        of `pair` amplifies the difference, and the first block of `cross` makes words attend to cells that
-        differ.
+        The type embedding of a cell encodes its image. The type embeddings of [IMG1] and [IMG2] do not,
+        because otherwise cells would attend to them. If the network has the transformers `single` and `pair`
+        (`self.compares`), the blocks of `single` are scaled down by CALM, the first block of `pair` amplifies
+        the difference, and the first block of `cross` makes words attend to cells that differ.
         """
         self.places, side, room = kept_apart(self.cells, self.words.embedding_dim)
         show_beside(self.project, room)
@@ -215,19 +215,19 @@ class Network(nn.Module):
             look_at(self.cross.each()[0].attention, differs, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
-        """Embed [IMG1], [IMG2] or [CLS], (1, 1, D): unscaled word embedding `row` plus type embedding."""
+        """Return the embedding of [IMG1], [IMG2] or [CLS], (1, 1, D): word row `row` plus type row `kind`."""
         return (self.words.weight[row] + self.types.weight[kind])[None, None]
 
     def image(self, cells: Tensor, side: int) -> Tensor:
-        """Embed an image's mark ([IMG1] for `side` 0, [IMG2] for 1) and its cells, (B, N, C): (B, N+1, D)."""
+        """Embed [IMG1] (`side` 0) or [IMG2] (1), followed by the cells, (B, N, C), as (B, N+1, D)."""
         mark = self.mark(self.image_marks[side], 1 + 2 * side).expand(len(cells), -1, -1)
         shown = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.places
         return self.dropout(self.norm(torch.cat([mark, shown], 1)))
 
     def text(self, tokens: Tensor, first: int = 0, cls: bool = False) -> Tensor:
-        """Embed tokens, (B, L), at the positions `first`, `first` + 1, ... as (B, L, D).
+        """Embed tokens, (B, L), at the positions `first`, `first` + 1, ...; return (B, L, D).
 
-        With `cls`, [CLS] is put before them: (B, 1+L, D).
+        With `cls`, [CLS] is put before the tokens, and the result is (B, 1+L, D).
         """
         scaled = math.sqrt(self.words.embedding_dim) * self.words(tokens)
         x = scaled + self.types.weight[WORD_TYPE] + self.positions[first : first + tokens.shape[1]]
@@ -238,7 +238,7 @@ class Network(nn.Module):
     def singles(self, before: Tensor, after: Tensor) -> Tensor:
         """Embed both images' cells, (B, N, C) each, and apply the transformer `single`.
 
-        Returns (2B, N+1, D): the before images, then the after images.
+        Returns (2B, N+1, D): first the tokens of all before images, then those of all after images.
         """
         both = torch.cat([self.image(before, 0), self.image(after, 1)])
         return self.single(both) if self.compares else both
@@ -253,7 +253,7 @@ class Network(nn.Module):
         return Difference(self.paired(self.singles(before, after)), before, after)
 
     def alone(self, cells: Tensor) -> Tensor:
-        """Return V~ of single images, (B, N+2, D), which ends with an [IMG2] without cells."""
+        """Return V~ of single images, (B, N+2, D): [IMG1], the image's cells, and [IMG2] without cells."""
         one = self.image(cells, 0)
         mark = self.dropout(self.norm(self.mark(self.image_marks[1], 3))).expand(len(cells), -1, -1)
         if not self.compares:
@@ -275,9 +275,8 @@ class Network(nn.Module):
     def over_images(self, memory: Tensor) -> tuple[list[KeysValues], Tensor]:
         """Apply the transformer `cross` to image tokens only, (B, M, D), as in captioning.
 
-        There image tokens do not see the text. Returns each block's keys and values for the words, and the
-        outputs at [IMG1] and [IMG2], (B, 2, D). For the other tokens, the last block computes only keys and
-        values.
+        In captioning, image tokens do not see the text. Returns the keys and values of each block, to which
+        words attend, and the outputs at [IMG1] and [IMG2], (B, 2, D).
         """
         x, kept, blocks = self.cross.norm(memory), [], self.cross.each()
         for block in blocks:
@@ -289,7 +288,7 @@ class Network(nn.Module):
         """Apply the transformer `cross` to words, (k*B, L), as in captioning; return T^, (k*B, L, D).
 
         The k captions of a pair are consecutive. `kept`: keys and values of image tokens, from `over_images`.
-        With `asked`, (k*B, L), the result has only the n words where it is true, (n, D).
+        With `asked`, (k*B, L), the result contains only the n words for which `asked` is true, (n, D).
         """
         x, blocks = self.cross.norm(self.text(tokens)), self.cross.each()
         for block, images in zip(blocks, kept, strict=True):

@@ -1,7 +1,7 @@
 """IDC-PCL's pretraining tasks: masked words (MLM), masked cells (MVCL), fine-grained negatives (FDA).
 
-These three tasks are on image pairs, or on single images with captions (CUB). A fourth task, on the dataset
-NABirds, has pairs of images with known classes (`class_pairs`).
+The data of these three tasks are captioned image pairs, or captioned single images (CUB). A fourth task,
+`class_pairs`, uses pairs of images with known classes (NABirds).
 B: pairs; I: images of a pair, 2 (1 on CUB); C: feature channels; N: cells of an image; M: image tokens; D:
 width; L: words. V^ and T^: outputs of the network for image tokens and for words. Equations: docs/methods.md,
 "IDC-PCL".
@@ -33,8 +33,8 @@ MARGIN = 0.4  # a cosine up to this value is not penalised for images of differe
 class ClassPairs(nn.Module):
     """Head and loss of the task on NABirds, which has no text.
 
-    The loss has three terms: the class of each image, whether both images have the same class, and a contrast
-    of the images of the batch (section on data expansion in the paper).
+    The loss has three terms: classification of each image, decision if both images have the same class, and a
+    contrast of the images of the batch (section on data expansion in the paper).
     """
 
     def __init__(self, sizes: PclSizes, classes: int):
@@ -100,7 +100,7 @@ class Pretraining(Trainable):
         masked: shares of words and of cells that are hidden
         taus: temperatures of MVCL and of FDA
         coef: factor of the learning rate, as in network.rates
-        single: True for single images (CUB)
+        single: True if the model is trained on single images (CUB)
         """
         super().__init__()
         self.sizes, self.switches = sizes, switches
@@ -126,9 +126,9 @@ class Pretraining(Trainable):
     ) -> dict[str, Tensor]:
         """Return loss and measures of the batch's task for both images' cells, (B, N, C) each.
 
-        tokens: a caption of each pair, padded with NULL; in FDA 7 consecutive captions of each pair, its own
-            and six negatives
-        labels: name the task; without labels, the task is the one that needs the most memory
+        tokens: a caption of each pair, padded with NULL; in FDA 7 consecutive captions of each pair, which
+            are its own caption and six negatives
+        labels: name the task; without labels, it is the task that needs the most memory
         """
         task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
         if labels and labels.classes is not None:
@@ -144,9 +144,9 @@ class Pretraining(Trainable):
         return self.fda(before, after, tokens, labels.changed)
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return V^ and T^ for both images' cells, (B, N, C) each, and one or several captions of each pair.
+        """Return V^ and T^ for both images' cells, (B, N, C) each, and the captions `tokens`.
 
-        The captions of a pair are consecutive.
+        Each pair has the same number of captions, which are consecutive.
         """
         memory = self.difference.alone(before) if self.single else self.difference(before, after).memory
         memory = memory.repeat_interleave(len(tokens) // len(memory), 0)
@@ -160,7 +160,7 @@ class Pretraining(Trainable):
         return both[:, :, 0], both[:, :, 1:]
 
     def mlm(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Return loss and accuracy of the task MLM: predict masked words from the other words and images.
+        """Return loss and accuracy of the task MLM: to predict masked words from images and other words.
 
         The loss is the mean of -log P(w | other words, V~) over the masked words w.
         """
@@ -171,10 +171,11 @@ class Pretraining(Trainable):
         return {"mlm": F.cross_entropy(logits, tokens[chosen]), "mlm_accuracy": right}
 
     def mvcl(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Return loss and rank of the task MVCL: the feature of a masked cell is found among negatives.
+        """Return loss and rank of the task MVCL: to find a masked cell's feature among negatives.
 
-        The rank is the mean place of a masked cell's true feature, if the features of all masked cells are
-        sorted by similarity: 0 is first, 1 is last, and chance is 1/2.
+        For the rank, the features of all masked cells are sorted by their similarity to the prediction for a
+        cell. The rank is the mean place of the cell's true feature, from 0 (most similar) to 1; chance is
+        1/2.
         """
         cells = torch.stack([before] if self.single else [before, after], 1)  # (B, I, N, C)
         hidden = masked_cells(cells.shape[:3], self.cell_share, cells.device)
@@ -196,10 +197,10 @@ class Pretraining(Trainable):
         return {"mvcl": loss, "mvcl_rank": before_it.mean() / max(1, len(p) - 1)}
 
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """Return loss and accuracies of the task FDA: a pair's own caption is found among six negatives.
+        """Return loss and accuracies of the task FDA: to find a pair's caption among six negatives.
 
-        The images should be most similar to their own caption. There is an accuracy of the changed pairs, and
-        another of the unchanged pairs, for which `changed`, (B,), is 0. It is NaN if there are no such pairs.
+        A pair counts as correct if its images are most similar to its own caption. There are two accuracies:
+        of changed pairs, and of unchanged pairs (`changed`, (B,), is 0). An accuracy without pairs is NaN.
         """
         images, words = self.joint(before, after, tokens)
         marks, _ = self.marks_and_cells(images)
@@ -213,15 +214,14 @@ class Pretraining(Trainable):
 
 
 def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:
-    """Mask random words of captions, (B, L).
+    """Mask random words of captions, (B, L); return the masked captions and the positions to predict.
 
     Each word is chosen with the probability `share`. A chosen word becomes [MASK] (id `mask`) in 8 of 10
-    cases and a random token (ids 0 to `mask` + 1, which is [CLS]) in 1 of 10 cases, and stays in 1 of 10
-    cases. If no word of a caption is chosen, its first word becomes [MASK]. <END> is also chosen with the
-    probability `share`, and then always becomes [MASK]. <START> and padding are never chosen.
+    cases and a random token in 1 of 10 cases (ids 0 to `mask` + 1; `mask` + 1 is [CLS]); in 1 of 10 cases it
+    is unchanged. If no word of a caption is chosen, its first word becomes [MASK]. <END> is also chosen with
+    the probability `share`, and then always becomes [MASK]. <START> and padding are never chosen.
 
-    Returns the masked captions, and a mask, (B, L), that is true for the chosen words, which are to be
-    predicted.
+    The positions to predict are a mask, (B, L), that is true for all chosen words.
     """
     drawn, kind = (
         torch.rand(tokens.shape, device=tokens.device),
@@ -239,10 +239,10 @@ def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tenso
 
 
 def masked_cells(shape: torch.Size, share: float, device: torch.device) -> Tensor:
-    """Return a mask of the given shape, (B, I, N), that is true for the cells to hide.
+    """Return a random mask of the given shape, (B, I, N), that is true for the cells to hide.
 
-    Only one image of a pair has hidden cells. It is either image with probability 1/2. Each of its cells is
-    hidden with probability `share`; at least one is hidden.
+    In each pair, an image is drawn at random. Each of its cells is hidden with probability `share`, and at
+    least one cell is hidden. The other image has no hidden cells.
     """
     pairs, images, cells = shape
     drawn = torch.rand(pairs, cells, device=device)

@@ -1,4 +1,4 @@
-"""IDC-PCL's sizes and switches: differences between its paper and its released program, and its ablations.
+"""Sizes of IDC-PCL, and switches: options in which the paper, the released program and the ablations differ.
 
 Schedules, batch sizes, task weights and weight decay are settings of a phase in params.yaml.
 """
@@ -37,7 +37,7 @@ class PclSizes(DataSizes):
 class PclSwitches:
     """Switches of IDC-PCL.
 
-    The defaults are the paper's (Yao et al., AAAI 2022), or the usual choice where the paper is silent. The
+    A default is the paper's value (Yao et al., AAAI 2022), or the usual choice if the paper gives none. The
     comment above a switch describes its values, separated by |.
     """
 

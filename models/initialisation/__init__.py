@@ -1,1 +1,1 @@
-"""Initial weights that are in no paper, for training on few pairs."""
+"""Unpublished initial weights, with which models learn from few pairs."""

@@ -1,11 +1,12 @@
 """Initial weights of CLIP4IDC for training on few images: the switch `first_weights: counterpart`.
 
-They are not published. A model without pretrained weights that starts from CLIP's usual initial weights does
-not learn to compare two images on a small dataset (docs/methods.md, "CLIP4IDC"). With the weights of this
-module it does. All of them are trained. CLIP's image encoder must learn slowly (`coef_lr`); otherwise
-training changes its weights before the decoder can use them. A token's counterpart is the token at the same
-place in the other image. D: width; E: width of the space of pairs and captions; N: cells of an image; t = N +
-1: tokens of an image, class token first.
+These weights are not published. From CLIP's usual random weights, without pretraining, a model does not learn
+to compare two images on a small dataset (docs/methods.md, "CLIP4IDC"). From the weights of this module it
+does. All weights are trained. CLIP's image encoder must learn slowly (`coef_lr`); otherwise training changes
+its weights before the decoder can use them. A token's counterpart is the token at the same place in the other
+image.
+D: width; E: width of the space of pairs and captions; N: cells of an image; t = N + 1: tokens of
+an image, class token first.
 """
 
 import math
@@ -44,9 +45,10 @@ GAIN = 6.0  # factor of the difference in the decoder, because the difference is
 
 @dataclass
 class DifferenceDirections:
-    """Orthogonal directions in the space of E channels along which a token holds certain contents.
+    """Orthogonal directions in the space of E channels, which hold parts of a token's content.
 
-    These are its difference from its counterpart, the size of this difference, and the token's image.
+    The parts are the token's difference from its counterpart, the size of this difference, and the token's
+    image.
     """
 
     half: Tensor  # (E, E/2), directions of the difference
@@ -58,13 +60,14 @@ class DifferenceDirections:
 def compare(
     encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder, layer: TransformerBlock | None = None
 ) -> DifferenceDirections | None:
-    """Make the first block that sees both images compare each token with its counterpart.
+    """Initialise the first block that sees both images so that it compares each token with its counterpart.
 
-    Tokens are distinguished by their position embeddings. Afterwards the first E/2 channels of F' (the pair
-    encoder's output) hold the difference, the next channel its size, the next the image's side, and the
-    others the content of the cell itself. If no block sees both images, `layer` compares instead, the first
-    layer of the captioner. Returns the directions of the difference, or None if no block and no layer
-    compares. Raises ValueError if E is above D or below 4, or if E is odd and `layer` compares.
+    Tokens are distinguished by their position embeddings. In F', the pair encoder's output, the first E/2
+    channels then hold the difference, the next channel the size of the difference, the next channel the
+    image, and the other channels the content of the cell itself. If no block sees both images, `layer`, the
+    first layer of the captioner, compares instead. Returns the directions of the difference, or None if
+    neither a block nor a layer compares. Raises ValueError if E is above D or below 4, or if E is odd and
+    `layer` compares.
     """
     places = all_places(encoding)
     side = QUIET / 2 * side_beside(places)
@@ -94,11 +97,11 @@ def compare(
 def compare_later(
     W: Tensor, places: Tensor, side: Tensor, layer: TransformerBlock | None
 ) -> DifferenceDirections | None:
-    """Make `layer` of the captioner compare each token with its counterpart.
+    """Initialise `layer` of the captioner so that it compares each token with its counterpart.
 
-    W, (E, D), is set so that the first channels of F' hold the image's side and the token's place. Returns
-    the directions of the difference, or None without `layer`. Raises ValueError if E is odd, because half of
-    the E directions hold the difference.
+    W, (E, D), the map to F', is set so that the first channels of F' hold the token's image and place.
+    Returns the directions of the difference, or None without `layer`. Raises ValueError if E is odd, because
+    half of the E directions hold the difference.
     """
     known = torch.cat([side[None], whitening(places)[0]])  # the strongest directions of places come first
     W.copy_(torch.linalg.qr(known.T, mode="complete").Q[:, : len(W)].T)
@@ -115,8 +118,8 @@ def compare_later(
 def all_places(encoding: ImageEncoder) -> Tensor:
     """Set the position embeddings of the class token and of all cells, and return them, (t, D).
 
-    The class token gets a place beyond the last row and column. Without a place of its own, it would be
-    compared with the mean of all tokens, and this difference would be larger than any other.
+    The class token gets a place beyond the last row and column. Without this place, it would be compared with
+    the mean of all tokens, and this difference would be larger than any other.
     """
     rows, columns = encoding.patches.cells
     waves = grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])
@@ -128,17 +131,18 @@ def all_places(encoding: ImageEncoder) -> Tensor:
 
 
 def last_map(encoding: ImageEncoder) -> Tensor:
-    """Return the weights of the last layer that computes patches, (D, ...), as a view."""
+    """Return a view, (D, ...), of the weights of the last layer that computes patches."""
     *_, last = encoding.patches.project.modules()
     assert isinstance(last, nn.Conv2d)
     return last.weight.flatten(1)
 
 
 def tell_differences(half: Tensor, places: Tensor, side: Tensor, mlp: nn.Sequential) -> Tensor:
-    """Make a block's MLP add the size of the difference along one direction, and return this direction, (D,).
+    """Initialise a block's MLP so that it adds the size of the difference; return the direction used, (D,).
 
-    The MLP adds little else. The direction is at right angles to `half`, (D, D/2), which holds the
-    difference, to `side`, and to all directions in which `places` differ.
+    `half`, (D, D/2), holds the directions of the difference. The size is added along the returned direction,
+    which is at right angles to `half`, to `side`, and to all directions in which `places` differ. The MLP
+    adds little else.
     """
     up, *_, down = mlp
     assert isinstance(up, nn.Linear)
@@ -156,9 +160,9 @@ def all_of_blocks(blocks: nn.ModuleDict) -> list[TransformerBlock]:
 
 
 def beside(*known: Tensor) -> Tensor:
-    """Return the direction, (D,), that has the least in common with all columns of `known`, (D, any) each.
+    """Return a direction, (D,), at right angles to all columns of `known`, (D, any number) each.
 
-    It is at right angles to all of them if possible.
+    If there is no such direction, return the closest.
     """
     directions = F.normalize(torch.cat(known, 1), dim=0)
     return torch.linalg.eigh(directions @ directions.T).eigenvectors[:, 0]  # of the least eigenvalue
@@ -166,10 +170,10 @@ def beside(*known: Tensor) -> Tensor:
 
 @torch.no_grad()
 def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
-    """Make the class tokens attend, in the last block, to the tokens that differ from their counterparts.
+    """Initialise the last block so that class tokens attend to tokens that differ from their counterparts.
 
-    This is for the adaptation, in which the mean of both class tokens is the vector of a pair. Queries are
-    large only for class tokens, because class tokens have a direction of their own. Call `compare` first.
+    This is for the adaptation, in which the vector of a pair is the mean of both class tokens. Call `compare`
+    before.
     """
     if len(inter.blocks) < 2:
         return  # the only block compares
@@ -194,10 +198,10 @@ def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
 def begin_captioner(
     encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder, memories: Memories, decoder: ClipDecoder
 ) -> bool:
-    """Initialise a captioner: it compares both images, and the decoder attends to tokens that differ.
+    """Initialise a captioner so that it compares both images and its decoder attends to tokens that differ.
 
-    The decoder's keys and values are made of the difference. Returns True if no block of the pair encoder
-    sees both images. Then the first layer of the captioner's encoder compares them.
+    The decoder's keys and values are computed from the difference. Returns True if the first layer of the
+    captioner's encoder compares the images, because no block of the pair encoder sees both.
     """
     first, *later = all_of(TransformerBlock, memories.layers)
     found = compare(encoding, inter, first)

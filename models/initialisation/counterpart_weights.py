@@ -1,8 +1,8 @@
-"""Initial weights with which a transformer block compares each cell with its counterpart. Not published.
+"""Initial weights with which a transformer block compares each cell with its counterpart (not published).
 
-A cell's counterpart is the cell at the same place in the other image. With weights that attend to all cells
-alike, a transformer does not learn to compare two images from a small dataset. With these weights it does
-(docs/methods.md, "IDC-PCL"). All of them are trained.
+A cell's counterpart is the cell at the same place in the other image. A transformer that initially attends to
+all cells alike does not learn to compare two images from a small dataset. With these weights it does
+(docs/methods.md, "IDC-PCL"). All weights are trained.
 A place is the position embedding of a cell. A side is a direction that is added to the tokens of the first
 image and subtracted from those of the second. N: cells of an image; D: width; h: heads; d = D/h.
 """
@@ -32,7 +32,7 @@ LOOK, SIDED = 17.0, 11.0
 
 
 def grid_places(rows: int, columns: int, width: int) -> Tensor:
-    """Return the place of each cell, (N, D): sines and cosines of its row, then those of its column.
+    """Return the place of each cell, (N, D): sines and cosines of the row, then those of the column.
 
     Raises ValueError unless 4 divides D.
     """
@@ -41,7 +41,7 @@ def grid_places(rows: int, columns: int, width: int) -> Tensor:
 
 
 def line_places(count: int, width: int) -> Tensor:
-    """Return an embedding of the numbers of `count` rows (or columns), (count, D/2): sines, then cosines.
+    """Return an embedding of the row (or column) numbers 0 to `count` - 1, (count, D/2): sines, then cosines.
 
     The frequencies are evenly spaced from 0 to pi. Raises ValueError unless 4 divides D.
     """
@@ -53,12 +53,12 @@ def line_places(count: int, width: int) -> Tensor:
 
 
 def side_of(width: int) -> Tensor:
-    """Return a random side, (D,), of the length sqrt(D): the direction that distinguishes both images."""
+    """Return a random side, (D,), of the length sqrt(D)."""
     return F.normalize(torch.randn(width), dim=0) * math.sqrt(width)
 
 
 def side_beside(places: Tensor) -> Tensor:
-    """Return a random side, as `side_of` does, that is at right angles to all differences of places."""
+    """Return a random side, (D,), of the length sqrt(D), at right angles to all differences of places."""
     side = side_of(places.shape[1])
     side -= within(places) @ side
     return math.sqrt(len(side)) * F.normalize(side, dim=0)
@@ -77,13 +77,13 @@ def look_across(
     """Initialise a self-attention so that each token attends to its counterpart, which is then subtracted.
 
     A token contains the place of its cell, from `places` (N, D), and the side of its image, `side` (D,) or
-    its negative. The first d - 1 channels of each head's queries and keys are computed from places, the last
-    one from the side. So the logit q_i k_j^T / sqrt(d) of the counterpart is about `sharpness`. -W^O W^V
-    projects onto half of the directions. In this half the counterpart is subtracted, so that the residual
-    holds the difference. The other half holds the content of the cell itself. It also holds the side, whose
-    difference would be longer than any change.
+    its negative. The first d - 1 channels of each head's queries and keys are computed from the place, and
+    the last channel from the side. So the logit q_i k_j^T / sqrt(d) of the counterpart is about `sharpness`.
+    -W^O W^V projects onto half of the directions. In this half the counterpart is subtracted, so that the sum
+    with the residual is the difference. The other half keeps the content of the cell itself. It also keeps
+    the side, because the difference of sides would be longer than any change.
 
-    Returns the half, (D, D/2): unit vectors at right angles to each other.
+    Returns the half that holds the difference, (D, D/2): unit vectors at right angles to each other.
     """
     h, D = attention.heads, len(side)
     d, toward = D // h, F.normalize(side, dim=0)
@@ -102,10 +102,10 @@ def look_across(
 
 @torch.no_grad()
 def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, gain: float) -> None:
-    """Initialise an attention between images so that each cell attends mostly to its counterpart.
+    """Initialise an attention between two images so that each cell attends mostly to its counterpart.
 
     The attention's output is `gain` times the content of the attended cells. The logit q_i k_j^T / sqrt(d) of
-    the counterpart is about `sharpness`. A cell contains its place, from `places`, (N, D).
+    the counterpart is about `sharpness`. A cell's input vector contains its place, from `places`, (N, D).
     """
     D = places.shape[1]
     d = D // attention.heads
@@ -118,7 +118,7 @@ def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, g
 
 
 def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Return, for each head, a linear map W of places, (rows, D), for queries and keys.
+    """Return a linear map W, (rows, D), for each head, which computes queries and keys from places.
 
     W is randomly rotated, and |W place|^2 is about `square`.
     """
@@ -136,10 +136,10 @@ def without_biases(attention: MultiHeadAttention) -> None:
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the directions in which places differ, (min(N, D), D), and which of them are strong.
+    """Return the directions in which places differ, (min(N, D), D), and a mark of the strong directions.
 
     The strongest direction is first. A strong direction is scaled so that the variance of places along it is
-    1. Weak directions (FAINT) are set to 0. The second result is 1 for a strong direction, else 0.
+    1. Weak directions (see FAINT) are set to 0. The mark is 1 for a strong direction, else 0.
     """
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
     strong = deviations > FAINT * deviations[0]
@@ -149,11 +149,11 @@ def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
-    """Initialise a feed-forward layer so that it adds the size of the difference along `differs`.
+    """Initialise a feed-forward layer so that it adds the size of the difference to a token, along `differs`.
 
     `up` and `down` are the layer's linear maps W_1 and W_2; the first D hidden channels are used. The size is
-    the sum of |x| over the directions `half`, (D, D/2), which hold the difference. Attention keys are a
-    linear map and could not compute the size. f(x) + f(-x) is |x| for ReLU, and nearly so for GELU.
+    the sum of |x| over the directions `half`, (D, D/2), which hold the difference. It is computed as f(x) +
+    f(-x), which is |x| for ReLU, and nearly |x| for GELU. Attention keys are linear and could not compute it.
     `differs`, (D,), is a unit vector at right angles to `half`.
     """
     D = len(half)
@@ -167,6 +167,7 @@ def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> Non
     """Initialise an attention so that all queries attend to cells that differ from their counterparts.
 
     Half of the heads attend to image 1, the others to image 2. Only the first channel of each head is set.
+
     differs: (D,), direction of the difference's size, as for `tell`
     side: (D,), side of the first image
     """
@@ -181,12 +182,12 @@ def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> Non
 
 @torch.no_grad()
 def calm(*maps: nn.Module) -> None:
-    """Multiply the weights and biases of some linear maps by CALM."""
+    """Multiply the weights and biases of the given linear maps by CALM, in place."""
     for each in maps:
         for parameter in each.parameters():
             parameter.mul_(CALM)
 
 
 def calm_block(block: TransformerBlock) -> None:
-    """Multiply both residual branches of a transformer block by CALM, so that it changes its input little."""
+    """Multiply both residual branches of a transformer block by CALM; it then changes its input little."""
     calm(block.attention.output, block.fed[-1])

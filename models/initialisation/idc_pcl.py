@@ -1,9 +1,9 @@
 """Initial weights of IDC-PCL for training on few pairs: the switch `first_weights: counterpart`.
 
-They are not published. The first block that sees both images compares each cell with its counterpart, the
-cell at the same place in the other image (counterpart_weights.py). The difference is amplified, and words
-start by attending to cells that differ. All weights are trained. Results: docs/methods.md, "IDC-PCL". N:
-cells of an image; D: width; C: feature channels.
+These weights are not published. With them, the first block that sees both images compares each cell with its
+counterpart, the cell at the same place in the other image (counterpart_weights.py). The difference is
+amplified, and words initially attend to cells that differ. All weights are trained. Results: docs/methods.md,
+"IDC-PCL". N: cells of an image; D: width; C: feature channels.
 """
 
 import math
@@ -20,11 +20,11 @@ LOUD, OWN = -5.0, 2.0  # factors of the difference and of a cell's own content i
 
 
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
-    """Return the places of cells, (N, D), and a side, (D,), that use only the first channels.
+    """Return places of cells, (N, D), and a side, (D,), which use only the first channels; and their number.
 
-    The third result is the number of these channels. The content of cells is kept out of them, because the
-    content of many cells is alike and would attract attention. The channels are enough to distinguish all
-    rows and columns, but fewer than half of all. Raises ValueError if the width is too small for any.
+    The content of cells is kept out of these channels, because many cells have similar content, which would
+    attract attention. Fewer than half of all channels are used; if possible, they are enough to distinguish
+    all rows and columns. Raises ValueError if the width is too small.
     """
     room = min(max(width // 16, *cells), (width - 2) // 8) * 4
     if not room:
@@ -40,7 +40,7 @@ def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]
 def show_beside(project: nn.Linear, room: int) -> None:
     """Scale the map W, (D, C), of a cell's features, and set its first `room` output channels to 0.
 
-    So the content of cells stays out of the channels of places and sides.
+    So the channels of places and sides are free of the cells' content.
     """
     project.weight *= SHOWN
     project.weight[:room], project.bias[:room] = 0, 0
@@ -50,13 +50,12 @@ def show_beside(project: nn.Linear, room: int) -> None:
 def raise_within(half: Tensor, room: int, feed_forward: nn.Sequential) -> Tensor:
     """Initialise the feed-forward layer W_2 ReLU(W_1 x) of the block that compares.
 
-    It adds LOUD times the difference, OWN times the cell's content, and the difference's size. The difference
-    is the part of x along the directions `half`, (D, D/2). LOUD is negative, so that words attend to the cell
-    that shows the object, not to the cell where the object is missing. A linear map can find a cell where
-    something is missing, because no unchanged cell is like that. It cannot find a cell where something was
-    added, because other objects look the same. The size is added along one direction, (D,), at right angles
-    to `half` and to the first `room` channels (`tell`). This direction is returned. All this uses 3 D hidden
-    channels, because ReLU(x) - ReLU(-x) = x. The other hidden channels are scaled by CALM.
+    The layer adds LOUD times the difference, OWN times the cell's content, and the size of the difference.
+    The difference is the part of x along the directions `half`, (D, D/2). LOUD is negative, so that words
+    attend to the cell that shows the object, not to the cell where the object is missing. The size is added
+    by `tell`, along a direction, (D,), at right angles to `half` and to the first `room` channels. This
+    direction is returned. 3 D hidden channels are used, because ReLU(x) - ReLU(-x) = x. The other hidden
+    channels are scaled by CALM.
     """
     up, *_, down = feed_forward
     assert isinstance(up, nn.Linear)

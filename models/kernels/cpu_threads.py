@@ -1,4 +1,4 @@
-"""Threads for a CPU kernel, and the compiler of its inner loops (Numba)."""
+"""Threads of CPU kernels, and compilation of their inner loops with Numba."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ Task = TypeVar("Task")
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile with Numba; the result is cached on disk if a folder is writable, else in memory."""
+    """Compile a function with Numba; the result is cached on disk if possible, else in memory."""
     options: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
     try:
         return njit(cache=True, **options)(function)
@@ -25,8 +25,9 @@ def compiled(function: Callable[..., Any]) -> Any:
 def share(tasks: Iterable[Task], work: Callable[[deque[Task]], None]) -> None:
     """Run `work` on the tasks in as many threads as torch uses.
 
-    Within these threads, torch's operations use one thread. So results do not depend on the distribution of
-    tasks, and threads do not wait for each other after each small product.
+    `work` takes tasks from a shared queue, see `taken`. In these threads, each operation of torch uses only a
+    single thread. So results do not depend on the distribution of tasks, and threads do not wait for each
+    other after each small product.
     """
     left = deque(tasks)
     with _alone:

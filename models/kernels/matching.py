@@ -1,4 +1,4 @@
-"""Token-wise matching of all before images with all after images of a batch (SCORER Eq. 2-3).
+"""Token-wise matching of all "before" images with all "after" images of a batch (SCORER Eq. 2-3).
 
 This is the most expensive operation of training: a batch has (B, A, h, N, M) similarities, of which only the
 maxima of rows and columns are needed.
@@ -29,13 +29,13 @@ TRITON = importlib.util.find_spec("triton") is not None  # part of torch on Linu
 
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
-    """Compute TM for each head and pair of images: (B, h, N, d), (A, h, M, d) -> (B, A, h).
+    """Compute TM of queries, (B, h, N, d), and keys, (A, h, M, d), for each pair of images: (B, A, h).
 
     TM(Q, K) = 1/2 [ 1/N sum_i max_j q_i.k_j + 1/M sum_j max_i q_i.k_j ]    (SCORER Eq. 2)
 
     The result is exact, in float32 or wider. Similarities are not stored: the backward pass uses the places
-    of the maxima, stored as int16 or searched again (on a GPU). On a tie the token with the lowest index gets
-    the gradient. Results are the same on every run.
+    of the maxima, which are stored as int16 or, on a GPU, searched again. On a tie the token with the lowest
+    index gets the gradient. Results are the same on every run.
 
     Raises ValueError if an image has more tokens than int16 can index.
     """
@@ -60,9 +60,12 @@ class _TokenMatching(torch.autograd.Function):
 def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
     """Return the module that computes `locate` (forward) and `spread` (backward).
 
-    matching_cpu: bfloat16 and float32 on a CPU; matching_gpu: these and float16 on a GPU of compute
-    capability 8.0 or more, with Triton, up to 2,048 tokens; matching_plain: everything else. `locate` returns
-    TM, and what `spread` needs besides the operands.
+    matching_cpu: bfloat16 and float32 on a CPU
+    matching_gpu: bfloat16, float16 and float32 on a GPU of compute capability 8.0 or more, with Triton, up to
+        2,048 tokens
+    matching_plain: everything else
+
+    `locate` returns TM, followed by tensors that `spread` takes as its last arguments.
     """
     if queries.device.type == "cpu" and queries.dtype in matching_cpu.WHOLE_NUMBERS:
         return matching_cpu
@@ -75,13 +78,14 @@ def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
 
 
 def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """Compute MTM for each pair of images (SCORER Eq. 3): (b, h, N, d), (b, h, M, d) -> (b, B).
+    """Compute MTM of queries, (b, h, N, d), and keys, (b, h, M, d), for each pair of images: (b, B).
 
-    The queries of this process are matched with the keys of all processes, in float32 or wider.
+    MTM is SCORER's Eq. 3. The queries of this process are matched with the keys of all processes, in float32
+    or wider. The values of `mtm`:
 
     per_head: TM in each head, averaged over heads
     summed: similarities are summed over heads before the maxima
-    single_head: the same (Fig. 3); the attention, which has the same projections, keeps its heads
+    single_head: the same as `summed` (Fig. 3); only the matching has a single head, not the attention
     mean_pool, max_pool: dot product of the images' mean or maximum over tokens, D channels (Fig. 3)
 
     There is no factor 1/sqrt(d), as in Eq. 2.
@@ -94,9 +98,10 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
 
 
 def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """Match images with their partners by cosines: (b, h, N, d), (b, h, M, d) -> (b), in [-1, 1].
+    """Match each image only with its partner, by cosines; return (b,), in [-1, 1].
 
-    This is the diagonal of `matching` for unit vectors. The cosine of a zero vector is 0.
+    The operands are (b, h, N, d) and (b, h, M, d). The result is the diagonal of `matching` for unit vectors.
+    The cosine of a zero vector is 0.
     """
     if mtm in POOLS:
         return (normalize(pooled(queries, mtm), dim=-1) * normalize(pooled(keys, mtm), dim=-1)).sum(-1)
@@ -106,19 +111,20 @@ def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Te
 
 
 def headed(x: Tensor, mtm: Mtm) -> Tensor:
-    """Return (B, h, N, d) unchanged for `per_head`, else as one head, (B, 1, N, D)."""
+    """Return x, (B, h, N, d), unchanged for `per_head`; else join its heads to one, (B, 1, N, D)."""
     return x if mtm == "per_head" else x.transpose(1, 2).flatten(2)[:, None]
 
 
 def pooled(x: Tensor, mtm: Mtm) -> Tensor:
-    """Pool tokens to one vector per image, in float32 or wider: (B, h, N, d) -> (B, D)."""
+    """Pool the tokens of each image, (B, h, N, d), to a single vector, (B, D), in float32 or wider."""
     return POOLS[mtm](x.to(torch.promote_types(x.dtype, torch.float32)), 2).flatten(1)
 
 
 def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
-    """Return -(1/B) sum_k log softmax_r(S_kr / tau)_k: the partner of row k is column k (SCORER Eq. 4).
+    """Return the contrastive loss -(1/B) sum_k log softmax_r(S_kr / tau)_k (SCORER Eq. 4).
 
-    The rows, (b, B), are the pairs of this process, so the result is its share of the sum.
+    S is `similarity`; the partner of row k is column k. If several processes share the batch, S has only the
+    rows of this process, (b, B), and the result is this process's share.
     """
     b, B = similarity.shape
     partner = torch.arange(B, device=similarity.device)[own(b)]
@@ -126,9 +132,10 @@ def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
 
 
 class Contrast(nn.Module):
-    """Mean of the losses of both directions, (b, B) each (SCORER Eq. 4 and 11).
+    """Mean of the contrastive losses of both directions (SCORER Eq. 4 and 11).
 
-    With a learned temperature, similarities are multiplied by exp(s); s is initially 1.
+    The similarities of a direction are (b, B). With a learned temperature, they are multiplied by exp(s); s
+    is initially 1.
     """
 
     def __init__(self, temperature: float, learned: bool = False):
@@ -140,7 +147,7 @@ class Contrast(nn.Module):
 
     @property
     def temperature(self) -> float | Tensor:
-        """tau, by which similarities are divided."""
+        """Temperature tau, by which similarities are divided."""
         return self.fixed if self.s is None else torch.exp(-self.s)
 
     def constrain(self) -> None:

@@ -1,4 +1,4 @@
-"""The token matching on a CPU: maxima of the similarities, and gradients through the maxima.
+"""Token matching on a CPU: maxima of the similarities, and gradients through the maxima.
 
 A core computes a tile of similarities that fits its cache, and finds the maxima of the tile. This is several
 times faster than torch's `max` with indices, `scatter_add` and parallel products of small matrices.
@@ -21,10 +21,13 @@ CHANNELS = 64  # channels whose gradients are summed together
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return TM (SCORER Eq. 2) and the index of each token's best partner, the lowest one on a tie.
+    """Return TM (SCORER Eq. 2), and the index of each token's best partner in each other image.
 
-    (B, h, N, d), (A, h, M, d), bfloat16 or float32 -> (B, A, h), float32; (B, A, h, N) and (B, A, h, M),
-    int16. A NaN similarity makes its matching NaN.
+    On a tie the lowest index is returned. If a similarity is NaN, TM of its images and head is NaN.
+
+    queries: (B, h, N, d), keys: (A, h, M, d), bfloat16 or float32
+    TM: (B, A, h), float32
+    indices: (B, A, h, N) for queries and (B, A, h, M) for keys, int16
     """
     (B, h, N, d), (A, _, M, _) = queries.shape, keys.shape
     q, k = (x.detach().transpose(0, 1).reshape(h, -1, d) for x in (queries, keys))  # (h, BN, d), (h, AM, d)
@@ -74,7 +77,7 @@ def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
 
 @compiled
 def _order(bits, top, left, ordered, infinity):
-    """Map bits to integers in the same order: both zeros are equal, and NaN is the largest."""
+    """Map floating-point numbers (bits) to integers of the same order; NaN is the largest, and -0 = 0."""
     number = bits.dtype.type
     least, most = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
     N, M = ordered.shape
@@ -130,7 +133,7 @@ def spread(
 ) -> tuple[Tensor, Tensor]:
     """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
 
-    They are computed in float32 or wider; sums over the other images always have the same order.
+    Gradients are computed in float32 or wider. Sums over the other images always have the same order.
     """
     exact = torch.promote_types(queries.dtype, torch.float32)
     channels = math.gcd(queries.shape[-1], CHANNELS)
@@ -153,12 +156,12 @@ def spread(
 
 
 def _by_channels(x: Tensor, channels: int) -> Tensor:
-    """(B, h, N, d) -> (h d / channels, B, N, channels), contiguous."""
+    """Rearrange (B, h, N, d) as (h d / channels, B, N, channels), contiguous."""
     return x.unflatten(-1, (-1, channels)).permute(1, 3, 0, 2, 4).flatten(0, 1).contiguous()
 
 
 def _together(x: Tensor, like: Tensor) -> Tensor:
-    """Invert `_by_channels`."""
+    """Undo `_by_channels`; return x in the shape and type of `like`."""
     return x.unflatten(0, (like.shape[1], -1)).permute(2, 0, 3, 1, 4).flatten(-2).to(like.dtype)
 
 

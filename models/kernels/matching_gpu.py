@@ -1,9 +1,10 @@
-"""The token matching on a GPU (Triton): maxima of the similarities, and gradients through the maxima.
+"""Token matching on a GPU (Triton): maxima of the similarities, and gradients through the maxima.
 
-A tile of similarities is reduced in registers and never written. The forward pass computes the maxima alone.
-The backward pass searches their places again, for the pairs of images whose gradient counts: after some
-training, few do. There are no atomic additions and no tuning at run time, so results are the same on every
-run. float32 operands become sums of three bfloat16 parts, which hold all 24 bits.
+A tile of similarities is reduced in registers and never written to memory. The forward pass computes only the
+maxima. The backward pass searches the places of the maxima again, but only for pairs of images whose gradient
+is not negligible; after some training, these are few. There are no atomic additions and no tuning at run
+time, so results are the same on every run. float32 operands are split into three bfloat16 parts, which hold
+all 24 bits.
 B, A: images; N, M: their tokens; h: heads; d = D: width of a head.
 """
 
@@ -21,10 +22,10 @@ ROOM = 128 * 1024  # bytes of shared memory from which tiles are read ahead
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor]:
-    """Return TM (SCORER Eq. 2): (B, h, N, d), (A, h, M, d) in one of TYPES, any strides -> (B, A, h).
+    """Return TM (SCORER Eq. 2), (B, A, h), of queries, (B, h, N, d), and keys, (A, h, M, d).
 
-    Similarities and result are float32. A number that is not finite makes all matchings of its image and head
-    NaN.
+    Operands have one of TYPES, and any strides. Similarities and result are float32. If an operand contains a
+    number that is not finite, all matchings of its image and head are NaN.
     """
     x, y = _factors(queries, keys)
     return ((_best_of(x, y).mean(-1) + _best_of(y, x).mean(-1).transpose(0, 1)) / 2,)
@@ -33,8 +34,8 @@ def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor]:
 def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
 
-    On a tie the token with the lowest index has the gradient. Sums are float32. Pairs of images are skipped
-    if their gradient is NEGLIGIBLE next to the largest one of each of the two images.
+    On a tie the token with the lowest index gets the gradient. Sums are float32. A pair of images is skipped
+    if its gradient, compared with the largest gradient of each of its images, is below NEGLIGIBLE.
     """
     grad = grad.float()
     by_row, by_column = _listed(grad), _listed(grad.transpose(0, 1))
@@ -47,7 +48,10 @@ def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]
 
 
 def places(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the index of each token's best partner in every image: (B, A, h, N) and (B, A, h, M), int16."""
+    """Return the index of each token's best partner in each other image.
+
+    The indices, int16, are (B, A, h, N) for queries and (B, A, h, M) for keys.
+    """
     x, y = _factors(queries, keys)
     grad = torch.ones(len(x), len(y), 1, device=x.device)
     row_at, column_at = _places_of(x, y, _listed(grad)), _places_of(y, x, _listed(grad.transpose(0, 1)))
@@ -55,9 +59,10 @@ def places(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _listed(grad: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the number of images whose gradient counts for each own image, (B,), and their indices, (B, A).
+    """List, for each of the B images, the other images with which its gradient is not negligible.
 
-    grad: (B, A, h), float32; NaN counts. The indices, int32, are in order, in front of their row.
+    Returns their number, (B,), and their indices in ascending order, at the front of each row of (B, A), as
+    int32. `grad` is (B, A, h), float32. A NaN gradient is not negligible.
     """
     size = torch.linalg.vector_norm(grad, torch.inf, -1)  # (B, A)
     B, A = size.shape
@@ -80,7 +85,11 @@ def _split(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _factors(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return 16-bit operands with the same products: for float32, (..., 6d) with the six largest products."""
+    """Return 16-bit operands whose dot products are those of queries and keys.
+
+    For float32, both are (..., 6d), with the six largest products of their bfloat16 parts. Other operands are
+    returned unchanged.
+    """
     if queries.dtype != torch.float32:
         return queries, keys
     q, k = _split(queries), _split(keys)
@@ -89,7 +98,7 @@ def _factors(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _best_of(own: Tensor, others: Tensor) -> Tensor:
-    """Return each token's highest similarity in each other image, (B, A, h, N), float32."""
+    """Return each token's highest similarity to a token of each other image, (B, A, h, N), float32."""
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     best = own.new_empty(B, A, h, N, dtype=torch.float32)
     sizes, how = _nearest_tiles(M, d)
@@ -103,7 +112,11 @@ def _best_of(own: Tensor, others: Tensor) -> Tensor:
 
 
 def _places_of(own: Tensor, others: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
-    """Return the places of the maxima in the listed images, (B, A, h, N), float16, in rows of even length."""
+    """Return, for each token, the index of its most similar token in each listed image.
+
+    The indices are (B, A, h, N), or N + 1 if N is odd, as whole numbers in float16. `listed` is the result of
+    `_listed`; indices in other images are not set.
+    """
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     at = own.new_empty(B, A, h, N + N % 2, dtype=torch.float16)
     sizes, how = _nearest_tiles(M, d)
@@ -117,9 +130,9 @@ def _places_of(own: Tensor, others: Tensor, listed: tuple[Tensor, Tensor]) -> Te
 def _gather(
     own: Tensor, others: Tensor, grad: Tensor, own_at: Tensor, other_at: Tensor, listed: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """Return the gradient of `own`, (B, h, N, d), from the gradient of TM, (B, A, h), and both places.
+    """Return the gradient of `own`, (B, h, N, d), from the gradient of TM, (B, A, h).
 
-    own_at: (B, A, h, N); other_at: (A, B, h, M), as words of two
+    `own_at`, (B, A, h, N), and `other_at`, (A, B, h, M), are the results of `_places_of`.
     """
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     sizes, how = _sum_tiles(own, N, M, d)
@@ -135,27 +148,27 @@ def _gather(
 
 
 def _nearest_tiles(M: int, d: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the tile sizes of `nearest` and `places`, tuned on an H200, and their compile options."""
+    """Return tile sizes and compile options of the kernels `nearest` and `places`, tuned on an H200."""
     # a tile has all channels, or 64 at a time
     side, how = (64, _how(4, 2)) if d <= 64 else (128, _how(8, 3))
     return {"BLOCK_N": 128, **_tiles(M, side), "BLOCK_D": _within(64, d)}, how
 
 
 def _sum_tiles(x: Tensor, N: int, M: int, d: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the tile sizes of `sum_gradients`, tuned on an H200, and its compile options."""
+    """Return tile sizes and compile options of the kernel `sum_gradients`, tuned on an H200."""
     sizes = {"BLOCK_N": _within(128, N), **_tiles(M, 64), "BLOCK_D": _within(64, d)}
     room = torch.cuda.get_device_properties(x.device).shared_memory_per_block_optin if x.is_cuda else 0
     return sizes, _how(4, 2 if room >= ROOM and x.dtype != torch.float32 else 1)
 
 
 def _tiles(M: int, most: int) -> dict[str, int]:
-    """Return the size in tokens of a full tile and of the last, partial tile; 0 if no tile is partial."""
+    """Return the size, in tokens, of a full tile and of the last, partial tile (0: no partial tile)."""
     block = _within(most, M)
     return {"BLOCK_M": block, "TAIL": _within(block, M % block) if M % block else 0}
 
 
 def _within(most: int, size: int) -> int:
-    """Return the power of two from 16 to `most` that holds `size`."""
+    """Return the lowest power of two that is at least `size`, but at least 16 and at most `most`."""
     return max(16, min(most, triton.next_power_of_2(size)))
 
 

@@ -1,7 +1,8 @@
-"""Triton kernels of matching_gpu.py: the images whose gradient counts, maxima, their places, and gradients.
+"""Triton kernels of matching_gpu.py: list of images, maxima, places of the maxima, and gradients.
 
-B, A: images; N, M: their tokens; h: heads; D: width of a head. BLOCK_N own tokens x BLOCK_M tokens of another
-image are a tile; TAIL: tokens of an image's last, partial tile; BLOCK_D: channels of a product.
+B, A: images; N, M: their tokens; h: heads; D: width of a head. A tile has BLOCK_N tokens of an image and
+BLOCK_M tokens of another image. TAIL: tokens of an image's last, partial tile; BLOCK_D: channels of a
+product.
 """
 
 import triton

@@ -1,6 +1,6 @@
-"""The token matching in plain torch, for any device and type: maxima, and gradients through the maxima.
+"""Token matching in plain torch, for any device and type: maxima, and gradients through the maxima.
 
-It computes one image of the queries at a time, with memory for (A, h, N, M) similarities.
+Images of the queries are computed one at a time, with memory for (A, h, N, M) similarities.
 B, A: images; N, M: their tokens; h: heads; d: width of a head.
 """
 
@@ -9,10 +9,13 @@ from torch import Tensor
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return TM (SCORER Eq. 2) and the index of each token's best partner, the lowest one on a tie.
+    """Return TM (SCORER Eq. 2), and the index of each token's best partner in each other image.
 
-    (B, h, N, d), (A, h, M, d) -> (B, A, h), float32 or wider; (B, A, h, N) and (B, A, h, M), int16.
-    A NaN similarity makes its matching NaN.
+    On a tie the lowest index is returned. If a similarity is NaN, TM of its images and head is NaN.
+
+    queries: (B, h, N, d), keys: (A, h, M, d)
+    TM: (B, A, h), float32 or wider
+    indices: (B, A, h, N) for queries and (B, A, h, M) for keys, int16
     """
     found = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
     matches, row_at, column_at = (torch.stack(each) for each in zip(*found, strict=True))
@@ -26,7 +29,10 @@ def _locate(e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return the maxima along `dim` and their lowest indices, int16; `max` does not define them on a GPU."""
+    """Return the maxima along `dim`, and the lowest index of each maximum, int16.
+
+    torch's `max` does not define which index it returns on a tie on a GPU.
+    """
     best = e.amax(dim, keepdim=True)  # NaN if there is a NaN
     size = e.shape[dim]
     places = torch.arange(size, dtype=torch.int16, device=e.device).view(-1, *[1] * (-dim - 1))
@@ -39,7 +45,8 @@ def spread(
 ) -> tuple[Tensor, Tensor]:
     """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
 
-    They are computed in float32 or wider. There are no atomic additions: results are the same on every run.
+    Gradients are computed in float32 or wider. Results are the same on every run, because there are no atomic
+    additions.
     """
     exact = torch.promote_types(queries.dtype, torch.float32)
     q, k, grad = queries.to(exact), keys.to(exact), grad.to(exact)

@@ -36,7 +36,7 @@ GAIN = {"cross": 12.0, "joint": 4.0}
 class MccSwitches:
     """Switches of the MCCFormers.
 
-    The defaults are the paper's, or the usual choice where the paper is silent. The comment above a switch
+    A default is the paper's value, or the usual choice if the paper gives none. The comment above a switch
     describes its values, separated by |.
     """
 
@@ -69,14 +69,14 @@ class MccSizes(DataSizes):
 
     @property
     def shared(self) -> Sizes:
-        """These sizes in the form of `Sizes`; word embeddings have the decoder's width, M."""
+        """These sizes as `Sizes`, for shared modules; word embeddings have the decoder's width, M."""
         M = 2 * self.width
         data = self.channels, self.grid, self.vocabulary, self.longest
         return Sizes(*data, self.width, self.heads, self.layers, self.decoder_layers, M)
 
 
 class CrossEncoder(nn.Module):
-    """Encoder of MCCFormers-D, in which cells attend only to the other image.
+    """Encoder of MCCFormers-D, in which the cells of an image attend only to the other image.
 
     Both directions use the same weights.
     """
@@ -98,9 +98,9 @@ class CrossEncoder(nn.Module):
 
 
 class JointEncoder(nn.Module):
-    """Encoder of MCCFormers-S, in which the cells of both images are one sequence.
+    """Encoder of MCCFormers-S, in which the cells of both images form a single sequence.
 
-    A learned vector of each image is added to its cells.
+    A learned vector is added to the cells of each image.
     """
 
     def __init__(self, sizes: MccSizes, dropout: float):
@@ -111,8 +111,8 @@ class JointEncoder(nn.Module):
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
         """Compute the difference of the encoded images, (B, N, D) each; its memory is (B, N, M).
 
-        Its method `alignment` normalises the attention of an after image's cell over the before image's
-        cells, although the layers attend to the cells of both images.
+        The result's method `alignment` normalises the attention of an after image's cell over the before
+        image's cells, although the layers attend to the cells of both images.
         """
         u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
         for layer in all_of(TransformerBlock, self.layers):
@@ -126,7 +126,7 @@ Encoder = CrossEncoder | JointEncoder
 
 
 def layers_of(sizes: MccSizes, dropout: float) -> nn.ModuleList:
-    """Build the layers of an encoder, with layer norms after attention and feed-forward."""
+    """Build the layers of an encoder (post-LN)."""
     return nn.ModuleList(
         TransformerBlock(sizes.width, sizes.heads, dropout, nn.ReLU(), inner_dropout=True)
         for _ in range(sizes.layers)
@@ -180,10 +180,11 @@ def captioner(
 def initialise(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder, copied: bool) -> None:
     """Initialise the weights as the authors' program does.
 
-    The encoder of MCCFormers-D has Xavier's initialisation. The encoder of MCCFormers-S and the decoder have
-    torch's. In each attention, query, key and value count as one weight with Xavier's uniform, and biases are
-    0. Word embeddings and the map of logits are uniform from -WORDS to WORDS. With `copied`, all layers of
-    S's encoder and of the decoder are copies of the first layer.
+    The encoder of MCCFormers-D gets Xavier's initialisation. The encoder of MCCFormers-S and the decoder keep
+    torch's initialisation. In each attention, query, key and value maps count as a single weight, initialised
+    by Xavier's uniform, and biases are 0. Word embeddings and the map of logits are drawn uniformly from
+    -WORDS to WORDS. With `copied`, all layers of the decoder and of the encoder of MCCFormers-S are copies of
+    the first layer.
     """
     towers: list[nn.ModuleList] = [decoder.layers]
     if isinstance(difference, CrossEncoder):
@@ -221,9 +222,10 @@ def oppose(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder) -
 
 
 def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
-    """Initialise the encoder so that its layers add little to the cells.
+    """Initialise the encoder of MCCFormers-D so that its layers change the cells little.
 
-    Position embeddings become longer than the cells' content, so that layer norms keep how much cells differ.
+    Position embeddings become longer than the cells' content; so layer norms do not change how much cells
+    differ.
     """
     D = encoding.project.out_channels
     for places in (encoding.row.weight, encoding.column.weight):
@@ -238,7 +240,7 @@ def mccformers_d(
 ) -> Captioner:
     """Build MCCFormers-D.
 
-    `default_dropout` is the dropout of word embeddings; in the authors' program it is torch's default.
+    `default_dropout` is the dropout of word embeddings, for which the authors' program uses torch's default.
     """
     return captioner(sizes, switches, CrossEncoder(sizes, dropout), dropout, default_dropout)
 

@@ -1,7 +1,8 @@
 """CBR: cross-modal backward reasoning (Tu et al., ICCV 2023), section 3.4.
 
-The model computes an imagined after image from the before image and the caption. It should match the real
-after image. B: pairs of the batch; b: pairs of this process; N, M: cells of an image; D: width; h: heads;
+The model computes an imagined "after" image from the before image and the caption. A loss makes the imagined
+image match the real "after" image.
+B: pairs of the batch; b: pairs of this process; N, M: cells of an image; D: width; h: heads;
 d = D/h; L: words.
 """
 
@@ -21,16 +22,17 @@ from models.scorer.model import RECONSTRUCTION, VIEWS, between_views, captioner
 
 
 class CellMap(nn.Linear):
-    """Linear map that computes a 1x1 convolution.
+    """Linear map of cells, equal to a 1x1 convolution.
 
-    It has a class of its own, so that `initialise` leaves it with torch's weights, like convolutions.
+    `initialise` does not change modules of this class, so they keep torch's initial weights, as convolutions
+    do.
     """
 
 
 class BackwardReasoning(Regulariser):
     """Loss L_cm of backward reasoning (SCORER Eq. 9-11).
 
-    It has its own matching. The switch `contrast` has no effect on it.
+    The loss has a matching of its own. The switch `contrast` has no effect on the loss.
     """
 
     def __init__(self, sizes: Sizes, temperature: float, switches: Switches):
@@ -48,7 +50,7 @@ class BackwardReasoning(Regulariser):
         self.requires_grad_(switches.train_cbr)
 
     def hallucinate(self, before: Tensor, sentence: Tensor) -> Tensor:
-        """Return the imagined after images, (B, N, D).
+        """Return the imagined "after" images, (B, N, D).
 
         before: tokens of the before images, (B, N, D)
         sentence: vectors of the captions, (B, D)
@@ -59,7 +61,7 @@ class BackwardReasoning(Regulariser):
         return self.imagine(self.attention(joined, joined))  # Eq. 10
 
     def prepare(self, pair: Difference, words: Words) -> "Imagined":
-        """Compute the imagined after images of the whole batch, and the operands of their matching."""
+        """Compute the imagined "after" images of the whole batch; return the operands of their matching."""
         sentence = mean_word(words) if self.switches.sentence == "real" else self.padded_mean(words)
         imagined = self.hallucinate(pair.before, sentence)
         return self.match.projected(imagined, pair.after, both=self.switches.reverse == "own")
@@ -71,11 +73,10 @@ class BackwardReasoning(Regulariser):
         return self.contrast(to_after, *to_imagined)  # Eq. 11
 
     def padded_mean(self, words: Words) -> Tensor:
-        """Return the sentence vectors, (B, D), of the variant `sentence: padded`.
+        """Return the sentence vectors, (B, D), for the switch `sentence: padded`.
 
-        They are the sum of the states of all tokens, with <START> and <END>, divided by the length of the
-        longest caption of the data. The released programs pad every caption to this length. So the result
-        does not depend on the other captions of the batch.
+        A vector is the sum of the states of all tokens of a caption, including <START> and <END>, divided by
+        the length of the data's longest caption. The released programs pad every caption to this length.
         """
         return masked_sum(words.hidden, words.read) / self.longest
 
@@ -93,10 +94,10 @@ class Way:
 
 @dataclass
 class Imagined:
-    """Operands of the matching of imagined and real after images.
+    """Operands of the matching between imagined and real "after" images.
 
-    The first direction is from the imagined to the real images. With the switch `reverse: own` there is also
-    the direction back.
+    The first direction matches imagined images with real images. With the switch `reverse: own`, a second
+    direction matches real images with imagined images.
     """
 
     ways: tuple[Way, ...]
@@ -112,9 +113,9 @@ class MultiHeadMatching(nn.Module):
         self.key = nn.Linear(width, width)
 
     def projected(self, first: Tensor, second: Tensor, both: bool) -> Imagined:
-        """Return the operands for the matching of the images `first` with `second`, (B, N, D) each.
+        """Return the operands for matching the images `first` with the images `second`, (B, N, D) each.
 
-        With `both`, also those of the direction from `second` to `first`.
+        With `both`, also return the operands for matching `second` with `first`.
         """
         if not both:
             return Imagined((Way(self._split(self.query(first)), self._split(self.key(second))),))
@@ -141,7 +142,7 @@ def masked_sum(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 def rr_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
-    """Build RR+CBR: reconstruction and backward reasoning, without the contrast L_cv (Table 6)."""
+    """Build RR+CBR: SCORER with backward reasoning, but without the contrast L_cv (Table 6)."""
     terms = {"cbr": BackwardReasoning(sizes, temperature, switches)}
     return captioner(sizes, switches, dropout, terms)
 

@@ -38,7 +38,8 @@ class CrossView(Aligned):
 class Scorer(nn.Module):
     """SCORER's encoder of the difference (Eq. 5-7).
 
-    It reconstructs each image from the other, which keeps what is unchanged, and fuses both reconstructions.
+    It reconstructs each image from the other image, which keeps the unchanged content. Then it fuses both
+    reconstructions.
     """
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
@@ -69,9 +70,9 @@ class Scorer(nn.Module):
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
         """Fuse both reconstructed images, (B, N, D) each, as X_c = ReLU(fc([X^c_bef ; X^c_aft])) (Eq. 7).
 
-        The result is (B, N, D). By the switch `fusion`, fc is applied to their sum or their product instead.
-        With `fusion: respective` they are not fused: the before image's tokens are followed by the after
-        image's, (B, 2N, D).
+        The result is (B, N, D). With other values of the switch `fusion`, fc is applied to the sum or the
+        product of both images instead. With `fusion: respective`, the images are not fused: the result is the
+        tokens of the before image followed by the tokens of the after image, (B, 2N, D).
         """
         if self.fusion == "respective":
             return torch.cat([before, after], 1)
@@ -102,9 +103,10 @@ class ViewInvariance(Regulariser):
 class ViewDistance(Regulariser):
     """Loss L_cv of RR+ (SCORER supplement, Fig. 13): (1/B) sum_k (1 - S_kk), without negatives.
 
-    S_kk is the matching of the two images of pair k, as a mean of both directions. It uses cosines. With the
-    dot products of Eq. 2, longer queries and keys would always match better, and without negatives they would
-    grow without bound. There is no temperature, because it would only scale the loss, like lambda_cv.
+    S_kk is the matching of the two images of pair k, as a mean of both directions. The matching uses cosines.
+    With the dot products of Eq. 2, longer queries and keys would always match better; without negatives, they
+    would grow without bound. There is no temperature, because it would only scale the loss, as lambda_cv
+    does.
     """
 
     def __init__(self, switches: Switches):
@@ -127,7 +129,7 @@ def between_views(temperature: float, switches: Switches) -> ViewInvariance | Vi
 def captioner(
     sizes: Sizes, switches: Switches, dropout: float, terms: Mapping[str, Regulariser]
 ) -> Captioner:
-    """Build a captioner from reconstruction, decoder and the given loss terms besides the caption's."""
+    """Build a captioner with SCORER's encoder and decoder; `terms` are its losses besides the caption's."""
     difference, respective = Scorer(sizes, switches, dropout), switches.fusion == "respective"
     reads: Reads = "end" if "cbr" in terms and switches.sentence == "padded" else "words"
     return Captioner(sizes, difference, terms, dropout, switches, respective=respective, reads=reads)

@@ -14,7 +14,7 @@ from models.common.switches import DECODER, RELEASED, Switches
 class Subtraction(nn.Module):
     """Difference ReLU(fc(X_aft - X_bef)) of each cell, where fc is a linear map.
 
-    If the camera moves, all cells differ, as if everything had changed.
+    If the camera moves, all cells differ, even without a change.
     """
 
     def __init__(self, width: int):
@@ -27,7 +27,7 @@ class Subtraction(nn.Module):
 
 
 def subtraction(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
-    """Build the model `subtraction` with SCORER's decoder. Its only loss is the caption's."""
+    """Build the model `subtraction` with SCORER's decoder; its only loss is the cross-entropy of captions."""
     return Captioner(sizes, Subtraction(sizes.width), {}, dropout, switches)
 
 

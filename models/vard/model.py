@@ -1,8 +1,9 @@
 """VARD: viewpoint-adaptive representation disentanglement (Tu et al., TIP 2023).
 
 The module PERL relates the cells of an image to each other and to their positions. The module URD subtracts
-from each image the part that it shares with the other image. The rest, D, determines the attention maps.
-Equations: docs/methods.md, "VARD". B: pairs; C: feature channels; H x W: grid; N: cells of an image; A:
+from each image the part that both images share. The rest, D, determines the attention maps. Equations:
+docs/methods.md, "VARD".
+B: pairs; C: feature channels; H x W: grid; N: cells of an image; A:
 width; h: heads; d = A/h. U: an image's cells after the first layer; P: the output of PERL; D: the difference.
 All three are (B, N, A).
 """
@@ -43,7 +44,7 @@ DIFFERENT = 1.5  # scale of l_diff, the vector of the difference, in the speaker
 
 @dataclass(frozen=True)
 class VardSizes(SpeakerSizes):
-    """Sizes of VARD with the dynamic speaker: its detector and its speaker."""
+    """Sizes of VARD with the dynamic speaker: sizes of the detector and of the speaker."""
 
     width: int  # A
     heads: int
@@ -71,7 +72,7 @@ class TransformerSizes(DataSizes):
 
 
 def check_heads(width: int, heads: int) -> None:
-    """Raise ValueError if the width is not a multiple of the number of heads."""
+    """Raise ValueError if `width` is not a multiple of `heads`."""
     if width % heads:
         raise ValueError(f"width {width} is not a multiple of heads ({heads})")
 
@@ -91,7 +92,7 @@ class Perl(nn.Module):
         self.norm = nn.LayerNorm(width, EPSILON)
 
     def forward(self, cells: Tensor) -> Tensor:
-        """Compute P, (B, N, A), of the cells U of an image, (B, N, A)."""
+        """Compute P, (B, N, A), from the cells U of an image, (B, N, A)."""
         attention, values = self.attention, self.attention.value(cells)
         q, k = attention.queries(cells), attention.split(attention.key(cells))
         related = attention.attend(q, k, attention.split(values))
@@ -100,9 +101,9 @@ class Perl(nn.Module):
         return self.norm(related + placed + cells)
 
     def across(self, cells: Tensor, others: Tensor) -> Tensor:
-        """Let an image's cells attend to the other image's cells, (B, N, A) each, without projections.
+        """Let P of an image (`cells`) attend to P of the other image (`others`), without projections.
 
-        Returns MHA(P_own, P_other, P_other), (B, N, A).
+        Arguments and result, MHA(cells, others, others), are (B, N, A).
         """
         split = self.attention.split
         return self.attention.attend(split(cells), split(others), split(others))
@@ -111,7 +112,7 @@ class Perl(nn.Module):
 class Disentangling(nn.Module):
     """Unchanged representation disentanglement (URD).
 
-    It computes D, the part of the cells that the images do not share.
+    It computes D, the content of the cells that the images do not share.
     """
 
     def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
@@ -122,7 +123,7 @@ class Disentangling(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return P of the before image, P of the after image, and D, for U of both images, (B, N, A) each."""
+        """Return (P of the before image, P of the after image, D) from U of both images, (B, N, A) each."""
         b, a = self.perl(before), self.perl(after)
         b_same = self.same(self.perl.across(b, a) + b)
         a_same = self.same(self.perl.across(a, b) + a)
@@ -131,9 +132,10 @@ class Disentangling(nn.Module):
 
 
 class Detector(nn.Module):
-    """VARD's change detector, which computes attended vectors of both images and of their difference.
+    """VARD's change detector, which computes the attended vectors of both images and of their difference.
 
-    It is like DUDA's, but the attention maps are computed from D instead of a subtraction of the images.
+    It differs from DUDA's dual attention: the attention maps are computed from D, not from a subtraction of
+    the images.
     """
 
     def __init__(self, sizes: VardSizes, switches: SpeakerSwitches, dropout: float):
@@ -155,23 +157,23 @@ class Detector(nn.Module):
 
 
 class Changed(nn.Module):
-    """Encoder whose result D is the memory of a transformer decoder."""
+    """Encoder that computes D, the memory of a transformer decoder."""
 
     def __init__(self, sizes: TransformerSizes, dropout: float):
         super().__init__()
         self.disentangle = Disentangling(sizes.grid, sizes.width, sizes.heads, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the difference of U of both images, (B, N, A) each."""
+        """Compute the Difference from U of both images, (B, N, A) each."""
         return Difference(self.disentangle(before, after)[2], before, after)
 
 
 @torch.no_grad()
 def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
-    """Initialise D as a map of the difference c_bef - c_aft of the images' cells (not published).
+    """Initialise the weights so that D is a map of the cells' difference c_bef - c_aft (not published).
 
-    The map works for differences of any size. The shift of D's norm cancels the effect of the bias before it.
-    Returns the common part of all P, (A,).
+    The shift of D's layer norm cancels the effect of the bias before the norm. Returns the part, (A,), that
+    all vectors P have in common.
     """
     cells = encoding[1]
     assert isinstance(cells, nn.Linear)
@@ -192,8 +194,9 @@ def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
 def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Tensor) -> None:
     """Initialise the attention maps so that they are high where D is large.
 
-    The map's channels are sums of D, which is never negative. The speaker's weights are changed so that
-    `common`, the common part of all P, is subtracted from the attended vectors.
+    The maps are computed from weighted sums of D's channels, which are never negative. The speaker's weights
+    are changed so that `common`, the part that all vectors P have in common, is subtracted from the attended
+    vectors.
     """
     of_image, of_difference = detector.map.embed.weight.flatten(1).chunk(2, 1)  # (M, A) each
     of_image *= CALM
@@ -206,13 +209,13 @@ def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Ten
 
 
 def listen(weight: Tensor, bias: Tensor, usual: Tensor) -> None:
-    """Replace a linear map W x + b by HEARD W (x - usual) + b, in place."""
+    """Replace a linear map W x + b, in place, by HEARD W (x - usual) + b."""
     weight *= HEARD
     bias -= weight @ usual
 
 
 def encoding(sizes: VardSizes | TransformerSizes, switches: SpeakerSwitches) -> nn.Sequential:
-    """Build the module that maps the cells x of a feature grid, (B, C, H, W), to U = W x + b, (B, N, A)."""
+    """Build the module that maps each cell x of a feature grid, (B, C, H, W), to U = W x + b, (B, N, A)."""
     cells = GridCells(switches.coordinates)
     return nn.Sequential(cells, nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width))
 
@@ -232,7 +235,7 @@ def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Capt
 def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
     """Build VARD with a transformer decoder.
 
-    The paper's tables have this model, but no program was released. We inferred the details.
+    The model is in the paper's tables, but its program was not released. We inferred the details.
     """
     widths = sizes.word_width, sizes.width, sizes.heads, sizes.decoder_layers
     decoder = CaptionDecoder(sizes.vocabulary, sizes.longest, *widths, dropout)

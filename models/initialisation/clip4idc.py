@@ -5,8 +5,8 @@ to compare two images on a small dataset (docs/methods.md, "CLIP4IDC"). From the
 does. All weights are trained. CLIP's image encoder must learn slowly (`coef_lr`); otherwise training changes
 its weights before the decoder can use them. A token's counterpart is the token at the same place in the other
 image.
-D: width; E: width of the space of pairs and captions; N: cells of an image; t = N + 1: tokens of
-an image, class token first.
+D: width; E: width of the space of pairs and captions; N: cells of an image; t = N + 1: tokens of an image,
+class token first.
 """
 
 import math

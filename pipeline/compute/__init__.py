@@ -1,1 +1,1 @@
-"""Compute resources of a stage: device, precision, free memory, and processes that share its work."""
+"""Compute resources of a stage: device, precision, memory, and processes that share the stage's work."""

@@ -1,4 +1,4 @@
-"""The device and the precision of computations, and settings for repeatable results."""
+"""Device and precision of computations, and settings for repeatable results."""
 
 import os
 from contextlib import AbstractContextManager
@@ -10,7 +10,8 @@ import torch
 def device() -> torch.device:
     """Return this process's GPU, or the CPU if there is no GPU.
 
-    With several processes, process_group.py has chosen a GPU for each. Otherwise the GPU is the first.
+    With several processes, process_group.py has chosen a GPU for each process. A single process uses the
+    first GPU.
     """
     if not torch.cuda.is_available():
         return torch.device("cpu")
@@ -19,9 +20,9 @@ def device() -> torch.device:
 
 
 def upload(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy of a CPU tensor in the memory of this process's GPU.
+    """Copy a CPU tensor to this process's GPU; return the copy.
 
-    The GPU computes meanwhile; only the calling thread waits for the copy. Without a GPU, or if the tensor is
+    The GPU can compute during the copy; only the calling thread waits. Without a GPU, or if the tensor is
     already on a GPU, return the tensor itself.
     """
     on = device()
@@ -41,9 +42,9 @@ def _copies(on: torch.device) -> torch.cuda.Stream:
 
 
 def identity() -> str:
-    """Return the names of the device and the number of threads, as text.
+    """Return, as text, the device's name and the number of threads.
 
-    On this machine they determine the bytes of a result.
+    On the same machine, results with the same text are equal to the last bit.
     """
     cuda = torch.cuda.is_available()
     # the name of GPU 0 in every process, so that all processes return the same text
@@ -52,9 +53,9 @@ def identity() -> str:
 
 
 def precision(wanted: str, on: torch.device) -> torch.dtype:
-    """Return the torch type of a setting: `bfloat16`, `float32` or `auto`.
+    """Return the torch type for a precision setting, which is `bfloat16`, `float32` or `auto`.
 
-    `auto` gives bfloat16 if the device `on` computes in it natively, else float32.
+    `auto` gives bfloat16 if the device `on` natively computes in bfloat16, else float32.
     """
     if wanted == "auto":
         wanted = "bfloat16" if _has_bfloat16(on) else "float32"
@@ -62,12 +63,12 @@ def precision(wanted: str, on: torch.device) -> torch.dtype:
 
 
 def autocast(on: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
-    """Return a context in which torch computes in `dtype`; for float32 it changes nothing."""
+    """Return a context in which torch computes in `dtype`; for float32 the context changes nothing."""
     return torch.autocast(on.type, dtype=dtype, enabled=dtype != torch.float32)
 
 
 def repeatable() -> None:
-    """Allow only deterministic algorithms.
+    """Make torch use only deterministic algorithms from now on.
 
     Then the same program gives the same bits on the same machine.
     """

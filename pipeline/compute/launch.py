@@ -2,9 +2,8 @@
 
 The launcher only starts the processes and waits. If a process fails or is killed, the launcher ends the
 others. If the launcher is killed, the pipes to the processes' standard input close, and the processes exit.
-torch's own launchers, `python -m torch.distributed.run` and torch.multiprocessing.spawn, were tried with
-torch 2.15: their processes survived when the launcher got SIGKILL. The first also prints a page of text at
-Ctrl-C. The second waits 30 s for a process that hangs.
+Torch's launchers, `python -m torch.distributed.run` and torch.multiprocessing.spawn, are not used, because
+their processes survive when the launcher gets SIGKILL (tried with torch 2.15).
 """
 
 import os
@@ -28,7 +27,7 @@ POLL = 0.1  # seconds between checks of the processes
 
 
 def processes(settings: dict[str, Any]) -> int:
-    """Return the number of processes of a training, from the recipe's settings `train`.
+    """Return the number of training processes; `settings` is the recipe's `train`.
 
     Raises InputError if the number does not divide the batch.
     """
@@ -41,7 +40,7 @@ def processes(settings: dict[str, Any]) -> int:
 
 
 def check_group(settings: dict[str, Any], ranks: Ranks) -> None:
-    """Raise InputError if torchrun started a number of processes that differs from train.processes."""
+    """Raise InputError if the number of processes that torchrun started is not train.processes."""
     if (count := processes(settings)) != ranks.world:
         raise InputError(
             f"torchrun started {ranks.world} process(es), but train.processes is {count}; make them equal"
@@ -51,9 +50,9 @@ def check_group(settings: dict[str, Any], ranks: Ranks) -> None:
 def start(module: str, arguments: Sequence[str], count: int) -> int:
     """Run `python -m module arguments` as `count` processes, and wait for their end.
 
-    Returns the exit code of a process that failed, or 0 if none failed. Each process has a GPU of its own. On
-    a machine without GPUs, the processes share the threads of this process. Raises InputError if there are
-    too few GPUs, or if a process was killed.
+    Returns the exit code of a process that failed, or 0 if no process failed. Each process gets its own GPU.
+    On a machine without GPUs, the processes share this process's number of threads. Raises InputError if
+    there are too few GPUs, or if a process was killed.
     """
     gpus = torch.cuda.device_count()
     if gpus and count > gpus:
@@ -97,7 +96,7 @@ def _environment(rank: int, count: int, port: int) -> dict[str, str]:
 def _running(
     command: list[str], environments: list[dict[str, str]]
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Start a process for each of the environments, and end all of them at the end of the block."""
+    """Start a process for each of `environments`; end all processes at the end of the block."""
     started: list[subprocess.Popen[bytes]] = []
     try:
         for environment in environments:

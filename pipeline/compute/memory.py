@@ -1,4 +1,4 @@
-"""Free memory of a GPU, machine or container, errors when memory runs out, and reuse of freed memory."""
+"""Memory: free memory of a GPU, machine or container; errors when memory runs out; reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ TRIM_THRESHOLD, MMAP_MAX = -1, -4  # options of mallopt, from glibc's malloc.h
 def free(device: torch.device | None = None) -> int:
     """Return the number of free bytes of a GPU, or of the machine if `device` is None or the CPU.
 
-    For the machine, these are the bytes that can be allocated without swapping and within the container's
-    limits.
+    For the machine, it is the number of bytes that can be allocated without swapping and within the limits of
+    the container.
     """
     if device is not None and device.type == "cuda":
         import torch
@@ -44,7 +44,10 @@ def free(device: torch.device | None = None) -> int:
 
 
 def _left_to_groups() -> Iterator[int]:
-    """Yield the bytes left to each control group that contains this process; psutil ignores their limits."""
+    """Yield the free bytes of each control group that contains this process.
+
+    psutil ignores the limits of control groups.
+    """
     for line in GROUPS.read_text().splitlines() if GROUPS.exists() else []:
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
@@ -69,7 +72,7 @@ def _left(folder: Path) -> Iterator[int]:
 
 @contextmanager
 def enough(batch: int, processes: int = 1) -> Iterator[None]:
-    """Raise an InputError that proposes half of the batch if memory runs out in the block.
+    """If memory runs out in the block, raise an InputError that proposes half of the batch.
 
     The proposed batch is a multiple of `processes`. On a CPU, the system may instead kill the process
     (SIGKILL), because it promises more memory than it has.
@@ -86,7 +89,7 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
 
 
 def keep_freed() -> bool:
-    """Make the C library keep freed memory for later use, from now on; return False if it cannot.
+    """Make the C library keep freed memory for later use; return False if that is not possible.
 
     By default, glibc returns blocks above 32 MiB to the kernel when they are freed. At the next allocation
     the kernel clears new pages. The extraction of features spent two fifths of its time on that

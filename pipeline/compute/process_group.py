@@ -1,7 +1,8 @@
 """Group of processes that share the work of a stage, started by torchrun or by launch.py.
 
-Without either, a single process does all work. The group uses torch.distributed, but not its barrier, because
-a waiting barrier keeps GPUs busy. An InputError that several processes raise is printed only once.
+Without torchrun or launch.py, a single process does all work. The group uses torch.distributed, but not its
+barrier, because a waiting barrier keeps GPUs busy. If several processes raise an InputError, only one error
+is printed.
 """
 
 import os
@@ -35,7 +36,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Ranks:
-    """The place of this process in its group."""
+    """Place of this process in its group."""
 
     rank: int  # number of this process, from 0
     world: int  # number of processes
@@ -50,9 +51,9 @@ class Ranks:
             work.wait()  # raises if a process has gone
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call make() in process 0, then in the others, and return its result.
+        """Call `make` in process 0 first, then in the other processes; return the result.
 
-        The other processes find on disk what process 0 has made.
+        So the other processes find the files that process 0 has made.
         """
         if self.rank:
             self.wait()
@@ -62,11 +63,11 @@ class Ranks:
         return made
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the items assigned to this process (round-robin); all processes pass the same items."""
+        """Return the items that this process has to do (round-robin); all processes pass the same `items`."""
         return items[self.rank :: self.world]
 
     def part(self, batch: int) -> slice:
-        """Return the positions of this process's scenes in a batch of `batch` scenes.
+        """Return the slice of a batch of `batch` scenes that this process has to do.
 
         `world` must divide `batch`. models/common/distributed_batch.py uses the same order.
         """
@@ -89,9 +90,9 @@ ALONE = Ranks(0, 1)
 
 @dataclass(frozen=True)
 class Part(Ranks):
-    """One of `world` shards of a job: a process that does not communicate with the other shards.
+    """Shard of a job: a process that does not communicate with the other shards. `world` is their number.
 
-    The number of an item alone determines its shard; what other shards have done has no influence.
+    Items are numbers. An item's number determines its shard, independently of the progress of other shards.
     """
 
     # returns a context in which only one shard can be at a time
@@ -101,15 +102,15 @@ class Part(Ranks):
         """Do nothing: shards do not wait for each other."""
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call make() in one shard at a time, and return its result.
+        """Call `make` and return its result; only one shard at a time is in this call.
 
-        Later shards find on disk what the first one has made.
+        So later shards find the files that the first shard has made.
         """
         with self.turn():
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the items of this shard: the numbers whose remainder modulo `world` is its own number."""
+        """Return the items, which are numbers, with remainder `rank` modulo `world`."""
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
     def agree(self, network: nn.Module) -> None:
@@ -122,19 +123,19 @@ class Part(Ranks):
 def join() -> Ranks:
     """Join the group of processes, and return this process's place in it.
 
-    If there are GPUs, each process gets one. Raises InputError if there are too few GPUs. Raises InputError
-    if the launcher's environment variables are incomplete or not numbers, or if no process answers there.
+    If there are GPUs, each process gets one. Raises InputError if there are too few GPUs, if the launcher's
+    environment variables are incomplete or not numbers, or if no process answers at the address in them.
     """
     return _meet()[0]
 
 
 @contextmanager
 def joined() -> Iterator[Ranks]:
-    """Join the group for the block, as `join` does, and leave it afterwards.
+    """Join the group for the block, as `join` does, and leave the group afterwards.
 
-    If several processes raise InputError in the block, only the first of them lets the error through, to be
-    printed. The others wait for the launcher to end them. A process with another error also waits first,
-    because the error may only be a consequence of another process's end.
+    If several processes raise InputError in the block, only the first process passes the error on, so that it
+    is printed once. The other processes wait for the launcher to end them. A process that raises another
+    error waits before passing it on, because the error may only be a consequence of another process's end.
     """
     ranks, store = _meet()
     try:
@@ -151,7 +152,7 @@ def joined() -> Iterator[Ranks]:
 
 
 def _is_first(store: distributed.Store) -> bool:
-    """Return True if no process had an error before; False if the process with the store has ended."""
+    """Return True if no process raised an error before; False also if the store's process has ended."""
     try:
         return store.add("errors", 1) == 1
     except distributed.DistError:
@@ -174,7 +175,7 @@ def _meet() -> tuple[Ranks, distributed.Store | None]:
 
 
 def place() -> tuple[int, int]:
-    """Return this process's number and the number of processes; (0, 1) without a launcher.
+    """Return (this process's number, number of processes), which is (0, 1) without a launcher.
 
     Raises InputError if the launcher's variables are incomplete or not numbers.
     """
@@ -196,7 +197,7 @@ def _number(name: str) -> int:
 
 
 def _store(rank: int) -> distributed.TCPStore:
-    """Return the group's key-value store, which launch.py or torchrun has opened, or else process 0."""
+    """Return the group's key-value store, which is opened by launch.py, by torchrun or by process 0."""
     if STORE in os.environ:
         address, port, serves = "127.0.0.1", _number(STORE), False
     else:
@@ -217,10 +218,10 @@ def _store(rank: int) -> distributed.TCPStore:
 
 
 def _opened(address: str, port: int, serves: bool) -> distributed.TCPStore | str:
-    """Return the store at an address, or a text that says why it cannot be opened.
+    """Return the store at an address, or a text with the reason why the store cannot be opened.
 
-    With `serves`, this process is the store's server. Another thread opens the store, because torch waits
-    without end for a server that does not answer, and this thread must handle signals meanwhile.
+    With `serves`, this process is the store's server. The store is opened in another thread, because torch
+    waits without end for a server that does not answer, and the calling thread must still handle signals.
     """
     found: list[distributed.TCPStore | str] = []
 
@@ -250,7 +251,7 @@ def _opened(address: str, port: int, serves: bool) -> distributed.TCPStore | str
 
 @contextmanager
 def _without_torch_messages() -> Iterator[None]:
-    """Suppress standard error in the block: torch's C++ code prints a backtrace for each failed attempt."""
+    """Suppress standard error in the block, because torch prints a backtrace for each failed attempt."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
@@ -262,7 +263,7 @@ def _without_torch_messages() -> Iterator[None]:
 
 
 def _find(address: str, port: int) -> None:
-    """Wait until a process listens at the address."""
+    """Wait until a process listens at the address and port."""
     for wait in _waits():
         try:
             socket.create_connection((address, port), timeout=1).close()
@@ -281,10 +282,10 @@ def _gather(store: distributed.Store, rank: int, world: int) -> None:
 
 
 def _waits() -> Iterator[Callable[[str], None]]:
-    """Yield a function `wait(what)`, without end, for a loop that waits for something.
+    """Yield the same function `wait(what)` without end, for loops that wait for an event.
 
-    `wait` sleeps briefly. When the loop has lasted for longer than SILENT, it also prints that it waits for
-    `what`.
+    The loop calls `wait` in each round. `wait` sleeps briefly. If the loop has lasted longer than SILENT,
+    `wait` also prints what the loop waits for.
     """
     begun, said = time.monotonic(), ""
 

@@ -1,4 +1,4 @@
-"""Pools of worker processes, for work in which threads would wait for Python's global lock."""
+"""Pools of worker processes, for work in which threads would block each other by Python's global lock."""
 
 import multiprocessing
 import os
@@ -14,7 +14,7 @@ ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "M
 
 
 def pool(count: int) -> ProcessPoolExecutor:
-    """Start a pool of `count` worker processes, and return it. A worker has one thread.
+    """Start and return a pool of `count` worker processes. A worker has a single thread.
 
     The workers end when this process ends. Arguments and results are pickled. A worker imports the modules of
     the functions that it calls, but not the main program, which would load torch in each worker. If a worker
@@ -43,7 +43,7 @@ def _one_thread_each() -> Iterator[None]:
 
 @contextmanager
 def _no_program() -> Iterator[None]:
-    """Replace the main module in the block by a module without a file; new processes do not import it."""
+    """In the block, replace the main module by a module without a file, which new processes do not import."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -53,10 +53,7 @@ def _no_program() -> Iterator[None]:
 
 
 def _start() -> None:
-    """Prepare a worker: ignore Ctrl-C, which the parent handles, and exit when the parent ends.
-
-    This also works if the parent is killed.
-    """
+    """Prepare a worker: ignore Ctrl-C, which the parent handles; exit if the parent ends or is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None  # this runs in a worker

@@ -79,7 +79,7 @@ class Strict(BaseModel):
 
 
 class Variation(Strict):
-    """Ranges (minimum, maximum) of the effects applied to single images (pipeline/tabletop/effects.py)."""
+    """Ranges, (minimum, maximum), of the effects that are applied to single images (tabletop/effects.py)."""
 
     exposure: tuple[Factor, Factor] = Field(strict=False)
     white_balance: tuple[Factor, Factor] = Field(strict=False)
@@ -141,7 +141,10 @@ class DatasetTrain(Strict):
 
 
 class PhaseSettings(DatasetTrain):
-    """Settings of a training phase, for models with an entry in `own`: more options than in DatasetTrain."""
+    """Settings of a training phase of a model that has an entry in `own`.
+
+    There are more settings than in DatasetTrain, which serves the other models.
+    """
 
     references: References = 1
     exchange: bool = False
@@ -206,13 +209,13 @@ class Pretrain(PhaseSettings):
 
 
 class ImagePretrain(Pretrain):
-    """Settings of the pre-training on CUB's single images. This phase comes before the phase `pretrain`."""
+    """Settings of the pre-training on CUB's single images, a phase before the phase `pretrain`."""
 
     max_tokens: Tokens
 
 
 class OwnSettings(Strict):
-    """Sizes and phases on a dataset, for models that do not share the sizes of SCORER and DIRL."""
+    """Sizes and phases on a dataset, for models whose sizes are not those of SCORER and DIRL."""
 
     sizes: Annotated[dict[str, Annotated[int, Field(ge=0, le=WIDEST)]], Few]  # checked by the model itself
     # file of CLIP's weights that commands.import_clip wrote
@@ -266,9 +269,9 @@ DEFAULTS = {
 
 
 def with_defaults(entry: Any) -> Any:
-    """Return a dataset's entry in which the phases have all keys: missing keys get their defaults.
+    """Return a dataset's entry; keys that are missing in its phases get their default values.
 
-    This is needed because studies can only vary keys that an entry contains.
+    Studies can only vary keys that an entry contains.
     """
     if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):
         return entry

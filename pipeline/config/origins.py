@@ -1,4 +1,4 @@
-"""Origin of each resolved setting of a recipe: the file and the key that its value comes from."""
+"""Find the origin of each resolved setting of a recipe: the file and the key that give its value."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,11 @@ ENTRY = "the model's entry in models/"
 
 @dataclass(frozen=True)
 class Setting:
-    """A resolved value. `key` is dotted. `origin` is the text FILE: KEY, or names the source of a default."""
+    """Resolved value of a setting.
+
+    `key` is dotted, for example "train.batch". `origin` is the text "FILE: KEY", or names the source of a
+    default.
+    """
 
     key: str
     value: Any
@@ -24,7 +28,7 @@ class Setting:
 
 
 class Files:
-    """Unresolved contents of params.yaml and datasets.yaml, and the precedence of their settings."""
+    """Contents of params.yaml and datasets.yaml as written, and the order in which settings are looked up."""
 
     def __init__(self, path: Path, dataset: str) -> None:
         published = path.with_name(params.PUBLISHED)
@@ -47,7 +51,7 @@ class Files:
         return branch
 
     def candidates(self, key: str) -> Iterator[tuple[str, str]]:
-        """Yield the file and the full key of each place where a setting may be, in order of precedence.
+        """Yield the places where a setting may be, as (file, full key), in order of precedence.
 
         If `key` begins with `dataset:`, the rest is a key in the dataset's entry.
         """
@@ -58,7 +62,7 @@ class Files:
             yield self.own, key
 
     def origin(self, value: Any, keys: tuple[str, ...], default: str) -> str:
-        """Return the first place, as FILE: KEY, where one of the keys has the value; else `default`."""
+        """Return the first place where one of `keys` has the value, as "FILE: KEY"; else `default`."""
         for key in keys:
             for file, place in self.candidates(key):
                 if self.at(file, place) == value:
@@ -67,7 +71,7 @@ class Files:
 
 
 def settings(path: Path, recipe: Recipe) -> Iterator[Setting]:
-    """Yield the settings of a recipe in order. `path` is the params.yaml that it was resolved from."""
+    """Yield the settings of a recipe, in its order. `path` is the params.yaml from which it was resolved."""
     files, own = Files(path, recipe.dataset), recipe.entry.own
     below = f"dataset:own.{own}." if own else "dataset:"
     phase = recipe.entry.phases[-1].settings if recipe.adapt else ""
@@ -97,7 +101,7 @@ def settings(path: Path, recipe: Recipe) -> Iterator[Setting]:
 
 
 def flat(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield dotted keys and values of nested mappings. An empty mapping counts as a value."""
+    """Yield (dotted key, value) for all values in nested mappings. An empty mapping counts as a value."""
     for name, value in values.items():
         if isinstance(value, dict) and value:
             yield from ((f"{name}.{key}", each) for key, each in flat(value))

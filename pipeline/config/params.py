@@ -1,4 +1,4 @@
-"""Immutable, typed objects for the contents of params.yaml. Unknown keys and wrong types raise an error."""
+"""Contents of params.yaml as immutable, typed objects. Unknown keys and wrong types raise an error."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -64,7 +64,7 @@ class Tabletop(Scenes):
 
 
 class Rendered(Scenes):
-    """Settings of all rendered datasets. The datasets differ only in `viewpoint`."""
+    """Settings of all rendered datasets, which differ only in `viewpoint`."""
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)  # those to render
     viewpoint: dict[Name, Viewpoint]
@@ -79,7 +79,7 @@ class Rendered(Scenes):
 
 
 class Stages(Strict):
-    """Inputs that are extracted, and models that are pre-trained (see stage_lists.py)."""
+    """Lists of the inputs that are extracted and of the models that are pre-trained (stage_lists.py)."""
 
     extract: Annotated[tuple[Input, ...], Distinct] = Field(default=("grid",), strict=False)
     pretrain: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
@@ -116,7 +116,7 @@ class Train(Strict):
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Settings that override the dataset's `train`: all that are not null, except `log`."""
+        """Settings that override the dataset's `train`: all settings that are not null, except `log`."""
         return {key: value for key, value in self.model_dump(exclude={"log"}).items() if value is not None}
 
 
@@ -146,7 +146,7 @@ class Reinforce(Strict):
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Entry `reinforce` for a recipe's `train`; an empty dictionary without a reward."""
+        """Dictionary with the entry `reinforce` for a recipe's `train`; empty if there is no reward."""
         return {} if self.reward is None else {"reinforce": self.model_dump()}
 
 
@@ -174,7 +174,7 @@ class Check(Strict):
 
 
 class Params(Strict):
-    """All settings of params.yaml. A null in `loss`, `train` or `features` means the dataset's value."""
+    """All settings of params.yaml. A null in `loss`, `train` or `features` stands for the dataset's value."""
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
@@ -235,11 +235,11 @@ def load(path: str | Path = "params.yaml") -> Params:
 
 
 def read_tree(path: str | Path) -> Any:
-    """Return params.yaml with complete entries of all datasets.
+    """Return the content of params.yaml, with complete entries of all datasets.
 
-    An entry is completed, key by key, from datasets.yaml in the same folder, if that file exists. The key
-    `like` names another dataset, whose entry gives the keys that are still missing, except for `prepare`.
-    Missing keys of phases get their defaults. Raises InputError if `like` does not name a suitable dataset.
+    Missing keys of an entry are taken from datasets.yaml in the same folder, if that file exists. Keys that
+    are still missing, except `prepare`, are taken from the dataset that the entry's key `like` names. Missing
+    keys of phases get their defaults. Raises InputError if `like` does not name a suitable dataset.
     """
     tree = read_yaml(path, "run the stages from the repository's root")
     entries = tree.get("dataset") if isinstance(tree, dict) else None
@@ -250,7 +250,7 @@ def read_tree(path: str | Path) -> Any:
 
 
 def _file_of(error: ValidationError, path: str | Path) -> str | Path:
-    """Return the file with the error: datasets.yaml if only that file has the wrong section, else `path`."""
+    """Return the file with the error: datasets.yaml if only this file has the wrong section, else `path`."""
     key, name, section = (*error.errors()[0]["loc"], None, None, None)[:3]
     published = Path(path).with_name(PUBLISHED)
     if key != "dataset" or not published.exists():
@@ -260,7 +260,7 @@ def _file_of(error: ValidationError, path: str | Path) -> str | Path:
 
 
 def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
-    """Return the entries of both files; params.yaml takes precedence, and its datasets come first."""
+    """Add datasets.yaml, at `path`, to the entries of params.yaml, which take precedence and come first."""
     published = read_yaml(path, REMEDY) if path.exists() else {}
     if not isinstance(published, dict) or not all(isinstance(each, dict) for each in published.values()):
         raise InputError(f"{path} must map the name of each dataset to its settings; {REMEDY}")
@@ -272,7 +272,7 @@ def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
 
 
 def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
-    """Return a dataset's entry, completed from the dataset that the entry's key `like` names."""
+    """Return the entry of dataset `name`; missing keys come from the dataset that its key `like` names."""
     own = entries[name]
     if not isinstance(own, dict) or "like" not in own:
         return own
@@ -285,7 +285,7 @@ def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
 
 
 def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the deep merge of two mappings, as a complete copy; `above` takes precedence."""
+    """Merge two nested mappings into a new mapping; `above` takes precedence."""
     found = below | above
     for key, value in found.items():
         if isinstance(value, dict):

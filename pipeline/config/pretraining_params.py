@@ -9,13 +9,13 @@ from pipeline.io.errors import InputError
 
 
 class Negatives(Strict):
-    """Settings of negatives (wrong captions). `grammar` maps a dataset to its grammar; null means unknown."""
+    """Settings of negatives (wrong captions). `grammar` gives the grammar of each dataset (null: unknown)."""
 
     seed: Seed = 1
     grammar: dict[Name, Literal["geometric", "birds"] | None] = Field(default_factory=dict)
 
     def of(self, dataset: str) -> tuple[Literal["geometric", "birds"], int]:
-        """Return a dataset's grammar and the seed. Raises InputError if the dataset has no grammar."""
+        """Return (grammar, seed) of a dataset's negatives. Raises InputError if the grammar is unknown."""
         if (grammar := self.grammar.get(dataset)) is None:
             raise InputError(
                 f"negatives of {dataset} need a grammar; set negatives.grammar.{dataset} in params.yaml to "
@@ -25,7 +25,7 @@ class Negatives(Strict):
 
 
 class Pretraining(Strict):
-    """Datasets that only pre-training uses. `seed` is for NABirds' pairs and CUB's negatives."""
+    """Datasets that only pre-training uses. `seed` is the seed of NABirds' pairs and CUB's negatives."""
 
     datasets: Annotated[tuple[Literal["cub", "nabirds"], ...], Distinct] = Field(default=(), strict=False)
     root: dict[Literal["cub", "nabirds"], str] = Field(default_factory=dict)

@@ -1,9 +1,9 @@
 """Recipe: all settings that affect the training of one model on one dataset, and no others.
 
-Training depends on recipes, not on params.yaml. In a recipe, nulls are replaced with the dataset's published
-values, and loss weights of terms that the model does not have are left out. The model's source files are
-listed with their hashes (resolving.py). So `-S loss.lambda_cbr=0.004` retrains only the models that have this
-loss term, and a new model file retrains nothing.
+Training depends on recipes, not on params.yaml. In a recipe, nulls are replaced by the dataset's published
+values, and loss weights that the model does not use are left out. The model's source files are listed with
+their hashes (resolving.py). So `-S loss.lambda_cbr=0.004` retrains only the models that have this loss term,
+and adding a file for a new model retrains nothing.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class Recipe:
     adapt: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the sizes, as recipe files may be edited by hand. Raises ValueError for an invalid size."""
+        """Check the sizes, which may have been edited by hand. Raises ValueError for an invalid size."""
         known = [each.name for each in fields(self.entry.sizes)][len(fields(DataSizes)) :]
         if set(self.sizes) != set(known):
             raise ValueError(f"sizes has {', '.join(self.sizes)}, not {', '.join(known)}")
@@ -80,33 +80,34 @@ class Recipe:
 
     @property
     def input(self) -> str:
-        """Input of the model: GRID or PIXELS. It is GRID for old recipes, which do not contain this value."""
+        """Kind of the model's input: GRID or PIXELS. If an old recipe lacks this value, it is GRID."""
         return str(self.features.get("input", models.GRID))
 
     @property
     def pretrained_on(self) -> list[str]:
-        """Datasets that pre-training uses in addition to the pairs."""
+        """Datasets that pre-training uses in addition to the recipe's dataset."""
         asked = {"cub": "images" in self.adapt, "nabirds": "class_pairs" in self.adapt.get("tasks", {})}
         return [name for name, read in asked.items() if read]
 
     @property
     def asks_negatives(self) -> bool:
-        """True if a phase learns to distinguish captions from negatives (the task fda)."""
+        """True if pre-training has the task fda: to distinguish captions from negatives."""
         return "fda" in self.adapt.get("tasks", {})
 
     def first_phase(self) -> "Recipe":
-        """Return the recipe without the settings of captioning, as those must not affect pre-training.
+        """Return a copy of the recipe for pre-training, without the settings that affect only captioning.
 
-        The loss weights of pre-training are in `adapt`, and `train` is empty.
+        `loss` and `train` are empty, because the settings of pre-training are in `adapt`.
         """
         switches = self.settings.get("switches", {})
         kept = {key: switches[key] for key in switches if key not in self.entry.captioning}
         return replace(self, settings=self.settings | {"switches": kept}, loss={}, train={})
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
-        """Return the model's sizes for features (or pixels) of shape (C, H, W) and a vocabulary.
+        """Return the model's sizes for inputs (features or pixels) of shape (C, H, W).
 
-        `longest` is the token count of the longest caption. Raises InputError for sizes that do not fit.
+        `vocabulary` is the number of words, and `longest` the number of tokens of the longest caption. Raises
+        InputError if sizes do not fit each other.
         """
         try:
             return self.entry.sizes(shape[0], shape[1:], vocabulary, longest, **self.sizes)
@@ -115,7 +116,10 @@ class Recipe:
 
 
 def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
-    """Return the switches in a model's settings. Raises InputError for a switch that the model lacks."""
+    """Return the switches that a model has with these settings.
+
+    Raises InputError if the settings contain a switch that the model does not use.
+    """
     try:
         return models.switches_of(model, settings)
     except ValueError as error:
@@ -125,9 +129,10 @@ def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
 def build(
     recipe: Recipe, sizes: DataSizes, source: str | Path | None = None, phase: str | None = None
 ) -> Any:
-    """Build the recipe's model: a Captioner, or the Trainable of a pre-training phase.
+    """Build the recipe's captioning model (a Captioner), or the model of a pre-training phase (a Trainable).
 
-    Raises InputError for an unknown model or setting. The message names `source`, or else the settings files.
+    Raises InputError for an unknown model or setting. The message names the file `source`; if it is None,
+    params.yaml and datasets.yaml.
     """
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)
@@ -136,7 +141,7 @@ def build(
 
 
 def set_in(model: str, dataset: str) -> str:
-    """Return the place of a model's settings for messages: both files, as a setting may be in either file."""
+    """Return a text for messages that names the place of a model's settings."""
     return f"params.yaml or datasets.yaml: {model} on {dataset}"
 
 
@@ -146,7 +151,7 @@ def save(path: str | Path, recipe: Recipe) -> None:
 
 
 def same(one: Recipe, other: Recipe) -> bool:
-    """Return True if two recipes are equal as YAML, where lists and tuples do not differ."""
+    """Return True if two recipes have the same YAML; lists and tuples count as equal."""
     return yaml_of(asdict(one)) == yaml_of(asdict(other))
 
 

@@ -61,14 +61,17 @@ def entry_of(model: str) -> models.common.entry.Entry:
 
 
 def code_of(model: str) -> dict[str, str]:
-    """Return the files in models/ that the model imports, directly or indirectly, with their SHA-256."""
+    """Return file -> SHA-256 for the files in models/ that the model directly or indirectly imports."""
     return source_code.of_class(entry_of(model).build)
 
 
 def _own(
     entry: models.common.entry.Entry, of_dataset: Dataset, dataset: str, model: str
 ) -> OwnSettings | None:
-    """Return the dataset's entry in `own` for this kind of model, or None if the model needs no entry."""
+    """Return the entry in the dataset's `own` that the model needs; None if the model needs no entry.
+
+    Raises InputError if the entry is missing.
+    """
     if entry.own is not None and entry.own not in of_dataset.own:
         key = f"dataset.{dataset}.own.{entry.own}"
         raise InputError(f"params.yaml: {key} is missing, which has the settings of {model}; add it")
@@ -78,7 +81,10 @@ def _own(
 def _phases(
     entry: models.common.entry.Entry, of_dataset: Dataset, own: OwnSettings | None, key: str
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
-    """Return the model's sizes, and the settings of captioning and of the last pre-training phase, if any."""
+    """Return (sizes, settings of captioning, settings of the last pre-training phase) of a model.
+
+    The third is empty if the model has no pre-training.
+    """
     if own is None:
         return of_dataset.sizes.model_dump(), of_dataset.train.model_dump(), {}
     start = {} if own.start is None else {"start": own.start}  # for the model's first phase
@@ -91,7 +97,10 @@ def _phases(
 
 
 def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's global settings, overridden by the dataset's. Each switch is overridden on its own."""
+    """Return a model's global settings, `found`, overridden by the dataset's, `here`.
+
+    Each switch is overridden separately.
+    """
     stated = {**found, **here}
     everywhere, own = found.get("switches"), here.get("switches")
     if isinstance(everywhere, dict) and isinstance(own, dict):
@@ -102,7 +111,7 @@ def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]
 def _settings(
     found: Mapping[str, Any], values: Mapping[str, Any], entry: models.common.entry.Entry
 ) -> dict[str, Any]:
-    """Return the model's settings, with null values and missing switches taken from the dataset."""
+    """Return the model's settings, `found`; the dataset's `values` replace nulls and missing switches."""
     settings = {key: values.get(key) if value is None else value for key, value in found.items()}
     if "switches" in values and isinstance(found.get("switches"), dict):
         shared = {name: value for name, value in values["switches"].items() if name in entry.switches}
@@ -111,7 +120,7 @@ def _settings(
 
 
 def _bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None) -> Any:
-    """Build the model of captioning or of a pre-training phase on the meta device, without values."""
+    """Build the model of a phase (None: captioning) on the meta device, where tensors have no values."""
     with torch.device("meta"):
         return build(recipe, recipe.sizes_for(shape, 8, 8), phase=phase)
 
@@ -119,8 +128,8 @@ def _bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None) -> Any
 def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dict[str, Any]:
     """Return the settings of the last pre-training phase, with the tasks that the switches select.
 
-    The settings of an earlier phase are an entry in the result. Raises InputError if a key is missing. The
-    message names the key.
+    If there is an earlier phase, its settings are an entry in the result. Raises InputError if a key is
+    missing; the message names the key.
     """
     key, found = f"dataset.{recipe.dataset}.own.{recipe.entry.own}", recipe.adapt
     for phase in reversed(recipe.entry.phases_of(switches_of(recipe.model, recipe.dataset, recipe.settings))):
@@ -153,7 +162,7 @@ def _check_words(of_dataset: Dataset, dataset: str) -> None:
 
 
 def _check_select(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> None:
-    """Raise InputError if snapshots are chosen by truth and the dataset's reader gives no scenes."""
+    """Raise InputError if snapshots are chosen by truth but the dataset's reader provides no scenes."""
     reader = of_dataset.prepare.reader
     if recipe.train["select"] != "truth" or reader in WITH_SCENES:
         return
@@ -179,7 +188,7 @@ def _check_reward(recipe: Recipe, everything: params.Params, of_dataset: Dataset
 
 
 def _check_augmentation(recipe: Recipe) -> None:
-    """Raise InputError if mirror or shift, which need pixels, are set for a model that reads features."""
+    """Raise InputError if `mirror` or `shift` is set for a model whose input is features, not pixels."""
     for phase in (recipe.adapt, recipe.train):
         if recipe.input == models.GRID and (phase.get("mirror") or phase.get("shift")):
             raise InputError(
@@ -189,7 +198,7 @@ def _check_augmentation(recipe: Recipe) -> None:
 
 
 def _check_lengths(recipe: Recipe) -> None:
-    """Raise InputError if a phase sets max_tokens and the model does not use this setting."""
+    """Raise InputError if a phase sets max_tokens but the model does not use this setting."""
     named = any(phase.get("max_tokens") is not None for phase in (recipe.adapt, recipe.train))
     if named and recipe.entry.fills is None:
         raise InputError(

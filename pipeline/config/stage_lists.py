@@ -1,6 +1,6 @@
-"""The lists `stages` in params.yaml: the inputs that are extracted, and the models that are pre-trained.
+"""Lists in the section `stages` of params.yaml: inputs that are extracted, models that are pre-trained.
 
-DVC makes a stage of each listed name, and cannot derive the lists from `models`. So the stage `settings`,
+DVC makes a stage for each listed name. It cannot derive the lists from `models`, so the stage `settings`,
 which runs first, compares the lists with `models`.
 """
 
@@ -14,7 +14,7 @@ Lists = dict[str, list[str]]
 
 
 def lists(recipes: Iterable[Recipe]) -> Lists:
-    """Return the value of the section `stages` that these recipes need."""
+    """Return the lists that the section `stages` must have for these recipes."""
     found: dict[str, dict[str, None]] = {"extract": {}, "pretrain": {}}
     for recipe in recipes:
         found["extract"][recipe.input] = None
@@ -23,9 +23,11 @@ def lists(recipes: Iterable[Recipe]) -> Lists:
 
 
 def check(everything: Params, recipes: Sequence[Recipe]) -> None:
-    """Raise InputError if a list does not fit the recipes. The message names the list and the value to set.
+    """Raise InputError if a list is not the one that the recipes need.
 
-    `extract` may list more inputs than the recipes read, for studies.
+    The message names the list and the value to set.
+
+    `extract` may contain more inputs than the recipes need, for studies.
     """
     listed, wanted = everything.stages.model_dump(), lists(recipes)
     wanted["extract"] = [*dict.fromkeys([*listed["extract"], *wanted["extract"]])]

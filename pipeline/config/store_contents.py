@@ -1,4 +1,4 @@
-"""Specification of a feature store. It is written into the store, and checked when the store is opened."""
+"""Specification of a feature store, which is stored in it and checked when the store is opened."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +54,7 @@ class PixelSpec:
 
 
 def recorded_spec(features: dict[str, Any]) -> Spec | PixelSpec:
-    """Return the specification in a recipe's `features`."""
+    """Return the specification that a recipe's `features` contain."""
     return PixelSpec(**features) if features.get("input") == PIXELS else Spec(**features)
 
 
@@ -65,16 +65,16 @@ def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
 
 
 def chosen(settings: params.Features, own: Any) -> dict[str, Any]:
-    """Return the settings CHOSEN of `features` in params.yaml, with nulls replaced with values of `own`."""
+    """Return the settings CHOSEN of `features` in params.yaml; values of `own` replace nulls."""
     named = {key: getattr(settings, key) for key in CHOSEN}
     return {key: getattr(own, key) if value is None else value for key, value in named.items()}
 
 
 def spec(settings: params.Features, dataset: Dataset) -> Spec:
-    """Return the specification of a feature store, with nulls replaced with the dataset's values.
+    """Return the specification of a feature store; the dataset's values replace nulls in `settings`.
 
-    For imported features, `weights` and `resize` are IMPORTED, so that a store of extracted features does not
-    match, and vice versa. Raises InputError if params.yaml sets `weights`, `finer` or `standardise` for
+    For imported features, `weights` and `resize` are IMPORTED, so that their specification differs from that
+    of extracted features. Raises InputError if params.yaml sets `weights`, `finer` or `standardise` for
     imported features.
     """
     own = dataset.features

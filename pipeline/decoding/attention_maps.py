@@ -1,9 +1,9 @@
 """Read and write attention.npz: attention maps of every generated word, and alignments of image pairs.
 
-P: number of captions, one for each pair; T: number of words in all captions; H x W: grid of cells; N = H * W;
-G: number of pairs for which the file also has alignments and class-token attention (gallery_pairs.ALIGNED);
-I: maps per word (0: no attention, 1: a map for both images, 2: a map for each image); B: blocks of the image
-encoder; K: decoder weights per word.
+P: number of captions, one per pair; T: number of words in all captions; H x W: grid of cells; N = H * W; G:
+number of pairs for which the file also contains alignments and class-token attention (gallery_pairs.ALIGNED);
+I: maps per word (0: no attention, 1: a map for both images, 2: a map for each image); B: number of blocks of
+the image encoder whose attention is stored; K: decoder weights per word.
 
 array                    type and shape            content
 pair_id                  strings (P,)              pair of each caption
@@ -56,12 +56,12 @@ class Attended:
 
     @property
     def caption(self) -> str:
-        """The caption as text, as it is in captions.json."""
+        """Text of the caption, as in captions.json."""
         return " ".join(self.words)
 
     @property
     def images(self) -> int:
-        """I, the number of maps per word."""
+        """Number of maps per word, I."""
         return self.maps.shape[1]
 
     @property
@@ -71,9 +71,10 @@ class Attended:
         return rows, columns
 
     def on(self, side: int) -> np.ndarray | None:
-        """Return the words' maps on the before image (`side` 0) or the after image (1), (words, H, W).
+        """Return the words' maps on the before image (`side` 0) or on the after image (1), (words, H, W).
 
-        None if there is no attention. If a word has a single map, it is returned for both images.
+        Return None if there is no attention. If a word has only a single map, this map is returned for either
+        image.
         """
         return self.maps[:, min(side, self.images - 1)] if self.images else None
 
@@ -84,9 +85,9 @@ def attended(
     weighed: tuple[str, ...] = (),
     weights: np.ndarray | None = None,
 ) -> Attended:
-    """Return a caption with attention, from the attention of its tokens.
+    """Return a caption with the attention of its words, computed from the attention of its tokens.
 
-    A word may consist of several tokens. Its maps and weights are the means over them.
+    A word may consist of several tokens. The word's maps and weights are the means over its tokens.
 
     spoken: each word with its number of tokens
     maps: maps of the tokens, (tokens, I, H, W)
@@ -99,7 +100,7 @@ def attended(
 
 
 def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
-    """Average the rows of each word's tokens: (tokens, ...) becomes (words, ...), float16.
+    """Average the values of each word's tokens: (tokens, ...) becomes (words, ...), float16.
 
     `counts` has the number of tokens of each word.
     """
@@ -115,10 +116,10 @@ def write(
     origin: Mapping[Origin, str] | None = None,
     exchanged: Mapping[str, str] | None = None,
 ) -> None:
-    """Write captions with their attention. Equal values give a file of equal bytes.
+    """Write captions with their attention. Equal arguments give files of equal bytes.
 
-    attended: pair id -> caption with attention, at least one
-    origin: names of the weights, the pairs and the run that the captions are from, for `read_origin`
+    attended: pair id -> caption with attention; must not be empty
+    origin: hashes of the files of weights and pairs, and name of the run, from which the captions are
     exchanged: pair id -> caption of the pair's images in exchanged order, (after, before)
     """
     captions = list(attended.values())
@@ -165,8 +166,8 @@ def read_origin(path: str | Path) -> dict[Origin, str]:
 def read_exchanged(path: str | Path) -> dict[str, str] | None:
     """Return pair id -> caption of the pair's images in exchanged order, (after, before).
 
-    None if the file has no such captions, because `decode.both_ways` was off. Raises InputError if the file
-    is missing or not valid.
+    Return None if the file has no such captions, because `decode.both_ways` was off. Raises InputError if the
+    file is missing or not valid.
     """
     return _read(path, _exchanged)
 
@@ -197,7 +198,7 @@ def _exchanged(file: Any) -> dict[str, str] | None:
 
 
 def _check_unpacked(file: zipfile.ZipFile, size: int) -> None:
-    """Raise ValueError if arrays are compressed or overlap; `write` never writes such a file."""
+    """Raise ValueError if the file's arrays are compressed or overlap, which `write` never does."""
     parts = file.infolist()
     if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
         raise ValueError("its arrays are packed")
@@ -206,7 +207,7 @@ def _check_unpacked(file: zipfile.ZipFile, size: int) -> None:
 
 
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
-    """Yield each pair id with its caption.
+    """Yield (pair id, caption with attention) for all pairs.
 
     Raises KeyError or ValueError if an array is missing or if arrays do not fit each other.
     """
@@ -258,7 +259,7 @@ def _weights(arrays: dict[str, np.ndarray], words: int) -> tuple[tuple[str, ...]
 
 
 def _shares(maps: np.ndarray, axes: tuple[int, ...] = (-2, -1)) -> bool:
-    """Return True if all values are at least 0 and their sums over the axes are 1.
+    """Return True if all values are at least 0 and their sums over `axes` are 1.
 
     Return False if a value is NaN.
     """

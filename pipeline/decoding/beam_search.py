@@ -1,19 +1,19 @@
-"""Beam search: at each position, the k most likely partial captions of every pair are kept.
+"""Beam search, which keeps the k most likely partial captions of every pair at each position.
 
-A caption that has ended keeps one of the k places, as in the program of Xu et al. (Show, Attend and Tell,
-2015), so that a beam of 1 equals greedy search. The score of a caption is the sum of its words'
-log-probabilities, including <END>, divided by (number of words) ** length_penalty, as in the program of
-Vinyals et al. (Show and Tell, 2016). With a length_penalty of 0, the usual choice, the score is the sum; with
-1 it is the mean. Between equal scores, the caption with the better place wins, then the lowest word id, then
-the caption that ended first.
+A caption that has ended keeps its place among the k, as in the program of Xu et al. (Show, Attend and Tell,
+2015). So a beam of 1 equals greedy search. The score of a caption is the sum of its words' log-probabilities,
+including <END>, divided by (number of words) ** length_penalty, as in the program of Vinyals et al. (Show and
+Tell, 2016). With a length_penalty of 0, the usual choice, the score is the sum; with 1 it is the mean. If
+scores are equal, the caption with the better place is preferred, then the lowest word id, then the caption
+that ended first.
 
 `beam_search` returns the best caption of each pair, and `n_best` the best few captions.
 
 This module is separate from greedy.py, so that a change of it does not make DVC train again.
 
 B: pairs; k: beam, the number of places; L: tokens of the longest caption that was found; V: words of the
-vocabulary; longest: the model's limit of tokens. A pair is settled when no further word can give it a better
-caption; left: number of pairs that are not settled.
+vocabulary; longest: the model's limit of tokens. A pair is settled if no further word can give a better
+caption for it; left: number of pairs that are not settled.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from pipeline.text.vocabularies import END, NULL, START
 
 @torch.inference_mode()
 def beam_search(model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0) -> Tensor:
-    """Return the best caption of each pair as token ids, (B, L), in the same form as `greedy`."""
+    """Return the best caption of each pair as token ids, (B, L), in the form that `greedy` returns."""
     return Beam(model, difference, beam, length_penalty).run().words
 
 
@@ -57,8 +57,8 @@ def n_best(
 ) -> list[list[Candidate]]:
     """Return the `count` best captions of each pair, as B lists with the best caption first.
 
-    A list has fewer captions only if no others are possible. Raises ValueError if `count` is larger than
-    `beam`.
+    A list has fewer captions only if no other captions are possible. Raises ValueError if `count` is larger
+    than `beam`.
     """
     if count > beam:
         raise ValueError(f"a beam of {beam} does not end with {count} captions")
@@ -72,8 +72,9 @@ class Beam:
     """Beam search over a batch.
 
     `words`, `scores` and `seen` hold the tokens, the score and the attention of each pair's best ended
-    caption. Settled pairs are no longer computed. `order[row]` is the pair at a row of `state`; pairs that
-    are not settled come first. `sums`, `free`, `written` and `looked` have the same order as `state`.
+    caption. For settled pairs, nothing is computed any more. `order[row]` is the index of the pair at a row
+    of `state`; pairs that are not settled come first. `sums`, `free`, `written` and `looked` have the same
+    order as `state`.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Beam:
         return self
 
     def _keep(self, looked: Tensor | None, position: int) -> None:
-        """Store the step's attention, from which the decoder later computes maps and weights."""
+        """Store the attention of a decoding step, from which maps and weights are computed at the end."""
         if looked is None or not self.attending:
             return
         if self.looked is None:
@@ -128,10 +129,11 @@ class Beam:
         self.looked[: len(own), :, position] = own
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose which captions continue with which words, for the free places of each pair.
+        """Choose the best continuations of each pair's captions: (caption, next word) for each free place.
 
-        The candidates are the k captions of a pair, each with all V words. `logits`: (left, k, V). Returns,
-        for each place, the index of the caption that is extended and its new word, (left, k) each.
+        The candidates are all combinations of the pair's k captions and V words. `logits`: (left, k, V).
+        Returns, for each place, the index of the caption that is extended, and the word that is appended,
+        (left, k) each.
         """
         left, _, V = logits.shape
         scores = logits.double().log_softmax(-1)
@@ -155,7 +157,7 @@ class Beam:
             looked.copy_(looked[rows])
 
     def _end(self, word: Tensor, position: int) -> None:
-        """Take the captions that end here out of the search; update the best caption of each pair."""
+        """Remove the captions that end at this position from the search; update each pair's best caption."""
         left, rows = len(word), self.order[: len(word)]
         last = position == self.longest - 1  # all captions are cut here
         ended = (word == END) | last
@@ -184,24 +186,24 @@ class Beam:
         return word[: places.left]
 
     def _settled(self, left: int) -> Tensor:
-        """Return which of the first `left` pairs are settled, (left,), as booleans.
+        """Return (left,), true for the settled pairs among the first `left` pairs.
 
-        More words can only lower the sum of a caption's log-probabilities. So the best score that it can
-        reach is its present sum, divided by `longest` ** length_penalty.
+        More words can only lower the sum of a caption's log-probabilities. So the best score that the caption
+        can reach is its current sum, divided by `longest` ** length_penalty.
         """
         reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:left]]
 
 
 class NBest(Beam):
-    """Beam search that stores all captions that end, and continues until no place is free."""
+    """Beam search that stores every ended caption, and continues until no place is free."""
 
     def __init__(self, model: Captioner, difference: Difference, beam: int, length_penalty: float):
         super().__init__(model, difference, beam, length_penalty)
         self.ended: list[list[Candidate]] = [[] for _ in range(len(difference.before))]
 
     def _end(self, word: Tensor, position: int) -> None:
-        """Store the captions that end at this position, then do the same as Beam."""
+        """Store the captions that end at this position; then proceed as Beam."""
         left = len(word)
         last = position == self.longest - 1
         ending = ((word == END) | last) & self.sums[:left].isfinite()
@@ -217,7 +219,7 @@ class NBest(Beam):
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the `count` highest values of each row, highest first, and their indices.
+    """Return the `count` highest values of each row in descending order, and their indices.
 
     Equal values keep their order. Maxima are found one at a time, because torch.topk does not define the
     order of equal values, and a full sort is slower.

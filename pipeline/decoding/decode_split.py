@@ -1,4 +1,4 @@
-"""Captions of many pairs by greedy or beam search, with attention maps.
+"""Caption many pairs by greedy or beam search, with attention maps.
 
 This module is separate from greedy.py, which training uses, so that a change of this module does not make DVC
 train again. N: cells of an image.
@@ -25,9 +25,9 @@ Search = Callable[[Captioner, Difference], Captioned]
 
 
 def searching(beam: int, length_penalty: float) -> Search:
-    """Return the function that searches with the given beam size.
+    """Return a search function for the given beam size: greedy search for 1, else beam search.
 
-    For a beam of 1 it is greedy search, which gives the same captions with less work.
+    A beam search with a beam of 1 would give the same captions as greedy search, but more slowly.
     """
     if beam == 1:
         return greedy_attending
@@ -44,12 +44,11 @@ def attended_captions(
     aligned: Collection[str],
     search: Search = greedy_attending,
 ) -> dict[str, Attended]:
-    """Return pair id -> caption with attention, in the order of the pairs. Shows progress.
+    """Return pair id -> caption with attention, in the order of the pairs. Progress is shown.
 
-    With greedy search, the captions are the same as those of `greedy.captions`. The pairs whose ids are in
-    `aligned` also get the alignment of their images and the class-token attention of the image encoder, if
-    the model has them. A word's map takes 392 bytes at 14 x 14 cells. The maps of the 15,940 test pairs of
-    CLEVR-Change take 75 MB.
+    With greedy search, the captions are the same as those of `greedy.captions`. For the pairs whose ids are
+    in `aligned`, the results also contain the alignment of the images and the class-token attention of the
+    image encoder, if the model has them. The maps of the 15,940 test pairs of CLEVR-Change take 75 MB.
     """
     ids = [pair.pair_id for pair in pairs]
     with evaluating(model):
@@ -75,7 +74,10 @@ def exchanged_captions(
     batch: int,
     search: Search = greedy_attending,
 ) -> dict[str, str]:
-    """Return pair id -> caption of the pair's images in exchanged order, (after, before). Shows progress."""
+    """Return pair id -> caption of the pair's images in exchanged order, (after, before).
+
+    Progress is shown.
+    """
     turned = [replace(pair, before=pair.after, after=pair.before) for pair in pairs]
     with evaluating(model):
         found = (
@@ -90,7 +92,7 @@ def exchanged_captions(
 def _class_token_attention(
     model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return pair id -> block name -> map of the image encoder's class token.
+    """Return pair id -> block name -> attention map of the image encoder's class token.
 
     The result is empty if the model has no class tokens.
     """
@@ -114,7 +116,7 @@ def _attended(
     ids: list[str],
     aligned: Collection[str],
 ) -> Iterator[Attended]:
-    """Yield the captions of one batch, with the alignment of the pairs whose ids are in `aligned`."""
+    """Yield the captions of a batch; pairs whose ids are in `aligned` also get their alignment."""
     captions = attended_batch(search, model, difference, vocabulary)
     rows = [row for row, pair in enumerate(ids) if pair in aligned]
     alignment = difference.alignment(rows)  # (rows, N, N)
@@ -126,7 +128,7 @@ def _attended(
 def attended_batch(
     search: Search, model: Captioner, difference: Difference, vocabulary: Vocabulary
 ) -> list[Attended]:
-    """Return the captions of a batch, with the decoder's attention maps and weights if it has them."""
+    """Return the captions of a batch, with attention maps and weights if the decoder has them."""
     return attended_captions_of(search(model, difference), model, vocabulary)
 
 

@@ -1,6 +1,6 @@
-"""Choice of the test pairs for the report's gallery of examples.
+"""Choose the test pairs for the report's gallery of examples.
 
-For these pairs, decoding also writes alignments and class-token attention.
+For the chosen pairs, decoding also writes alignments and class-token attention.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ ALIGNED = 24
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Return change type -> pairs, `count` pairs in all; None is the key of an unknown type.
+    """Choose `count` pairs; return change type -> pairs (None: unknown type).
 
     If `count` is at most ALIGNED, all chosen pairs have alignments.
     """
@@ -22,11 +22,11 @@ def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
 
 
 def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Return change type -> pairs, up to `count` pairs in all.
+    """Choose up to `count` pairs; return change type -> pairs (None: unknown type).
 
-    The types have numbers of pairs that are as equal as possible. The pairs of a type are spread evenly over
-    their order. The types are in the schema's order; then follow changes of unnamed type, no change, and
-    unknown (None).
+    The numbers of pairs of the types are as equal as possible. The chosen pairs of a type are evenly spaced
+    among all pairs of the type. The types are in the schema's order, followed by changes of unnamed type, no
+    change, and unknown (None).
     """
     order = (*CHANGE_TYPES, CHANGE, NO_CHANGE, None)
     kinds = {kind: [p for p in pairs if p.change_type == kind] for kind in order}
@@ -35,7 +35,7 @@ def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
 
 
 def _shares(sizes: dict[str | None, int], count: int) -> dict[str | None, int]:
-    """Return the number of pairs to take of each kind: numbers that are as equal as possible."""
+    """Return type -> number of pairs to choose, `count` in all, as equal as possible."""
     shares = dict.fromkeys(sizes, 0)
     for _ in range(min(count, sum(sizes.values()))):
         # the first kind among those with the smallest share so far

@@ -1,4 +1,4 @@
-"""Greedy search: at each position, a caption gets its most likely next word.
+"""Greedy search, which appends the most likely next word to a caption at each position.
 
 B: pairs; L: tokens of the longest caption that was found; longest: the model's limit of tokens; I: attention
 maps per word; N: cells of an image; K: decoder weights per word; R: captions that have not ended; V: size of
@@ -24,7 +24,7 @@ from pipeline.text.vocabularies import END, NULL, START, Vocabulary
 def greedy(model: Captioner, difference: Difference) -> Tensor:
     """Return the captions that greedy search finds, as token ids, (B, L), without <START>.
 
-    A caption ends with <END>, and <NULL> follows. A caption that does not end is cut at the model's limit of
+    A caption ends with <END>, followed by <NULL>. A caption without <END> is cut at the model's limit of
     tokens. If several words are equally likely, the lowest word id is taken.
     """
     return Greedy(model, difference).run().words
@@ -61,8 +61,8 @@ def captioned(decoder: Decoder[Any], words: Tensor, looked: Tensor | None, state
 class Greedy:
     """Greedy search over a batch.
 
-    Captions that have ended are no longer computed: the first rows of `state` are the captions that have not
-    ended, and `order` holds their indices in the batch.
+    For captions that have ended, nothing is computed any more: the first rows of `state` are the captions
+    that have not ended, and `order` holds their indices in the batch.
     """
 
     def __init__(self, model: Captioner, difference: Difference, attending: bool = False):
@@ -91,11 +91,11 @@ class Greedy:
         return self
 
     def _choose(self, logits: Tensor) -> Tensor:
-        """Return the next word of each caption, (R,), for its logits, (R, V): the most likely word."""
+        """Return the most likely next word of each caption, (R,), given the logits, (R, V)."""
         return logits.argmax(-1)
 
     def _keep(self, looked: Tensor | None, rows: Tensor, position: int) -> None:
-        """Store the step's attention, from which the decoder later computes maps and weights."""
+        """Store the attention of a decoding step, from which maps and weights are computed at the end."""
         if looked is None or not self.attending:
             return
         if self.looked is None:
@@ -133,7 +133,7 @@ def captions(
 
 @contextmanager
 def evaluating(model: Captioner) -> Iterator[None]:
-    """Switch the model to evaluation mode for the block, and restore its mode afterwards."""
+    """Switch the model to evaluation mode for the block; restore its mode afterwards."""
     training = model.training
     model.eval()
     try:
@@ -147,7 +147,7 @@ def differences(
 ) -> Iterator[Difference]:
     """Yield the model's Difference for each batch of `batch` pairs, in order.
 
-    It is computed in float32 on the model's device.
+    Differences are computed in float32 on the model's device.
     """
     device = next(model.parameters()).device
     for before, after in feature_batches(pairs, store, batch):

@@ -1,1 +1,1 @@
-"""Training loop of all models: batches, learning rate, steps, validation, resuming after a kill."""
+"""Training of all models: batches, learning rate, steps, validation, resuming after a kill."""

@@ -1,12 +1,13 @@
-"""Compilation of parts of a model for a GPU with torch.compile (the setting `train.compile`).
+"""Compile parts of a model for a GPU with torch.compile (the setting `train.compile`).
 
 These parts are compiled, forward and backward: the pair encoding, the difference, the decoder, and the method
 `prepare` of loss terms (the imagined images of CBR). They consist of many small operations. Their shapes are
-fixed, except for the batch size and the caption length, which need one more compilation.
+fixed; only batch size and caption length vary, which causes a second compilation.
 
 These are not compiled: a decoder with `compiles = False` (decoder_protocol.py); the matching, whose kernels
-are compiled already; communication between processes; Adam, which is one kernel; validation, which must
-compute the same as decoding; and the reward phase's sampled captions, whose number and lengths always differ.
+are already compiled; communication between processes; Adam, which is a single kernel; validation, which must
+compute the same as decoding; and the sampling of captions in the reward phase, because their number and
+lengths vary.
 """
 
 import sys
@@ -26,10 +27,9 @@ PIECES = ("encoding", "difference", "decoder", "inter", "text")
 
 
 def backend(wanted: str, on: torch.device) -> str | None:
-    """Return the name of the compiler for a value of the setting `train.compile` and a device.
+    """Return the compiler's name for the value `wanted` of the setting `train.compile` on a device.
 
-    It is None if nothing is compiled: if `wanted` is `off`, or if the device is not a GPU that Triton
-    supports.
+    Return None, for no compilation, if `wanted` is "off" or if the device is not a GPU that Triton supports.
     """
     if wanted == "off" or on.type != "cuda" or not TRITON:
         return None
@@ -37,7 +37,7 @@ def backend(wanted: str, on: torch.device) -> str | None:
 
 
 def compile_pieces(model: Trainable, compiler: str) -> None:
-    """Mark parts of the model for compilation at their first call. Weights keep their names."""
+    """Make parts of the model compile at their first call. Names of weights do not change."""
     # without this option, inductor times several kernels and takes the fastest, which differs from run to run
     options: Options | None = {"deterministic": True} if compiler == "inductor" else None
     skipped = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()
@@ -51,12 +51,12 @@ def compile_pieces(model: Trainable, compiler: str) -> None:
 
 
 def eager() -> AbstractContextManager[object]:
-    """Return a context in which compiled pieces run without compilation."""
+    """Return a context in which the original code of compiled parts is run."""
     if "torch._dynamo" not in sys.modules:  # nothing is compiled, and loading the compiler takes 2 s
         return nullcontext()
     return torch.compiler.set_stance("force_eager")
 
 
 def eagerly(function: Callable[[Any], Value]) -> Callable[[Any], Value]:
-    """Return a function that does the same as `function`, but without compiled code."""
+    """Return a function that calls `function` without compiled code."""
     return torch.compiler.set_stance("force_eager")(function)

@@ -1,4 +1,4 @@
-"""Learning rate schedules: the factor by which the rate is multiplied at each iteration."""
+"""Learning rate schedules, which give the factor of the learning rate at each iteration."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def factor(
     warm_up: int | None = None,
     milestones: Sequence[int] = (),
 ) -> float:
-    """Return the factor of the learning rate at an iteration, which is counted from 0.
+    """Return the factor of the learning rate at an iteration; iterations are counted from 0.
 
     `iterations` is the length of the run, and `epoch` the number of iterations of an epoch. The schedules:
 

@@ -1,11 +1,11 @@
-"""Learning curves that are written during training, by dvclive and optionally also for TensorBoard.
+"""Write learning curves during training, with dvclive and optionally also for TensorBoard.
 
-They are only for looking at: no stage or command reads them, so no result depends on them. A run that
-continues after a kill writes its whole history again, so that no row appears twice. The speed of training is
-measured only in the current process.
+The curves are only for viewing: no stage or command uses them, so no result depends on them. When a run
+resumes after a kill, its whole history is written again, so that no row appears twice. The speed of training
+is measured only in the current process.
 
-dvclive deletes any file that has the name of one of its own files. To protect other files, the folder's
-record (folder_records.py) lists each file before it is written, and a folder that contains any other file is
+dvclive deletes any file that has the name of one of its own files. To protect other files, each file is
+listed in the folder's record (folder_records.py) before it is written. A folder with any other file is
 refused.
 """
 
@@ -31,7 +31,7 @@ EVENT = re.compile(rf"{EVENTS}/events\.out\.tfevents\.[^/]+")
 
 
 def _of_earlier_version(folder: Path) -> bool:
-    """Return True if an older version of the program wrote the folder, without a record.
+    """Return True if the folder was written by an older version of the program, which kept no record.
 
     Such a folder is below results/live and contains only files of curves.
     """
@@ -59,7 +59,7 @@ CONTENTS = Contents("live curves", _of_earlier_version)
 
 
 class LiveCurves:
-    """Writer of the learning curves of a run into `folder`. Without a folder, it writes nothing.
+    """Writer of a run's learning curves into `folder`. If the folder is None, nothing is written.
 
     `images` is the number of images per iteration. Raises InputError if the folder contains a file that is
     not a curve of an earlier run.
@@ -80,7 +80,7 @@ class LiveCurves:
                 self._note({f"{EVENTS}/{path.name}" for path in (self.folder / EVENTS).iterdir()})
 
     def begin(self, history: History) -> None:
-        """Write the rows of the run's history, before the run continues."""
+        """Write the rows of a resumed run's history, before training continues."""
         rows = [(row["iteration"], LOSS, row) for row in history.losses]
         rows += [(row["iteration"], VALIDATION, row) for row in history.validation]
         for iteration, kind, row in sorted(rows, key=lambda each: each[:2]):
@@ -104,9 +104,9 @@ class LiveCurves:
         self.last = (int(row["iteration"]), time.monotonic())
 
     def end(self) -> None:
-        """Close the files, and record their content.
+        """Close the files, and record their contents.
 
-        So a later run notices, and does not delete, a file that was edited by hand.
+        So a later run detects a file that was edited by hand, and does not delete it.
         """
         for writer in self.writers:
             writer.close()

@@ -1,7 +1,9 @@
-"""Training loop of every model and phase: step, validate, keep the best snapshot (SCORER, section 4.3).
+"""Training loop of all models and phases: take steps, validate, keep the best snapshot.
 
-All random numbers come from the seed and the iteration number. So a run that was killed continues from its
-last validation (resuming.py) and ends with the same weights, bit for bit.
+The procedure is that of SCORER, section 4.3.
+
+All random numbers depend only on the seed and the iteration number. So a run that was killed can resume from
+its last validation (resuming.py) and gives the same weights, bit for bit.
 
 Several processes may share each batch (distributed_batch.py). Each process computes the losses and gradients
 of its scenes, the gradients are summed, and all processes take the same step. The first process writes all
@@ -40,16 +42,19 @@ MISSING = -math.inf  # value of a loss or measure that the step's task does not 
 
 
 def seed_all(seed: int, iteration: int, rank: int = 0) -> None:
-    """Seed torch for one iteration, so that dropout does not depend on earlier ones; ranks differ."""
+    """Seed torch for an iteration, so that dropout does not depend on earlier iterations.
+
+    Each rank gets a different seed.
+    """
     entropy = [seed, iteration, rank] if rank else [seed, iteration]
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
 
 
 class Supervised:
-    """The losses that the model itself defines, from the references of each pair."""
+    """Objective of supervised training: the losses that the model itself defines."""
 
     def names(self, model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The loss terms and the measures."""
+        """Return the names of the loss terms and of the measures."""
         return model.terms, model.measures
 
     def __call__(
@@ -58,7 +63,7 @@ class Supervised:
         """Return all loss terms and measures by name.
 
         before, after: encoded images, (B, N, D) each
-        tokens: their references, (R*B, L+1)
+        tokens: references of the pairs, (R*B, L+1)
         """
         found: dict[str, Tensor] = model.losses_of(before, after, tokens, batch.parts, labels=labels)
         return found
@@ -72,10 +77,10 @@ class Training:
 
     model: trained in place
     state: file from which the run resumes
-    validate: scores the model on the validation split, higher is better; returns one score, or several by
-        name; called in the first rank only
-    phase: settings, metric, and which snapshot is kept; None: the recipe's captioning phase
-    live: receives each row of the history
+    validate: function that scores a model on the validation split, called in the first rank only; it returns
+        a score (higher is better), or several scores by name
+    phase: training phase; None: the recipe's captioning phase
+    live: writer that gets each row of the history
     """
 
     def __init__(
@@ -104,7 +109,10 @@ class Training:
         self.history, self.damaged = resuming.resume(state, self.model, self.optimiser, self.device)
 
     def _weights(self) -> dict[str, float]:
-        """Return the weight of each loss term. Raises InputError if the recipe has none for one."""
+        """Return the weight of each loss term.
+
+        Raises InputError if the recipe lacks the weight of a term.
+        """
         found = {name: weight for name in self.terms if (weight := self.phase.weight(name)) is not None}
         if lacking := [name for name in self.terms if name not in found]:
             raise InputError(
@@ -114,13 +122,13 @@ class Training:
         return found
 
     def compile(self, compiler: str | None) -> None:
-        """Compile the model's pieces (compiling.py) for the following steps; None: compile nothing."""
+        """Compile the model's parts (compiling.py) for the following steps; None: do nothing."""
         if compiler is not None:
             compiling.compile_pieces(self.model, compiler)
             self.validate = self.validate and compiling.eagerly(self.validate)
 
     def run(self, sampler: Draws, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
-        """Train to the phase's last iteration, or until its patience ends.
+        """Train until the phase's last iteration, or until `patience` validations bring no better score.
 
         Raises InputError if a loss or a weight is not finite.
         """
@@ -148,7 +156,10 @@ class Training:
         return self.history
 
     def _out_of_patience(self) -> bool:
-        """Return True if `patience` validations brought no new best score; all processes agree."""
+        """Return True if the last `patience` validations brought no better score.
+
+        All processes get the same answer.
+        """
         if (patience := self.settings.get("patience")) is None:
             return False
         rows = self.history.validation
@@ -163,10 +174,10 @@ class Training:
             group["lr"] = settings["learning_rate"] * group.get("rate", 1.0) * change
 
     def step(self, batch: Batch, iteration: int) -> Tensor:
-        """Take one optimiser step; return the model's losses (`terms`), then its `measures`, in order.
+        """Take an optimiser step; return the values of the losses (`terms`), then of the `measures`.
 
         Losses and measures that the batch's task does not define are MISSING. With several processes, each
-        returns its share, and the shares add up to the values of the batch.
+        returns its share; the values of the batch are the sums of the shares.
         """
         seed_all(self.seed, iteration, self.ranks.rank)
         found = self._losses(batch)
@@ -185,7 +196,7 @@ class Training:
         return torch.stack([found.get(name, missing).detach() for name in (*self.terms, *self.measures)])
 
     def _move_idle(self) -> None:
-        """Give zero gradients to parameters that only earlier steps used, if the model has `zero_idle`."""
+        """Set missing gradients of already updated parameters to 0, if the model has `zero_idle`."""
         if not self.model.zero_idle:
             return
         for parameter in self.model.parameters():
@@ -205,10 +216,10 @@ class Training:
         return {name: loss.float() for name, loss in losses.items()}
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:
-        """Read the losses off the device all at once, and append their means to the history.
+        """Append the means of the losses since the last row to the history.
 
-        Each mean is over the iterations that define the loss; it is NaN if none does. Raises InputError if a
-        loss is not finite.
+        The mean of a loss is over the iterations that define the loss; it is NaN if no iteration does. Raises
+        InputError if a loss is not finite.
         """
         table = total(torch.stack(logged)).double().cpu()  # (iterations, names)
         first = iteration - len(logged) + 1
@@ -237,7 +248,8 @@ class Training:
     def _check_finite(self, iteration: int) -> None:
         """Raise InputError if a weight is not finite.
 
-        The check of the losses cannot find this: no loss has been computed with the last step's weights.
+        The check of the losses cannot find this fault in the weights of the last step, with which no loss was
+        computed.
         """
         for name, weights in self.model.named_parameters():
             if not weights.isfinite().all():

@@ -1,4 +1,4 @@
-"""Optimisers of training phases, with a learning rate and a weight decay for each group of tensors."""
+"""Optimisers of training phases; each group of tensors has a learning rate and a weight decay."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -14,10 +14,10 @@ EPSILON = 1e-6  # added to the denominator by BertAdam
 
 
 def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any]) -> torch.optim.Optimizer:
-    """Return the optimiser that the settings name, for the tensors of a model that require gradients.
+    """Return the optimiser that the settings name, for all tensors of a model that require gradients.
 
-    If the settings have no key `optimiser`, it is Adam (SCORER, DIRL). Without groups, all tensors have the
-    same learning rate.
+    If the settings have no key `optimiser`, the optimiser is Adam (SCORER, DIRL). If `groups` is empty, all
+    tensors have the same learning rate.
     """
     rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
     if not groups:
@@ -34,7 +34,7 @@ def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any])
 
 
 def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: float) -> list[dict[str, Any]]:
-    """Return torch's parameter groups, one for each Group that has tensors.
+    """Return the parameter groups for a torch optimiser: one for each Group that has tensors.
 
     A tensor belongs to the first Group that matches its name. `rate` and `decay` are the phase's learning
     rate and weight decay.
@@ -56,7 +56,7 @@ def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: flo
 
 
 class BertAdam(torch.optim.Optimizer):
-    """Adam without bias correction and with decoupled weight decay (CLIP4IDC's released program).
+    """Adam without bias correction, with decoupled weight decay (CLIP4IDC's released program).
 
     A step replaces a tensor w by w - lr (m / (sqrt(v) + 1e-6) + decay w), where m and v are the running means
     of its gradient and of the gradient's square. A tensor without a gradient stays unchanged.

@@ -1,6 +1,6 @@
 """Training phases: the pretraining phases, captioning, and the reward phase after it.
 
-A phase declares how its model is built and initialised, its batches, its losses and its validation.
+A Phase contains all that differs between phases: model, initial weights, batches, losses, validation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ Keep = Literal["earlier", "later", "last"]
 
 @dataclass(frozen=True)
 class Beside:
-    """Inputs of a pretraining phase that are not in the recipe, and the weights from which it starts."""
+    """Inputs of a pretraining phase that are not in the recipe, and weights from which it starts."""
 
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # pair id -> captions, for fda
     classes: Mapping[str, ClassItems] = field(default_factory=dict)  # by split, for class_pairs
@@ -60,7 +60,7 @@ class Objective(Protocol):
 
         before, after: encodings of both images, (B, N, D) each; N: cells or tokens; D: width
         tokens: R reference captions of each pair, (R*B, L+1), with <START> and <END>, padded with NULL
-        batch, labels: the batch that the pairs are from, and its labels
+        batch, labels: batch that contains the pairs, and labels of the pairs
         """
 
 
@@ -92,7 +92,7 @@ class Phase:
         return 1.0 if self.weights is None else self.weights.get(term)
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
-        """Return the sampler of batches of the pairs in the train split."""
+        """Return the phase's sampler of batches; it uses those of `pairs` that are in the train split."""
         own, settings, beside = of_split(pairs, "train"), self.settings, self.beside
         if self.tasks:
             return TaskSampler(own, settings, self.tasks, seed, beside.negatives, beside.classes.get("train"))
@@ -111,7 +111,7 @@ class Phase:
 def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase:
     """Return the captioning phase of a recipe.
 
-    first: folder of the pretrained weights, for a model that has a pretraining phase
+    first: folder of the pretrained weights; needed if the model has a pretraining phase
     tokens: name of the tokeniser that the validation uses
 
     Raises InputError if the model needs `first` and it is None.
@@ -136,9 +136,9 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
 
 
 def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
-    """Return the reward phase of a recipe (reinforce.py), which follows after the captioning phase.
+    """Return the reward phase of a recipe (reinforce.py), which follows the captioning phase.
 
-    trained: folder of the weights of the captioning, from which the phase starts
+    trained: folder of the captioning weights, from which the phase starts
     tokens: name of the tokeniser that the validation and the reward CIDEr-D use
     """
     own = recipe.train["reinforce"]
@@ -162,13 +162,13 @@ def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
 
 
 def _trained(folder: Path, shape: tuple[int, int, int], vocabulary: Vocabulary) -> Trainable:
-    """Load a trained model, in place of building one; `shape` and `vocabulary` are ignored."""
+    """Load a trained model instead of building a new model; `shape` and `vocabulary` are ignored."""
     model, _ = trained_model.load(folder)
     return model
 
 
 def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: Beside = NOTHING) -> Phase:
-    """Return the pretraining phase of a recipe that its model declares by `declared`."""
+    """Return the pretraining phase of a recipe; `declared` is its declaration in the model's Entry."""
     settings = recipe.settings_of(declared)
     phase = Phase(
         settings,
@@ -198,8 +198,8 @@ def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: B
 def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainable:
     """Return the model of a pretraining phase on the meta device.
 
-    Its tensors have no values, and its sizes are small. It is built only to learn the names of its loss terms
-    and measures, and the number of its classes.
+    The model has small sizes, and its tensors have no values. It is built only to get the names of its loss
+    terms and measures, and the number of its classes.
     """
     pool = recipe.sizes.get("pool", 1)
     with torch.device("meta"):
@@ -212,10 +212,10 @@ def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainabl
 def _cutting(
     recipe: Recipe, settings: Mapping[str, Any], whole: bool = False
 ) -> Callable[[Vocabulary], Vocabulary]:
-    """Return a function that limits the caption length of a vocabulary by the setting max_tokens.
+    """Return a function that sets a vocabulary's limit of the caption length, by the setting max_tokens.
 
-    If the model pads captions to max_tokens, or if `whole` is true, the limit is max_tokens. Otherwise it is
-    at most the length of the longest training caption.
+    If the model pads captions to max_tokens, or if `whole` is true, the limit is max_tokens. Otherwise the
+    limit is max_tokens or the length of the longest training caption, whichever is less.
     """
     fills, longest = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
@@ -238,10 +238,10 @@ def _made(
     shape: tuple[int, int, int],
     vocabulary: Vocabulary,
 ) -> Trainable:
-    """Build the model of a phase (`declared`; None: captioning) and initialise it.
+    """Build and initialise the model of the phase `declared` (None: captioning).
 
-    Weights are taken from the folder `first` and from the file in the setting `start`, if these are given.
-    With the setting `half_weights`, weights are converted to 16 bits.
+    If `first` is given, weights are taken from this folder. If the setting `start` is given, weights are
+    taken from the file that it names. With the setting `half_weights`, weights are converted to 16 bits.
     """
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     model: Trainable = recipe_file.build(recipe, sizes, phase=declared.settings if declared else None)
@@ -255,5 +255,5 @@ def _made(
 
 
 def _start_of(settings: dict[str, Any]) -> tuple[str, ...]:
-    """Return the hash of the file that the setting `start` names, or an empty tuple without the setting."""
+    """Return the hash of the file that the setting `start` names; an empty tuple without this setting."""
     return (first_weights.identity(Path(settings["start"])),) if "start" in settings else ()

@@ -1,4 +1,4 @@
-"""Self-critical sequence training: a phase after training that raises the expected reward of captions.
+"""Self-critical sequence training, a phase after captioning that raises the captions' expected reward.
 
 Rennie et al., "Self-critical sequence training for image captioning", CVPR 2017. For a pair x, K captions
 c_k ~ p(c | x) are sampled word by word. p covers only the words that decoding may write. With rewards r_k
@@ -10,7 +10,7 @@ gradient of the expected reward (their Eq. 7). `baseline: mean`: b_k is the mean
 samples. `baseline: greedy`: b_k is the reward of the greedy caption (their Eq. 8). The phase minimises
 L_policy + `cross_entropy` * (L_cap + the model's other weighted terms).
 
-B pairs, K samples per pair, L words per caption, N cells of an encoded image, D channels, R references.
+B: pairs; K: samples per pair; L: words per caption; N: cells of an image; D: width; R: references per pair.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ MEASURES = ("reward", "sample_entropy", "sample_length", "sample_tells_change")
 
 
 class SelfCritical:
-    """Losses and measures of the phase.
+    """Objective of the reward phase: losses and measures.
 
     The measures are means over the samples: the reward; the entropy, -log p(c) in nats; the length in words,
     with <END>; and the share of captions that report a change.
@@ -62,7 +62,10 @@ class SelfCritical:
         batch: Batch,
         labels: Labels | None,
     ) -> dict[str, Tensor]:
-        """Return the terms and measures of B pairs, (B, N, D) per image, with their references (R*B, L+1)."""
+        """Return loss terms and measures, scalars by name, for both images' encodings, (B, N, D) each.
+
+        `tokens` are the references of the pairs, (R*B, L+1).
+        """
         pairs, first, second = batch.pairs, before, after
         if self.both_ways:
             pairs, first, second = some_exchanged(pairs, before, after)
@@ -93,7 +96,7 @@ class SelfCritical:
     def _baseline(
         self, model: Captioner, difference: Difference, pairs: Sequence[Pair], reward: Tensor
     ) -> Tensor:
-        """Return b: (B, K), or (B, 1) for `greedy`."""
+        """Return the baseline b of each sample, (B, K), or of each pair, (B, 1), with `baseline: greedy`."""
         if self.baseline == "mean":
             return (reward.sum(1, keepdim=True) - reward) / (self.samples - 1)
         captions = [self.vocabulary.decode(row) for row in greedy(model, difference).tolist()]
@@ -103,7 +106,7 @@ class SelfCritical:
 def some_exchanged(
     pairs: Sequence[Pair], before: Tensor, after: Tensor
 ) -> tuple[tuple[Pair, ...], Tensor, Tensor]:
-    """Exchange the two images of each pair with probability 1/2. before, after: (B, N, D)."""
+    """Exchange the images of each pair with probability 1/2; `before` and `after` are (B, N, D)."""
     chosen = torch.rand(len(pairs)) < 0.5
     given = (exchanged(pair) if swap else pair for pair, swap in zip(pairs, chosen.tolist(), strict=True))
     swap = devices.upload(chosen)[:, None, None]  # (B, 1, 1)
@@ -111,7 +114,10 @@ def some_exchanged(
 
 
 def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -> Tensor:
-    """Return log p(c | x) (B*K) of captions (B*K, L) without <START>, K per pair in sequence."""
+    """Return log p(c | x), (B*K,), of captions `words`, (B*K, L).
+
+    The K captions of a pair are consecutive, and have no <START>.
+    """
     tokens = torch.nn.functional.pad(words, (1, 0), value=START)
     logits = model.word_logits(tokens, difference)
     logits[:, :, list(model.never)] = -torch.inf

@@ -1,4 +1,4 @@
-"""State of a run, which is written at each validation, and from which the run resumes after a kill.
+"""Save the state of a run at each validation, and resume the run from it after a kill.
 
 The previous state file is kept next to the current file. A third file contains the SHA-256 of both. A damaged
 state file is not used.
@@ -20,10 +20,10 @@ from pipeline.io.scratch_folders import begin
 
 @dataclass
 class History:
-    """Losses, validation scores and best weights of a run so far.
+    """History of a run so far: losses, validation scores and best weights.
 
     A row of losses or scores is a point of the learning curves. If several processes train, the first process
-    keeps all fields; the others keep only the losses and the iteration.
+    keeps all fields; the other processes keep only the losses and the iteration.
     """
 
     iteration: int = 0  # number of finished iterations
@@ -37,8 +37,8 @@ class History:
 def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
     """Write the state from which a run resumes. Raises InputError if it cannot be written.
 
-    The checksums are written before the state file, and include those of the earlier state files. So after a
-    kill at any moment, there is a state file whose checksum is known.
+    The checksums of the new state file and of earlier state files are written before the state file. So after
+    a kill at any moment, there is a state file with a recorded checksum.
     """
     record = {
         "history": vars(history),
@@ -60,8 +60,8 @@ def resume(
 ) -> tuple[History, str]:
     """Restore a run from the newest state file that is not damaged; return its history and a message.
 
-    The model and the optimiser are restored in place. If there is no such file, they stay, and the history is
-    new. The message is empty unless a file is damaged.
+    The model and the optimiser are restored in place. If there is no such file, model and optimiser are
+    unchanged, and the history is empty. The message is empty unless a file is damaged.
     """
     known, damaged = _known(state), []
     for path in filter(Path.exists, (state, _before(state))):
@@ -90,6 +90,6 @@ def _sums(state: Path) -> Path:
 
 
 def _known(state: Path) -> list[str]:
-    """Return the checksums of the last state files, the newest first."""
+    """Return the recorded checksums of the last state files, the newest first."""
     path = _sums(state)
     return path.read_bytes().decode("ascii", "replace").split() if path.exists() else []

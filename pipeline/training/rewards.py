@@ -1,6 +1,6 @@
 """Rewards of captions for the reward phase after training (reinforce.py).
 
-A reward is from 0 to 1, or from 0 to 10 for CIDEr-D.
+A reward is between 0 and 1, except for CIDEr-D (0 to 10).
 """
 
 import math
@@ -22,13 +22,13 @@ Tokenize = Callable[[list[str]], list[str]]
 
 
 class Reward(Protocol):
-    """Protocol of a function that returns the reward of each caption, given a caption for each pair."""
+    """Protocol of a function that returns the reward of each caption; each pair has a caption."""
 
     def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]: ...
 
 
 class Truth:
-    """Reward by the truth of a caption, which is judged by the pair's scene.
+    """Reward of captions that are true, judged by the scene of the pair.
 
     A true caption has the reward 1. A false caption of a changed pair has the reward
     `partial_credit` ** (number of faults). A false caption of an unchanged pair (a false alarm) has the
@@ -54,10 +54,10 @@ class Truth:
 
 
 class Agreement:
-    """Reward by the agreement of a caption with its pair's references (pipeline/scoring/sentences.py).
+    """Reward of captions that agree with the references of the pair (pipeline/scoring/sentences.py).
 
-    A caption that agrees has the reward 1. A caption that does not has the reward 0 for a changed pair, and
-    1 - `false_alarm` for an unchanged pair.
+    A caption that agrees has the reward 1. Any other caption has the reward 0 for a changed pair, and 1 -
+    `false_alarm` for an unchanged pair.
     """
 
     def __init__(self, false_alarm: float):
@@ -72,8 +72,8 @@ class Agreement:
 class CiderD:
     """Reward CIDEr-D, from 0 to 10, with the document frequencies of the training references.
 
-    `tokenize` splits the references into words, in the same way as for the scores. Captions of the model need
-    no tokenisation, because they consist of words of the vocabulary.
+    `tokenize` splits the references into words, as for the scores. The model's captions are not tokenised,
+    because they consist of words of the vocabulary.
     """
 
     def __init__(self, pairs: Sequence[Pair], tokenize: Tokenize):
@@ -93,9 +93,9 @@ class CiderD:
         return float(np.mean([self._similarity(own, text) for text in self.references[pair.pair_id]]))
 
     def _vector(self, sentence: str) -> tuple[list[dict[Ngram, float]], int]:
-        """Return the tf-idf of a sentence's n-grams, and the number of its bigrams.
+        """Return the tf-idf weights of a sentence's n-grams, and the number of its bigrams.
 
-        The first result has a dictionary for each n: n-gram -> tf-idf.
+        The first result is a list with a dictionary for each n: n-gram -> tf-idf.
         """
         weights: list[dict[Ngram, float]] = [{} for _ in range(LONGEST)]
         for gram, count in ngrams(sentence).items():
@@ -109,9 +109,9 @@ class CiderD:
 
 
 def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
-    """Return the cosine similarity of two sentences with the n-gram weights `caption` and `reference`.
+    """Return the clipped cosine similarity of two sentences, given their n-gram weights.
 
-    In the dot product, a weight of the caption is at most the weight of the same n-gram in the reference.
+    In the dot product, each weight of the caption is clipped to the reference's weight of the same n-gram.
     """
     shared = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
     norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))
@@ -119,19 +119,25 @@ def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -
 
 
 def random(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """Return 0 or 1 at random for each caption, as a control; uses torch's global generator."""
+    """Return a random reward, 0 or 1, for each caption, as a control experiment.
+
+    It uses torch's global generator.
+    """
     return torch.randint(2, (len(captions),)).double().tolist()
 
 
 def constant(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """Return 1 for every caption, as a control, with which only the cross-entropy trains the model."""
+    """Return the reward 1 for every caption, as a control experiment.
+
+    The model is then trained only by the cross-entropy.
+    """
     return [1.0] * len(captions)
 
 
 def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Tokenize) -> Reward:
-    """Return the reward that the settings name.
+    """Return the reward function that the settings name.
 
-    Raises InputError if the reward needs the scenes of the training pairs, and a scene is unknown.
+    Raises InputError if the reward needs the scenes of the pairs and a scene is unknown.
     """
     match settings["reward"]:
         case "truth":
@@ -148,5 +154,5 @@ def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Toke
 
 
 def tells_change(captions: Sequence[str]) -> list[float]:
-    """Return 1 for each caption that reports a change, and 0 for the others."""
+    """Return 1 for each caption that reports a change, and 0 for the other captions."""
     return [float(not says_no_change(caption, PHRASES)) for caption in captions]

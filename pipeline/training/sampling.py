@@ -1,9 +1,9 @@
-"""Batches of pairs, features and captions, drawn only from the seed and the iteration number.
+"""Draw batches of pairs, features and captions, which depend only on the seed and the iteration number.
 
-An iteration draws scenes without replacement within an epoch, and trains on every pair of each scene. Part 0
-of a batch holds the first pairs of the scenes (CLEVR-Change: the semantic change), part 1 the second pairs
-(the distractor), and so on (SCORER, section 4.3). No state passes from one iteration to the next, so training
-resumes at any iteration with the same result.
+Each iteration draws scenes, without replacement within an epoch, and trains on every pair of each scene. Part
+0 of a batch holds the first pair of each scene (CLEVR-Change: the semantic change), part 1 the second pair
+(the distractor), and so on (SCORER, section 4.3). There is no state between iterations, so training can
+resume at any iteration with the same result.
 
 P: parts of a batch; B: pairs of a part, one of each scene; U: images of a batch; C: feature channels;
 H x W: grid; R: captions per pair; L: words.
@@ -34,14 +34,14 @@ SIDE = re.compile(r"\b(left|right)\b")
 
 @dataclass(frozen=True)
 class Moved:
-    """Augmentation of a scene; all its images share it."""
+    """Augmentation of a scene, which is the same for all its images."""
 
     mirrored: bool
     down: int  # pixels
     right: int
 
     def image(self, pixels: Tensor) -> Tensor:
-        """Return the moved image, `(C, H, W)`; pixels that enter at an edge repeat the edge."""
+        """Return the moved image, (C, H, W); new pixels at an edge repeat the edge."""
         pixels = pixels.flip(-1) if self.mirrored else pixels
         for axis, shift in ((1, self.down), (2, self.right)):
             places = (torch.arange(pixels.shape[axis]) - shift).clamp(0, pixels.shape[axis] - 1)
@@ -49,14 +49,17 @@ class Moved:
         return pixels
 
     def caption(self, text: str) -> str:
-        """Return the caption; if the images are mirrored, left and right are exchanged."""
+        """Return the caption, with "left" and "right" exchanged if the images are mirrored."""
         return SIDE.sub(lambda found: OTHER[found[0]], text) if self.mirrored else text
 
 
 def drawn_moves(
     scenes: Iterable[str], mirror: bool, shift: int, random: np.random.Generator
 ) -> dict[str, Moved]:
-    """Draw the augmentation of each scene, by scene id; `mirror`: mirrored with probability 1/2."""
+    """Draw an augmentation for each scene; return scene id -> augmentation.
+
+    With `mirror`, a scene is mirrored with probability 1/2. It is moved by at most `shift` pixels.
+    """
     found: dict[str, Moved] = {}
     for scene in dict.fromkeys(scenes):
         down, right = random.integers(-shift, shift + 1, 2).tolist()
@@ -66,9 +69,10 @@ def drawn_moves(
 
 @dataclass(frozen=True)
 class Batch:
-    """P parts of B pairs each, part after part, over U distinct images; R captions per pair.
+    """Batch of P parts of B pairs each, with U distinct images and R captions per pair.
 
-    Captions have START and END, and are padded with NULL to length L + 1.
+    The pairs of part 0 come first, then those of part 1, and so on. Captions have <START> and <END>, and are
+    padded with NULL to the length L + 1.
     """
 
     images: Tensor  # (U, C, H, W), float16
@@ -82,7 +86,7 @@ class Batch:
     pairs: tuple[Pair, ...] = ()  # P*B, for pairs that have captions
 
     def labels(self, device: torch.device) -> Labels | None:
-        """Return the labels of the pairs besides their captions, or None."""
+        """Return the labels of the pairs, or None if the batch has no labels."""
         if self.changed is None:
             return None
         classes = None if self.classes is None else self.classes.to(device, non_blocking=True)
@@ -90,7 +94,7 @@ class Batch:
 
 
 def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Group pairs by scene, in order; if scenes differ in their number of pairs, each pair is a group."""
+    """Group pairs by scene, in order. If scenes differ in their number of pairs, each pair is a group."""
     scenes: dict[str, list[Pair]] = {}
     for pair in pairs:
         scenes.setdefault(pair.scene_id, []).append(pair)
@@ -100,7 +104,7 @@ def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
 
 
 def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Return one item per sentence of each pair, without no-change pairs (CLIP4IDC, stage 1)."""
+    """Return an item for each caption of all pairs except unchanged pairs (CLIP4IDC, stage 1)."""
     return [
         (replace(pair, captions=(caption,)),)
         for pair in pairs
@@ -110,10 +114,11 @@ def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
 
 
 def exchange(scene: Scene) -> Scene:
-    """Swap the two images of a scene's no-change pair in all pairs of the scene.
+    """Exchange the default and the distractor image of a scene, in all pairs of the scene.
 
     (default, changed) becomes (distractor, changed), and (default, distractor) becomes (distractor, default).
-    Captions stay correct. A scene without a no-change pair is returned unchanged.
+    These are the two images of the unchanged pair, so captions stay correct. A scene without an unchanged
+    pair is returned as it is.
     """
     for pair in scene:
         if pair.change_type == NO_CHANGE:
@@ -122,7 +127,10 @@ def exchange(scene: Scene) -> Scene:
 
 
 def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
-    """Exchange the images of the scene's unchanged pair in `pair`; known cameras follow their images."""
+    """Return `pair`, with each image of the pair `unchanged` replaced by the other image of `unchanged`.
+
+    If cameras are known, each image keeps its camera.
+    """
     swap = {unchanged.before: unchanged.after, unchanged.after: unchanged.before}
     found = replace(pair, before=swap.get(pair.before, pair.before), after=swap.get(pair.after, pair.after))
     if pair.scene is None or unchanged.scene is None:
@@ -138,7 +146,7 @@ def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
 
 
 class Draws:
-    """Sampler of a phase's batches; subclasses set the attributes and define `draw`."""
+    """Base class of samplers of a phase's batches. Subclasses set the attributes and define `draw`."""
 
     batch: int  # scenes
     references = 1  # captions per pair
@@ -146,15 +154,15 @@ class Draws:
 
     @property
     def epoch(self) -> int:
-        """Number of iterations in an epoch, without the scenes that do not fill a last batch."""
+        """Number of iterations in an epoch. The scenes that are left over do not form a smaller batch."""
         return len(self.scenes) // self.batch
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
-        """Return the scenes of an iteration (counted from 0), and the captions by scene and pair."""
+        """Return the scenes of an iteration (counted from 0), and the captions of each scene and pair."""
         raise NotImplementedError
 
     def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
-        """Return the augmentation of each scene, by scene id; empty without augmentation."""
+        """Return scene id -> augmentation; empty without augmentation."""
         return {}
 
     def task(self, iteration: int) -> str:
@@ -169,9 +177,10 @@ class Draws:
 class Sampler(Draws):
     """Sampler of scenes, with `references` captions per pair.
 
-    With `exchanging`, each scene passes through `exchange` with probability 1/2. With `by_sentence`, an item
-    is a sentence with its pair, and `exchanging` replaces its before image by the scene's distractor image.
-    `mirror`, `shift`: see `drawn_moves`. Raises InputError if there are fewer items than a batch has.
+    With `exchanging`, `exchange` is applied to each scene with probability 1/2. With `by_sentence`, a batch
+    consists of captions with their pairs instead of scenes, and `exchanging` replaces the before image by the
+    scene's distractor image. `mirror` and `shift` are explained in `drawn_moves`. Raises InputError if there
+    are too few items for a batch.
     """
 
     def __init__(
@@ -221,7 +230,7 @@ class Sampler(Draws):
 
 
 def drawn(captions: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
-    """Draw `number` captions without replacement; when all are drawn, start over."""
+    """Draw `number` captions without replacement; when all captions are drawn, start again with all."""
     chosen: list[str] = []
     left: list[str] = []
     for _ in range(number):
@@ -237,9 +246,9 @@ def training_batches(
     iterations: range,
     share: slice = slice(None),
 ) -> Iterator[Batch]:
-    """Yield the batch of each iteration, read ahead by a thread (on a GPU by two), on the device.
+    """Yield the batch of each iteration, on the device. Batches are read ahead by threads.
 
-    `share` selects this process's scenes of each batch; only their images are read.
+    `share` selects the scenes of each batch that belong to this process; only their images are read.
     """
 
     def make(iteration: int) -> Batch:
@@ -261,7 +270,7 @@ def assembled(
     moves: Mapping[str, Moved],
     task: str = "",
 ) -> Batch:
-    """Return the batch of some scenes; `captions` are by scene and pair."""
+    """Return the batch of the given scenes; captions[i][j] are the captions of pair j of scene i."""
     pairs = [pair for part in zip(*scenes, strict=True) for pair in part]
     texts = [text for part in zip(*captions, strict=True) for several in part for text in several]
     names = images_of(pairs)
@@ -283,7 +292,7 @@ def assembled(
 def moved(
     shown: Tensor, names: Sequence[str], pairs: Sequence[Pair], texts: list[str], moves: Mapping[str, Moved]
 ) -> tuple[Tensor, list[str]]:
-    """Return images and captions after augmentation; every pair has the same number of captions."""
+    """Augment images and captions; every pair must have the same number of captions."""
     scene = {name: pair.scene_id for pair in pairs for name in (pair.before, pair.after)}
     each = len(texts) // len(pairs)
     changed = [moves[scene[name]].image(image) for name, image in zip(names, shown, strict=True)]

@@ -1,9 +1,9 @@
-"""Batches of a pretraining with several tasks (IDC-PCL).
+"""Draw batches for a pretraining with several tasks (IDC-PCL).
 
-Each iteration has one task, which is drawn at random by the tasks' weights. An item of a batch is a caption
-with its pair; in the task class_pairs it is a pair of images with their classes. Each task goes through all
-items in its own passes, shuffled in each pass. All draws depend only on the seed and the number of the
-iteration, so a run can resume at any iteration with the same result.
+Each iteration has a single task, drawn at random by the tasks' weights. A batch consists of items. An item is
+a caption with its pair; in the task class_pairs, it is a pair of images with their classes. Each task passes
+through all items independently of the other tasks, in a new random order in each pass. All draws depend only
+on the seed and the iteration number, so a run can resume at any iteration with the same result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,9 +28,9 @@ CLASS_PAIRS = "class_pairs"  # the task on pairs of NABirds' images with classes
 
 @dataclass(frozen=True)
 class ClassItems:
-    """Items of the task class_pairs in a split: pairs of images with classes, and the images' feature store.
+    """Items of the task class_pairs in a split: pairs of images with classes, and their feature store.
 
-    `classes` is the model's number of classes. Raises InputError if a pair has a class that is not below it.
+    `classes` is the model's number of classes. Raises InputError if a class of a pair is not below `classes`.
     """
 
     pairs: Sequence[ClassPair]
@@ -43,7 +43,7 @@ class ClassItems:
             raise InputError(f"NABirds has {self.classes} classes, not {most + 1}; prepare its own files")
 
     def batch(self, chosen: Sequence[ClassPair]) -> Batch:
-        """Return a batch of these pairs, with empty captions."""
+        """Return a batch of the given pairs, with empty captions."""
         names = images_of(chosen)
         row = {name: number for number, name in enumerate(names)}
         tensors = (
@@ -125,7 +125,7 @@ class TaskSampler(Draws):
         return self.classes.batch([pairs[i] for i in self._places(iteration, len(pairs))])
 
     def _places(self, iteration: int, items: int) -> np.ndarray:
-        """Return the indices of the items of an iteration; `items` is the number of all items."""
+        """Return the indices of an iteration's items among all items; `items` is the number of all items."""
         size = self.sizes[self.task(iteration)]
         number, place = divmod(int(self.earlier[iteration]), items // size)
         random = np.random.default_rng([self.seed, PASS, self.drawn[iteration], number])
@@ -133,7 +133,7 @@ class TaskSampler(Draws):
 
 
 def captions_of(pair: Pair, task: str, negatives: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the captions of an item for a task: its first caption, and in the task fda its negatives."""
+    """Return the captions of an item: its first caption, followed in the task fda by the negatives."""
     return [pair.captions[0], *(negatives[pair.pair_id] if task == FDA else ())]
 
 

@@ -1,1 +1,1 @@
-"""Weights of models on disk: the folder of a trained model, its description, its checks, imported weights."""
+"""Weights of models on disk: folder, description and checks of a trained model; imported weights."""

@@ -19,19 +19,19 @@ FIT_WORDS = "set text.tokeniser: clip_bpe"
 
 
 def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
-    """Return the name that the model's tensor `name` has in the file; None if the file has no such tensor.
+    """Return the name in the file of the model's tensor `name`; None if it is not taken from the file.
 
-    `starts` is the model's attribute: prefix of names in the model -> prefix of names in the file.
+    `starts` is an attribute of the model: prefix of names in the model -> prefix of names in the file.
     """
     found = (there + name[len(here) :] for here, there in starts.items() if name.startswith(here))
     return next(found, None)
 
 
 def take_over(model: Trainable, path: Path) -> None:
-    """Load into the model the tensors that it takes from CLIP's file (its `starts`).
+    """Load tensors from CLIP's file into the model; the model's attribute `starts` selects the tensors.
 
-    The model's other tensors stay. Raises InputError if the file is missing or damaged. Raises InputError if
-    the file lacks one of the expected tensors, or has it in another shape.
+    The other tensors of the model are unchanged. Raises InputError if the file is missing or damaged, or if
+    one of the selected tensors is missing in the file or has another shape.
     """
     own = model.state_dict()
     places = {name: there for name in own if (there := name_in_file(model.starts, name))}

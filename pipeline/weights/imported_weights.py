@@ -1,8 +1,8 @@
-"""Imported weights of a run, which the stages `pretrain` and `train` copy instead of training.
+"""Imported weights of a run. If they exist, the stages `pretrain` and `train` copy them instead of training.
 
 DVC removes the outputs of a stage before it runs the stage. So imported weights are in data/imported, which
-is the output of no stage. They have a folder for each of the two stages. The stage `recipe` writes their
-hashes into inputs.json, on which both stages depend.
+is not the output of a stage. There is a folder for each of the two stages. The stage `recipe` writes the
+hashes of imported weights into inputs.json, on which both stages depend.
 """
 
 from pathlib import Path
@@ -24,12 +24,12 @@ NEVER_TRAINED = 0  # value of `iteration` in the model.yaml of imported weights
 
 
 def place(dataset: str, model: str, seed: int, stage: str) -> Path:
-    """Return the path of the folder of imported weights for a stage of a run."""
+    """Return the path of the folder for a run's imported weights of a stage."""
     return FOLDER / dataset / model / str(seed) / FOLDERS[stage]
 
 
 def found(run: Path | None, stage: str) -> Path | None:
-    """Return the folder of imported weights for a stage; None if it does not exist.
+    """Return the folder of a run's imported weights of a stage; None if the folder does not exist.
 
     `run` is the run's folder in data/imported, or None.
     """
@@ -37,7 +37,7 @@ def found(run: Path | None, stage: str) -> Path | None:
 
 
 def hashes(run: Path | None) -> dict[str, str]:
-    """Return stage -> hash of its imported weights, for the stages that have any."""
+    """Return stage -> hash of the imported weights, for the stages that have imported weights."""
     folders = {stage: folder for stage in FOLDERS if (folder := found(run, stage))}
     return {stage: _hash(folder / WEIGHTS) for stage, folder in folders.items()}
 
@@ -50,9 +50,9 @@ def _hash(weights: Path) -> str:
 
 
 def check_kept(weights: Path, run: Path | None, stage: str) -> None:
-    """Raise InputError if a training would replace imported weights of which data/imported has no copy.
+    """Raise InputError if training would replace imported weights that have no copy in data/imported.
 
-    `weights` is the folder that the training would replace.
+    `weights` is the folder that training would replace.
     """
     described = weights / trained_model.MODEL
     if found(run, stage) or not described.is_file():

@@ -1,4 +1,4 @@
-"""model.yaml, the description of a trained model: recipe, shapes, and hashes of its inputs."""
+"""Description of a trained model in its file model.yaml: recipe, shapes, and hashes of its inputs."""
 
 import hashlib
 import json
@@ -69,9 +69,10 @@ class Trained:
             raise InputError(f"{name} is not the vocabulary that the weights belong to; {BELONGS}")
 
     def check_store(self, store: FeatureStore) -> None:
-        """Raise InputError if the store's features differ from those that the weights were trained on.
+        """Raise InputError if the store's features are not compatible with the weights.
 
-        Another store is allowed if it has other images, with features that were computed in the same way.
+        A store of the images on which the weights were trained must be the same store. A store of other
+        images is allowed if its features were computed in the same way.
         """
         found, name = store.hashes, store.location.name
         if store.shape != self.shape:
@@ -88,9 +89,9 @@ class Trained:
 
 
 def described(path: Path, record: Any, remedy: str) -> Trained:
-    """Return the content of model.yaml, `record`, as a Trained.
+    """Convert the content of model.yaml, `record`, to a Trained.
 
-    Raises InputError if it is not valid; the message names the key.
+    Raises InputError if the content is not valid; the message names the key.
     """
     trained = plain(path, Trained, record, remedy)
     if too_large := _too_large(trained):
@@ -101,7 +102,7 @@ def described(path: Path, record: Any, remedy: str) -> Trained:
 
 
 def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
-    """Raise InputError if the features' specification in a recipe is not valid; the message names the key."""
+    """Raise InputError if `features` in a recipe is not a valid specification; the message names the key."""
     kind: type[Spec | PixelSpec] = PixelSpec if features.get("input") == PIXELS else Spec
     unknown = features.keys() - {each.name for each in fields(kind)}
     fault = f"{min(unknown)} is an unknown key" if unknown else _fault(plain(path, kind, features, remedy))
@@ -110,14 +111,14 @@ def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
 
 
 def hash_of(record: dict[str, Any]) -> str:
-    """Return the hash of model.yaml's content, `record`, without `hashes.model`, which is this hash."""
+    """Return the hash of model.yaml's content, `record`, without `hashes.model`, its own place."""
     hashes = {part: value for part, value in record["hashes"].items() if part != "model"}
     text = json.dumps(record | {"hashes": hashes}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _too_large(trained: Trained) -> str | None:
-    """Return a text that names a size that is too large, or None.
+    """Return a text that names a size if the size is too large; else None.
 
     Sizes are limited, because they determine memory and time.
     """
@@ -131,7 +132,7 @@ def _too_large(trained: Trained) -> str | None:
 
 
 def _fault(spec: Spec | PixelSpec) -> str | None:
-    """Return a text that names a value that our features cannot have, or None."""
+    """Return a text that names a value if our features cannot have this value; else None."""
     resizes = (*RESIZES,) if isinstance(spec, PixelSpec) else (*RESIZES, IMPORTED)
     if spec.resize not in resizes:
         return f"resize is {spec.resize!r}, not {' or '.join(resizes)}"

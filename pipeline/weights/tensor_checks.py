@@ -1,6 +1,6 @@
-"""Checks of a weights file, which is untrusted input, against the tensors of its model.
+"""Checks of a weights file, which is untrusted input, before and after its tensors are loaded.
 
-Sizes and types are checked with the file's header alone, before memory is allocated for tensors.
+Sizes and types are checked by the file's header only, before memory is allocated for tensors.
 """
 
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ MOST_WEIGHTS = 1 << 28  # largest number of attention weights per pair, which ta
 
 
 def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
-    """Return tensor name -> tensor on the meta device: the shapes and types in the file's header.
+    """Read a file's header; return tensor name -> tensor without values (on the meta device).
 
-    Raises InputError if the file does not open, or if it has tensors of types other than KINDS. Messages call
-    the file `named`.
+    Raises InputError if the file cannot be opened, or if a tensor's type is not in KINDS. Messages call the
+    file `named`.
     """
     try:
         check_regular(path, MOST_BYTES)
@@ -46,7 +46,7 @@ def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
 def check_attention(model: Trainable, source: Path, remedy: str) -> None:
     """Raise InputError if the attention between all cells of a captioner would need too much memory.
 
-    The sizes of its tensors do not show this.
+    The sizes of the captioner's tensors do not limit this memory.
     """
     if not isinstance(model, Captioner):
         return
@@ -60,9 +60,9 @@ def check_attention(model: Trainable, source: Path, remedy: str) -> None:
 
 
 def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], named: str, remedy: str) -> None:
-    """Raise InputError unless the file's tensors `found` are those that the model has, `wanted`.
+    """Raise InputError unless the file's tensors, `found`, match the model's tensors, `wanted`.
 
-    The message names the first tensor that is missing, is not the model's, or has another shape or type.
+    The message names the first tensor that is missing, unknown, or of another shape or type.
     """
     for name, own in wanted.items():
         if name not in found:

@@ -1,8 +1,7 @@
-"""A trained model on disk: a folder with weights.safetensors and model.yaml.
+"""Trained model on disk: a folder with weights.safetensors and model.yaml.
 
-In a package that is made for sharing, the weights file is called model.safetensors instead, because hubs look
-for this name. All code loads models with `load` and `load_first`, which check types, sizes, tensors and
-hashes.
+In a package for sharing, the weights file is called model.safetensors, because hubs expect this name. `load`
+and `load_first` are the only functions that load models; they check types, sizes, tensors and hashes.
 """
 
 import sys
@@ -35,7 +34,7 @@ REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
     """Create `folder`, and write weights.safetensors and model.yaml there.
 
-    model.yaml contains the hash of the weights file, and a hash of its own other content.
+    model.yaml contains the hash of the weights file, and a hash of the rest of its own content.
     """
     folder.mkdir(parents=True)
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
@@ -49,7 +48,8 @@ def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple
     """Load the trained model of a folder; return the model, in evaluation mode, and its description.
 
     Raises InputError if a file is missing or damaged, or belongs to another model. The message names the file
-    and the key. It calls the folder `named`, if that is given, and ends with `remedy`.
+    and the key, and ends with `remedy`. If `named` is given, the message contains `named` instead of the
+    folder.
     """
     trained = describe(folder, named, remedy)
     model: Captioner = _filled(trained, folder, named or folder, remedy, None)
@@ -73,7 +73,7 @@ def there(folder: Path) -> bool:
 
 
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
-    """Load the model of the last pretraining phase; return the model and its description.
+    """Load the model of the last pretraining phase from its folder; return the model and its description.
 
     Raises InputError as `load` does, and also if the model has no pretraining phase.
     """
@@ -85,10 +85,10 @@ def load_first(folder: Path) -> tuple[Trainable, Trained]:
 
 
 def take_over(model: Trainable, folder: Path) -> None:
-    """Load into the model the tensors that it takes from the previous phase (its `takes`).
+    """Load tensors of the previous phase into the model; its attribute `takes` selects the tensors.
 
-    The folder has the weights of the previous phase. Raises InputError if a tensor is missing there, is not
-    in the model, or has another shape.
+    `folder` contains the weights of the previous phase. Raises InputError if a selected tensor is missing in
+    the folder or in the model, or has another shape.
     """
     found = _tensors(folder, folder, FIRST, describe(folder, None, FIRST))
     own = model.state_dict()
@@ -123,10 +123,10 @@ def sha256_of(folder: Path) -> str:
 
 
 def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
-    """Return the description in model.yaml.
+    """Read model.yaml; return the description of the trained model.
 
-    Raises InputError if it is not valid, or if the folder's path is that of another run. Messages call the
-    folder `named`, if that is given, and end with `remedy`.
+    Raises InputError if the description is not valid, or if the folder's path belongs to another run.
+    Messages end with `remedy`. If `named` is given, they contain `named` instead of the folder.
     """
     named = named or folder
     trained = described(named / MODEL, _record(folder, remedy), remedy)
@@ -139,7 +139,7 @@ def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> T
 
 
 def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
-    """Raise InputError if the folder's path is that of another run than the recipe's.
+    """Raise InputError if the folder's path belongs to another run than that of the recipe and the seed.
 
     `source` is the recipe's file.
     """
@@ -149,10 +149,9 @@ def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
 
 
 def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
-    """Return the description of the pretrained weights in a folder, for the captioning of a recipe.
+    """Check the pretrained weights for a recipe's captioning; return their description.
 
-    Raises InputError if the weights belong to another run than the recipe and the seed, or if their settings
-    differ from the recipe's.
+    Raises InputError if the weights are of another run, or if their settings differ from the recipe's.
     """
     trained = describe(folder, None, FIRST)
     own = f"{recipe.dataset}/{recipe.model}/{seed}"
@@ -171,9 +170,9 @@ def _record(folder: Path, remedy: str) -> Any:
 
 
 def _claimed(folder: Path) -> str | None:
-    """Return the run, DATASET/MODEL/SEED, that the path of a folder in data/weights or data/recipes names.
+    """Return the run, DATASET/MODEL/SEED, that is named by a path in data/weights or data/recipes.
 
-    Return None for other folders.
+    Return None for other paths.
     """
     match folder.absolute().parts:
         case (*_, "data", "weights", dataset, model, seed) if (
@@ -186,7 +185,7 @@ def _claimed(folder: Path) -> str | None:
 
 
 def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str | None) -> Any:
-    """Build the model of a phase (None: captioning) and load its weights, after the checks."""
+    """Check the weights of a phase (None: captioning); build the model with these weights."""
     recipe, source = trained.recipe, named / MODEL
     if not trained.hashes:
         print(
@@ -214,7 +213,7 @@ def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str
 def _tensors(folder: Path, named: Path, remedy: str, trained: Trained) -> dict[str, Tensor]:
     """Load the tensors of the weights file.
 
-    Raises InputError if the file does not load, or if its hash or that of model.yaml differs.
+    Raises InputError if the file cannot be loaded, or if the hash of the file or of model.yaml differs.
     """
     if trained.hashes and trained.hashes["model"] != hash_of(_record(folder, remedy)):
         raise InputError(f"{named / MODEL} was changed since it was written (its hashes.model); {remedy}")

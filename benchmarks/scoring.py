@@ -1,7 +1,7 @@
 """Compare the time of scoring 8,000 captions, with 6 references each, with pycocoevalcap's time.
 
-The other side calls the library's scorers one after the other, in the order of its class COCOEvalCap, but
-without SPICE.
+For the comparison, the library's scorers are called one after the other, in the order of its class
+COCOEvalCap, but without SPICE.
 """
 
 import os

@@ -27,7 +27,7 @@ class Described:
 
 
 class Maps(nn.Module):
-    """Cut timm model, which turns images, (B, 3, S, S), into feature maps, (B, C, S/s, S/s).
+    """Network that turns images, (B, 3, S, S), into feature maps, (B, C, S/s, S/s), by a cut timm model.
 
     The finest map is first. If timm returns a map with channels last, the map is permuted.
     """

@@ -97,9 +97,9 @@ class Retrieval(Retrieves):
     ) -> dict[str, Tensor]:
         """Return the contrastive loss of B pairs and their B captions (Eq. 6-8).
 
-        A pair's negatives are all other captions of the batch, a caption's are all other pairs, including
-        those of other processes. Each process returns its share of the loss. `parts` and `labels` have no
-        effect.
+        The negatives of a pair are the captions of all other pairs; the negatives of a caption are all other
+        pairs. The pairs of other processes are included. Each process returns its share of the loss. `parts`
+        and `labels` have no effect.
         """
         v, g = F.normalize(self.pairs(before, after), dim=-1), F.normalize(self.sentences(tokens), dim=-1)
         scale, mine = self.log_scale.exp(), own(len(v))

@@ -251,9 +251,7 @@ def oppose_halves(weight: Tensor) -> None:
 def initialise_jointly(attention: MultiHeadAttention) -> None:
     """Initialise the query, key and value maps of an attention by Xavier's uniform distribution.
 
-    The three maps count as a single weight, (3D, D).
-
-    All biases of the attention are set to 0.
+    The three maps count as a single weight, (3D, D). All biases of the attention are set to 0.
     """
     for map_ in (attention.query, attention.key, attention.value):
         nn.init.xavier_uniform_(map_.weight, gain=0.5**0.5)  # sqrt(6 / (3D + D)), not sqrt(6 / (D + D))

@@ -198,10 +198,11 @@ class Network(nn.Module):
     def compare(self) -> None:
         """Initialise the first block that sees both images so that each cell attends to its counterpart.
 
-        The type embedding of a cell encodes its image. The type embeddings of [IMG1] and [IMG2] do not,
-        because otherwise cells would attend to them. If the network has the transformers `single` and `pair`
-        (`self.compares`), the blocks of `single` are scaled down by CALM, the first block of `pair` amplifies
-        the difference, and the first block of `cross` makes words attend to cells that differ.
+        The type embedding of a cell encodes its image. The type embeddings of [IMG1] and [IMG2] do not encode
+        the image, because otherwise cells would attend to these tokens. If the network has the transformers
+        `single` and `pair` (`self.compares`), the blocks of `single` are scaled down by CALM, the first block
+        of `pair` amplifies the difference, and the first block of `cross` makes words attend to cells that
+        differ.
         """
         self.places, side, room = kept_apart(self.cells, self.words.embedding_dim)
         show_beside(self.project, room)

@@ -128,7 +128,7 @@ class Pretraining(Trainable):
 
         tokens: a caption of each pair, padded with NULL; in FDA 7 consecutive captions of each pair, which
             are its own caption and six negatives
-        labels: name the task; without labels, it is the task that needs the most memory
+        labels: name the task; without labels, the task that needs the most memory is chosen
         """
         task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
         if labels and labels.classes is not None:

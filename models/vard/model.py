@@ -3,9 +3,8 @@
 The module PERL relates the cells of an image to each other and to their positions. The module URD subtracts
 from each image the part that both images share. The rest, D, determines the attention maps. Equations:
 docs/methods.md, "VARD".
-B: pairs; C: feature channels; H x W: grid; N: cells of an image; A:
-width; h: heads; d = A/h. U: an image's cells after the first layer; P: the output of PERL; D: the difference.
-All three are (B, N, A).
+B: pairs; C: feature channels; H x W: grid; N: cells of an image; A: width; h: heads; d = A/h. U: an image's
+cells after the first layer; P: the output of PERL; D: the difference. U, P and D are (B, N, A).
 """
 
 from dataclasses import dataclass

@@ -37,7 +37,10 @@ def backend(wanted: str, on: torch.device) -> str | None:
 
 
 def compile_pieces(model: Trainable, compiler: str) -> None:
-    """Make parts of the model compile at their first call. Names of weights do not change."""
+    """Prepare parts of the model for compilation, which happens at their first call.
+
+    The names of weights do not change.
+    """
     # without this option, inductor times several kernels and takes the fastest, which differs from run to run
     options: Options | None = {"deterministic": True} if compiler == "inductor" else None
     skipped = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()

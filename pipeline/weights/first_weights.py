@@ -19,7 +19,7 @@ FIT_WORDS = "set text.tokeniser: clip_bpe"
 
 
 def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
-    """Return the name in the file of the model's tensor `name`; None if it is not taken from the file.
+    """Return the name that the model's tensor `name` has in the file; None if it is not taken from there.
 
     `starts` is an attribute of the model: prefix of names in the model -> prefix of names in the file.
     """

@@ -14,7 +14,7 @@ from pipeline.text.vocabularies import END, NULL
 
 SIZES = Sizes(1024, (14, 14), 76, 24, 512, 8, 2, 2, 300)
 BATCH = 256  # pairs in a batch, on both sides
-ENDS = (14.0, -100.0)  # values of <END>'s bias: captions have different lengths; no caption ends, all are cut
+ENDS = (14.0, -100.0)  # biases of <END>: with the first, lengths differ; with the second, no caption ends
 
 Captions = list[list[int]]
 Side = Callable[[], Captions]

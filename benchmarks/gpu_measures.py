@@ -18,12 +18,12 @@ RIGHT = "right"  # goal of a check of correctness
 class Size:
     """Sizes of the measurements."""
 
-    model: str  # of training.SIZES
+    model: str  # key of training.SIZES
     grid: int  # cells per side in the matching and the step
-    scenes: int  # of a batch
-    images: tuple[int, ...]  # extracted images, decoded by threads and by processes
-    rendered: int  # different images among them
-    warm: int  # iterations of a training before its time is taken
+    scenes: int  # scenes of a batch
+    images: tuple[int, ...]  # numbers of extracted images: decoded by threads, decoded by processes
+    rendered: int  # number of different images among the extracted images
+    warm: int  # number of untimed iterations at the start of training
     timed: int
 
 

@@ -41,7 +41,7 @@ SHAPES = {  # B, A, h, N, M, d
     "one of each": (1, 1, 1, 1, 1, 1),
 }
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
-ROUNDING = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}  # of a gradient's last bit
+ROUNDING = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}  # tolerance of gradients
 MATCHED = 5  # memory of the reference's matching, in multiples of all similarities
 
 
@@ -185,7 +185,7 @@ def main() -> None:
 
 def _follow() -> None:
     """Wait until the process that started this one is killed; then end the process group."""
-    os.read(0, 1)  # nothing is ever written to it
+    os.read(0, 1)  # waits until the pipe closes, because nothing is ever written to it
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 

@@ -25,7 +25,7 @@ from pipeline.training.loop import Training
 from pipeline.training.sampling import Batch, Sampler, training_batches
 
 GOAL = 0.06  # seconds: 10,000 iterations in 10 minutes
-PRODUCTS = ("float32", "TF32", "bfloat16 autocast")  # of the reference
+PRODUCTS = ("float32", "TF32", "bfloat16 autocast")  # precisions of the reference
 
 
 def as_trained(case: Case, dtype: str, words: int = WORDS, longest: int = LONGEST) -> Training:

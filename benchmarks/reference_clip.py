@@ -23,7 +23,7 @@ from models.common.captioner import Captioner
 Part = tuple[Tensor, Tensor, Tensor]
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 NULL = 0  # padding
-EPSILON, CAPTION_EPSILON = 1e-5, 1e-12  # of CLIP's layer norms, and of the captioner's
+EPSILON, CAPTION_EPSILON = 1e-5, 1e-12  # epsilon of CLIP's layer norms, and of the captioner's
 
 
 class Step:
@@ -121,7 +121,7 @@ class Step:
     def attention(
         self, name: str, x: Tensor, memory: Tensor, heads: int | None = None, causal: bool = False
     ) -> Tensor:
-        """Let x attend to `memory`, with the attention weights whose names begin with `name`.
+        """Let x attend to `memory`, with the attention whose parameters have names that begin with `name`.
 
         With `heads`, there is no dropout (image encoder). Without `heads`, the captioner's number of heads
         and its dropout are used.

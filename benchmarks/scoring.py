@@ -1,4 +1,4 @@
-"""Compare the time of scoring 8,000 captions, with 6 references each, with pycocoevalcap's time.
+"""Compare our time for scoring 8,000 captions (6 references each) with pycocoevalcap's time.
 
 For the comparison, the library's scorers are called one after the other, in the order of its class
 COCOEvalCap, but without SPICE.

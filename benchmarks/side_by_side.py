@@ -89,7 +89,8 @@ def decoding(
 
 
 def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
-    """Compare the time of scoring 8,000 captions, with 6 references each, with pycocoevalcap's scorers."""
+    """Compare our time for scoring 8,000 captions (6 references each) with that of pycocoevalcap's scorers.
+    """
     corpus = benchmarks.scoring.captions_of()
     benchmarks.scoring.check(*corpus)  # they must be equal to the last digit
     ours = partial(benchmarks.scoring.ours, *corpus)

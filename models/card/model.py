@@ -44,8 +44,7 @@ LOUD = 8.0  # factor of x - s, because the difference of two images is smaller t
 class CardSwitches:
     """Switches of CARD. A default is the paper's value, or our choice if the paper gives none.
 
-    docs/methods.md, "CARD", lists these values. The comment above a switch describes its values, separated by
-    |.
+    docs/methods.md, "CARD", lists them. The comment above a switch describes its values, separated by |.
     """
 
     # local common features: each image attends to the other's k | the after image attends to the before

@@ -1,1 +1,1 @@
-"""CLIP4IDC, a model that starts from CLIP (Guo et al., AACL-IJCNLP 2022)."""
+"""CLIP4IDC, a model that is initialised from CLIP (Guo et al., AACL-IJCNLP 2022)."""

@@ -97,7 +97,7 @@ class Decoder(Protocol[Kept]):
     A call predicts all words at once, for training. `begin` and `step` predict word by word, for a search.
     """
 
-    compiles: bool  # whether `train.compile` compiles it; a loop over words would be a graph for each length
+    compiles: bool  # True: `train.compile` compiles the decoder; False for a loop over words
     weighed: tuple[str, ...]  # names of the K inputs that the decoder weighs at each word; may be empty
 
     def __call__(

@@ -16,7 +16,7 @@ class Labels:
     """Labels of B pairs, in addition to their captions."""
 
     changed: Tensor  # (B,), int64: 1 changed, 0 unchanged, -1 unknown
-    task: str = ""  # the batch's task in a phase with several: mlm | mvcl | fda | class_pairs
+    task: str = ""  # task of the batch, in a phase with several tasks: mlm | mvcl | fda | class_pairs
     classes: Tensor | None = None  # (2, B), int64, for class_pairs: classes of the before and after images
 
 

@@ -25,7 +25,7 @@ SHOWN = 0.12
 CALM = 0.1  # factor of the output of all other blocks, so that they change content and difference little
 FAINT = 0.1  # directions in which places differ less than this share of the strongest are not amplified
 TELL = 7.0  # TELL / sqrt(D) is the factor of the difference's size (a sum of |x|) along its direction
-USUAL = 0.22  # by how much unchanged cells differ in each direction, after a layer norm
+USUAL = 0.22  # mean difference of unchanged cells in each direction, after a layer norm
 # attention logits of a token, sqrt(D) long, that has only the direction of the difference's size | only a
 # side
 LOOK, SIDED = 17.0, 11.0

@@ -15,10 +15,10 @@ from torch import Tensor
 from models.kernels import matching_kernels
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
-MOST_TOKENS = 2048  # of an image: places are float16, which has all whole numbers up to here
+MOST_TOKENS = 2048  # of an image: places are float16, which represents all whole numbers up to 2048
 NEGLIGIBLE = 2.0**-20  # share of the largest gradient of an image, below which a pair's gradient is skipped
 IMAGES = 16  # other images per program of `nearest`
-ROOM = 128 * 1024  # bytes of shared memory from which tiles are read ahead
+ROOM = 128 * 1024  # tiles are read ahead if a GPU has at least this many bytes of shared memory
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor]:

@@ -8,7 +8,7 @@ product.
 import triton
 import triton.language as tl
 
-UNROLLED = tl.constexpr(4)  # up to so many tiles per image are unrolled
+UNROLLED = tl.constexpr(4)  # the loop over an image's tiles is unrolled if there are at most this many
 
 
 @triton.jit

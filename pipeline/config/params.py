@@ -66,7 +66,7 @@ class Tabletop(Scenes):
 class Rendered(Scenes):
     """Settings of all rendered datasets, which differ only in `viewpoint`."""
 
-    datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)  # those to render
+    datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)  # names of the datasets to render
     viewpoint: dict[Name, Viewpoint]
 
     def of(self, dataset: str) -> Tabletop:

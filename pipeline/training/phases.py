@@ -75,11 +75,11 @@ class Phase:
         [Sequence[Pair], FeatureStore, Vocabulary], Callable[[Any], float | dict[str, float]]
     ]
     metric: str  # validation score by which a snapshot is chosen
-    # the snapshot to keep: the best, and among equal ones the earlier | later one; or the last one
+    # snapshot to keep: the best, and of several with equal scores the earlier | the later; or the last
     keep: Keep
     cut: Callable[[Vocabulary], Vocabulary]  # returns the vocabulary with its limit of the caption length
     by_sentence: bool = False  # True: an item of a batch is a caption with its pair; False: a scene
-    keys: tuple[str, ...] = ()  # names or hashes of what else the results depend on, besides the recipe
+    keys: tuple[str, ...] = ()  # names or hashes of inputs, besides the recipe, that affect the results
     weights: Mapping[str, float] | None = None  # weights of the loss terms; None: all are 1
     tasks: tuple[str, ...] = ()  # each iteration trains one of these tasks; empty: there are no tasks
     beside: Beside = NOTHING

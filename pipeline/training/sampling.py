@@ -83,7 +83,7 @@ class Batch:
     changed: Tensor | None = None  # (P*B,), int64: 1 changed, 0 unchanged, -1 unknown
     task: str = ""  # in a pretraining with several tasks
     classes: Tensor | None = None  # (2, B), int64, for pairs that have classes instead of captions
-    pairs: tuple[Pair, ...] = ()  # P*B, for pairs that have captions
+    pairs: tuple[Pair, ...] = ()  # the P*B pairs, if they have captions
 
     def labels(self, device: torch.device) -> Labels | None:
         """Return the labels of the pairs, or None if the batch has no labels."""

@@ -89,8 +89,7 @@ def decoding(
 
 
 def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
-    """Compare our time for scoring 8,000 captions (6 references each) with that of pycocoevalcap's scorers.
-    """
+    """Compare our time for scoring 8,000 captions (6 references each) with pycocoevalcap's time."""
     corpus = benchmarks.scoring.captions_of()
     benchmarks.scoring.check(*corpus)  # they must be equal to the last digit
     ours = partial(benchmarks.scoring.ours, *corpus)

@@ -51,7 +51,7 @@ class Compared(nn.Module):
     def forward(self, before: Tensor, after: Tensor) -> Difference:
         """Compute the Difference from both images' tokens, (B, t, D) each.
 
-        Its memory is (B, S, 2t, E) if the switch `memory` is `layerwise`, else (B, 1, 2t, E).
+        The result's memory is (B, S, 2t, E) with the switch `memory: layerwise`, else (B, 1, 2t, E).
         """
         joint = self.inter(before, after)
         return Difference(

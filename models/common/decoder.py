@@ -119,7 +119,7 @@ class DecoderLayer(nn.Module):
 class Past:
     """Keys and values of one decoder layer in a search, for the memory and for the words so far.
 
-    Space for the longest caption is allocated at the start.
+    Space for the longest caption is allocated at the start, because growing tensors would be copied.
     """
 
     def __init__(self, layer: DecoderLayer, memory: Tensor, longest: int, beam: int):
@@ -170,7 +170,7 @@ class TransformerState:
             kept.follow(parents, self.words)
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the unfinished pairs for which `ended`, (left,), is true."""
+        """Remove the pairs with `ended` true; `ended`, (left,), covers the pairs still in the search."""
         places = Exchange(ended)
         for kept in self.layers:
             kept.leave(places)

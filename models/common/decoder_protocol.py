@@ -29,7 +29,8 @@ class Difference:
 
 @dataclass
 class Aligned(Difference):
-    """Difference of a model whose images attend to each other, with operands of the last attention layer."""
+    """Difference with operands of the model's last attention layer, in which the images attend to each other.
+    """
 
     after_queries: Tensor  # (B, h, N, d)
     before_keys: Tensor  # (B, h, N, d)
@@ -83,8 +84,8 @@ class State(Protocol):
     def leave(self, ended: Tensor) -> None:
         """Remove the pairs for which `ended` is true.
 
-        `ended`, (left,), has a value for each pair that was unfinished before this call. The remaining pairs
-        get the rows that `Exchange(ended)` assigns to them.
+        `ended`, (left,), has a value for each pair that is still in the search before this call. The
+        remaining pairs get the rows that `Exchange(ended)` assigns to them.
         """
 
 

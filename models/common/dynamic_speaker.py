@@ -137,7 +137,7 @@ class SpeakerState:
         self.weighing, self.speaking = (h_d[parents], c_d[parents]), (h_c[parents], c_c[parents])
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the unfinished pairs for which `ended`, (left,), is true."""
+        """Remove the pairs with `ended` true; `ended`, (left,), covers the pairs still in the search."""
         places = Exchange(ended)
 
         def kept(rows: Tensor) -> Tensor:

@@ -70,11 +70,11 @@ def class_maps(
 ) -> dict[str, Tensor]:
     """Return the class token's attention to the patches in two blocks, for images (B, 3, H, W).
 
-    A key is the name of a block. A value is (B, 2, rows, columns), a map for each image. The first block is
-    the last block that sees a single image; the second is the last block that sees both images (blocks 9 and
-    12 in CLIP4IDC's figures). If all blocks are of one kind, the last two blocks are used. In a block that
-    sees both images, the attention is that of the before image's class token. Attention is averaged over
-    heads. Class tokens are left out, and each map is scaled to sum to 1.
+    A key is the name of a block. A value is (B, 2, rows, columns), a map for each image. The two blocks are
+    the last block that sees a single image and the last block that sees both images (blocks 9 and 12 in
+    CLIP4IDC's figures). If all blocks are of one kind, the last two blocks are used. In a block that sees
+    both images, the attention is that of the before image's class token. Attention is averaged over heads.
+    Class tokens are left out, and each map is scaled to sum to 1.
     """
     assert isinstance(encoding, ImageEncoder)
     sides, found = [encoding.patches(image) for image in (before, after)], {}

@@ -29,8 +29,7 @@ class Difference:
 
 @dataclass
 class Aligned(Difference):
-    """Difference with operands of the model's last attention layer, in which the images attend to each other.
-    """
+    """Difference with operands of the last attention layer, in which the images attend to each other."""
 
     after_queries: Tensor  # (B, h, N, d)
     before_keys: Tensor  # (B, h, N, d)

@@ -216,8 +216,7 @@ class Network(nn.Module):
             look_at(self.cross.each()[0].attention, differs, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
-        """Return the embedding of [IMG1], [IMG2] or [CLS], (1, 1, D): word `row` (unscaled) plus type `kind`.
-        """
+        """Embed [IMG1], [IMG2] or [CLS], (1, 1, D): word embedding `row`, unscaled, plus type `kind`."""
         return (self.words.weight[row] + self.types.weight[kind])[None, None]
 
     def image(self, cells: Tensor, side: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Triton kernels of matching_gpu.py: list of images, maxima, places of the maxima, and gradients.
+"""Triton kernels of matching_gpu.py: maxima, their places, gradients, and list of images to compute.
 
 B, A: images; N, M: their tokens; h: heads; D: width of a head. A tile has BLOCK_N tokens of an image and
 BLOCK_M tokens of another image. TAIL: tokens of an image's last, partial tile; BLOCK_D: channels of a

@@ -1,6 +1,6 @@
 """Token matching in plain torch, for any device and type: maxima, and gradients through the maxima.
 
-Images of the queries are computed one at a time, with memory for (A, h, N, M) similarities.
+A loop is over the images of the queries. Each step needs memory for (A, h, N, M) similarities.
 B, A: images; N, M: their tokens; h: heads; d: width of a head.
 """
 

@@ -180,11 +180,11 @@ def captioner(
 def initialise(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder, copied: bool) -> None:
     """Initialise the weights as the authors' program does.
 
-    The encoder of MCCFormers-D gets Xavier's initialisation. The encoder of MCCFormers-S and the decoder keep
-    torch's initialisation. In each attention, query, key and value maps count as a single weight, initialised
-    by Xavier's uniform, and biases are 0. Word embeddings and the map of logits are drawn uniformly from
-    -WORDS to WORDS. With `copied`, all layers of the decoder and of the encoder of MCCFormers-S are copies of
-    the first layer.
+    The encoder of MCCFormers-D gets Xavier's initialisation; the encoder of MCCFormers-S and the decoder keep
+    torch's, except for attentions. In all attentions, query, key and value maps count as a single weight,
+    initialised by Xavier's uniform, and biases are 0. Word embeddings and the map of logits are drawn
+    uniformly from -WORDS to WORDS. With `copied`, all layers of the decoder and of the encoder of
+    MCCFormers-S are copies of the first layer.
     """
     towers: list[nn.ModuleList] = [decoder.layers]
     if isinstance(difference, CrossEncoder):

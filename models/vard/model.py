@@ -111,7 +111,7 @@ class Perl(nn.Module):
 class Disentangling(nn.Module):
     """Unchanged representation disentanglement (URD).
 
-    It computes D, the content of the cells that the images do not share.
+    It computes D, the part of the cells' content that is not in both images.
     """
 
     def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):

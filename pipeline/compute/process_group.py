@@ -110,7 +110,7 @@ class Part(Ranks):
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the items, which are numbers, with remainder `rank` modulo `world`."""
+        """Return the items, which are numbers, whose remainder modulo `world` is `rank`."""
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
     def agree(self, network: nn.Module) -> None:

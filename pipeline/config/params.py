@@ -260,7 +260,7 @@ def _file_of(error: ValidationError, path: str | Path) -> str | Path:
 
 
 def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
-    """Add datasets.yaml, at `path`, to the entries of params.yaml, which take precedence and come first."""
+    """Merge params.yaml's `entries` with those of datasets.yaml (`path`); `entries` take precedence."""
     published = read_yaml(path, REMEDY) if path.exists() else {}
     if not isinstance(published, dict) or not all(isinstance(each, dict) for each in published.values()):
         raise InputError(f"{path} must map the name of each dataset to its settings; {REMEDY}")

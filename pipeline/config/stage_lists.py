@@ -23,7 +23,7 @@ def lists(recipes: Iterable[Recipe]) -> Lists:
 
 
 def check(everything: Params, recipes: Sequence[Recipe]) -> None:
-    """Raise InputError if a list is not the one that the recipes need.
+    """Raise InputError if a list differs from the list that the recipes need.
 
     The message names the list and the value to set.
 

@@ -119,7 +119,7 @@ def write(
     """Write captions with their attention. Equal arguments give files of equal bytes.
 
     attended: pair id -> caption with attention; must not be empty
-    origin: hashes of the files of weights and pairs, and name of the run, from which the captions are
+    origin: hash of the weights' file, hash of the pairs' file and name of the run, for these captions
     exchanged: pair id -> caption of the pair's images in exchanged order, (after, before)
     """
     captions = list(attended.values())

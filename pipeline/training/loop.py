@@ -248,8 +248,8 @@ class Training:
     def _check_finite(self, iteration: int) -> None:
         """Raise InputError if a weight is not finite.
 
-        The check of the losses cannot find this fault in the weights of the last step, with which no loss was
-        computed.
+        No loss has been computed with the weights of the last step, so the check of the losses cannot find
+        this fault.
         """
         for name, weights in self.model.named_parameters():
             if not weights.isfinite().all():

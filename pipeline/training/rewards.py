@@ -22,13 +22,13 @@ Tokenize = Callable[[list[str]], list[str]]
 
 
 class Reward(Protocol):
-    """Protocol of a function that returns the reward of each caption; each pair has a caption."""
+    """Protocol of a function that returns the reward of each caption; pairs[i] belongs to captions[i]."""
 
     def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]: ...
 
 
 class Truth:
-    """Reward of captions that are true, judged by the scene of the pair.
+    """Reward that depends on the truth of a caption, judged by the scene of the pair.
 
     A true caption has the reward 1. A false caption of a changed pair has the reward
     `partial_credit` ** (number of faults). A false caption of an unchanged pair (a false alarm) has the
@@ -54,7 +54,7 @@ class Truth:
 
 
 class Agreement:
-    """Reward of captions that agree with the references of the pair (pipeline/scoring/sentences.py).
+    """Reward that depends on the agreement of a caption with its references (scoring/sentences.py).
 
     A caption that agrees has the reward 1. Any other caption has the reward 0 for a changed pair, and 1 -
     `false_alarm` for an unchanged pair.

@@ -32,10 +32,11 @@ class Validation:
     """Function that computes the validation scores of a captioner.
 
     The scores include CIDEr-D over all pairs, as a fraction, and the score that `select` names. If the scenes
-    of all pairs are known, three shares of true captions are added: over all pairs (`true`), over changed
-    pairs (`true/change`), and the geometric mean of the shares over changed and over unchanged pairs
-    (`true/both`; Kubat and Matwin, ICML 1997). With `select: truth`, snapshots are chosen by this mean. It is
-    0 for a model that captions every pair as unchanged, although half of these captions may be true.
+    of all pairs are known, three scores are added: the share of true captions over all pairs (`true`), the
+    share over changed pairs (`true/change`), and the geometric mean of the shares over changed and over
+    unchanged pairs (`true/both`; Kubat and Matwin, ICML 1997). With `select: truth`, snapshots are chosen by
+    this mean. It is 0 for a model that captions every pair as unchanged, although half of these captions may
+    be true.
 
     `tokenize` splits sentences into tokens, and joins the tokens by single spaces
     (pipeline/scoring/tokenizer.py). Raises InputError if `select` needs scenes or changed pairs, but there

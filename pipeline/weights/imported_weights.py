@@ -24,12 +24,12 @@ NEVER_TRAINED = 0  # value of `iteration` in the model.yaml of imported weights
 
 
 def place(dataset: str, model: str, seed: int, stage: str) -> Path:
-    """Return the path of the folder for a run's imported weights of a stage."""
+    """Return the folder for imported weights of a stage of a run; the folder need not exist."""
     return FOLDER / dataset / model / str(seed) / FOLDERS[stage]
 
 
 def found(run: Path | None, stage: str) -> Path | None:
-    """Return the folder of a run's imported weights of a stage; None if the folder does not exist.
+    """Return the folder of imported weights of a stage of a run; None if the folder does not exist.
 
     `run` is the run's folder in data/imported, or None.
     """

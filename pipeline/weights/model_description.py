@@ -71,8 +71,8 @@ class Trained:
     def check_store(self, store: FeatureStore) -> None:
         """Raise InputError if the store's features are not compatible with the weights.
 
-        A store of the images on which the weights were trained must be the same store. A store of other
-        images is allowed if its features were computed in the same way.
+        For the images of the training, only the store of the training is accepted. A store of other images is
+        accepted if its features were computed in the same way.
         """
         found, name = store.hashes, store.location.name
         if store.shape != self.shape:
@@ -111,7 +111,10 @@ def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
 
 
 def hash_of(record: dict[str, Any]) -> str:
-    """Return the hash of model.yaml's content, `record`, without `hashes.model`, its own place."""
+    """Return the hash of model.yaml's content, `record`, without the key `hashes.model`.
+
+    The hash is stored under this key.
+    """
     hashes = {part: value for part, value in record["hashes"].items() if part != "model"}
     text = json.dumps(record | {"hashes": hashes}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

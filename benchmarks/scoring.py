@@ -84,7 +84,7 @@ def _thing(number: int, look: int, rng: np.random.Generator) -> Thing:
 
 
 def one_after_another(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
-    """Return the scores that the library's scorers compute. They use our `java`."""
+    """Return the scores that the library's scorers compute, run with our `java`."""
     path = [str(java.find().parent), *os.environ["PATH"].split(os.pathsep)]
     os.environ["PATH"] = os.pathsep.join(dict.fromkeys(path))
     tokenizer = PTBTokenizer()

@@ -91,8 +91,8 @@ class DecoderLayer(nn.Module):
     def step(self, x: Tensor, past: "Past", position: int) -> tuple[Tensor, Tensor]:
         """Apply the layer to the newest word of each caption, x, (R, 1, D), at `position`.
 
-        `past` holds the keys and values of earlier words; those of x are added. Returns the output, (R, 1,
-        D), and the queries of the cross-attention, (R, h, d).
+        `past` holds the keys and values of earlier words; those of x are stored there, too. Returns the
+        output, (R, 1, D), and the queries of the cross-attention, (R, h, d).
         """
         q = self.self_attention.queries(x)
         keys, values = past.append(self, x, position)
@@ -130,7 +130,7 @@ class Past:
         self.values = torch.empty_like(self.keys)
 
     def append(self, layer: DecoderLayer, x: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Add words x, (R, 1, D); return the keys and values of all words, (R, h, position + 1, d) each."""
+        """Store words x, (R, 1, D); return the keys and values of all words, (R, h, position + 1, d) each."""
         k, v = layer.self_attention.keys_values(x)
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
         keys[:, :, position], values[:, :, position] = k[:, :, 0], v[:, :, 0]

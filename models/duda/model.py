@@ -1,8 +1,9 @@
 """DUDA: dual dynamic attention (Park, Darrell, Rohrbach, "Robust Change Captioning", ICCV 2019).
 
 Each image has its own attention map, which is computed from the image and the difference of both images.
-Equations: docs/methods.md, "DUDA". B: pairs; N: cells of an image; C: channels of the features; K: width of a
-cell, C, or C + 2 with coordinates; M: channels from which a map is computed.
+Equations: docs/methods.md, "DUDA".
+B: pairs; N: cells of an image; C: channels of the features; K: width of a cell, which is C, or C + 2 with
+coordinates; M: channels from which a map is computed.
 """
 
 import torch

@@ -65,7 +65,7 @@ class MaskDecoder(Unweighed):
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
         """Predict the next word of each caption.
 
-        `tokens`, (R), are the captions' words at `position`. A [MASK] is appended to each of them, and the
+        `tokens`, (R), are the captions' words at `position`. A [MASK] is appended to each caption, and the
         word is predicted there.
         """
         masks, state.words = torch.full_like(tokens, self.network.mask), position + 1

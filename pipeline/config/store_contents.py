@@ -1,4 +1,7 @@
-"""Specification of a feature store, which is stored in it and checked when the store is opened."""
+"""Specification of a feature store.
+
+A store contains its specification, which is checked when the store is opened.
+"""
 
 from dataclasses import dataclass
 from typing import Any

@@ -117,8 +117,8 @@ def exchange(scene: Scene) -> Scene:
     """Exchange the default and the distractor image of a scene, in all pairs of the scene.
 
     (default, changed) becomes (distractor, changed), and (default, distractor) becomes (distractor, default).
-    These are the two images of the unchanged pair, so captions stay correct. A scene without an unchanged
-    pair is returned as it is.
+    Captions stay correct, because the two exchanged images are those of the unchanged pair. A scene without
+    an unchanged pair is returned as it is.
     """
     for pair in scene:
         if pair.change_type == NO_CHANGE:

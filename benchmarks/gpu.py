@@ -61,10 +61,10 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks gpu", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--minutes", type=float, default=9.5, help="for all rows together (default: 9.5)")
-    parser.add_argument("--out", type=Path, required=True, help="the folder of what is found")
+    parser.add_argument("--minutes", type=float, default=9.5, help="limit for all rows (default: 9.5)")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--small", action="store_true", help="sizes for two cores, to try the command")
-    parser.add_argument("--rows", nargs="+", choices=ROWS, help="these alone, though they may be done")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, help="run only these rows, even if they are done")
     return parser.parse_args()
 
 

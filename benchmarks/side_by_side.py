@@ -72,7 +72,7 @@ def reading(images: int = 512) -> list[tuple[str, ...]]:
 
 
 def extraction(images: int = 96) -> list[tuple[str, ...]]:
-    """Compare the time of extracting features from PNG files into a store with the time of the network."""
+    """Compare the time of extracting features from PNG files into a store with that of the network alone."""
     with tempfile.TemporaryDirectory() as folder:
         whole, bare = benchmarks.pictures.sides(Path(folder), images)
         return [compare(f"extract {images} images, median of 5", whole, bare, "the network alone", 5)]

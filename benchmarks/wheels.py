@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks wheels", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--out", type=Path, required=True, help="the folder in which site/ is written")
+    parser.add_argument("--out", type=Path, required=True, help="folder in which site/ is written")
     parser.add_argument("--python", default="3.12", help="Python version of the machine (default: 3.12)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

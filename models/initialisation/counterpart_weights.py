@@ -136,10 +136,10 @@ def without_biases(attention: MultiHeadAttention) -> None:
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the directions in which places differ, (min(N, D), D), and a mark of the strong directions.
+    """Return the directions in which places differ, (min(N, D), D), and which of them are strong (1, else 0).
 
     The strongest direction is first. A strong direction is scaled so that the variance of places along it is
-    1. Weak directions (see FAINT) are set to 0. The mark is 1 for a strong direction, else 0.
+    1. Weak directions (see FAINT) are set to 0.
     """
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
     strong = deviations > FAINT * deviations[0]

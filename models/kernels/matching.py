@@ -40,7 +40,7 @@ def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
     Raises ValueError if an image has more tokens than int16 can index.
     """
     if max(queries.shape[2], keys.shape[2]) > MOST_TOKENS:
-        raise ValueError(f"the matching takes {MOST_TOKENS} tokens an image at most")
+        raise ValueError(f"an image has more tokens than the matching allows, {MOST_TOKENS}")
     return _TokenMatching.apply(queries, keys)
 
 

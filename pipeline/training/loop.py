@@ -196,7 +196,7 @@ class Training:
         return torch.stack([found.get(name, missing).detach() for name in (*self.terms, *self.measures)])
 
     def _move_idle(self) -> None:
-        """Set missing gradients of already updated parameters to 0, if the model has `zero_idle`."""
+        """Set missing gradients to 0 for parameters updated before, if the model has `zero_idle`."""
         if not self.model.zero_idle:
             return
         for parameter in self.model.parameters():

@@ -116,7 +116,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _append(out: Path, line: Line) -> None:
-    """Append a line to the file of results, and flush it to disk."""
     with (out / "rows.jsonl").open("ab") as file:
         file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         file.flush()
@@ -124,7 +123,6 @@ def _append(out: Path, line: Line) -> None:
 
 
 def _forget(out: Path, row: str) -> None:
-    """Remove the results of an earlier run of the row."""
     kept = [line for line in _lines(out) if line["row"] != row]
     (out / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 

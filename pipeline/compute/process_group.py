@@ -263,7 +263,6 @@ def _without_torch_messages() -> Iterator[None]:
 
 
 def _find(address: str, port: int) -> None:
-    """Wait until a process listens at the address and port."""
     for wait in _waits():
         try:
             socket.create_connection((address, port), timeout=1).close()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from pipeline.datasets import tiff_tags
 
-MOST_SEGMENTS = 10_000  # most parts (segments, chunks, blocks) of a file; one more is allowed per KB
-MOST_COMMENTS = 1000  # most comments of an ASCII PPM; one comment costs as much time as a block of the file
+MOST_SEGMENTS = 10_000  # a file may have this many parts (segments, chunks, blocks), and one more per KB
+MOST_COMMENTS = 1000  # an ASCII PPM may have this many comments; each costs as much time as a block
 # PNG chunks that Pillow unpacks, keeps or counts, although they change no pixel of the first frame
 PNG_METADATA = {b"tEXt", b"zTXt", b"iTXt", b"iCCP", b"eXIf", b"acTL", b"fcTL", b"fdAT"}
 # APP1 to APP13, APP15 and comments; APP0 (JFIF) and APP14 (Adobe) define the colours
@@ -39,8 +39,8 @@ class Bare:
 def bare(data: bytes) -> Bare:
     """Return an image file without its metadata. A file of an unknown format is returned unchanged.
 
-    Raises ValueError for a file with too many parts or comments, because parsing them takes long. Raises
-    ValueError for a damaged TIFF.
+    Raises ValueError for a damaged TIFF, and for a file with so many parts or comments that parsing takes
+    long.
     """
     if data.startswith(b"\xff\xd8\xff"):
         return _jpeg(data)
@@ -58,7 +58,7 @@ def bare(data: bytes) -> Bare:
 
 
 def _steps(size: int) -> Iterator[None]:
-    """Yield once for each part that a file of `size` bytes may have. Then raise ValueError."""
+    """Yield as many times as a file of `size` bytes may have parts. Then raise ValueError."""
     most = MOST_SEGMENTS + size // 1024
     for _ in range(most):
         yield
@@ -100,7 +100,7 @@ def _png(data: bytes) -> Bare:
 
 
 def _gif(data: bytes) -> bytes:
-    """Return the file without the extensions before its first frame. Graphic control extensions stay."""
+    """Remove the extensions before a GIF's first frame, except for graphic control extensions."""
     flags = data[10] if len(data) > 10 else 0
     place = 13 + (3 << ((flags & 7) + 1) if flags & 0x80 else 0)  # after the palette
     kept = [data[:place]]
@@ -129,7 +129,7 @@ def _webp_orientation(data: bytes) -> int:
 
 
 def _orientation(exif: bytes) -> int:
-    """Return the orientation in EXIF data; 1 if the data is damaged or empty. EXIF has the form of a TIFF."""
+    """Return the orientation in EXIF data, which has the form of a TIFF; 1 if it is damaged or empty."""
     try:
         return tiff_tags.read(exif).orientation if exif else 1
     except ValueError:

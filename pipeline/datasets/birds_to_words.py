@@ -2,8 +2,8 @@
 
 The published table has web addresses; users download the images themselves. The file of an image is
 images/<photo>.jpg, as the published scripts save it. <photo> is the number after /photos/ in the image's
-address, or else in the observation's address. If a file images.json exists, it names the file of every image
-instead: {address of the image: file}.
+address. If that address has no such number, the observation's address is used. If a file images.json exists,
+it gives the file of every image instead: {address of the image: file}.
 """
 
 import re
@@ -25,9 +25,9 @@ COLUMNS = (*(f"img{side}{name}" for side in "12" for name in SIDE), "split", "an
 
 
 def read(root: Path) -> list[Pair]:
-    """Return one pair for all rows of the same two images, in the table's order.
+    """Return the pairs in the table's order. All rows with the same two images become one pair.
 
-    The captions of a pair are the descriptions in its rows. Raises InputError naming the file and the line.
+    The captions of a pair are the descriptions in these rows. Raises InputError naming the file and the line.
     """
     path = root / TABLE
     files = read_foreign(root / IMAGES, dict[str, ImageName], REMEDY) if (root / IMAGES).exists() else None
@@ -65,10 +65,10 @@ def caption(description: str) -> str:
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """Return each line's number, and a dictionary: column name -> field.
+    """Return for each row its line number, and a dictionary: column name -> field.
 
     Every line is a row, and every tab separates two fields, as in the published file. The csv module is not
-    used: if a description begins with a quotation mark, that module joins the next lines to the row.
+    used, because it joins the next lines to a row if a description begins with a quotation mark.
     """
     lines = read_text(path, REMEDY).removesuffix("\n").split("\n")
     if tuple(lines[0].split("\t")) != COLUMNS:
@@ -92,7 +92,7 @@ def _unquoted(field: str) -> str:
 
 
 def _image(row: dict[str, str], side: str, files: dict[str, str] | None) -> str | None:
-    """Return the file of a row's image, `side` "img1" or "img2"; None if no file is known for its address."""
+    """Return the file of one image of a row; None if its address gives no file. `side`: "img1" or "img2"."""
     url = row[f"{side}ImgURL"]
     if files is not None:
         return files.get(url)

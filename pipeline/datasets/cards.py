@@ -17,7 +17,7 @@ Number = Annotated[int, Field(ge=0)]
 
 
 class LeftOut(Strict):
-    """Numbers of published pairs and captions that are not read because they are blank."""
+    """Numbers of blank items among the published pairs and captions. The readers leave them out."""
 
     pairs: Number = 0
     captions: Number = 0

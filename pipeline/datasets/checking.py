@@ -33,7 +33,7 @@ def missing(root: Path, names: Iterable[str]) -> list[str]:
 
 
 def _advice(path: Path, have: dict[Path, dict[str, str]]) -> str:
-    """Return what may be wrong with a missing file's name, or "".
+    """Return a hint on why a file is missing, such as a wrong letter case in its name; "" without a hint.
 
     `have` caches listed folders: folder -> {folded name: name of a file in the folder}.
     """
@@ -65,7 +65,7 @@ def on_disk(root: Path, name: str) -> str:
 
 
 def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return a dictionary: name of a file -> first name in `names` of a file with the same content.
+    """Find files with equal content. Return a dictionary: name -> first of `names` with the same content.
 
     Only files of equal size are read. A missing or empty file is mapped to its own name.
     """
@@ -82,7 +82,7 @@ def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def in_two_splits(pairs: Iterable[Pair], content: Mapping[str, str]) -> list[str]:
-    """Return a message for each image whose content is also in another split.
+    """Return a message for each image that is in two splits, under the same or another name.
 
     `content` is a dictionary: name of an image -> hash of its content.
     """
@@ -119,12 +119,12 @@ def surplus(root: Path, names: Iterable[str], shown: int = 3) -> tuple[int, list
 
 
 def is_systems(name: str) -> bool:
-    """Return True if a file or a folder on its path is hidden, or was written by macOS, Windows or a NAS."""
+    """Return True for a file that a system made: its path has a hidden part, or a name in SYSTEMS."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 
 def is_picture(path: Path) -> bool:
-    """Return True if a file has the extension or the content of an image."""
+    """Return True if a file is an image by its extension or by its content."""
     if path.suffix.lower().removeprefix(".") in IMAGES or kind_not_read(path):
         return True
     try:
@@ -145,7 +145,7 @@ def kind_not_read(path: Path) -> str | None:
 
 
 def files_below(root: Path) -> Iterator[str]:
-    """Yield the names of all files below a folder. A link to a folder that contains the link is not followed.
+    """Yield the paths of all files below `root`, relative to it. Links to an enclosing folder are skipped.
 
     Raises InputError naming a folder that cannot be read.
     """
@@ -166,9 +166,9 @@ def files_below(root: Path) -> Iterator[str]:
 
 
 def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
-    """Yield a message for each file that differs from its record.
+    """Yield a message for each image file that has changed since the index was written.
 
-    A file is hashed only if its size agrees with the record.
+    `recorded` are the entries of the index. A file is hashed only if its size is unchanged.
     """
     for record in recorded:
         try:
@@ -183,10 +183,7 @@ def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
 
 
 def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
-    """Return messages on the differences between the prepared pairs and the pairs `now`.
-
-    The list is empty if there is no difference.
-    """
+    """Compare the pairs `now` with the prepared pairs. Return one message per kind of difference."""
     old, new = ({pair.pair_id: pair for pair in pairs} for pairs in (prepared, now))
     kinds = {
         "new": [name for name in new if name not in old],
@@ -201,12 +198,12 @@ def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
 
 
 def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
-    """Return a dictionary: path of a file relative to the dataset's root -> SHA-256 of its content."""
+    """Return a dictionary: path of a file relative to `root` -> SHA-256 of its content."""
     return {file.relative_to(root).as_posix(): sha256(file) for file in files}
 
 
 def changed_files(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return a message for each file that differs between two results of the function `hashes`."""
+    """Compare two results of the function `hashes`. Return a message for each file that differs."""
     names = [*now, *(name for name in recorded if name not in now)]
     return [
         f"{name}: {'new' if name not in recorded else 'gone' if name not in now else 'other content'}"

@@ -18,7 +18,7 @@ KEY = r"(\d+)(?:\.png)?"
 
 @dataclass(frozen=True)
 class Layout:
-    """Names of the annotation files and image folders of a layout."""
+    """A file layout: the names of its annotation files and of its two image folders."""
 
     captions: str
     splits: str
@@ -34,12 +34,12 @@ OPTIONAL = (*(name for own in LAYOUTS for name in (own.captions, own.splits)), T
 
 
 def read(root: Path) -> list[Pair]:
-    """Return the pair of every scene, with ids like "000000.png". The order of splits is train, val, test.
+    """Return the pairs of all scenes, with ids like "000000.png". The order of splits is train, val, test.
 
     Within a split, the pairs are sorted by scene number. The kinds of change come from type_mapping.json,
-    which has the form of CLEVR-Change's file and may have the key "none" for scenes without a change. If the
-    file or a scene in it is missing, the kind is unknown. Raises InputError naming the file, and the first
-    scenes that are not in all files.
+    which has the form of CLEVR-Change's file, and optionally a key "none" for scenes without a change. If
+    the file or a scene in it is missing, the kind is unknown. Raises InputError naming the file, and the
+    first scenes that are not in all files.
     """
     layout = layout_of(root)
     splits = clevr_annotations.read_splits(root / layout.splits, REMEDY)
@@ -62,10 +62,10 @@ def read(root: Path) -> list[Pair]:
 
 
 def layout_of(root: Path) -> Layout:
-    """Return the layout of a folder. The name of the captions file decides.
+    """Return the layout of the files in `root`. The name of the captions file decides.
 
-    If both captions files exist, the layout is the one whose folder of before images exists: DIRL's script
-    keeps the authors' captions file. Raises InputError if no layout or both layouts fit.
+    DIRL's script keeps the authors' captions file. So if both captions files exist, the name of the folder
+    of before images decides. Raises InputError if no layout or both layouts fit.
     """
     found = [layout for layout in LAYOUTS if (root / layout.captions).is_file()]
     if len(found) > 1:

@@ -1,4 +1,4 @@
-"""Read scenes.json, which pipeline/tabletop writes: facts on scenes that CLEVR-Change does not publish."""
+"""Read scenes.json, which pipeline/tabletop writes. It has facts that CLEVR-Change does not publish."""
 
 from pathlib import Path
 from typing import Annotated
@@ -56,10 +56,10 @@ class SceneRecord(Published):
     views: _Views | None = None
 
     def facts(self, kind: str) -> SceneFacts | None:
-        """Return the facts of one of the scene's two pairs; None if the record is incomplete.
+        """Return the facts of the scene's pair of this kind; None if the record is incomplete.
 
-        `kind` is the pair's kind of change, or NO_CHANGE. Raises InputError if the changed object is missing
-        from an image, or is in an image where it must be absent.
+        `kind` is NO_CHANGE for the unchanged pair, and the kind of change for the other pair. Raises
+        InputError if the changed object is missing from an image, or is in an image where it must be absent.
         """
         changed = None if kind == NO_CHANGE else self.changed
         before = _placed(self.before)
@@ -88,7 +88,6 @@ class SceneRecord(Published):
 
 
 def _placed(objects: tuple[_Object, ...]) -> tuple[Placed, ...] | None:
-    """Return the objects with their positions; None if a position is missing."""
     found = [(o, o.position[:2]) for o in objects if o.position]
     if len(found) < len(objects):
         return None

@@ -18,10 +18,10 @@ UNSPACED = re.compile(
 
 
 def count(pairs: Sequence[Pair]) -> Counts:
-    """Return the counts of a dataset: of each split, of each change type, and of the whole.
+    """Count the items of a dataset. Return counts per split, per change type, and of the whole dataset.
 
-    The counts of a split are its pairs, scenes, images and captions. Counts of the whole are:
-
+    For each split, its pairs, scenes, images and captions are counted. For each change type, its pairs are
+    counted. The counts of the whole dataset are its pairs and captions, and:
     - `images`: number of distinct images
     - `shared_images`: number of images that are in more than one split
     - `references`: fewest and most captions of a test pair
@@ -62,8 +62,8 @@ def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
     """Return a message for each count that differs from its published value in `expected`.
 
     An example is "train has 8,560 pairs, published 8,566". Counts without a published value are not compared.
-    Published pairs and captions that are blank are not read; `left_out` of a split has their numbers, which
-    are subtracted from the published values.
+    Readers leave blank pairs and captions out. `expected` has the numbers of these under `left_out` of a
+    split; they are subtracted from the published values.
     """
     return [
         f"{PLACES.get(where, f'{where} has')} {ours:,} {what}, published {published:,}"
@@ -74,7 +74,7 @@ def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
 
 
 def compared(counts: Counts, expected: Mapping[str, Any]) -> list[tuple[str, str, int, int, int]]:
-    """Return one tuple for each published number: where, what, our count, published count, blank items.
+    """Return a row for each published count: where, what, our count, published count, number of blank items.
 
     `where` is a split, "types", or "" for the whole dataset. `what` names the counted items.
     """
@@ -93,7 +93,7 @@ def compared(counts: Counts, expected: Mapping[str, Any]) -> list[tuple[str, str
 
 
 def notes(captions: Sequence[str], lower_case: bool) -> list[str]:
-    """Return notes for the user on captions without spaces, and on words with punctuation at their ends."""
+    """Return notes for the user: on captions without spaces, and on words that end in punctuation."""
     found = []
     if unspaced := [caption for caption in captions if UNSPACED.search(caption)]:
         found.append(
@@ -110,5 +110,4 @@ def notes(captions: Sequence[str], lower_case: bool) -> list[str]:
 
 
 def _bare(word: str) -> str:
-    """Return a word without punctuation and symbols at its ends."""
     return word.strip("".join(sign for sign in set(word) if unicodedata.category(sign)[0] in "PS"))

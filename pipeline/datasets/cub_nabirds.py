@@ -2,13 +2,12 @@
 
 CUB is the folder of CUB-200-2011 (Wah et al., 2011). Its subfolder text_c10/ has the ten sentences per image
 by Reed et al. (2016). A CUB image becomes a Pair whose two images are the same. NABirds (Van Horn et al.,
-2015) has photographs of 555 classes, without text. IDC-PCL's method of drawing pairs is not published. In
-this project each photograph is the first image of one pair, and in every second pair both images have one
-class.
+2015) has photographs of 555 classes, without text. IDC-PCL's method of drawing pairs is not published. Here
+each photograph is the first image of one pair, and in every second pair both images have the same class.
 
 The lists of both datasets have one image per line: an id, a space, and a value. The published test images are
 the validation split of pre-training; no score is computed on them. data/pretraining/records/<dataset>/ has
-the records, their image index and, for CUB, negatives. data/pretraining/stores/<dataset>/ has the features.
+the pairs, the image index and, for CUB, the negatives. data/pretraining/stores/<dataset>/ has the features.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +33,7 @@ REMEDY = "data/README.md lists the files of CUB and of NABirds"
 
 
 def records_of(folder: Path, dataset: str) -> Path:
-    """Return the folder of a dataset's records."""
+    """Return the folder with a dataset's pairs, image index and negatives."""
     return folder / "records" / dataset
 
 
@@ -44,7 +43,7 @@ def stores_of(folder: Path, dataset: str) -> Path:
 
 
 def remedy(dataset: str) -> str:
-    """Return advice for an error message: how to make the records and stores of a dataset."""
+    """Return the end of an error message, which says how to make the files of a dataset."""
     return (
         f"add {dataset} to pretraining.datasets in params.yaml and run "
         f"`dvc repro prepare_pretraining@{dataset} extract_pretraining@{dataset}`"
@@ -52,7 +51,7 @@ def remedy(dataset: str) -> str:
 
 
 class _Image(Published):
-    """One image. Each field has the name of the published list that its value comes from."""
+    """One image. Each field is named after the published list that has its value."""
 
     images: ImageName  # below images/
     image_class_labels: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
@@ -64,7 +63,7 @@ class _Image(Published):
 
 
 def read_cub(root: Path) -> list[Pair]:
-    """Return one pair per image, in the order of images.txt. The image is both images of its pair.
+    """Return one pair per image, in the order of images.txt. Both images of a pair are this image.
 
     The captions are the image's sentences. Raises InputError naming the wrong lines, or the first images
     without sentences.
@@ -97,7 +96,7 @@ def _captions(path: Path) -> tuple[str, ...]:
 
 
 def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
-    """Return randomly drawn pairs of photographs, those of train first, then those of val.
+    """Return randomly drawn pairs of photographs: first the pairs of train, then the pairs of val.
 
     The random generator has the seed [seed, 0] for train and [seed, 1] for val. Classes are numbered from 0.
     Raises InputError naming the wrong lines, or a split with only one class.
@@ -138,9 +137,9 @@ def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tup
 
 
 def _read_images(root: Path) -> dict[str, _Image]:
-    """Return a dictionary made from the three lists: id -> image, in the order of images.txt.
+    """Read the three lists. Return a dictionary: id -> image, in the order of images.txt.
 
-    Raises InputError naming the first image that is missing from a list, or whose value in a list is wrong.
+    Raises InputError naming the first image that a list lacks, or for which a list has a wrong value.
     """
     lists = {name: _read_list(root / f"{name}.txt") for name in _Image.model_fields}
     ids = dict.fromkeys(key for own in lists.values() for key in own)
@@ -153,7 +152,7 @@ def _read_images(root: Path) -> dict[str, _Image]:
 
 
 def _read_list(path: Path) -> Mapping[str, str]:
-    """Return a dictionary: id at the beginning of a line -> rest of the line."""
+    """Read a list. Return a dictionary: id at the beginning of a line -> rest of the line."""
     found: dict[str, str] = {}
     for number, line in enumerate(read_text(path, REMEDY).splitlines(), 1):
         name, _, value = line.strip().partition(" ")

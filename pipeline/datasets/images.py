@@ -91,13 +91,13 @@ def decode(data: bytes, name: str) -> Image.Image:
       because its scale is unknown.
     - CMYK becomes R = (255 - C)(255 - K) / 255, and G and B likewise. In a JPEG the values are inverted
       (Adobe's convention, which Pillow follows with or without Adobe's marker).
-    - Orientation (EXIF, TIFF), colour profiles and gamma are NOT applied. Boxes are in pixels of the file,
-      and the loaders behind published features (scipy.misc and others that use Pillow) do not apply them.
-      The orientation is in the returned image's `info`, under the key TURNED.
+    - Orientation (EXIF, TIFF), colour profiles and gamma are NOT applied, because boxes are in pixels of the
+      file, and because published features were computed without them (by scipy.misc and others that use
+      Pillow). The orientation is in the returned image's `info`, under the key TURNED.
 
-    Raises InputError naming the file if it is empty, of another format, truncated, or has no pixels, more
-    than MOST_PIXELS (checked in the header, before decoding), more than MOST_SCANS, or pixels of another
-    kind.
+    Raises InputError naming the file if it is empty, damaged or of an unsupported format. Raises the same
+    error if the image has no pixels, more than MOST_PIXELS pixels (checked before decoding), more than
+    MOST_SCANS scans, or pixels of an unsupported kind.
     """
     if not data:
         raise InputError(f"{name} is empty (0 bytes); replace the file")
@@ -121,7 +121,7 @@ def decode(data: bytes, name: str) -> Image.Image:
 
 
 def decode_array(data: bytes, name: str) -> np.ndarray:
-    """Decode a file's bytes to an RGB array, uint8 (H, W, 3). Pixels and errors are those of `decode`.
+    """Decode a file's bytes to an RGB array, uint8 (H, W, 3), with the pixels and errors of `decode`.
 
     OpenCV decodes plain PNG files, because it takes a fifth less time than Pillow. If OpenCV refuses a file,
     `decode` is called, which raises an error with the reason.
@@ -195,7 +195,7 @@ def _rgb(image: Image.Image, name: str, opaque: bool) -> Image.Image:
 
 
 def _hush() -> None:
-    """Silence Pillow's warnings permanently, because warnings.catch_warnings is not safe in threads."""
+    """Silence Pillow's warnings permanently. (warnings.catch_warnings is not safe in threads.)"""
     with _LOCK:
         if _QUIET not in warnings.filters:
             warnings.filterwarnings("ignore", module=r"PIL\.")

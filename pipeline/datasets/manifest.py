@@ -34,13 +34,13 @@ class Manifest:
 
     @property
     def references(self) -> str:
-        """Name of the references in files of scores: the name of the reader, and the protocol."""
+        """Name by which files of scores refer to the references: the reader's name, and the protocol."""
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:
-        """Raise InputError if the number of a split's pairs differs from the number that was prepared.
+        """Raise InputError if `pairs` are not as many as the manifest counts in this split.
 
-        `pairs` are the pairs of this split in the file `path`.
+        `pairs` are the pairs of the split in the file `path`.
         """
         counted = self.counts.get(split, {}).get("pairs", len(pairs))
         if counted != len(pairs):
@@ -51,7 +51,7 @@ class Manifest:
 
 
 def hashes(pairs: Path, index: Path) -> dict[str, str]:
-    """Return a dictionary with the hash of the file of pairs, of the index, and of all images together."""
+    """Return three hashes, by the keys PAIRS, INDEX and IMAGES: of the two files, and of all images."""
     found = {each.name: each.sha256 for each in images.read_index(index)}
     return {
         PAIRS: content_hashes.file_hash(pairs),
@@ -93,9 +93,9 @@ def read_pairs(path: str | Path) -> list[Pair]:
 
 
 def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Path | None = None) -> None:
-    """Raise InputError if the hash of the file of pairs differs from the hash in a manifest.
+    """Raise InputError if the file of pairs or the image index has another hash than in the manifest.
 
-    If `index` is given, the image index is checked too. `known` is the manifest, and `path` is its file.
+    The index is checked only if `index` is not None. `known` is the manifest, and `path` is its file.
     """
     content_hashes.check(path, known.hashes, PAIRS, pairs, AGAIN)
     if index is not None:
@@ -103,10 +103,10 @@ def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Pat
 
 
 def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
-    """Raise InputError if a store's features were extracted from other images than those of the pairs.
+    """Raise InputError if a feature store does not belong to the images of the pairs.
 
-    `name` is the store's name. `identity` is the hash of the store's images (images.identity), or None if it
-    is unknown; then nothing is checked.
+    `name` is the store's name. `identity` is the hash of the store's images (images.identity). Nothing is
+    checked if this hash is None, which means unknown.
     """
     if not (record := beside(pairs)) or identity is None:
         return

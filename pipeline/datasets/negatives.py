@@ -40,7 +40,7 @@ def write_negatives(path: str | Path, pairs: Iterable[Negatives]) -> None:
 
 
 def read_negatives(path: str | Path, how: str = REMEDY) -> dict[str, list[str]]:
-    """Return a dictionary: pair id -> wrong captions. Each pair has NEGATIVES (6) of them.
+    """Return a dictionary: pair id -> wrong captions. Each pair has NEGATIVES (6) wrong captions.
 
     Raises InputError for a wrong line. The message names the line, and ends with `how`, the advice on how to
     make the file.

@@ -23,9 +23,9 @@ REMEDY = "run it from the repository's root"
 def add(path: Path, name: str, folder: Path, like: str) -> bool:
     """Add an entry for the dataset in `folder` to params.yaml (`path`), and write its dataset card.
 
-    `like` names another dataset, whose settings the new dataset uses. The result is False if the same entry
-    exists already. Raises InputError for a name that is taken or invalid, for a folder without a table of
-    pairs, or if there is no dataset `like`. Then nothing is written.
+    `like` names another dataset, whose settings the new dataset uses. If the same entry exists already,
+    nothing is written and the result is False. Raises InputError for a name that is taken or invalid, for a
+    folder without a table of pairs, or if there is no dataset `like`. After an error, nothing is written.
     """
     if not NAME.fullmatch(name) or _scalar(name) != name:  # 12 or null is no text in YAML
         raise InputError(
@@ -73,7 +73,7 @@ def _selecting(like: Dataset) -> dict[str, Any]:
 
 
 def _shown(folder: Path) -> str:
-    """Return the folder's path: relative if the folder is below the current folder, else absolute."""
+    """Return the folder's path relative to the current folder; absolute if it is outside."""
     whole, here = folder.absolute(), Path.cwd()
     return (whole.relative_to(here) if whole.is_relative_to(here) else whole).as_posix()
 

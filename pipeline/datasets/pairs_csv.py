@@ -63,7 +63,7 @@ class _Row(BaseModel):
 
 @dataclass
 class Found:
-    """A pair of the table, its captions, and the number of the first line that names the pair."""
+    """A pair of the table with its captions. `line` is the first line of the table that has the pair."""
 
     line: int
     pair: Pair  # split and scene_id are "" if the table does not give them
@@ -72,9 +72,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Table:
-    """The pairs that were read from a table, and the faults of the table.
+    """The pairs of a table, and the faults of the table.
 
-    `found` is a dictionary: (before image, after image) -> pair. `problems` has (line number, message).
+    `found` is a dictionary: (before image, after image) -> pair. `problems` are (line number, message).
     """
 
     path: Path
@@ -163,10 +163,7 @@ def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
 
 
 def _check_whole(table: Table) -> None:
-    """Add the faults that concern several rows.
-
-    Such faults are a repeated pair_id, and a split or scene that only some rows have.
-    """
+    """Add faults of several rows: a repeated pair_id; a split or scene that is missing in only some rows."""
     ids: dict[str, int] = {}
     everything = list(table.found.values())
     for found in everything:
@@ -185,7 +182,7 @@ def _check_whole(table: Table) -> None:
 
 
 def _divided(table: Table, root: Path) -> list[Pair]:
-    """Return the pairs with captions, scenes and splits. Missing scenes and splits are chosen here."""
+    """Return the pairs with their captions. Choose scenes and splits if the table does not give them."""
     pairs = [replace(found.pair, captions=tuple(found.captions)) for found in table.found.values()]
     named = all(pair.scene_id for pair in pairs)
     if all(pair.split for pair in pairs):
@@ -202,7 +199,7 @@ def _divided(table: Table, root: Path) -> list[Pair]:
 
 
 def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
-    """Return a dictionary: scene -> random split. val and test each get a tenth, but at least one scene."""
+    """Return a dictionary: scene -> random split. val and test get a tenth of the scenes each, at least 1."""
     held_out = max(1, round(HELD_OUT * len(scenes)))
     if len(scenes) <= 2 * held_out:
         raise InputError(

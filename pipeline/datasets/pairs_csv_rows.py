@@ -111,7 +111,7 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _head(path: Path, file: io.StringIO) -> tuple[int, _Head]:
-    """Read `file` up to the line of column names. Return this line's number, and the columns."""
+    """Read `file` up to the line with the column names. Return its line number and the columns."""
     number, sep = 0, None
     while line := file.readline():
         number += 1

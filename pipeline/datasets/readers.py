@@ -55,7 +55,7 @@ READERS: dict[str, Reader] = {
 def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
     """Return the pairs of the dataset in the folder `root`. Protocol None means the default protocol.
 
-    Raises InputError for an unknown reader or protocol. Raises InputError naming a missing or wrong file.
+    Raises InputError for an unknown reader or protocol, and for a missing or wrong file.
     """
     own, protocol = _reader(reader), protocol_of(reader, protocol)
     if not root.is_dir():
@@ -66,21 +66,20 @@ def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
 
 
 def faults(reader: str, root: Path) -> list[str]:
-    """Return messages on all faults of a dataset's folder; empty if the reader cannot list faults."""
+    """Return messages on all faults of a dataset's folder; no messages if the reader cannot list faults."""
     own = _reader(reader)
     return own.faults(root) if own.faults and root.is_dir() else []
 
 
 def is_own(reader: str) -> bool:
-    """Return True if the reader is for a user's own files, which the user can correct."""
+    """Return True if the reader is for files that the user wrote, and can therefore correct."""
     return _reader(reader).faults is not None
 
 
 def protocol_of(reader: str, protocol: str | None) -> str | None:
-    """Return the name of the protocol to use.
+    """Return `protocol`; in place of None, return the reader's default protocol.
 
-    If `protocol` is None, return the reader's default protocol, or None for a reader without protocols.
-    Raises InputError for an unknown protocol.
+    The result is None for a reader without protocols. Raises InputError for an unknown protocol.
     """
     own = _reader(reader)
     if protocol is not None and protocol not in own.protocols:
@@ -91,7 +90,7 @@ def protocol_of(reader: str, protocol: str | None) -> str | None:
 
 
 def annotation_files(reader: str, root: Path) -> list[Path]:
-    """Return the paths of the annotation files that exist. Required files are first, then optional files."""
+    """Return the paths of the annotation files that exist: first required files, then optional files."""
     own = _reader(reader)
     return [root / name for name in (*own.files, *own.optional) if (root / name).is_file()]
 

@@ -36,7 +36,7 @@ class Look:
 
 @dataclass(frozen=True)
 class ChangedObject:
-    """Appearance of the changed object in the before and after image; None where the object is absent."""
+    """Appearance of the changed object in each image; None for the image without the object."""
 
     before: Look | None
     after: Look | None
@@ -95,7 +95,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class ClassPair:
-    """Two images and their classes, without a caption. NABirds has such pairs, for pre-training."""
+    """Two images and their classes, without a caption. NABirds gives such pairs for pre-training."""
 
     pair_id: str
     split: str  # train or val
@@ -106,9 +106,9 @@ class ClassPair:
 
 
 def exchanged(pair: Pair) -> Pair:
-    """Return the pair with its before and after images exchanged: an added object is a dropped object.
+    """Return the pair with its two images exchanged. An added object becomes a dropped object.
 
-    Its captions still describe the original order.
+    The captions do not change, so they describe the original order.
     """
     scene, changed = pair.scene, pair.changed_object
     return replace(
@@ -125,7 +125,7 @@ def exchanged(pair: Pair) -> Pair:
 
 
 def changed_things(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
-    """Return the changed object before and after the change.
+    """Return the changed object as it is before the change, and as it is after the change.
 
     An added object is None before the change, and a dropped object is None after the change. Raises
     ValueError if the object is missing from an image, or is in an image where it must be absent.
@@ -158,5 +158,5 @@ def of_split(pairs: Iterable[Pair], split: str) -> list[Pair]:
 
 
 def images_of(pairs: Iterable[Pair | ClassPair]) -> list[str]:
-    """Return the name of every image of the pairs once, in the order of first use."""
+    """Return the names of the pairs' images, without repetitions, in the order of their first pair."""
     return list(dict.fromkeys(name for pair in pairs for name in (pair.before, pair.after)))

@@ -1,8 +1,8 @@
 """Read Spot-the-Diff (Jhamtani and Berg-Kirkpatrick, 2018): pairs of frames from surveillance videos.
 
-An entry of the files has one annotator's sentences on a pair; 686 pairs have several entries. The protocol
-defines which items are captioned and which references each item has. Published scores use different
-protocols.
+An entry of the files has one annotator's sentences on a pair; 686 pairs have several entries. Published
+scores use different protocols. A protocol makes items of the entries: an item is a pair to caption, with its
+references.
 
 66 sentences of the published files are empty. 60 entries have only empty sentences; they belong to 48 pairs,
 of which 7 are in test. Empty sentences are dropped. Items without any sentence are dropped too, because they
@@ -48,13 +48,13 @@ Items = Iterator[tuple[str, str, tuple[str, ...]]]
 
 
 def _per_entry(entries: list[Entry]) -> Items:
-    """Yield each entry as an item with its own sentences: 1,404 in test, 1,397 of them with a sentence."""
+    """Yield an item per entry, with the entry's sentences. test has 1,404 items, 1,397 with a sentence."""
     for entry in entries:
         yield f"{entry.image}-{entry.number}", entry.image, entry.sentences
 
 
 def _merged(entries: list[Entry]) -> Items:
-    """Yield each image pair as an item with the sentences of all its entries (as in CLIP4IDC and later)."""
+    """Yield an item per pair, with the sentences of all its entries (as CLIP4IDC and later papers do)."""
     merged: dict[str, tuple[str, ...]] = {}
     for entry in entries:
         merged[entry.image] = merged.get(entry.image, ()) + entry.sentences
@@ -63,7 +63,7 @@ def _merged(entries: list[Entry]) -> Items:
 
 
 def _multi(entries: list[Entry]) -> Items:
-    """Yield the items of `_merged`, but join an item's sentences into one reference of at most 60 words."""
+    """Yield the items of `_merged`, with their sentences joined to one reference of at most 60 words."""
     for pair_id, image, sentences in _merged(entries):
         words = " ".join(sentences).split()[:MULTI_WORDS]
         yield pair_id, image, (" ".join(words),) if words else ()

@@ -52,7 +52,7 @@ class Tags:
 
     @property
     def orientation(self) -> int:
-        """The orientation, from 1 to 8. It is 1 if the tag is missing or invalid."""
+        """The orientation, from 1 to 8; 1 if the tag is missing or invalid."""
         turn = self.one(ORIENTATION, 1)
         return turn if 1 <= turn <= 8 else 1
 
@@ -70,7 +70,7 @@ class Tags:
 
     @property
     def extra(self) -> tuple[int, ...]:
-        """Kinds of the bands after the colour bands. A kind is UNSPECIFIED if the file does not state it."""
+        """Kind of each band after the colour bands; UNSPECIFIED for a band whose kind is not stated."""
         named = self.values.get(EXTRA, ())
         beyond = self.one(SAMPLES, 1) - COLOURS.get(self.one(PHOTOMETRIC, WHITE_IS_ZERO), 0)
         return (*named, *[UNSPECIFIED] * max(0, min(beyond, 9) - len(named)))
@@ -89,7 +89,7 @@ class Tags:
         return set(self.values.get(SAMPLE_FORMAT) or (UNSIGNED,))
 
     def fault(self) -> str | None:
-        """Return the reason why the pixels cannot be decoded, as far as the tags show; otherwise None."""
+        """Return why the pixels cannot be decoded; None if the tags show no reason."""
         colours, compression = self.one(PHOTOMETRIC, WHITE_IS_ZERO), self.one(COMPRESSION, 1)
         if compression not in COMPRESSIONS:
             return f"compression {compression}"
@@ -106,7 +106,7 @@ class Tags:
         return None
 
     def described(self) -> str:
-        """Return a description of the pixels for a message, with a command that converts the file."""
+        """Describe the pixels for an error message, with a command that converts the file."""
         bands, bits = self.one(SAMPLES, 1), "/".join(map(str, sorted(self._bits)))
         simple = self._bits <= {1, 2, 4, 8, 12, 16} and bands <= 5 and self._formats == {UNSIGNED}
         command = MAGICK if simple else GDAL.format("-b 1 -b 2 -b 3" if bands >= 3 else "-b 1")

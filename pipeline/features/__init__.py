@@ -1,4 +1,4 @@
 """Feature grids: extract them from images with a backbone, store them in Zarr, and read them again.
 
-Code that deals with chunks, shards, codecs, preprocessing or .npy files belongs in this package.
+Only this package handles chunks, shards, codecs, preprocessing and .npy files.
 """

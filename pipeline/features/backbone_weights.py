@@ -40,12 +40,12 @@ def grid_shape(spec: Spec) -> tuple[int, int, int]:
 
 
 def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
-    """Return (channels, height, width) of the input that a model gets for one image: features or pixels."""
+    """Return (channels, height, width) of a model's input for one image: its features, or its pixels."""
     return (3, spec.height, spec.width) if isinstance(spec, PixelSpec) else grid_shape(spec)
 
 
 def load(spec: Spec) -> tuple[Backbone, str]:
-    """Return the network that a spec describes, with its weights, and an id of the weights.
+    """Load the network that a spec describes. Return the network and an id of its weights.
 
     The network's channel statistics are not set. Raises InputError if no such network exists, or if its
     weights are not available or do not fit.
@@ -71,10 +71,10 @@ def untrained(spec: Spec) -> Backbone:
 
 
 def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: str) -> Backbone:
-    """Return the network with these weights.
+    """Load `tensors` into a network, and return it. `name` is the network's name for messages.
 
-    `source` says in an error message where the tensors come from. Raises InputError naming a tensor that does
-    not fit.
+    `source` says in messages where the tensors come from. Raises InputError naming a tensor that does not
+    fit.
     """
     try:
         return backbone.load(network, tensors)
@@ -146,9 +146,10 @@ def _of_package(name: str, package: str) -> dict[str, Tensor]:
 
 
 def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of a file with the names in `wanted`, which has the same tensors in the same order.
+    """Return the tensors of a file under the names in `wanted`.
 
-    Raises InputError if the numbers of tensors or their shapes differ.
+    The tensors are matched by their order, because the file may have other names. Raises InputError if the
+    numbers of tensors or their shapes differ.
     """
     if len(tensors) != len(wanted):
         raise InputError(f"{file} has {len(tensors)} tensors, not {len(wanted)}; install its package again")
@@ -175,7 +176,6 @@ def _of_file(path: Path) -> dict[str, Tensor]:
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason in torch's error message, without torch's advice."""
     return _first_line(error.__context__ or error)
 
 

@@ -2,7 +2,7 @@
 
 A worker process writes pixels into memory that it shares with the main process, so that no pixels are
 pickled. The memory is divided into slots. Each slot has room for a group of images, and is used for many
-groups in turn. The worker processes import this module, so it imports neither torch nor the network.
+groups in turn. The worker processes import this module. Therefore it imports neither torch nor networks.
 
 B: images of a group; H x W: pixels of an image; S: pixels of a side of the resized image.
 """
@@ -46,8 +46,8 @@ class _Group:
 def decoded(root: Path, images: Sequence[Indexed], resize: str, size: int) -> Iterator[np.ndarray]:
     """Yield groups of decoded images in order, uint8 (B, H, W, 3) or (B, S, S, 3).
 
-    An array is valid only until the next group is requested. If `resize` is pil_bicubic and the images of a
-    group have the same size, they are not resized, because the GPU does that (resizing.py). Otherwise they
+    An array is valid only until the next group is requested. If `resize` is "pil_bicubic" and the images of a
+    group have the same size, they keep this size, because the GPU resizes them (resizing.py). Otherwise they
     are resized to S = `size`. Raises InputError for an image that cannot be read or has changed, or if a
     worker process was killed.
     """
@@ -79,7 +79,7 @@ def _bytes(image: Indexed) -> int:
 
 
 def _slots(most: int, bytes_: int) -> tuple[int, int, int]:
-    """Return the numbers of worker processes, of slots, and of images per slot.
+    """Return three numbers: worker processes, slots, and images per slot.
 
     There are `most` processes, or fewer if the shared memory is small. `bytes_` is the size of one image.
     """

@@ -67,7 +67,7 @@ class Extractor:
         ranks.agree(part)
 
     def fill(self, writer: Writer, shards: Sequence[int]) -> None:
-        """Compute and write the features of these shards.
+        """Compute and write the features of the store's shards with these numbers.
 
         Raises InputError for an image that cannot be read or differs from the index, or if its features
         overflow float16.
@@ -101,9 +101,9 @@ class Extractor:
             yield from _joined((self._resized(group) for group in groups), GPU_BATCH)
 
     def _resized(self, group: np.ndarray) -> Tensor:
-        """Copy images (B, height, width, 3) to the device, and return them resized to (B, 3, S, S).
+        """Copy images (B, height, width, 3) to the device, and return them there as (B, 3, S, S).
 
-        Images that have this size are not resized.
+        They are resized unless they have this size.
         """
         there, size = devices.upload(torch.from_numpy(group)), self.spec.size
         same = there.shape[1:3] == (size, size)
@@ -111,7 +111,7 @@ class Extractor:
 
     @torch.inference_mode()
     def _start(self, batch: Tensor) -> "Computing":
-        """Start computing the features of a batch of uint8 images. On a GPU, do not wait for the result."""
+        """Start to compute the features of a batch of uint8 images. On a GPU, return before they exist."""
         grids = self.network(batch)
         grids = grids.half().contiguous()  # (B, C, H, W)
         finite = grids.isfinite().flatten(1).all(1)
@@ -135,7 +135,7 @@ class Extractor:
 
 @dataclass(frozen=True)
 class Computing:
-    """Features of a batch. If a GPU computes them, they are in CPU memory only after the event `copied`."""
+    """Features of a batch in CPU memory. If a GPU computes them, they exist only after the event `copied`."""
 
     grids: Tensor  # features (B, C, H, W), float16
     finite: Tensor  # (B,): whether all features of an image are finite
@@ -143,7 +143,7 @@ class Computing:
 
 
 def _joined(groups: Iterable[Tensor], size: int) -> Iterator[Tensor]:
-    """Yield batches of `size` images, which are joined from groups. The last batch may be smaller."""
+    """Regroup images: yield batches of `size` images. The last batch may be smaller."""
     waiting: list[Tensor] = []
     for group in groups:
         waiting.append(group)
@@ -162,7 +162,7 @@ def _pinned_like(tensor: Tensor) -> Tensor:
 def _shared(
     ranks: Ranks, make: Callable[[], Writer], fill: Callable[[Writer, Sequence[int]], None]
 ) -> Writer:
-    """Make a store in the first process, and fill this process's share of the missing shards."""
+    """Let the first process make a store. Then fill this process's share of the missing shards."""
     writer = ranks.first(make)
     missing = writer.missing
     ranks.wait()  # all processes must list the missing shards before one writes
@@ -184,7 +184,7 @@ def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
 def extract_pixels(
     root: Path, images: Sequence[Indexed], spec: PixelSpec, ranks: Ranks, folder: Path
 ) -> Writer:
-    """Write images to a store, resized to uint8 (3, height, width), for models with their own encoder.
+    """Write the pixels of images to a store, for models that have an image encoder: uint8 (3, height, width).
 
     Raises InputError for an image that cannot be read or differs from the index.
     """
@@ -201,7 +201,7 @@ def extract_pixels(
 
 
 def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
-    """Return the attributes of a store: everything that its features depend on, and the image of each row."""
+    """Return a store's attributes: all that its features depend on, and the image of each row."""
     network = extractor.network
     made: dict[str, Any] = {
         "mean": network.pixel_mean.flatten().tolist(),
@@ -219,7 +219,7 @@ def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) 
 
 
 def stored(spec: Spec | PixelSpec, images: Sequence[Indexed]) -> dict[str, Any]:
-    """Return the attributes that every store has. A store of pixels has no other attributes."""
+    """Return the attributes that every store has. A store of pixels has only these."""
     return asdict(spec) | {
         "keys": [image.name for image in images],
         "sha256": [image.sha256 for image in images],

@@ -20,11 +20,11 @@ SHARE = 0.9  # share of the free memory that features may take; the network and 
 
 
 class Resident:
-    """The features of the images `keys` in the memory of `device`, with the methods of FeatureStore.
+    """The features of the images `keys`, held in the memory of `device`. It replaces a FeatureStore.
 
-    The number type is the store's. Each process of `ranks` has the features of all images, because its pairs
-    change from epoch to epoch. Raises InputError before any features are read if they do not fit into the
-    free memory.
+    The number type is that of the store. Each process of `ranks` holds all images, because the pairs of a
+    process change from epoch to epoch. Raises InputError, before reading, if the features do not fit into
+    the free memory.
     """
 
     def __init__(self, store: FeatureStore, keys: Sequence[str], device: torch.device, ranks: Ranks = ALONE):
@@ -65,7 +65,7 @@ class Resident:
 def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
     """Return the features of images, (images, C, H, W), in the order of `keys`.
 
-    They are in the memory of `source`: on its device for a Resident, on the CPU for a FeatureStore.
+    They are on the device of `source` if it is a Resident, and on the CPU if it is a FeatureStore.
     """
     return source.images(keys) if isinstance(source, Resident) else torch.from_numpy(source.read(keys))
 
@@ -73,7 +73,7 @@ def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
 def held(
     store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, ranks: Ranks = ALONE
 ) -> FeatureStore | Resident:
-    """Return the source of features for the setting `train.cache`, which is the argument `cache`.
+    """Return the source from which training reads features, by the setting train.cache (`cache`).
 
     "none": the store itself; "ram": a Resident in CPU memory; "device": a Resident on `device`.
     """

@@ -37,10 +37,10 @@ Shape = tuple[int, int, int]
 def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
     """Return the file with the features of every image, in the order of `names`.
 
-    The image `sc_images/a.png` has the file `sc_images/a.png.npy` or `sc_features/a.png.npy` in `folder`.
-    (The released programs write the second form.) If neither file exists, the image has the only file
-    `a.png.npy` in any sub-folder. Raises InputError that lists the images for which no file or more than one
-    file exists, or whose file has the wrong size for `shape`.
+    The file of the image `sc_images/a.png` is `sc_images/a.png.npy` or `sc_features/a.png.npy` in `folder`.
+    (The released programs write the second form.) If neither exists, it is the file `a.png.npy` in any
+    sub-folder. Raises InputError that lists the images without a file, with several possible files, or with
+    a file of the wrong size for `shape`.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder of features; {REMEDY}")
@@ -61,9 +61,9 @@ def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
 
 
 def _files(folder: Path, wanted: set[str]) -> dict[str, list[str]]:
-    """Return a dictionary: file name in `wanted` -> paths of such files below `folder`.
+    """Find files. Return a dictionary: file name in `wanted` -> paths of the files with this name.
 
-    Links to folders are followed. Each folder is read once.
+    All folders below `folder` are searched, also through links. Each folder is read once.
     """
     found: dict[str, list[str]] = {}
     seen = set()
@@ -90,9 +90,9 @@ def _candidates(name: str, there: Mapping[str, list[str]]) -> list[str]:
 def _fault(
     folder: Path, name: str, candidates: list[str], taken: Mapping[str, str], shape: Shape
 ) -> str | None:
-    """Return a message if the file of an image is missing or wrong, else None. The file is not opened.
+    """Return a message if the file of an image is missing or wrong; else None. The file is not opened.
 
-    `taken` is a dictionary: file -> image that has this file.
+    `candidates` are the possible files. `taken` is a dictionary: file -> the image that it belongs to.
     """
     if not candidates:
         return f"{name}.npy is missing, and no sub-folder has {Path(name).name}.npy"
@@ -163,7 +163,7 @@ class Importer:
                 writer.forget(shard)
 
     def fill(self) -> str:
-        """Write every missing shard. Return an id of all features, with a hash of their float16 values.
+        """Write every missing shard. Return one id for all the features, which contains a hash of their values.
 
         Raises InputError naming a file that cannot be imported.
         """

@@ -29,9 +29,9 @@ STORES = "the folder of the dataset's stores, one for each input, or its address
 
 
 def store_of(folder: str | Path, input: str) -> str:
-    """Return the path or address of the store for one of a model's inputs.
+    """Return the path or address of the feature store for a kind of model input, such as "grid".
 
-    `folder` is the folder (or address) that has the dataset's stores.
+    `folder` is the folder or address that has all stores of the dataset.
     """
     return f"{str(folder).rstrip('/')}/{input}.zarr"
 
@@ -69,7 +69,7 @@ class Location:
         return self._read([key], [slice(None)])[0]
 
     def have(self, keys: Sequence[str], places: Sequence[int]) -> list[bool]:
-        """Return for each key True if its content has a byte at the key's offset in `places`.
+        """Check which keys have a byte at the offset in `places`. Return a bool per key.
 
         Raises InputError if the location does not answer or refuses access.
         """
@@ -88,7 +88,8 @@ class Location:
     def answer(self, future: "tensorstore.Future[Result]") -> Result:
         """Wait for a result of TensorStore and return it.
 
-        Raises InputError after PATIENCE seconds, if the store is damaged, or if access is refused.
+        Raises InputError if there is no result within PATIENCE seconds, if the store is damaged, or if access
+        is refused.
         """
         try:
             return self._wait(future)

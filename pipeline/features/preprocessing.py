@@ -5,7 +5,7 @@ method: its filter becomes wider if the image becomes smaller, which avoids alia
 INTER_CUBIC of the released programs: at any scale, each result pixel is a weighted sum of 4 x 4 pixels
 (Keys, 1981, with a = -0.75).
 
-The worker processes that decode images import this module, so it imports neither torch nor the network.
+The worker processes that decode images import this module. Therefore it imports neither torch nor networks.
 B: images; H x W: pixels of an image; S x S: pixels of a square image.
 """
 

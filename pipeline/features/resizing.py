@@ -1,8 +1,8 @@
-"""Resize images on any device with exactly the results of Pillow's bicubic resizing.
+"""Resize images on any device, with exactly the results of Pillow's bicubic resizing.
 
 Pillow multiplies 8-bit values by coefficients of 22 fractional bits, first along rows, then along columns,
 and rounds after each pass. Here each pass is a matrix product of whole numbers. All sums are below 2^53, so
-that the products are exact in float64.
+the products are exact in float64.
 
 B: images; H x W: pixels of an image; S: pixels of a side of the result.
 """
@@ -34,7 +34,7 @@ def _rounded(sums: Tensor) -> Tensor:
 def coefficients(length: int, size: int) -> Tensor:
     """Return the matrix (size, length) that resizes a line of `length` pixels to `size` pixels.
 
-    The coefficients are whole numbers in float64, which means true values times 2**BITS.
+    An entry is a filter coefficient times 2**BITS: a whole number, stored as float64.
     """
     scale = length / size
     reach = max(scale, 1.0)  # the filter becomes wider if the image becomes smaller

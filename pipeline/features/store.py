@@ -72,11 +72,11 @@ _GROUP: TypeAdapter[Any] = TypeAdapter(_Group)
 
 
 class FeatureStore:
-    """A feature store in a folder or at an address (http, https, s3, gs), from which features are read.
+    """A feature store, opened for reading, in a folder or at an address (http, https, s3, gs).
 
-    `expected` has required attributes, for example {"stride": 16}. `remedy` replaces the advice in error
-    messages (to run the stage extract). Raises InputError naming an attribute that differs or a damaged
-    shard. Raises InputError if the location does not answer.
+    `expected` has required attributes, for example {"stride": 16}. `remedy` replaces the usual advice in
+    error messages, which is to run the stage extract. Raises InputError naming an attribute that differs or a
+    damaged shard. Raises InputError if the location does not answer.
     """
 
     def __init__(self, place: str | Path, expected: dict[str, Any], remedy: str | None = None):
@@ -209,9 +209,9 @@ class FeatureStore:
         return out
 
     def _check_images(self, features: np.ndarray, rows: list[int]) -> None:
-        """Raise InputError if the features of an image are not finite or do not match the image's checksum.
+        """Raise InputError if an image's features are not finite or do not match the image's checksum.
 
-        Only images that are read for the first time are checked.
+        Each image is checked only when it is read for the first time.
         """
         first = [place for place, row in enumerate(rows) if not self.checked[row]]
         if not first:

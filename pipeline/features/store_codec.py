@@ -65,7 +65,7 @@ def array_spec(location: Location) -> dict[str, Any]:
 
 
 def made(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that say how the features were made. They are the same for all images."""
+    """Return the attributes on how the features were made, which are the same for all images."""
     return {name: value for name, value in attributes.items() if name not in LISTS}
 
 
@@ -86,10 +86,10 @@ def finite(features: np.ndarray) -> bool:
 
 
 def bound(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return a checksum for each row: of its features, its key, its image's hash, and the store's attributes.
+    """Return a checksum for each row, which binds its features to its image and to the store.
 
-    Only the attributes that all rows share (`made`) are included. `sums` are the checksums of the rows'
-    features (`sum_of`).
+    The checksum is made of the checksum of the features (in `sums`, from `sum_of`), the row's key, its
+    image's hash, and the attributes that all rows share (`made`).
     """
     common = json.dumps(made(attributes), sort_keys=True).encode()
     keys = attributes["keys"]

@@ -95,7 +95,7 @@ class Writer:
         finish(self.folder)
 
     def _written(self, shard: int) -> list[int]:
-        """Return a list with the size of a shard, and the checksums of its images' features."""
+        """Return a list: the size of a shard, then the checksum of each image's features."""
         try:
             record: list[int] = json.loads(self._record(shard).read_text())
             found = (self.store / ARRAY / shard_file(shard)).stat().st_size
@@ -118,8 +118,9 @@ def fill(
 ) -> None:
     """Compute the features of shards with `grids`, pass each shard's features to `write`, and show progress.
 
-    The features of a shard are (images, C, H, W). Several shards are written at the same time, in threads.
-    Exceptions of `grids` and `write` are raised; shards that were written before an exception stay complete.
+    `grids` gets row numbers, and yields the features of each row. The features of a shard are
+    (images, C, H, W). Several shards are written at the same time, in threads. Exceptions of `grids` and
+    `write` are raised; shards that were written before an exception stay complete.
     """
     rows = [row for shard in shards for row in writer.rows(shard)]
     others = sum(len(writer.rows(shard)) for shard in writer.missing) - len(rows)

@@ -1,7 +1,7 @@
-"""Hashes that a JSON record stores: of the files that belong to the record, and of the record itself.
+"""Store hashes in a JSON record, and check them: a hash of each file of the record, and of the record itself.
 
-Code that reads the record and its files compares the hashes, so that an error can name an exchanged or
-damaged file. Records from earlier versions have no hashes. They are accepted, and a note is printed.
+An error names the file that was exchanged or damaged. Records from earlier versions have no hashes; they are
+accepted, and a note is printed.
 """
 
 import hashlib
@@ -65,15 +65,15 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 
 
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
-    """Raise InputError if the hash of `file` differs from the hash `name` of the record at `path`.
+    """Raise InputError if the hash of `file` is not `hashes[name]`. Nothing is checked without that key.
 
-    `hashes` are the record's hashes. If they have no `name`, nothing is checked.
+    `hashes` were read from the record at `path`, which the message names.
     """
     if name in hashes and file_hash(file) != hashes[name]:
         raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")
 
 
 def _own(record: Mapping[str, Any]) -> str:
-    """Return the hash of a record, computed without the entry of this hash."""
+    """Return the hash of a record without the record's own hash."""
     others = {name: value for name, value in record[KEY].items() if name != RECORD}
     return of_json({**record, KEY: others})

@@ -82,7 +82,7 @@ def keep(root: Path) -> None:
 
 
 def _conflict(root: Path) -> str | None:
-    """Return a message if an incomplete dvc.lock has git's conflict markers; None without markers."""
+    """Return a message if dvc.lock is incomplete and has git's conflict markers; else None."""
     text = (root / NAME).read_text(encoding="utf-8", errors="replace")
     if _stages(text) is not None or (found := conflict_in(text)) is None:
         return None
@@ -116,11 +116,10 @@ def _complete(stage: dict[str, Any]) -> bool:
 
 
 def _lost(stages: Stages, good: Stages) -> list[str]:
-    """Return the names of the stages in the good copy that dvc.lock lost at its end.
+    """Return the names of the stages at the end of the good copy that are missing in dvc.lock.
 
-    The last stage of dvc.lock is lost too if it has fewer outputs than in the good copy. DVC only appends
-    stages. If stages are missing elsewhere than at the end, dvc.lock was not cut off, and the result is
-    empty.
+    The last stage of dvc.lock counts as missing if it has fewer outputs than in the good copy. If stages are
+    missing elsewhere, dvc.lock was not cut off, because DVC only appends stages. Then the result is empty.
     """
     names, wanted = list(stages), list(good)
     if names and len(stages[names[-1]]["outs"]) < len(good.get(names[-1], {}).get("outs", [])):
@@ -129,9 +128,9 @@ def _lost(stages: Stages, good: Stages) -> list[str]:
 
 
 def _good(root: Path, reference: Path | None) -> str | None:
-    """Return the text of a good copy: `reference` or the kept copy, else dvc.lock in the last commit.
+    """Return the text of a complete copy; None if there is none.
 
-    The result is None if none of them is complete.
+    The copy is `reference` (the kept copy if `reference` is None), else dvc.lock in the last commit.
     """
     path = reference or root / KEPT
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""

@@ -1,4 +1,4 @@
-"""InputError, for errors that the user can correct, and functions that make an InputError of other errors."""
+"""InputError: an error that the user can correct. Functions turn other errors into an InputError."""
 
 import errno
 import os
@@ -42,20 +42,17 @@ class InputError(Exception):
 
 
 def printable(text: str) -> str:
-    """Return the text with control characters escaped as in JSON (\\u001b).
-
-    Otherwise an untrusted text could control the terminal.
-    """
+    """Escape control characters as in JSON (\\u001b), so that no text can control the terminal."""
     return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def listed(
     problems: list[str], what: str, remedy: str, shown: int = 20, count: int | None = None
 ) -> InputError:
-    """Return an InputError about several problems: their number, the remedy, and the first few problems.
+    """Return an InputError about several problems. Its message has their number and the first of them.
 
-    At most `shown` problems are in the message.
-    `count` is the number of all problems, if `problems` has only the first ones.
+    `what` is the beginning of the message, and `remedy` says what to do. At most `shown` problems are listed.
+    `count` is the number of all problems if `problems` has only a part of them.
     """
     count = len(problems) if count is None else count
     rest = f" (the first {shown} of {count})" if count > shown else ""

@@ -23,18 +23,18 @@ Mark = str | int | None
 
 
 def described(folder: Path, by: str) -> dict[str, Any]:
-    """Return the record for a folder's present files. `by` is the folder's kind."""
+    """Return a record of the files that a folder has now. `by` is the folder's kind."""
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
     return record(by, {name: mark(folder / name) for name in names})
 
 
 def record(by: str, files: dict[str, Mark]) -> dict[str, Any]:
-    """Return the record for a folder with these files and their marks. `by` is the folder's kind."""
+    """Return a record of these files and their marks. `by` is the folder's kind."""
     return {"by": by, "files": files}
 
 
 def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
-    """Return the files in a folder's record as a dictionary: file -> mark (hash or size).
+    """Read a folder's record. Return a dictionary: file -> mark (hash or size).
 
     Return None if the folder has no valid record of the kind `by`.
     """
@@ -55,10 +55,10 @@ def _is_entry(name: str, mark: Any) -> bool:
 
 
 def check(folder: Path, by: str) -> None:
-    """Raise InputError if a file of the folder is changed, or is not in the folder's record.
+    """Raise InputError if a file of the folder has changed, or is not in the folder's record.
 
-    The record must be of the kind `by`.
-    Raises OSError if a file cannot be read.
+    Without a record of the kind `by`, every file counts as not recorded. Raises OSError if a file cannot be
+    read.
     """
     known = recorded(folder, by)
     for name in entries(folder):
@@ -79,7 +79,7 @@ def check(folder: Path, by: str) -> None:
 
 
 def unchanged(file: Path, known: Mark) -> bool:
-    """Return True if a file still has the mark `known` that was recorded, or if the mark is None."""
+    """Return True if a file still has its recorded mark `known`. The mark None fits every file."""
     return known is None or mark(file) == known
 
 
@@ -91,7 +91,7 @@ def mark(file: Path) -> Mark:
 
 
 def entries(folder: Path) -> Iterator[str]:
-    """Yield the paths of all files, links to folders and empty folders below a folder, relative to it."""
+    """Yield the relative paths of all files, links to folders, and empty folders below a folder."""
 
     def fail(error: OSError) -> None:
         raise error

@@ -1,9 +1,9 @@
-"""Make the files that params.yaml and datasets.yaml name dependencies of DVC, by their content.
+"""Let DVC notice changes of the files whose names are settings in params.yaml and datasets.yaml.
 
-dvc.yaml cannot list these files, because their names are settings. Therefore the stage settings depends on a
-folder that has a link to each of the files. DVC hashes the targets of links. If a file is exchanged, DVC runs
-the stage settings again. This stage writes the file's hash next to the settings that name the file, and the
-later stages depend on these settings.
+dvc.yaml cannot list these files, because their names are settings. Therefore the stage "settings" depends on
+a folder that has a link to each of the files. DVC hashes the targets of links. If a file is exchanged, DVC
+runs the stage "settings" again. This stage writes the file's hash next to the settings that name the file,
+and the later stages depend on these settings.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ Tree = Mapping[str, Any]
 
 
 def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
-    """Return a dictionary: section of a dataset's settings -> files that the section names.
+    """Return the files that a dataset's settings name, as a dictionary: section -> files.
 
-    The sections are features, text and own. `tree` is the content of params.yaml.
+    The sections are "features", "text" and "own". `tree` is the content of params.yaml.
     """
     own = tree["dataset"][dataset]
     features = own.get("features", {})
@@ -49,9 +49,9 @@ def link(tree: Tree) -> None:
 
 
 def hashes(files: Iterable[str]) -> dict[str, str | None]:
-    """Return a dictionary: file -> SHA-256. The value of a missing file is None.
+    """Return a dictionary: file -> SHA-256. The value is None for a missing file.
 
-    No error is raised for a missing file: the stage that reads the file reports it.
+    A missing file is no error here, because the stage that reads the file raises an error.
     """
     return {name: sha256(name) if Path(name).is_file() else None for name in files}
 

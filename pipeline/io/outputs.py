@@ -32,8 +32,7 @@ DEVICES = (Path("/proc"), Path("/sys"))
 class Contents:
     """A kind of folder that a stage writes. `by` is the name of the kind in the folder's record.
 
-    Earlier versions wrote no record (folder_records.py). `earlier` returns True for a folder of such a
-    version.
+    Earlier versions wrote no record (folder_records.py). `earlier` recognises a folder of such a version.
     """
 
     by: str
@@ -65,23 +64,23 @@ class Contents:
         return path
 
     def note(self, path: Path, names: Iterable[str]) -> None:
-        """Write a record of the folder `path` with the names of files that a stage will write or change."""
+        """Record the names of files that a stage will write or change in the folder `path`."""
         write_json(path / RECORD, folder_records.record(self.by, dict.fromkeys(names)))
 
     def seal(self, path: Path) -> None:
-        """Write a record of the folder `path` with the marks of all its present files."""
+        """Record all files that the folder `path` has now, with their marks."""
         write_json(path / RECORD, folder_records.described(path, self.by))
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files that a stage writes into a folder with other files. `by` is the kind's name in the record."""
+    """Files that a stage writes into a folder with other files. `by`: name of their kind in the record."""
 
     by: str
     names: tuple[str, ...]
 
     def check(self, folder: Path) -> None:
-        """Raise InputError if an existing file differs both from its record and from the last commit."""
+        """Raise InputError if one of the files exists, but differs from its record and the last commit."""
         with writing(folder):
             recorded = folder_records.recorded(folder, self.by)
             if recorded is None and os.path.lexists(folder / RECORD):
@@ -110,7 +109,7 @@ class Files:
 
     @contextmanager
     def written(self, folder: Path) -> Iterator[None]:
-        """Permit writing and removing the files in the `with` block. Then record the files that exist."""
+        """Mark the files as changing during the `with` block, then record those that exist."""
         self.check(folder)
         write_json(folder / RECORD, folder_records.record(self.by, dict.fromkeys(self.names)))
         try:
@@ -200,7 +199,7 @@ def free_name(path: Path) -> Path:
 
 
 def settle(made: Path) -> None:
-    """Flush a file, or a folder with its files, to disk. Otherwise a power cut could leave empty files."""
+    """Flush a file, or a folder with its files, to disk, so that a power cut leaves no empty files."""
     for each in (made, *made.rglob("*")):
         file = os.open(each, os.O_RDONLY)
         try:
@@ -239,7 +238,7 @@ def place(made: Path, path: Path, contents: Contents | None = None) -> None:
 def telling(path: Path) -> Iterator[io.BufferedWriter]:
     """Open a file for torch.save. If a write fails, the system's OSError is raised.
 
-    Otherwise torch.save raises a RuntimeError that hides the OSError.
+    With an ordinary file, torch.save would raise a RuntimeError that hides the reason.
     """
     with _Telling(io.FileIO(path, "w")) as file:
         try:

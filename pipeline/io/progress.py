@@ -17,10 +17,9 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class PlainConsole(Console):
-    """A rich console on standard output or standard error that does not interpret markup in texts.
+    """A rich console on standard output or standard error that prints texts without interpreting them.
 
-    `[bold]` in a text is printed literally, and control characters are escaped: texts may come from users or
-    files.
+    `[bold]` is printed literally, and control characters are escaped, because texts may be untrusted.
     """
 
     def __init__(self, stderr: bool = False, **options: Any) -> None:
@@ -51,10 +50,9 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
 
 
 def _is_later() -> bool:
-    """Return True if this process belongs to a process group and is not process 0.
+    """Return True if this process belongs to a process group of torch and is not process 0.
 
-    torch.distributed decides. Environment variables are not used, because they may come from an earlier
-    launch.
+    Environment variables are not used, because they may come from an earlier launch.
     """
     distributed = sys.modules.get("torch.distributed")  # if it is not loaded, there is no group
     return distributed is not None and distributed.is_initialized() and distributed.get_rank() > 0

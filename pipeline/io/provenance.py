@@ -32,7 +32,7 @@ def code(stage: str, root: Path = ROOT) -> str:
     """Return a hash of the source files that a stage runs, and of torch's version.
 
     A stage resumes unfinished work only if the hash is the same. For a stage that depends on a recipe, the
-    files of models/ are not in this hash: the recipe has their hashes.
+    files of models/ do not enter the hash, because the recipe has their hashes.
     """
     return sha256(json.dumps(source_code.of_stage(stage, root)), torch.__version__)
 

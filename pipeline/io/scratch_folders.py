@@ -28,11 +28,11 @@ OTHERS = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 def scratch(out: Path, key: str) -> Path:
     """Return the path of the folder in which a long stage prepares its output `out`.
 
-    The folder is next to `out`, because a rename cannot cross disks. `key` is a hash of everything that the
-    work depends on; it is part of the folder's name. git and DVC ignore such names.
+    The folder is next to `out`, because a rename cannot cross disks. `key`, a hash of everything that the
+    work depends on, is part of the folder's name. git and DVC ignore folders with such names.
 
-    DVC refuses an output if a link on its path leads out of DVC's repository. This function checks that
-    before the work, and raises InputError if DVC would refuse `out` after the work.
+    DVC refuses an output if a link on its path leads out of DVC's repository. This function raises InputError
+    in that case, so that the error comes before the work.
     """
     root = os.environ.get("DVC_ROOT")  # DVC sets it
     if root and not out.parent.resolve().is_relative_to(Path(root).resolve()):
@@ -89,10 +89,10 @@ def clear(out: Path) -> None:
 def alone(out: Path, first: bool = True) -> Iterator[Callable[[], None]]:
     """Hold the lock of the output `out` in the `with` block. The system frees the lock if the process ends.
 
-    Each output has one lock, also if several scratch folders belong to it: work with other settings replaces
-    the same output. The yielded function is called before the output is replaced. It raises InputError if the
-    lock was removed meanwhile. Raises InputError if another process holds the lock. In a process group, only
-    the process in which `first` is true takes the lock.
+    Raises InputError if another process holds the lock. The lock does not depend on the settings of the work,
+    because work with other settings replaces the same output. Call the yielded function before the output is
+    replaced: it raises InputError if the lock was removed meanwhile. In a process group, only the process
+    with `first` takes the lock.
     """
     if not first:
         yield lambda: None
@@ -157,7 +157,7 @@ def _locked(out: Path, lock: Path) -> int:
 
 
 def _opened(path: Path) -> int:
-    """Open a lock file, or make it. Raises InputError if the path is something other than a lock file."""
+    """Open or make a lock file. Raises InputError if the path exists and is no lock file."""
     try:
         # do not follow a link, which may lead to a file of the user, and do not wait for a pipe
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)

@@ -1,8 +1,8 @@
-"""Find the source files of this repository that a program uses: its own file and all imports.
+"""Find the source files of this repository that a program uses: its own file and all imported files.
 
-The imports are found by parsing. DVC does not know imports. Therefore the stage settings writes the hashes of
-these files for every stage, and the other stages depend on the hashes. Recipes also contain the hashes, and
-so do the keys of scratch folders and of the runs of a study.
+The imports are found by parsing. DVC does not know imports. Therefore the stage "settings" writes the hashes
+of these files for every stage, and the other stages depend on the hashes. The hashes are also in recipes, in
+the names of scratch folders, and in the keys of a study's runs.
 """
 
 import ast
@@ -25,32 +25,32 @@ BY_RECIPE = frozenset({"pretrain", "train", "decode"})
 
 
 def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
-    """Return a dictionary of the files that a stage runs: path -> SHA-256.
+    """Return the source files that a stage uses, as a dictionary: path -> SHA-256.
 
-    The files of models/ are left out for the stages in BY_RECIPE.
+    For the stages in BY_RECIPE, the files of models/ are left out.
     """
     found = of_module(root / "stages" / f"{name}.py", root)
     return {path: of for path, of in found.items() if name not in BY_RECIPE or not path.startswith("models/")}
 
 
 def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
-    """Return a dictionary of the files that a module runs: path -> SHA-256."""
+    """Return the source files that a module uses, as a dictionary: path -> SHA-256."""
     files = {str(file.relative_to(root)): file for file in closure(path, root)}
     return {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in sorted(files)}
 
 
 def of_class(found: Callable[..., Any]) -> dict[str, str]:
-    """Return a dictionary of the files that the module of a class or function runs: path -> SHA-256.
+    """Return the source files that the module of a class or function uses: path -> SHA-256.
 
-    `found` is a class, a function, or a functools.partial of one of them.
+    `found` is a class, a function, or a functools.partial of a class or function.
     """
     return of_module(Path(inspect.getfile(getattr(found, "func", found))).resolve())
 
 
 def closure(path: Path, root: Path = ROOT) -> set[Path]:
-    """Return the files of a module and of its direct and indirect imports, with their data files.
+    """Return a module's file, the files of its direct and indirect imports, and their data files.
 
-    Data files are the files other than Python in the folder of a module that uses __file__.
+    Data files are the files without Python code in the folder of a module that uses __file__.
     """
     found, waiting = set(), [path]
     place = cache(partial(_file, root=root))
@@ -82,7 +82,7 @@ def _imports(path: Path, place: Callable[[str], Path | None]) -> set[Path]:
 
 @cache
 def _names(source: bytes) -> frozenset[tuple[str, str]]:
-    """Return the imports from PACKAGES: ("a", "b") for `from a import b`, ("a", "") for `import a`."""
+    """Return a source's imports from PACKAGES: ("a", "b") for `from a import b`, ("a", "") for `import a`."""
     return frozenset(
         names
         for node in ast.walk(ast.parse(source))
@@ -101,20 +101,20 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _file(name: str, root: Path) -> Path | None:
-    """Return the file of a module, or a package's __init__.py; None if the repository does not have it."""
+    """Return the file of a module, or the __init__.py of a package; None for other projects' modules."""
     base = root.joinpath(*name.split("."))
     return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.exists()), None)
 
 
 def _beside(file: Path) -> Iterable[Path]:
-    """Return the data files in a module's folder, such as templates, if the module uses __file__."""
+    """Return the data files in a module's folder, such as templates; none if it does not use __file__."""
     if file.suffix == ".py" and b"__file__" in file.read_bytes():
         return (path for path in file.parent.iterdir() if path.is_file() and path.suffix != ".py")
     return ()
 
 
 def revision(root: Path = ROOT) -> str | None:
-    """Return the commit of the checkout, with `+changes` if files differ from the commit; None without git.
+    """Return the commit of this checkout, with `+changes` if files differ from it; None without git.
 
     A note is printed if git refuses to read the checkout, for example because another user owns it.
     """

@@ -13,9 +13,9 @@ NO_READER = 128 + 13  # exit code as if SIGPIPE had ended the program; Python ig
 
 
 def open_missing() -> None:
-    """Open the null device for each standard stream that was closed when the program started (`>&-`).
+    """Open the null device in place of each standard stream that is closed at the program's start (`>&-`).
 
-    Otherwise the next opened file would get the stream's number, and printed text would go to that file.
+    Without this, the next opened file would get the stream's number, and printed text would go to that file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -79,8 +79,8 @@ def escaped() -> Iterator[None]:
 def flush(code: int) -> int:
     """Flush standard output and error. Return the program's exit code.
 
-    The result is `code`. If `code` is 0 and a stream cannot be flushed, the result is another exit code. Text
-    that cannot be written is dropped. Otherwise Python would try again at exit, and end with exit code 120.
+    The exit code is `code`, unless `code` is 0 and a stream cannot be flushed: then it is not 0. Text that
+    cannot be written is dropped, so that Python does not try again at exit and end with exit code 120.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -2,8 +2,8 @@
 
 torch calls only functions on its allow-list. This module allows fewer functions, because some functions on
 torch's list allocate as much memory as the file claims to need. The class `Empty` replaces classes of other
-projects, for example for settings. If the file has a whole model, `Empty` also replaces torch's modules, and
-only the tensors are returned, by their names. No name in a file is looked up or imported.
+projects, such as classes of settings. If the file has a whole model, `Empty` also replaces torch's modules,
+and only the tensors are returned, by their names. No name in a file is looked up or imported.
 """
 
 import io
@@ -45,7 +45,7 @@ ENDS = re.compile(r"expected|exhausted|not enough|no newline|not found")  # pick
 
 
 class Empty:
-    """Replacement for a class that is not needed. A call with any arguments gives an empty OrderedDict."""
+    """Replacement for a class that is not needed. A call, with any arguments, gives an empty OrderedDict."""
 
     # torch permits a file to fill an object only if this is an OrderedDict
     def __new__(cls, *_: Any) -> OrderedDict[Any, Any]:  # type: ignore[misc]  # returns another type on purpose
@@ -91,7 +91,7 @@ def _loaded(path: Path, mapped: bool) -> Any:
 def _pickles(path: Path) -> list[bytes]:
     """Return the pickles in a zip file. Raises ValueError if a record is damaged or compressed.
 
-    torch does not check this.
+    (torch would not notice this.)
     """
     with path.open("rb") as file:
         records = stored_zip.records(file)
@@ -136,9 +136,9 @@ def _operations(data: io.BytesIO) -> Iterator[tuple[pickletools.OpcodeInfo, Any,
 
 
 def _names(*pickles: bytes) -> set[str]:
-    """Return the names of functions and classes in pickles. Names of Python 2 become those of Python 3.
+    """Return the names of the functions and classes that pickles use. Python 2's names become Python 3's.
 
-    Raises ValueError for a tuple that has too many entries in nested tuples.
+    Raises ValueError if a pickle makes a tuple with too many entries, nested tuples included.
     """
     found = set()
     for data in pickles:
@@ -153,7 +153,7 @@ def _names(*pickles: bytes) -> set[str]:
 
 
 class _Tuples:
-    """Counter of the entries of a pickle's tuples. Nested tuples can make this number grow exponentially."""
+    """Counts the entries of a pickle's tuples, nested tuples included. They may grow exponentially."""
 
     def __init__(self) -> None:
         self.stack: list[int] = []
@@ -190,9 +190,9 @@ class _Tuples:
 
 
 def _module(value: dict[Any, Any]) -> dict[Any, Any] | None:
-    """Return a dictionary of a replaced torch module: name -> parameter, buffer or module.
+    """Return the content of a replaced torch module: name -> parameter, buffer or module.
 
-    Return None if `value` is not a replaced module.
+    The result is None if `value` is not a replaced module.
     """
     kept = getattr(value, "__dict__", {})
     parts = [kept.get(key) for key in ("_parameters", "_buffers", "_modules")]
@@ -202,10 +202,10 @@ def _module(value: dict[Any, Any]) -> dict[Any, Any] | None:
 
 
 def _plain(tree: Any, size: int) -> Any:
-    """Return a copy of the tree without attributes of its dictionaries and tensors.
+    """Copy a tree of dictionaries and tensors without their attributes, which could replace their methods.
 
-    With attributes, a file could replace their methods. Each dictionary is copied once. Raises ValueError if
-    the tensors have more elements than a file of `size` bytes can have, for example because of a stride of 0.
+    Each dictionary is copied once. Raises ValueError if the tensors have more elements than a file of `size`
+    bytes can have, for example because of a stride of 0.
     """
     made: dict[int, Any] = {}
     numbers = 0

@@ -1,1 +1,1 @@
-"""Generate negatives: wrong captions that are similar to true captions, for pre-training a model."""
+"""Generate negatives for the pre-training of a model: wrong captions that are similar to true captions."""

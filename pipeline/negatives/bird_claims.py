@@ -1,9 +1,9 @@
 """Find the claims in a description of birds, and the contradictions between descriptions.
 
-A claim gives a part of a bird a value, for example a colour. The words of a class (such as the colours) can
-replace each other. The parser uses only the order of words. An adjective belongs to the next part in its
-clause. If no part follows, it belongs to the previous part ("its beak is red"), or else to the whole bird.
-Clauses with a negation are ignored.
+A claim gives a value, for example a colour, to a part of a bird. The words of a class, such as the colours,
+can replace each other. The parser uses only the order of words: an adjective belongs to the next part in its
+clause. If no part follows, the adjective belongs to the previous part ("its beak is red"). In a clause
+without parts, it belongs to the whole bird. Clauses with a negation are ignored.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Meaning(NamedTuple):
-    """The class, the ending and the value of a word."""
+    """Entry of the lexicon for a word. The word "blackish" has the class color and the ending ish."""
 
     kind: str  # the class: a key of CLASSES
     ending: str
@@ -79,7 +79,7 @@ Claims = Mapping[Key, frozenset[int]]
 
 
 def of_captions(captions: Iterable[str]) -> Claims:
-    """Return the claims of several captions together."""
+    """Return the claims that several captions make together."""
     found: dict[Key, frozenset[int]] = {}
     for caption in captions:
         for key, value in _claims(caption):
@@ -88,9 +88,10 @@ def of_captions(captions: Iterable[str]) -> Claims:
 
 
 def contradicts(candidate: str, truth: Claims) -> bool:
-    """Return True if a caption contradicts true claims about some part of a bird.
+    """Return True if the caption `candidate` contradicts the claims `truth`.
 
-    There is a contradiction if the claimed and the true values of a part and class have no value in common.
+    There is a contradiction if both give values to the same part of a bird in the same class, for example
+    colours of the back, and have no value in common.
     """
     claims = of_captions([candidate])
     return any(key in truth and not values & truth[key] for key, values in claims.items())

@@ -1,8 +1,8 @@
 """Make negatives of descriptions of birds: Birds-to-Words (two birds, animal1 and animal2), CUB (one bird).
 
 Negatives keep the spelling and punctuation of captions, so that they differ from captions only in content.
-The datasets have no labels, so that a description cannot be proved wrong. A description counts as wrong if it
-contradicts a reference about the same part of the same bird (bird_claims.py).
+The datasets have no labels, so a description cannot be proved wrong. A description counts as wrong if it
+contradicts the references about the same part of the same bird (bird_claims.py).
 """
 
 import re
@@ -27,7 +27,7 @@ ALIKE = ({"both"}, {"similar"}, {"same"}, {"no", "differences"})
 
 
 class Birds:
-    """The captions of one split in a TF-IDF index, and the counts of words in the training captions."""
+    """A TF-IDF index of a split's captions, and the number of times each word is in the training captions."""
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
         written = {plain(caption): caption for pair in pairs for caption in pair.captions}
@@ -55,28 +55,26 @@ class Source:
         return bird_claims.contradicts(caption, self._claims)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield descriptions in the split, those most similar to a reference first.
-
-        `number` selects the reference.
+        """Yield the split's descriptions by falling similarity to a reference, which `number` selects.
         """
         reference = self._references[number % len(self._references)]
         ranked = self._split.index.ranked(vocabularies.tokenise(reference, lower_case=True))
         yield from (self._split.written[text] for text in ranked)
 
     def replace(self, number: int) -> Iterator[str | None]:
-        """Yield references with replaced words, or None if no word of a reference can be replaced.
+        """Yield the references in turn, from reference `number` on, each with some words replaced.
 
-        The references are used in turn, and `number` selects the first. When a reference is used first, the
-        REPLACED words with the largest TF-IDF weights are replaced. Later, one to REPLACED random words are.
-        A replacement never has a value that a reference names.
+        At the first use of each reference, the words with the largest TF-IDF weights are replaced, REPLACED
+        in number. At later uses, 1 to REPLACED random words are replaced. A new word never has a value that
+        a reference names. In place of a reference without replaceable words, None is yielded.
         """
         for turn, caption in enumerate(self._turns(number)):
             yield self._replaced(caption, heaviest=turn < len(self._references))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield references with animal1 and animal2 exchanged, or None if a reference would stay true.
+        """Yield the references in turn, from reference `number` on, with animal1 and animal2 exchanged.
 
-        The references are used in turn, and `number` selects the first.
+        None is yielded in place of a reference that would stay true.
         """
         for caption in self._turns(number):
             alike = any(words <= set(_words(caption)) for words in ALIKE)
@@ -107,9 +105,9 @@ class Source:
         return WORD.sub(lambda word: new.get(word.start(), word[0]), caption) if taken else None
 
     def _other(self, word: str) -> str | None:
-        """Draw a replacement with the same class and ending; None if there is none.
+        """Draw a word with the class and ending of `word`, in proportion to its frequency in training.
 
-        The probability of a word is proportional to its frequency in the training captions.
+        The word has no value that a reference names. The result is None if no such word exists.
         """
         siblings = SIBLINGS[MEANING[word][:2]]
         left = [o for o in siblings if _value(o) not in self._named and self._split.counts[o]]

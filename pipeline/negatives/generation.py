@@ -1,7 +1,6 @@
 """Generate six negatives for each pair of a split (fine-grained negatives of IDC-PCL).
 
-There are two negatives of each of three kinds:
-
+There are three kinds of negatives, and two negatives of each kind:
 - retrieve: similar captions of other pairs
 - replace: captions of the pair with replaced words
 - confuse: captions of the pair with exchanged parts
@@ -41,8 +40,7 @@ GRAMMARS: dict[Grammar, type[Geometric] | type[Birds]] = {"geometric": Geometric
 def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Negatives]:
     """Yield the negatives of each training and validation pair, in order.
 
-    The negatives of a pair are made from captions of its own split. Raises InputError naming a pair for which
-    too few negatives are found.
+    They are made from captions of the pair's split. Raises InputError naming a pair with too few negatives.
     """
     training = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
     for split in SPLITS:
@@ -82,7 +80,7 @@ def of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -
 
 @dataclass
 class _Draft:
-    """The negatives that are found so far for one pair."""
+    """The negatives that have been found for one pair until now."""
 
     source: Source
     known: set[str]  # references and accepted negatives

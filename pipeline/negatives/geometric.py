@@ -1,7 +1,7 @@
 """Make negatives of captions of coloured solids: CLEVR-Change, CLEVR-DC, tabletop.
 
-The functions at the end replace words or exchange parts of a sentence. They return None if a sentence has
-nothing to replace or exchange. The caller checks whether the new sentence is wrong.
+The functions at the end of the file replace words or exchange parts of a sentence. They return None for a
+sentence in which nothing can be replaced or exchanged. Their caller checks whether the new sentence is wrong.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ class Geometric:
     """The captions of a split: a TF-IDF index of captions of a change, and a list of "no change" captions."""
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
-        """Index the captions of `pairs`. `training` is not used: replacements are words of the grammar."""
+        """Index the captions of `pairs`. `training` is not used: the grammar gives the replacements."""
         self.of_scene: dict[str, list[str]] = defaultdict(list)  # scene -> captions of its change
         no_changes: set[str] = set()
         for pair in pairs:
@@ -60,12 +60,12 @@ class Source:
         return contradicts(_sentence(caption).claims, self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield captions of the split, those most similar to a reference first.
+        """Yield captions of the split, in the order in which they are tried.
 
-        The second negative (`number` 1) is a caption of no change, if there are any. If such captions were
-        never negatives, they would always be the right answer in FDA, the pre-training task. For an unchanged
-        pair, the first two negatives are captions of the change in the same scene, if there are any. Its
-        other negatives are captions of any change.
+        For a changed pair, captions of a change are yielded by falling similarity to a reference. For
+        `number` 1, random captions of no change are yielded instead, if the split has any: if they were never
+        negatives, they would always be the right answer in the pre-training task FDA. For an unchanged pair,
+        random captions of a change are yielded; for `number` 0 and 1, captions of the same scene are first.
         """
         if self._unchanged:
             own = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []
@@ -78,19 +78,19 @@ class Source:
             yield from self._split.index.ranked(reference.words)
 
     def replace(self, number: int) -> Iterator[str | None]:
-        """Yield references in which words of the subject or the new value are replaced.
+        """Yield the references in turn, with words of the subject or the new value replaced.
 
-        One word is replaced for an even `number`, and two words for an odd `number`.
+        One word is replaced if `number` is even, up to two if it is odd. None: no word can be replaced.
         """
         for sentence in self._turns(number):
             weights = self._split.index.weights(sentence.words)
             yield _text(_replaced(sentence, self._truth, weights, 1 + number % 2, self._rng))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield references with exchanged parts.
+        """Yield the references in turn, with two parts exchanged; None if a reference has no such parts.
 
-        For an even `number`, subject and landmark are exchanged. For an odd `number`, the old and the new
-        value are exchanged. If a sentence has no such values, the ending of an addition ("has been added")
+        If `number` is even, subject and landmark are exchanged. If `number` is odd, the old and the new value
+        are exchanged. In a sentence without these values, the ending of an addition ("has been added")
         becomes the ending of a removal, or the reverse.
         """
         for sentence in self._turns(number):
@@ -102,7 +102,7 @@ class Source:
                 )
 
     def _turns(self, number: int) -> Iterator[Sentence]:
-        """Yield the references in turn, without end. For an unchanged pair, yield nothing."""
+        """Yield the references in turn, endlessly; nothing for an unchanged pair."""
         if not self._unchanged:
             yield from (self._references[turn % len(self._references)] for turn in count(number))
 
@@ -111,12 +111,12 @@ class Source:
 
 
 def plain(caption: str) -> str:
-    """Return a caption as lower-case tokens, joined by single spaces. Geometric negatives have this form."""
+    """Return a caption as lower-case tokens, joined by single spaces. These negatives have this form."""
     return " ".join(vocabularies.tokenise(caption, lower_case=True))
 
 
 def drawn(texts: Sequence[str], most: int, rng: np.random.Generator) -> list[str]:
-    """Return all texts, or `most` random texts if there are more. The texts keep their order."""
+    """Return at most `most` of the texts, chosen at random and in their original order."""
     if len(texts) <= most:
         return list(texts)
     return [texts[place] for place in sorted(rng.choice(len(texts), most, replace=False))]
@@ -127,9 +127,9 @@ def _sentence(text: str) -> Sentence:
 
 
 def _endings(documents: Sequence[str]) -> dict[str, list[Words]]:
-    """Return a dictionary: kind of change -> distinct endings of its sentences.
+    """Return the endings of sentences, as a dictionary: kind of change -> distinct endings.
 
-    The ending of a sentence is everything after the last noun.
+    An ending is everything after a sentence's last noun.
     """
     found: dict[str, set[Words]] = defaultdict(set)
     for sentence in map(_sentence, documents):
@@ -145,7 +145,7 @@ def _text(words: Words | None) -> str | None:
 def _replaced(
     sentence: Sentence, truth: Claims, weights: Mapping[str, float], count: int, rng: np.random.Generator
 ) -> Words | None:
-    """Replace up to `count` words of the subject and the new value, those with the largest weights first."""
+    """Replace at most `count` words of the subject and the new value: those with the largest weights."""
     words = list(sentence.words)
     places = sentence.attributes + ([] if sentence.value is None else [sentence.value])
     changed = 0

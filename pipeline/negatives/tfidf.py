@@ -8,14 +8,14 @@ import numpy as np
 
 
 class Index:
-    """Index of n captions as unit vectors.
+    """Index of n captions, each stored as a unit vector of word weights.
 
-    Before the normalisation, the weight of a word is count × (1 + ln((1 + n) / (1 + df))). `df` is the number
-    of captions with this word.
+    Before normalisation, the weight of a word is count × (1 + ln((1 + n) / (1 + df))), where `count` is its
+    number in the caption, and `df` is the number of captions with this word.
     """
 
     def __init__(self, documents: Iterable[str]):
-        """Index captions, each given as its tokens joined by single spaces. Equal captions count once."""
+        """Index the captions `documents`: tokens joined by single spaces. Equal captions count once."""
         self.documents = sorted(set(documents))
         counts = [Counter(text.split()) for text in self.documents]
         self._having = Counter(word for own in counts for word in own)
@@ -25,13 +25,11 @@ class Index:
                 self._places[word].append((number, value))
 
     def weights(self, words: Sequence[str]) -> dict[str, float]:
-        """Return a dictionary: word -> weight, before the normalisation. An unknown word has df = 0."""
+        """Return a dictionary: word -> weight before normalisation. An unknown word has df = 0."""
         return {word: count * self._rarity(word) for word, count in Counter(words).items()}
 
     def ranked(self, words: Sequence[str]) -> Iterator[str]:
-        """Yield all indexed captions, those with the largest cosine similarity to `words` first.
-
-        Captions with equal similarity are in alphabetical order.
+        """Yield all indexed captions by falling cosine similarity to `words`, then alphabetically.
         """
         similarity = np.zeros(len(self.documents))
         for word, value in self._vector(Counter(words)).items():

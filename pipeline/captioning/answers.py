@@ -18,7 +18,7 @@ DIGITS = 4  # decimal places of a probability
 
 @dataclass(frozen=True)
 class Limits:
-    """Conditions for a caption in an answer."""
+    """Conditions under which a pair gets a caption. Otherwise, its caption is withheld."""
 
     at_least: float = 0.0  # least probability of a caption; below it, the caption is withheld
     any_images: bool = False  # also caption images that are unlike the training images
@@ -29,7 +29,7 @@ ALL = Limits()
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer about one pair. Without a calibration, `probability` and `reason` are None."""
+    """Answer about one pair. If there is no calibration, `probability` and `reason` are None."""
 
     caption: str | None
     probability: float | None = None  # that the caption is correct; also known if the caption is withheld
@@ -57,11 +57,13 @@ def answer(
     distances: Sequence[float] | None,
     limits: Limits,
 ) -> Answer:
-    """Return the answer about one pair.
+    """Return the answer about one pair: its caption, or the reason why the caption is withheld.
 
-    caption: the caption with the numbers that its probability depends on; None if the calibration was made
-        with another search
-    distances: `unlike` and `scenes` of the pair (pipeline/confidence/familiarity.py); None if any images are
+    own: the calibration
+    attended: the caption with its attention
+    caption: the same caption with its signals; None if the calibration was made with another search. Then
+        the answer has no probability.
+    distances: `unlike` and `scenes` of the pair (pipeline/confidence/familiarity.py); None if all images are
         accepted
     """
     if own.familiarity and distances is not None and (reason := own.familiarity.reason(distances)):
@@ -76,9 +78,9 @@ def answer(
 
 
 def _unsure(caption: Signalled, phrases: Sequence[str]) -> str:
-    """Return why the caption is withheld.
+    """Return the reason for a caption with too small a probability.
 
-    A change counts as seen if the captions of both image orders report a change.
+    It says that something changed if the captions of both image orders report a change.
     """
     both = caption.reports_change and not says_no_change(caption.exchanged, phrases)
     return UNSURE_WHAT if both else UNSURE_WHETHER

@@ -31,7 +31,7 @@ FEW = 20  # least number of labelled pairs for a refit; their scenes must number
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A calibration, lines to print, and the captions on which the calibration was measured."""
+    """A calibration, the lines to print about it, and the captions on which it was measured."""
 
     calibration: Calibration
     lines: list[str]
@@ -39,7 +39,7 @@ class Calibrated:
 
 
 def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Calibrated:
-    """Calibrate on the validation pairs of the laboratory `lab`, and measure on its test pairs.
+    """Fit a calibration to the validation pairs of the repository `lab`, and measure it on the test pairs.
 
     Raises InputError if pairs or features are missing or do not belong to the weights, or if the captions
     cannot be judged.
@@ -104,9 +104,10 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
 
 
 def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
-    """Refit slope, shift and thresholds of the captioner's calibration on the labelled pairs of a folder.
+    """Refit the captioner's calibration to the labelled pairs in a folder: slope, shift and thresholds.
 
-    Raises InputError without a calibration, with fewer than FEW pairs, and for wrong labels or images.
+    Raises InputError if the captioner has no calibration, if there are fewer than FEW pairs or too few
+    scenes, or if labels or images are wrong.
     """
     own = captioner.calibrated()
     pairs = labelled_scenes.read(folder)
@@ -150,14 +151,14 @@ def labelled(captioner: PictureCaptioner, folder: Path, pairs: list[Pair]) -> Co
 
 
 def place(captioner: PictureCaptioner, weights: Path, lab: Path) -> Path:
-    """Return the path where the captioner looks for its calibration. Raises InputError for a .zip."""
+    """Return the path from which `weights` get their calibration. Raises InputError if they are a .zip."""
     if weights.is_file():
         raise InputError(f"{weights} is a .zip; unzip it, or name a file by --out")
     return sources.confidence_file(weights, captioner.trained, lab)
 
 
 def seal(out: Path) -> None:
-    """If the calibration `out` was written into a package, add it to the package's record of its files."""
+    """Add the new calibration `out` to the record of its package's files, if it is in a package."""
     if folder_records.recorded(out.parent, package.CONTENTS.by) is not None:
         package.CONTENTS.seal(out.parent)
 

@@ -1,7 +1,8 @@
 """Load the backbone that made a model's features, from a laboratory or from a package of weights.
 
-The backbone's weights come from the same source as in feature extraction, or from the package. Their hash is
-checked. The statistics that standardise the channels come from the laboratory's feature store or the package.
+A laboratory is a repository in which models are trained. The backbone's weights come from the same source as
+in feature extraction, or from the package. Their hash is checked. The statistics that standardise the
+channels come from the laboratory's feature store, or from the package.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ MOST_NUMBERS = 200_000_000  # parameters of a backbone; four times as many as Re
 
 @dataclass(frozen=True)
 class Made:
-    """Further facts about a model's features: identity of the weights, precision, content of the package."""
+    """How the features of a model are made: which backbone weights, in which precision."""
 
     weights_id: str  # a hash, as in the store; "pixels" if the model reads pixels
     precision: Literal["float32", "bfloat16"]
@@ -41,7 +42,7 @@ class Made:
 
 
 def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
-    """Load the backbone of the laboratory's store. Raises InputError if store or weights are unavailable."""
+    """Load the backbone that filled the store of `lab`. Raises InputError if it is not available."""
     place = lab / f"data/features/{trained.recipe.dataset}/{GRID}.zarr"
     if spec.weights == IMPORTED:
         raise InputError(
@@ -54,7 +55,7 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
 
 
 def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
-    """Load the network that filled a store, with its channel statistics. Raises InputError like of_lab."""
+    """Load the backbone that filled `store`, with its channel statistics. Raises InputError as `of_lab`."""
     place, attributes = Path(store.location.name), store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
     made = plain(place, Made, said, REMAKE)
@@ -69,7 +70,7 @@ def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made
 
 
 def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]:
-    """Load the backbone of a package in `folder`; messages name `weights`. Raises InputError like of_lab."""
+    """Load the backbone of the package in `folder`; errors name `weights`. Raises InputError as `of_lab`."""
     record = read_yaml(folder / MADE, REMEDY, foreign=True)
     made = plain(weights / MADE, Made, record, REMEDY)
     named = f"{weights}: {WEIGHTS}"
@@ -87,10 +88,7 @@ def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]
 
 
 def _check_size(spec: Spec, carried: dict[str, Tensor] | None, weights: Path) -> None:
-    """Check the network of an untrusted package.
-
-    Raises InputError if it is too large or its weights misfit.
-    """
+    """Raise InputError if an untrusted package has too large a backbone, or weights that do not fit."""
     with torch.device("meta"):  # names and shapes only
         network = backbone_weights.untrained(spec)
     if (count := sum(tensor.numel() for tensor in network.state_dict().values())) > MOST_NUMBERS:
@@ -103,9 +101,9 @@ def _check_size(spec: Spec, carried: dict[str, Tensor] | None, weights: Path) ->
 
 
 def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
-    """Write the channel statistics into a package and, if `carried`, the backbone's weights.
+    """Write the channel statistics into a package. If `carried`, write the backbone's weights too.
 
-    Returns `made` with the new value of `carried`.
+    Returns `made` with this value of `carried`.
     """
     if network.standardise is not None:
         save_file(network.standardise.state_dict(), folder / CHANNELS)
@@ -116,7 +114,7 @@ def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
 
 
 def _smallest(tensor: Tensor) -> Tensor:
-    """Return the tensor in float16 if that is lossless, as for weights that commands.tune wrote."""
+    """Return the tensor in float16 if this changes no value (as for weights that commands.tune wrote)."""
     half = tensor.half()
     return (half if torch.equal(half.to(tensor.dtype), tensor) else tensor).contiguous()
 

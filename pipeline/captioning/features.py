@@ -1,4 +1,4 @@
-"""Compute the features of any image exactly as the stage extract does, by the settings in the weights.
+"""Compute the features of any image, exactly as the stage "extract" does with the settings in the weights.
 
 C: channels; H, W: height and width.
 """
@@ -24,7 +24,7 @@ Picture = str | Path | bytes | Image.Image | np.ndarray
 
 
 class Features:
-    """Backbone that computes the feature grids of images, in the precision used in training.
+    """Computes a model's input from images: feature grids, in the precision of the training features.
 
     A model whose input is pixels has no backbone. Its images are only resized ("squashed").
     """
@@ -45,10 +45,9 @@ class Features:
 
     @torch.inference_mode()
     def grids(self, images: Sequence[np.ndarray], names: Sequence[str]) -> Tensor:
-        """Return the feature grids of squashed images on the device: float16 (images, C, H, W).
+        """Return the feature grids of squashed images, on the device: float16 (images, C, H, W).
 
-        Without a backbone, the pixels are returned. Raises InputError if an image's features overflow
-        float16.
+        Without a backbone, return the pixels. Raises InputError if an image's features overflow float16.
         """
         if self.network is None:
             return torch.from_numpy(np.stack(images)).to(self.device)

@@ -1,7 +1,7 @@
 """Files of a package that model hubs read: config.json, and the front matter of the model card.
 
-Both files repeat values of model.yaml and scores.json. A package is refused if its config.json contradicts
-its model.yaml; otherwise an edit of config.json would be ignored silently.
+Both repeat values of model.yaml and scores.json. A package is refused if its config.json contradicts its
+model.yaml, so that an edit of config.json is not ignored silently.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ def check_config(folder: Path, weights: Path, trained: Trained, remedy: str) -> 
 
 
 def card_head(trained: Trained, scores: Mapping[str, Any], licence: str) -> str:
-    """Return the front matter of the card; `licence`: an identifier such as mit."""
+    """Return the front matter of the model card. `licence` is an identifier such as "mit"."""
     recipe = trained.recipe
     values: dict[str, Any] = front_matter.licence(licence) | {
         "language": ["en"],
@@ -73,7 +73,7 @@ def card_head(trained: Trained, scores: Mapping[str, Any], licence: str) -> str:
 
 
 def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the scores of this seed in percent, in the form that hubs read. Truth metrics come first."""
+    """Return the scores of the weights' seed in percent, in hubs' form. Truth metrics come first."""
     own = dict(scores["own"] or {})
     if (share := scores["truth"].get("no_change", {}).get(TRUE)) is not None:
         own[TRUE_NO_CHANGE] = share

@@ -48,10 +48,10 @@ def judged_labelled(captioner: PictureCaptioner, folder: Path, search: Search) -
 
 
 def summary(found: Sequence[JudgedCaption]) -> list[str]:
-    """Return the lines of a table by kind of change: number of pairs, percent of true captions, and faults.
+    """Return the lines of a table with a row per kind of change: pairs, percent of true captions, faults.
 
-    The most frequent fault comes first. The percentage has a 95 % interval, by a bootstrap over scenes,
-    because a scene has a pair of each kind.
+    The most frequent fault comes first. The percentage has a 95 % interval. The bootstrap resamples scenes,
+    because the pairs of a scene are not independent.
     """
     kinds = list(dict.fromkeys(kind for kind, *_ in found))
     groups = {kind: [each for each in found if each[0] == kind] for kind in kinds}

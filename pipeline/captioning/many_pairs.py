@@ -1,8 +1,8 @@
-"""Captions of many pairs; a stopped run can be resumed.
+"""Write captions of many pairs. A stopped run can be resumed.
 
 The output is JSON Lines: one line per pair, in the order of the input. Lines are appended and never
-rewritten. A stopped run resumes after the last complete line. A pair that cannot be captioned has an `error`
-instead of a `caption`. A pair whose caption is withheld has `"caption": null` and a `reason`.
+rewritten. A stopped run resumes after the last complete line. The line of a pair that cannot be captioned has
+an `error` instead of a `caption`. If a caption is withheld, its line has `"caption": null` and a `reason`.
 """
 
 import json
@@ -40,7 +40,7 @@ def caption(
     top: int | None = None,
     limits: Limits = ALL,
 ) -> int:
-    """Append the missing lines to `out`. Return the number of all lines with an error.
+    """Append the missing lines to `out`. Return how many of all lines have an error.
 
     Raises InputError if `out` has lines of other pairs, weights or settings, if another process appends to
     `out`, or if `out` cannot be written.
@@ -66,9 +66,10 @@ def caption_part(
     part: tuple[int, int],
     limits: Limits = ALL,
 ) -> bool:
-    """Write the captions of the shards of one part. The part that finishes last joins all shards, in order.
+    """Write the captions of one part of the pairs, so that several processes can share the work.
 
-    part: the part's index, from 0, and the number of parts. The file of a shard is complete or absent.
+    Part i of n writes the shards i, i + n, …; `part` is (i, n), and i counts from 0. A shard is SHARD pairs
+    in a file of its own, which is complete or absent. The part that finishes last joins all shards to `out`.
     Returns True if `out` is complete. Raises InputError if `out` comes from a run without parts, or from
     other pairs, weights or settings.
     """
@@ -97,7 +98,7 @@ def caption_part(
 
 
 def _whole(out: Path, pairs: Sequence[Job], by: str) -> bool:
-    """Return True if another part has joined all shards.
+    """Return True if `out` is complete because another part has joined the shards.
 
     Raises InputError if `out` is the unfinished output of a run without parts.
     """
@@ -108,7 +109,7 @@ def _whole(out: Path, pairs: Sequence[Job], by: str) -> bool:
 
 
 def errors_in(out: Path) -> int:
-    """Count the pairs with an error in a complete file."""
+    """Return how many pairs of a complete output have an error."""
     with out.open(encoding="utf-8") as file:
         return sum("error" in json.loads(line) for line in file)
 
@@ -118,7 +119,7 @@ def _line(record: dict[str, Any], by: str) -> str:
 
 
 def _described(captioner: PictureCaptioner, search: Search, top: int | None, limits: Limits) -> str:
-    """Describe a run: weights, features, search, confidence. Only a run of equal description may resume."""
+    """Describe a run: weights, features, search, confidence. Only a run with an equal text may resume it."""
     recipe, own = captioner.trained.recipe, captioner.calibration
     limited = f", at least {limits.at_least:g}" + ", any images" * limits.any_images
     confidence = f", confidence {sha256(own.model_dump_json())[:12]}{limited}" if own else ""
@@ -130,10 +131,10 @@ def _described(captioner: PictureCaptioner, search: Search, top: int | None, lim
 
 
 def _done(out: Path, pairs: Sequence[Job], by: str) -> list[bool]:
-    """Check the existing lines, and cut off an incomplete last line. Return True for each line with an error.
+    """Check the existing lines of `out`. Return a bool per line: True if the line has an error.
 
-    A killed run may leave an incomplete line, which may end within a character. Raises InputError if that
-    line is not the beginning of this run's next line.
+    An incomplete last line, which a killed run may leave, is cut off. Raises InputError if a line, or this
+    beginning of a line, belongs to another run.
     """
     if not out.exists():
         return []
@@ -149,7 +150,7 @@ def _done(out: Path, pairs: Sequence[Job], by: str) -> list[bool]:
 
 
 def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str) -> bool:
-    """Return True if an existing line has an error. Raises InputError if the line belongs to another run."""
+    """Return True if the line has an error. Raises InputError if it belongs to another run."""
     try:
         record = json.loads(line.decode())
         own = [record[key] for key in ("pair_id", "before", "after", "by")]
@@ -167,9 +168,9 @@ def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str)
 def _records(
     captioner: PictureCaptioner, pairs: Sequence[Job], search: Search, top: int | None, limits: Limits
 ) -> Iterator[dict[str, Any]]:
-    """Yield one record per pair, in order. Threads read the next images during captioning.
+    """Caption pairs, and yield one record per pair, in order. Threads read images in advance.
 
-    At the end, prints the number of pairs with a warning, and the first warning.
+    At the end, the number of pairs with a warning is printed, with the first warning.
     """
     warnings: list[str] = []
 
@@ -188,7 +189,7 @@ def _records(
 
 
 def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Images | str:
-    """Return a pair's squashed images, or an error message; add warnings to the list."""
+    """Return a pair's squashed images, or an error message. A warning is appended to `warnings`."""
     if job.fault:
         return job.fault
     pictures = []
@@ -204,14 +205,17 @@ def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Images 
 
 
 def _names(job: Job) -> dict[str, str]:
-    """Return the keys at the beginning of a pair's line."""
+    """Return the first entries of a pair's line: its id and its images."""
     return {"pair_id": job.pair_id, "before": job.before, "after": job.after}
 
 
 def _said(
     captioner: PictureCaptioner, pairs: Sequence[Images], search: Search, top: int | None, limits: Limits
 ) -> list[dict[str, Any]]:
-    """Return, for each pair, the keys of its line that contain the caption."""
+    """Caption pairs. Return, for each pair, the entries of its line that come from the model.
+
+    They are the entries of the answer. If `top` is not None, the entry "top" has the `top` best captions.
+    """
     answers = [each.record for each in captioner.answers(pairs, search, limits)]
     if top is None:
         return answers

@@ -1,4 +1,4 @@
-"""The model card of shared weights: data, training, scores and limits; model_card.j2 has the text."""
+"""The model card of shared weights: data, training, scores and limits. model_card.j2 is its template."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,7 +88,7 @@ def _percent_wrong(own: Mapping[str, Any] | None, name: str) -> str | None:
 
 
 def _truth(truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:
-    """Return a table of the truth metrics (rows) by kind of change (columns); None without any metric."""
+    """Return a table: a row per truth metric, a column per subset of the test pairs. None without metrics."""
     columns = [subset for subset in SUBSETS if subset in truth]
     known = [name for name in TRUTH if any(name in own for own in truth.values())]
     rows = {TRUTH[name]: [truth[subset].get(name) for subset in columns] for name in known}

@@ -1,4 +1,4 @@
-"""Draw the attention maps of a caption over both images, a row per word, as a single image.
+"""Draw a caption's attention maps over the two images, as a single image with a row per word.
 
 H, W: rows and columns of the grid of cells.
 """
@@ -14,9 +14,9 @@ STRONGEST = 0.7  # opacity at the cell with the most attention
 
 
 def drawn(before: Image.Image, after: Image.Image, attended: Attended) -> Image.Image:
-    """Return an image with a row per word: the word's attention over the before image and the after image.
+    """Return an image with a row per word: the word's attention over each of the two images.
 
-    A word has a map per image, or a single map that is drawn over both images.
+    A word has one map for each image, or a single map that is drawn over both images.
     """
     small = [_thumbnail(picture) for picture in (before, after)]
     height = max(picture.height for picture in small)
@@ -46,6 +46,6 @@ def opacities(map_: np.ndarray, strongest: float) -> np.ndarray:
 
 
 def _thumbnail(picture: Image.Image) -> Image.Image:
-    """Scale an image to WIDTH, and to at most ROW pixels of height; very tall images are squashed."""
+    """Scale an image to the width WIDTH. If it would be higher than ROW, squash it to this height."""
     height = min(ROW, max(1, round(picture.height * WIDTH / picture.width)))
     return picture.resize((WIDTH, height), Image.Resampling.BICUBIC)

@@ -8,8 +8,8 @@ statistics.safetensors             mean and deviation of the backbone's channels
 backbone.safetensors               the backbone's weights, on request; never ImageNet weights
 scores.json                        truth by kind of change, test scores by seed, some test captions, and the
                                    settings that render more such images
-confidence.json                    the probability of a correct caption and the images that are refused, if
-                                   commands.calibrate has run
+confidence.json                    calibration: probability that a caption is correct, and limits beyond which
+                                   images are refused; only if commands.calibrate has run
 a README                           the model card, with front matter for hubs
 """
 
@@ -42,7 +42,10 @@ MARK = (1980, 1, 1, 0, 0, 0)  # time of each file in a .zip, so that equal conte
 
 
 def to_write(text: str) -> Path:
-    """Parse an argument that names a package to write. Raises InputError if it must not be replaced."""
+    """Convert a command-line argument to the path of a package to write.
+
+    Raises InputError if the path exists and must not be replaced.
+    """
     check(path := Path(text), _contents(path))
     return path
 
@@ -54,11 +57,13 @@ def _contents(out: Path) -> Contents | None:
 def write(
     weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool = False, licence_id: str = "other"
 ) -> None:
-    """Pack a folder of data/weights of the laboratory `lab` into `out`, a .zip or a folder.
+    """Pack `weights`, a folder of data/weights of the repository `lab`, into `out`, a .zip or a folder.
 
-    `licence`: a sentence for the card; `licence_id`: an identifier for hubs, such as mit. `with_backbone`:
-    also pack backbone weights that come from a file (110 MB for ResNet-101). Raises InputError if a file is
-    missing. The message names the file.
+    licence: a sentence for the model card
+    licence_id: an identifier for hubs, such as "mit"
+    with_backbone: also pack the backbone's weights if they come from a file (110 MB for ResNet-101)
+
+    Raises InputError naming a missing file.
     """
     if is_package(weights):
         raise InputError(f"{weights} is a package already; copy or zip it")
@@ -84,9 +89,9 @@ def is_package(weights: Path) -> bool:
 
 
 def renew(old: Path, out: Path, licence_id: str) -> None:
-    """Write the package `old` again as `out`, with the files of the present version.
+    """Convert a package of an earlier version: write `old` as `out`, with the files of this version.
 
-    `old` may be of an earlier version. The captions of the package stay the same.
+    The captions that the package gives stay the same.
     """
     with sources.opened(old) as folder:
         _, trained, _ = sources.load(folder, old, Path())
@@ -104,7 +109,7 @@ def renew(old: Path, out: Path, licence_id: str) -> None:
 
 @contextmanager
 def _packing(out: Path) -> Iterator[Path]:
-    """Yield an empty folder; it becomes `out`, or is zipped to it, if the block succeeds."""
+    """Yield an empty folder to fill. If the block succeeds, it becomes `out`, or is zipped to `out`."""
     contents = _contents(out)
     with replacing(out, contents) as beside:
         folder = beside if contents else free_name(beside)
@@ -155,10 +160,10 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
 
 
 def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[str, Any]]:
-    """Return seed -> summary of the scored runs of the weights' dataset and model.
+    """Return a dictionary: seed -> summary of the run. The runs have the dataset and model of the weights.
 
-    Raises InputError if the scores of the weights' own seed belong to other weights or captions. For another
-    seed, such scores are left out with a note.
+    Runs without scores are left out. Raises InputError if the scores for the weights' seed belong to other
+    weights or captions. For another seed, such scores are left out, and a note is printed.
     """
     run = Path(trained.recipe.dataset, trained.recipe.model)
     found: dict[int, Mapping[str, Any]] = {}
@@ -178,7 +183,7 @@ def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[
 
 
 def _truth(metrics: Path) -> dict[str, dict[str, float]]:
-    """Return subset of the test pairs -> truth metric -> share; unknown shares are left out."""
+    """Return a nested dictionary: subset of the test pairs -> truth metric -> share. Omit unknown shares."""
     found = read_json(metrics, run_files.SCORE)
     own = {subset: found[subset] for subset in model_card.SUBSETS if subset in found}
     known = {

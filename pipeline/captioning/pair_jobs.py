@@ -1,6 +1,6 @@
-"""Pairs to caption: rows of a table, or files with equal names in before/ and after/.
+"""Find the pairs to caption: rows of a table, or files with equal names in before/ and after/.
 
-Nothing is skipped silently: a pair that cannot be captioned has a fault, and ignored files are counted.
+Nothing is skipped silently: a pair that cannot be captioned gets a fault, and ignored files are counted.
 """
 
 import os
@@ -20,7 +20,7 @@ SHOWN = 6  # files that an error names
 
 @dataclass(frozen=True)
 class Job:
-    """A pair to caption; `fault` says why it cannot be captioned."""
+    """A pair to caption. If it cannot be captioned, `fault` is the reason."""
 
     pair_id: str
     before: str  # name of the image in the table
@@ -30,10 +30,10 @@ class Job:
 
 
 def jobs(place: Path, say: Callable[[str], None] = print) -> list[Job]:
-    """Return the pairs of a table (.csv, .jsonl) or its folder, or of a folder with before/ and after/.
+    """Return the pairs to caption. `place` is a table (.csv, .jsonl) or a folder.
 
-    Names are relative to the table. `say` receives messages about ignored files. Raises InputError if the
-    place has no pairs.
+    The folder has a table, or the folders before/ and after/. Names in a table are relative to the table's
+    folder. `say` is called with messages about ignored files. Raises InputError if `place` has no pairs.
     """
     if place.is_dir() and not any((place / name).is_file() for name in NAMES):
         return _of_folders(place, say)
@@ -52,7 +52,7 @@ def _job(row: Row, root: Path) -> Job:
 
 
 def _of_folders(place: Path, say: Callable[[str], None]) -> list[Job]:
-    """Return the pairs before/NAME and after/NAME."""
+    """Return the pairs (before/NAME, after/NAME) in the folder `place`."""
     if missing := [name for name in FOLDERS if not (place / name).is_dir()]:
         raise InputError(
             f"{place} has neither {' nor '.join(NAMES)}, nor a folder {missing[0]}/; put the images of a "
@@ -65,7 +65,7 @@ def _of_folders(place: Path, say: Callable[[str], None]) -> list[Job]:
 
 
 def _pictures(place: Path, side: str, say: Callable[[str], None]) -> list[str]:
-    """Return the names of the images in the folder `side` of `place`. Report other files to `say`."""
+    """Return the names of the images in the folder `side` of `place`. Pass a message on others to `say`."""
     found: list[str] = []
     others: dict[str, list[str]] = {}
     for name in files_below(place / side):
@@ -81,7 +81,11 @@ def _pictures(place: Path, side: str, say: Callable[[str], None]) -> list[str]:
 
 
 def _matched(place: Path, before: list[str], after: list[str]) -> Iterator[Job]:
-    """Pair equal names first, then names equal after Unicode normalisation, then nearly equal names."""
+    """Pair names that are equal, then names that Unicode normalisation makes equal, then similar names.
+
+    Names are similar if they differ only in extension or letter case; their pair gets a fault. So do names
+    without a partner.
+    """
     for key in (str, _composed, _folded):
         firsts, seconds = _by(before, key), _by(after, key)
         fault = "the names differ; give both files one name" if key is _folded else None
@@ -102,7 +106,6 @@ def _matched(place: Path, before: list[str], after: list[str]) -> Iterator[Job]:
 
 
 def _by(names: list[str], key: Callable[[str], str]) -> dict[str, list[str]]:
-    """Map each key to the names that have it."""
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(key(name), []).append(name)
@@ -110,7 +113,7 @@ def _by(names: list[str], key: Callable[[str], str]) -> dict[str, list[str]]:
 
 
 def _several(before: list[str], after: list[str]) -> str:
-    """Describe ambiguous files: several may belong to the same pair."""
+    """Return a message on files of which it is not clear which two belong together."""
     found = [
         f"{side}/{_text(name)}"
         for side, names in zip(FOLDERS, (before, after), strict=True)

@@ -31,7 +31,7 @@ from pipeline.weights.model_description import Trained
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of the search for captions, as in the section `decode` of params.yaml."""
+    """Settings of the search for captions. The section `decode` of params.yaml has the same settings."""
 
     beam: int = 1
     length_penalty: float = 0.0
@@ -39,7 +39,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Ranked:
-    """One of the best captions of a pair."""
+    """One of several captions of a pair, with its score in the search."""
 
     caption: str
     log_probability: float
@@ -63,10 +63,10 @@ class PictureCaptioner:
     def load(
         cls, weights: str | Path, lab: str | Path = ".", confidence: str | Path | None = None
     ) -> "PictureCaptioner":
-        """Load a package (.zip or folder), or a folder of data/weights of the laboratory `lab`.
+        """Load `weights`: a package (.zip or folder), or a folder of data/weights of the repository `lab`.
 
-        `confidence`: a confidence.json in place of the weights' own. Raises InputError if a file is missing
-        or does not fit. The message names the file.
+        `confidence` names a confidence.json to use in place of the usual file. Raises InputError naming a
+        file that is missing or does not fit.
         """
         weights, lab, given = Path(weights), Path(lab), Path(confidence) if confidence else None
         with sources.opened(weights) as folder:
@@ -89,15 +89,18 @@ class PictureCaptioner:
         return self.attended(before, after, search).caption
 
     def attended(self, before: Picture, after: Picture, search: Search | None = None) -> Attended:
-        """Return the caption's words with their attention, and the images' alignment if the model has one."""
+        """Return the caption with the attention of each word, and with the alignment of the two images.
+
+        The alignment is None if the model computes none. Raises InputError for an image that does not open.
+        """
         return self.of_squashed([self._squashed(before, after)], search or Search(), aligned=True)[0]
 
     def answer(
         self, before: Picture, after: Picture, limits: Limits | None = None, search: Search | None = None
     ) -> Answer:
-        """Return the caption with the probability that it is correct, or the reason why there is none.
+        """Return the caption with the probability that it is correct, or the reason why it is withheld.
 
-        Raises InputError for an image that does not open, and in the cases of `check_limits`.
+        Raises InputError for an image that does not open. Raises InputError as `check_limits`.
         """
         pair = self._squashed(before, after)
         return self.answers([pair], search or Search(), limits or Limits())[0]
@@ -105,7 +108,7 @@ class PictureCaptioner:
     def ranked(
         self, before: Picture, after: Picture, count: int, search: Search | None = None
     ) -> list[Ranked]:
-        """Return the `count` best captions of a beam search with their log-probabilities."""
+        """Return the `count` best captions of a beam search, each with its log-probability."""
         pair = self._squashed(before, after)
         return self.ranked_of_squashed([pair], count, search or Search(beam=count))[0]
 
@@ -116,7 +119,10 @@ class PictureCaptioner:
     def of_squashed(
         self, pairs: Sequence[tuple[Any, Any]], search: Search, aligned: bool = False
     ) -> list[Attended]:
-        """Return a caption, with its attention, for each pair of images from Features.squashed."""
+        """Caption pairs of images that Features.squashed made. Return each caption with its attention.
+
+        If `aligned`, each caption also has the alignment of the two images, if the model computes it.
+        """
         difference = self._encoded(pairs)
         found = attended_batch(
             searching(search.beam, search.length_penalty), self.model, difference, self.vocabulary
@@ -125,9 +131,9 @@ class PictureCaptioner:
 
     @torch.inference_mode()
     def answers(self, pairs: Sequence[tuple[Any, Any]], search: Search, limits: Limits = ALL) -> list[Answer]:
-        """Return an answer for each pair of images from Features.squashed.
+        """Return an answer for each pair of images that Features.squashed made.
 
-        Without a calibration, an answer is only the caption.
+        Without a calibration, an answer has a caption but no probability.
         """
         self.check_limits(search, limits)
         own = self.calibration
@@ -150,7 +156,7 @@ class PictureCaptioner:
         return [answers.answer(own, *one, limits) for one in each]
 
     def check_limits(self, search: Search, limits: Limits) -> None:
-        """Raise InputError if `limits.at_least` is set, but there is no calibration of this search."""
+        """Raise InputError if `limits.at_least` is above 0, but no calibration was made with this search."""
         own = self.calibrated() if limits.at_least else None
         if own and not own.of(search.beam, search.length_penalty):
             raise InputError(
@@ -159,7 +165,7 @@ class PictureCaptioner:
             )
 
     def calibrated(self) -> Calibration:
-        """Return the calibration. Raises InputError without one."""
+        """Return the calibration. Raises InputError if there is none."""
         if self.calibration is None:
             raise InputError(
                 f"the weights {self.identity} have no {calibration.FILE}; {calibration.REMEDY}, or name one "
@@ -168,7 +174,7 @@ class PictureCaptioner:
         return self.calibration
 
     def reader(self, own: Calibration) -> Reader:
-        """Return a Reader that captions feature grids with the search and rules of the calibration `own`."""
+        """Return a Reader, which captions feature grids with the search and rules of the calibration `own`."""
         search = searching(own.beam, own.length_penalty)
         return Reader(self.model, self.vocabulary, search, own.grammar, own.phrases)
 
@@ -176,7 +182,7 @@ class PictureCaptioner:
     def ranked_of_squashed(
         self, pairs: Sequence[tuple[Any, Any]], count: int, search: Search
     ) -> list[list[Ranked]]:
-        """Return the `count` best captions of each pair of images from Features.squashed, best first."""
+        """Return `count` captions for each pair of images that Features.squashed made, best first."""
         difference = self._encoded(pairs)
         found = n_best(self.model, difference, search.beam, count, search.length_penalty)
         return [
@@ -187,7 +193,7 @@ class PictureCaptioner:
     def _aligned(
         self, found: list[Attended], difference: models.common.captioner.Difference
     ) -> list[Attended]:
-        """Add the alignment of the two images, if the model computes an alignment."""
+        """Add to each caption the alignment of its two images, if the model computes an alignment."""
         alignment = difference.alignment(list(range(len(found))))
         if alignment is None:
             return found

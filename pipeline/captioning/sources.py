@@ -48,7 +48,7 @@ OF_LAB = "name the laboratory that made the weights by --lab"
 
 @contextmanager
 def opened(weights: Path) -> Iterator[Path]:
-    """Yield the folder of the weights. A .zip is unpacked into a folder that exists only during the block.
+    """Yield the folder of the weights. A .zip is unpacked into a folder that exists only in the `with` block.
 
     Raises InputError if `weights` is neither a folder nor a valid package.
     """
@@ -76,7 +76,7 @@ def opened(weights: Path) -> Iterator[Path]:
 
 
 def _check_folder(weights: Path) -> None:
-    """Raise InputError if a file in the folder is too large, or if a folder has the name of a file."""
+    """Raise InputError if a known file of the folder is too large, or is itself a folder."""
     for name, largest in LARGEST.items():
         if (weights / name).is_dir():
             raise InputError(f"{weights / name} is a folder, not a file; {REMEDY}")
@@ -85,7 +85,7 @@ def _check_folder(weights: Path) -> None:
 
 
 def _unpack(package: zipfile.ZipFile, folder: Path, weights: Path) -> None:
-    """Unpack the known files of a package; other files are ignored."""
+    """Unpack the known files of a package. Ignore other files."""
     names = set(package.namelist())
     have = [name for name in LARGEST if name in names]
     if MODEL not in have or FEATURES not in have:
@@ -116,7 +116,7 @@ def _check_packed(member: zipfile.ZipInfo, weights: Path) -> None:
 def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vocabulary]:
     """Load the model, its description and its vocabulary.
 
-    Raises InputError if a file is missing, or if training cannot have written it. The message names the file.
+    Raises InputError naming a file that is missing, or that training cannot have written.
     """
     trained = trained_model.describe(folder, weights, REMEDY)
     check_features(weights / MODEL, trained.recipe.features, REMEDY)
@@ -137,9 +137,9 @@ def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
 
 
 def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
-    """Read scores.json of a package; None if the file is absent.
+    """Return the content of a package's scores.json; None if the file is absent.
 
-    Raises InputError if it has no dictionary.
+    Raises InputError if the content is not a dictionary.
     """
     if not (folder / SCORES).exists():
         return None
@@ -148,13 +148,13 @@ def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
 
 
 def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:
-    """Return the path of the vocabulary: in the package, else in the repository that trained the model."""
+    """Return the path of the vocabulary: in the package, or else in the repository `lab`."""
     own = folder / VOCABULARY
     return own if (folder / FEATURES).exists() else lab / f"data/vocab/{trained.recipe.dataset}.json"
 
 
 def confidence_file(folder: Path, trained: Trained, lab: Path) -> Path:
-    """Return the path of the calibration: in the package, else in the repository that trained the model."""
+    """Return the path of the calibration: in the package, or else in the repository `lab`."""
     if (folder / FEATURES).exists():
         return folder / calibration.FILE
     return lab / f"data/confidence/{trained.run}.json"
@@ -163,10 +163,10 @@ def confidence_file(folder: Path, trained: Trained, lab: Path) -> Path:
 def confidence(
     folder: Path, weights: Path, trained: Trained, lab: Path, sha256: str, given: Path | None = None
 ) -> Calibration | None:
-    """Read the calibration of the weights with this hash, from the file `given` or else from its usual place.
+    """Read the calibration of weights, from the file `given` or, if this is None, from its usual path.
 
-    Returns None if `given` is None and the usual place has no file. Raises InputError if the file is not
-    valid or belongs to other weights.
+    Returns None if there is no file at the usual path. Raises InputError if the file is not valid, or does
+    not belong to the weights with the hash `sha256`.
     """
     path = given or confidence_file(folder, trained, lab)
     if given is None and not path.exists():
@@ -179,9 +179,9 @@ READ = Made(PIXELS, "float32")
 
 
 def backbone(folder: Path, weights: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, Made]:
-    """Load the backbone that the weights' metadata name; None for a model whose input is pixels.
+    """Load the backbone of the weights; None for a model whose input is pixels.
 
-    Raises InputError if a file is not available. The message names the file.
+    Return also how the features are made. Raises InputError naming a file that is not available.
     """
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):

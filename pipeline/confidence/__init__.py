@@ -1,1 +1,1 @@
-"""Confidence: the probability that a caption is correct, and the refusal of images of another kind."""
+"""Confidence: the probability that a caption is correct, and the refusal of unfamiliar images."""

@@ -1,7 +1,7 @@
 """The file confidence.json: a fitted probability that a caption is correct, and limits for refusing images.
 
-The probability is computed from the caption's signals (signals.py). `commands.calibrate` writes the file, and
-a package of weights contains it. The file has no code, only numbers and names.
+The probability is computed from the caption's signals (signals.py). `commands.calibrate` writes the file. It
+can be part of a package of weights. The file has no code, only numbers and names.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class Calibration(Strict):
     measured: dict[str, dict[str, float | None]] = Field(default_factory=dict)  # split -> measure -> value
 
     def of(self, beam: int, length_penalty: float) -> bool:
-        """Return True if the calibration was made with this search."""
+        """Return True if the calibration was made with these settings of the search."""
         return (self.beam, self.length_penalty) == (beam, length_penalty)
 
     @model_validator(mode="after")
@@ -69,8 +69,7 @@ class Calibration(Strict):
 def read(path: Path, named: Path, weights: str) -> Calibration:
     """Read a confidence.json. Raises InputError if a key is wrong, or if the file is for other weights.
 
-    named: the file's name in error messages
-    weights: sha256 of the weights' file
+    `named` is the file's name in error messages. `weights` is the SHA-256 of the weights' file.
     """
     found = plain(named, Calibration, read_json(path, REMEDY, LARGEST), REMEDY)
     if found.weights != weights:
@@ -79,7 +78,11 @@ def read(path: Path, named: Path, weights: str) -> Calibration:
 
 
 def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
-    """Return what "correct" means for captions of these pairs; None if such captions cannot be judged."""
+    """Return the criterion by which captions of these pairs are judged; None if they cannot be judged.
+
+    "true": against the scene. "agrees": with the references, for captions in the grammar. "change": only
+    whether the caption reports a change.
+    """
     if all(pair.scene for pair in pairs):
         return "true"
     if grammar:
@@ -88,7 +91,10 @@ def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
 
 
 def correct(caption: str, pair: Pair, meaning: Meaning, phrases: Sequence[str]) -> bool | None:
-    """Return True if the caption is correct in this meaning; None if the pair does not allow a judgement."""
+    """Judge a caption by the criterion `meaning`. Return None if the pair does not allow a judgement.
+
+    A caption that contains one of `phrases` reports no change.
+    """
     if meaning == "true":
         verdict = judge(caption, pair, phrases)
         return None if verdict is None else verdict.true

@@ -1,6 +1,6 @@
-"""Write and judge captions of pairs, and collect the data to fit and to measure a calibration.
+"""Write and judge captions of pairs: data to which a calibration is fitted, or on which it is measured.
 
-The data of a caption are its signals (signals.py) and the pair's distances (familiarity.py).
+The data of a caption are its signals (signals.py), its pair's distances (familiarity.py), and the judgement.
 P: pairs; S: signals; B: pairs of a batch; C, H, W: channels, rows and columns of a grid.
 """
 
@@ -29,7 +29,7 @@ Grids = Iterable[tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Collected:
-    """Captions that could be judged, with their pairs, signals, judgements and distances."""
+    """Judged captions of P pairs, with their signals and the distances of the pairs."""
 
     pairs: list[Pair]
     captions: list[Signalled]
@@ -38,12 +38,12 @@ class Collected:
 
     @property
     def signals(self) -> np.ndarray:
-        """Signals of the captions, (P, S)."""
+        """Signals of all captions, (P, S)."""
         return np.stack([each.numbers for each in self.captions])
 
     @property
     def reports_change(self) -> np.ndarray:
-        """True for captions that report a change: bool (P,)."""
+        """True for each caption that reports a change: bool (P,)."""
         return np.array([each.reports_change for each in self.captions])
 
     @property
@@ -53,13 +53,13 @@ class Collected:
 
     @property
     def log_probability(self) -> np.ndarray:
-        """Log-probability of each caption by the captioning model, (P,)."""
+        """Log-probability that the captioning model gives to each caption, (P,)."""
         return np.array([each.signals.log_probability for each in self.captions])
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Captioner whose captions have signals: model, vocabulary, search, and rules to compare captions."""
+    """Writes captions with signals. It has a model, a vocabulary, a search, and rules to compare captions."""
 
     model: Captioner
     vocabulary: Vocabulary
@@ -69,7 +69,7 @@ class Reader:
 
     @torch.inference_mode()
     def captions(self, before: Tensor, after: Tensor) -> list[Signalled]:
-        """Return the captions of B pairs, from their feature grids or pixels, (B, C, H, W)."""
+        """Write the captions of B pairs. `before` and `after` are feature grids or pixels, (B, C, H, W)."""
         device = next(self.model.parameters()).device
         first, second = (each.to(device).float() for each in (before, after))
         both = self.model.encode(first, second), self.model.encode(second, first)
@@ -80,9 +80,9 @@ class Reader:
 def collect(
     reader: Reader, pairs: Sequence[Pair], grids: Grids, meaning: Meaning, familiar: Familiarity | None
 ) -> Collected:
-    """Write and judge captions of pairs. `grids`: batches of the pairs' feature grids.
+    """Write and judge the captions of pairs. Pairs whose captions cannot be judged are left out.
 
-    Pairs whose captions cannot be judged are left out.
+    `grids` yields the feature grids of the pairs, in batches and in order. `familiar` computes the distances.
     """
     captions: list[Signalled] = []
     distances: list[np.ndarray] = []
@@ -102,7 +102,7 @@ def collect(
 
 
 def familiar_with(pairs: Sequence[Pair], store: FeatureStore) -> Familiarity:
-    """Fit a Familiarity to images of training pairs. At most MOST_IMAGES images are chosen, at even steps."""
+    """Fit a Familiarity to the images of training pairs: to at most MOST_IMAGES, chosen at even steps."""
     chosen = pairs[:: max(1, -(-2 * len(pairs) // MOST_IMAGES))]
     batches = feature_batches(chosen, store, BATCH)
     return familiarity.fitted(

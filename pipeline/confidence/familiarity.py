@@ -1,13 +1,14 @@
-"""Recognise images of another kind by two distances: `unlike`, and `scenes`.
+"""Recognise pairs that the model was not trained for, by two distances: `unlike` and `scenes`.
 
-`unlike`: the distance of a pair from the training images. Each channel of a grid is averaged over the cells
-and standardised. An image's distance is the root mean square of the channels, and the larger distance of both
-images counts. This is a Mahalanobis distance whose covariance is shrunk to its diagonal. Less shrinkage,
-principal components and nearest neighbours do not separate photographs better (docs/evaluation.md,
-"Confidence").
-`scenes`: the distance between the two images of a pair. It is the upper quartile, over cells, of the cosine
-distance between both grids. After a camera movement or the change of a single object, most cells are alike.
-In two scenes with different objects, they are not.
+`unlike` is the distance of a pair from the training images. Each channel of a feature grid is averaged over
+the cells and standardised. The distance of an image is the root mean square over the channels. The distance
+of the pair is the larger distance of its two images. This is a Mahalanobis distance whose covariance is
+shrunk to its diagonal. Less shrinkage, principal components and nearest neighbours do not separate
+photographs better (docs/evaluation.md, "Confidence").
+
+`scenes` is the distance between the two images of a pair: the upper quartile, over cells, of the cosine
+distance between their grids. If the camera moves or one object changes, most cells stay similar. If the
+images show different scenes, most cells differ.
 
 B: pairs; C: channels; H, W: rows and columns of the grid.
 """
@@ -38,14 +39,14 @@ class Familiarity(Strict):
     scenes: FiniteFloat  # largest accepted distance
 
     def distances(self, before: Tensor, after: Tensor) -> np.ndarray:
-        """Return `unlike` and `scenes` of grids (B, C, H, W) as an array (B, 2)."""
+        """Return `unlike` and `scenes` of B pairs with these grids, (B, C, H, W), as an array (B, 2)."""
         mean, deviation = np.array(self.mean), np.array(self.deviation)
         sides = [((pooled(each) - mean) / deviation) for each in (before, after)]
         unlike = np.sqrt(np.maximum(*((each**2).mean(1) for each in sides)))
         return np.stack([unlike, scenes_apart(before, after)], 1)
 
     def reason(self, distances: Sequence[float]) -> str | None:
-        """Return why a pair is refused, from its `unlike` and `scenes`; None if it is accepted."""
+        """Return why a pair with these `unlike` and `scenes` is refused; None if it is accepted."""
         unlike, scenes = distances
         if not unlike <= self.unlike:  # NaN is refused, too
             return UNLIKE
@@ -53,9 +54,9 @@ class Familiarity(Strict):
 
 
 def fitted(training: np.ndarray) -> Familiarity:
-    """Return a Familiarity with the statistics of pooled training images, (images, C).
+    """Return a Familiarity with the statistics of training images. `training` is from `pooled`, (images, C).
 
-    Its thresholds are too large to refuse an image; `with_thresholds` sets useful thresholds.
+    Its thresholds refuse no pair. `with_thresholds` sets useful thresholds.
     """
     deviation = np.maximum(training.std(0), LEAST)
     return Familiarity(
@@ -64,21 +65,21 @@ def fitted(training: np.ndarray) -> Familiarity:
 
 
 def with_thresholds(own: Familiarity, distances: np.ndarray) -> Familiarity:
-    """Return `own` with new thresholds: the share REFUSED of the validation pairs exceeds each threshold.
+    """Return `own` with thresholds that each refuse the share REFUSED of the validation pairs.
 
-    distances: of the validation pairs, (pairs, 2)
+    `distances` are those of the validation pairs, (pairs, 2).
     """
     unlike, scenes = np.quantile(distances, 1 - REFUSED, axis=0, method="higher")
     return own.model_copy(update={"unlike": float(unlike), "scenes": float(scenes)})
 
 
 def pooled(grids: Tensor) -> np.ndarray:
-    """Return the mean of each channel over the cells: (B, C, H, W) -> (B, C)."""
+    """Average each channel of B grids over the cells: from (B, C, H, W) to (B, C)."""
     return grids.float().mean((2, 3)).cpu().numpy()
 
 
 def scenes_apart(before: Tensor, after: Tensor) -> np.ndarray:
-    """Return the upper quartile of the cosine distance between the cells of both grids, (B,)."""
+    """Return `scenes` of each pair, (B,): the upper quartile of the cosine distance between its cells."""
     cosine = F.cosine_similarity(before.float().flatten(2), after.float().flatten(2), dim=1)
     return torch.quantile(1 - cosine, QUARTILE, dim=1).cpu().numpy()
 

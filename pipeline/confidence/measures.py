@@ -1,8 +1,8 @@
 """Measures of a confidence: calibration error, risk at each coverage, and ranking.
 
-Coverage is the share of captions that are kept, the most confident first. Risk is the share of wrong captions
-among them. Intervals are percentile bootstraps over scenes, because the pairs of a scene are not independent.
-P: captions.
+The most confident captions are kept, the others are withheld. Coverage is the share of captions that are
+kept. Risk is the share of wrong captions among the kept ones. Intervals are percentile bootstraps over
+scenes, because the pairs of a scene are not independent. P: captions.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,18 +46,18 @@ def ranking(confidence: np.ndarray, correct: np.ndarray) -> float | None:
 
 
 def kept(confidence: np.ndarray, coverage: float) -> np.ndarray:
-    """Return the positions of the most confident captions: a share `coverage` of all, and at least one."""
+    """Return the positions of the captions that are kept at a coverage, at least one."""
     count = max(1, round(coverage * len(confidence)))
     return np.argsort(-confidence, kind="stable")[:count]
 
 
 def at_coverage(confidence: np.ndarray, correct: np.ndarray, coverage: float) -> float:
-    """Return the share of correct captions among the most confident captions, a share `coverage` of all."""
+    """Return the share of correct captions among the captions that are kept at a coverage."""
     return float(correct[kept(confidence, coverage)].mean())
 
 
 def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return coverage and risk, (P,) each: entry n is for the n + 1 most confident captions."""
+    """Return two arrays (P,): coverage and risk. Entry n is for keeping the n + 1 most confident captions."""
     wrong = ~correct[np.argsort(-confidence, kind="stable")]
     number = np.arange(1, len(wrong) + 1)
     return number / len(wrong), wrong.cumsum() / number
@@ -70,7 +70,10 @@ def interval(
     scenes: Sequence[str],
     seed: int = 0,
 ) -> Measured | None:
-    """Return a measure with its interval over resampled scenes; None if the measure itself is undefined."""
+    """Compute a measure and its bootstrap interval over scenes; None if the measure is undefined.
+
+    `measure` is a function of confidence and correctness, (P,) each.
+    """
     if (value := measure(confidence, correct)) is None:
         return None
     _, number = np.unique(np.asarray(scenes), return_inverse=True)

@@ -1,9 +1,9 @@
 """The probability that a caption is correct, fitted to captions that are known to be correct or wrong.
 
 The inputs are the signals of a caption (signals.py). There are two logistic regressions with a ridge penalty:
-for captions that report a change, and for captions of no change. If cross-validation prefers it, an isotonic
-regression of the logit follows (Zadrozny and Elkan, 2002). For another kind of images, a few labelled pairs
-suffice to refit only a slope and a shift of the logit (Platt, 1999).
+for captions that report a change, and for captions of no change. If cross-validation prefers this, an
+isotonic regression of the logit follows (Zadrozny and Elkan, 2002). For another kind of images, only a slope
+and a shift of the logit are refitted, for which a few labelled pairs suffice (Platt, 1999).
 
 P: captions; S: signals.
 """
@@ -29,7 +29,7 @@ Unit = Annotated[float, Field(ge=0, le=1)]
 
 
 class Logistic(Strict):
-    """Logit of a caption: weights @ (signals - mean) / deviation + shift."""
+    """A logistic regression. Its logit is weights @ ((signals - mean) / deviation) + shift."""
 
     mean: Numbers
     deviation: Numbers
@@ -43,14 +43,14 @@ class Logistic(Strict):
 
 
 class Steps(Strict):
-    """Isotonic regression: probabilities at increasing logits, with linear interpolation between them."""
+    """An isotonic regression: probabilities at increasing logits, with linear interpolation between them."""
 
     logits: Numbers
     probabilities: list[Unit]
 
 
 class Probability(Strict):
-    """Probability of a correct caption."""
+    """The fitted probability that a caption is correct."""
 
     change: Logistic  # captions that report a change
     no_change: Logistic
@@ -64,7 +64,7 @@ class Probability(Strict):
         return expit(self.slope * logits + self.shift) if self.steps is None else self._stepped(logits)
 
     def logits(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
-        """Return the logits (P,) before slope, shift and steps."""
+        """Return the logits (P,) of the regressions, before slope, shift and steps are applied."""
         return np.where(reports_change, self.change.logits(signals), self.no_change.logits(signals))
 
     def _stepped(self, logits: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ class Choice:
 def fit(
     signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray, scenes: Sequence[str]
 ) -> Choice:
-    """Fit to the signals (P, S) of captions. Cross-validation over scenes chooses logistic or isotonic.
+    """Fit the probability to captions with signals (P, S). Choose logistic or isotonic by cross-validation.
 
     All pairs of a scene are in the same fold. Raises ValueError if there are fewer scenes than FOLDS.
     """
@@ -113,10 +113,10 @@ def fit(
 def refit(
     own: Probability, signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray
 ) -> Probability:
-    """Return the fitted probability `own` with a slope and a shift of its logit, fitted to other images.
+    """Adapt the fitted probability `own` to other images, by a slope and a shift of the logit.
 
-    The steps of an isotonic regression are dropped. A normal prior, with deviation SLOPE around slope 1 and
-    shift 0, keeps a few pairs from deciding too much.
+    Slope and shift are fitted to captions of the other images. The steps of an isotonic regression are
+    dropped. A normal prior, with deviation SLOPE around slope 1 and shift 0, limits the effect of a few pairs.
     """
     logits, target = own.logits(signals, reports_change), correct.astype(float)
 
@@ -136,7 +136,7 @@ def held_out_refits(
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> np.ndarray:
-    """Return the probability of each caption, (P,), from a refit without the caption's fold of scenes."""
+    """Return each caption's cross-validated probability, (P,): from a refit without its fold of scenes."""
     folds, found = _folds(scenes), np.zeros(len(signals))
     for fold in range(FOLDS):
         part = folds != fold
@@ -146,7 +146,7 @@ def held_out_refits(
 
 
 def log_loss(probabilities: np.ndarray, correct: np.ndarray) -> float:
-    """Return the mean negative log-likelihood; probabilities are clipped to 1e-3 … 1 - 1e-3."""
+    """Return the mean negative log-likelihood. Probabilities are clipped to the range 1e-3 to 1 - 1e-3."""
     p = np.clip(probabilities, 1e-3, 1 - 1e-3)
     return float(-np.where(correct, np.log(p), np.log1p(-p)).mean())
 
@@ -164,7 +164,7 @@ def _logistics(signals: np.ndarray, reports_change: np.ndarray, correct: np.ndar
 
 
 def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
-    """Fit a regression. A correct and a wrong caption with mean signals are added (Laplace's rule)."""
+    """Fit a logistic regression, after adding a correct and a wrong caption with mean signals (Laplace)."""
     count, S = signals.shape
     mean = signals.mean(0) if count else np.zeros(S)
     deviation = signals.std(0) if count else np.ones(S)

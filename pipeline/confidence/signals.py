@@ -25,7 +25,7 @@ RARE = -20.0  # log-probability of a group of captions if none of them is in the
 
 @dataclass(frozen=True)
 class Signals:
-    """Numbers about a caption. Names with `exchanged` are about the caption of the images (after, before)."""
+    """Signals of a caption. The signals "exchanged_…" are about the caption of the images (after, before)."""
 
     log_probability: float  # natural logarithm, over all tokens with <END>
     mean: float  # log-probability of a token
@@ -77,14 +77,14 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Rules:
-    """Rules to compare captions: by the grammar of coloured solids, or only as change and no change."""
+    """Rules to compare captions: by the grammar of coloured solids, or only by change or no change."""
 
     vocabulary: Vocabulary
     grammar: bool
     phrases: Sequence[str]
 
     def signals(self, one: _Side, other: _Side) -> Signals:
-        """Return the signals of a caption, given the side of the exchanged images."""
+        """Return the signals of the caption of `one`. `other` is the side of the exchanged images."""
         found = agreement(one.caption, other.caption, self.grammar, self.phrases)
         agreed = (found.kind, found.object, found.exact)
         said = self.claims(one.caption)
@@ -109,7 +109,7 @@ class _Rules:
         )
 
     def odds(self, side: _Side, said: Claims) -> float:
-        """Return log p(captions that do not contradict `said`) - log p(captions that do), within the beam."""
+        """Return the log-odds, in the beam, that a caption does not contradict the claims `said`."""
         groups: tuple[list[float], list[float]] = ([RARE], [RARE])
         for each in side.beam:
             claims = self.claims(self.vocabulary.decode(each.tokens))
@@ -136,11 +136,11 @@ def signalled(
     grammar: bool = True,
     phrases: Sequence[str] = PHRASES,
 ) -> list[Signalled]:
-    """Return the captions in `words`, token ids (B, L), with their signals.
+    """Return the captions of B pairs with their signals. `words` are the captions' token ids, (B, L).
 
-    `difference` is the encoded batch. `exchanged` is the encoded batch with exchanged images, for which
-    `search` finds the captions. `grammar`: True if captions follow the grammar of coloured solids; if not,
-    captions are compared only as change and no change.
+    `difference` is the encoded batch. `exchanged` is the same batch with exchanged images, for which `search`
+    finds captions. If `grammar` is True, captions follow the grammar of coloured solids. Otherwise, they are
+    compared only by whether they report a change. A caption with one of `phrases` reports no change.
     """
     rules = _Rules(vocabulary, grammar, phrases)
     back = search(model, exchanged).words
@@ -156,7 +156,7 @@ def signalled(
 def _sides(
     model: Captioner, vocabulary: Vocabulary, difference: Difference, words: Tensor
 ) -> Iterator[_Side]:
-    """Yield the _Side of each pair, whose captions are `words`, token ids (B, L)."""
+    """Yield the _Side of each pair. `words` are the token ids of the captions, (B, L)."""
     captions = [vocabulary.decode(row) for row in words.tolist()]
     scores, leads = token_scores(model, difference, words)
     beams = n_best(model, difference, BEAM, BEAM)
@@ -166,9 +166,10 @@ def _sides(
 def token_scores(
     model: Captioner, difference: Difference, words: Tensor
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return, for each caption of `words` (B, L), log-probabilities and leads of its tokens up to <END>.
+    """Return log-probabilities and leads of the captions' tokens: two lists, with an array per caption.
 
-    A lead is the token's log-probability minus the log-probability of the best other token.
+    `words` are the token ids of the captions, (B, L). An array ends with the entry for <END>. A lead is the
+    token's log-probability minus the log-probability of the best other token.
     """
     state = model.decoder.begin(difference)
     token, own, lead = torch.full_like(words[:, 0], START), [], []
@@ -186,7 +187,7 @@ def token_scores(
 
 
 def memory_norms(difference: Difference) -> list[list[float]]:
-    """Return greatest, mean and deviation of the norms of the memory's tokens, for each of B pairs."""
+    """Return a list per pair: the greatest, mean and standard deviation of its memory tokens' norms."""
     norms = difference.memory.float().norm(dim=-1).flatten(1)
     numbers: list[list[float]] = torch.stack(
         [norms.amax(1), norms.mean(1), norms.std(1, correction=0)], 1

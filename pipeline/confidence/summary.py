@@ -14,7 +14,7 @@ from pipeline.reporting.figures import HUES
 
 
 def measured(found: Collected, probability: np.ndarray) -> dict[str, float | None]:
-    """Return name of a measure -> rounded value, over all captions and at each of COVERAGES."""
+    """Return a dictionary: name of a measure -> rounded value. Some measures are for each of COVERAGES."""
     right, scenes = found.correct, found.scenes
     error = measures.interval(measures.calibration_error, probability, right, scenes)
     rank = measures.interval(measures.ranking, probability, right, scenes)
@@ -35,7 +35,7 @@ def measured(found: Collected, probability: np.ndarray) -> dict[str, float | Non
 
 
 def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
-    """Return lines to print. name: of the split or set of pairs. numbers: name of a measure -> value"""
+    """Return lines to print. `name` is the name of the pairs. `numbers`: name of a measure -> value."""
 
     def said(key: str) -> str:
         value, low, high = (numbers.get(f"{key}{end}") for end in ("", "_low", "_high"))
@@ -56,7 +56,7 @@ def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
 
 
 def by_kind(found: Collected, probability: np.ndarray) -> list[str]:
-    """Return the lines of a table: the share of correct captions by kind of change and coverage."""
+    """Return the lines of a table of correct captions: a row per kind of change, a column per coverage."""
     kinds = np.array([pair.change_type or "unknown" for pair in found.pairs])
     heads = ["all", *(f"{100 * each:.0f} %" for each in COVERAGES)]
     rows = [f"  {'correct (pairs kept)':<22}" + "".join(f"{head:>14}" for head in heads)]
@@ -73,7 +73,7 @@ def by_kind(found: Collected, probability: np.ndarray) -> list[str]:
 def drawing(parts: dict[str, tuple[Collected, np.ndarray]]) -> Callable[[Axes], None]:
     """Return a function that draws risk against coverage, for the confidence and for the log-probability.
 
-    parts: name of a set of captions -> the captions, and their probabilities of being correct
+    `parts` is a dictionary: name of a set of captions -> the captions, and their fitted probabilities.
     """
 
     def draw(axes: Axes) -> None:

@@ -163,7 +163,7 @@ class Importer:
                 writer.forget(shard)
 
     def fill(self) -> str:
-        """Write every missing shard. Return one id for all the features, which contains a hash of their values.
+        """Write every missing shard. Return one id for all features, which contains a hash of them.
 
         Raises InputError naming a file that cannot be imported.
         """

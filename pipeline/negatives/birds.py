@@ -55,8 +55,7 @@ class Source:
         return bird_claims.contradicts(caption, self._claims)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield the split's descriptions by falling similarity to a reference, which `number` selects.
-        """
+        """Yield the split's descriptions by falling similarity to a reference. `number` selects it."""
         reference = self._references[number % len(self._references)]
         ranked = self._split.index.ranked(vocabularies.tokenise(reference, lower_case=True))
         yield from (self._split.written[text] for text in ranked)

@@ -1,9 +1,9 @@
 """Fine-tune the last layers of a backbone on rendered objects, with the objects' attributes as targets.
 
-As in the linear probe, the input of a linear classifier is the feature cell that contains an object's centre.
+As in the linear probe, a linear classifier gets one feature cell: the cell that contains an object's centre.
 The classifier and the last layers of the backbone are trained together. Batch norms keep the statistics of
 the initial weights. Each time an image is used, its exposure, contrast, white balance, sharpness and noise
-are drawn at random, so that the features also suit images of other cameras.
+are changed at random, so that the features also suit images of other cameras.
 
 B: images of a batch, with S x S pixels; C: channels of the features; H x W: cells of the feature grid.
 """
@@ -39,7 +39,7 @@ GAIN = (0.9, 1.1)  # range of the factor of each channel, for white balance
 
 @dataclass(frozen=True)
 class Labelled:
-    """Images of a rendered dataset, and the classes of the objects whose centres are in their cells."""
+    """Images of a rendered dataset, with the class of each cell that contains an object's centre."""
 
     root: Path
     images: Sequence[Indexed]
@@ -146,7 +146,7 @@ EFFECTS = v2.Compose(
 def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
     """Return an image, uint8 (3, S, S), with random effects, and its classes (4, H, W).
 
-    The image and its classes are mirrored together, at random.
+    In half of the cases, the image and its classes are mirrored.
     """
     changed, mask = EFFECTS(tv_tensors.Image(image), tv_tensors.Mask(classes))
     pixels = changed.as_subclass(torch.Tensor)
@@ -157,7 +157,7 @@ def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def compact(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights with matrices and kernels in float16, so that their file is half as large.
+    """Halve the size of weights: return them with matrices and kernels in float16.
 
     Statistics, gains and biases stay in float32, because float16 cannot represent small variances.
     """

@@ -1,8 +1,8 @@
-"""Label feature cells with the attributes of the tabletop object that a cell shows, or as empty.
+"""Label each feature cell of a tabletop image with the attributes of the object that it shows, or as empty.
 
-An image's object-id buffer is rendered again from scenes.json; it fits the image exactly. Boxes of objects
-would not suffice: the corners of a box show the ground, and boxes do not tell which object hides another
-object.
+The object-id buffer of an image is rendered again from scenes.json, and fits the image exactly. The boxes of
+the objects would not suffice, because the corners of a box show the ground, and because boxes do not show
+which object is in front.
 
 H x W: cells of the feature grid.
 """
@@ -38,7 +38,7 @@ REMEDY = "name the scenes.json that the stage render wrote next to the images"
 
 @dataclass(frozen=True)
 class Shown:
-    """The n objects that one image shows, and the image's camera."""
+    """Objects and camera of one image. n: number of objects."""
 
     solids: np.ndarray  # (n, 10), the objects as input of the ray tracer
     classes: np.ndarray  # (n + 1, 4) int8: four attributes in the order of ATTRIBUTES; last row: NOTHING
@@ -47,7 +47,7 @@ class Shown:
 
 
 def read_scenes(path: str | Path) -> dict[str, Shown]:
-    """Return the content of scenes.json as a dictionary: image name -> objects that the image shows.
+    """Read scenes.json. Return a dictionary: image name -> objects and camera of the image.
 
     Raises InputError if the file is malformed.
     """
@@ -79,8 +79,8 @@ def _thing(record: Mapping[str, Any]) -> Thing:
 def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
     """Return the classes of the object that each cell shows, (images, 4, H, W) int8.
 
-    The four attributes are in the order of ATTRIBUTES. Raises InputError naming an image that scenes.json
-    does not describe or does not fit.
+    The four attributes are in the order of ATTRIBUTES. Cells without an object have the class NOTHING. Raises
+    InputError naming an image that is missing in scenes.json, or whose boxes differ there.
     """
     labels = np.empty((len(images), len(ATTRIBUTES), *grid), dtype=np.int8)
     for row, image in enumerate(track(images, "labelling cells", "images", len(images))):
@@ -93,9 +93,9 @@ def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[in
 
 
 def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return the classes of the object whose centre is in each cell, (images, 4, H, W) int8.
+    """Return the classes of the object whose box has its centre in the cell, (images, 4, H, W) int8.
 
-    The centre is that of the object's box. Cells without a centre have the class NOTHING.
+    The four attributes are in the order of ATTRIBUTES. Cells without a centre have the class NOTHING.
     """
     labels = np.full((len(images), len(ATTRIBUTES), *grid), NOTHING, dtype=np.int8)
     for row, image in enumerate(images):
@@ -130,10 +130,10 @@ def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
 def dominant(rows: np.ndarray, things: int, grid: tuple[int, int]) -> np.ndarray:
     """Return the number of the object that each cell shows, (H, W); NOTHING if it shows none.
 
-    A cell shows the object that covers most of it, if this is more than the share LEAST. `rows` is an
-    object-id buffer (height, width): the number of the object at each pixel, negative without an object.
-    `things` is the number of objects. A pixel belongs to the cell that contains the pixel's centre. Raises
-    InputError if there are more cells than pixels.
+    A cell shows the object that covers the largest part of it, if this part is more than the share LEAST.
+    `rows` is an object-id buffer (height, width): the number of the object at each pixel, negative if there
+    is no object. `things` is the number of objects. A pixel belongs to the cell that contains the pixel's
+    centre. Raises InputError if there are more cells than pixels.
     """
     (height, width), (H, W) = rows.shape, grid
     if height < H or width < W:

@@ -1,4 +1,4 @@
-"""Compute feature cells of labelled real images, one per object, to test a probe fitted on rendered images.
+"""Compute a feature cell for each object of labelled real images, to test a probe fitted on rendered images.
 
 C: channels of the features; H x W: cells of the feature grid.
 """
@@ -22,7 +22,7 @@ from pipeline.probe.linear_probe import Cells, gather
 
 
 class ImageGrids:
-    """Feature grids of image files, computed as the grids in `store` were (see linear_probe.Grids).
+    """Source of feature grids (linear_probe.Grids) for image files, computed as the grids in `store`.
 
     Raises InputError if the store has pixels, or if its backbone is unavailable.
     """

@@ -1,4 +1,4 @@
-"""Linear probe: the accuracy of linear classifiers that predict an object's attributes from one feature cell.
+"""Linear probe: how well linear classifiers predict an object's attributes from one feature cell.
 
 The classifiers are multinomial logistic regressions on standardised features (Alain and Bengio, 2017). They
 are fitted on the train split and tested on another split. Only the choice of cells is random.
@@ -48,18 +48,18 @@ class Grids(Protocol):
 
 @dataclass(frozen=True)
 class Scores:
-    """Accuracy on the held-out cells, as dictionaries: attribute -> fraction of the cells."""
+    """Accuracy on the held-out cells. Each dictionary is: attribute -> fraction of correct cells."""
 
     accuracy: dict[str, float]  # of the linear classifier
     majority: dict[str, float]  # of always predicting the most frequent class of the training cells
 
 
 def gather(grids: Grids, keys: Sequence[str], labels: np.ndarray, most: int, description: str) -> Cells:
-    """Read the features of cells that show an object: all such cells, or `most` of them, drawn uniformly.
+    """Read the features of the cells that show an object. If there are more than `most`, draw `most` of them.
 
-    The seed of the draw is fixed. `labels` (images, 4, H, W) are the classes of the cells of the images
-    `keys` (grid_labels.py). `description` names the cells in messages. Raises InputError if no cell shows an
-    object.
+    The draw is uniform with a fixed seed. `labels` (images, 4, H, W) are the classes of the images' cells
+    (grid_labels.py). `keys` name the images. `description` names the cells in messages. Raises InputError if
+    no cell shows an object.
     """
     places = np.argwhere(labels[:, 0] != NOTHING)  # (n, 3): image, row, column
     if not len(places):
@@ -78,7 +78,7 @@ def gather(grids: Grids, keys: Sequence[str], labels: np.ndarray, most: int, des
 
 
 def probe(train: Cells, held_out: Cells) -> Scores:
-    """Fit one classifier per attribute on the cells `train`. Return the accuracy on the cells `held_out`."""
+    """Fit one classifier per attribute to the cells `train`. Return the accuracy on the cells `held_out`."""
     mean, deviation = train.features.mean(0), train.features.std(0, correction=0)
     # a constant channel is divided by 1 instead of 0
     scale = torch.where(deviation > 0, deviation, 1.0)
@@ -94,10 +94,10 @@ def probe(train: Cells, held_out: Cells) -> Scores:
 
 
 def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
-    """Return the share of cells that a linear classifier assigns to the right source. Chance is 0.5.
+    """Return how well a linear classifier separates `ours` from `others`: its accuracy. Chance is 0.5.
 
-    The two sources are `ours` and `others`. The same number of cells is taken from each, from the beginning.
-    The share is that of a cross-validation with contiguous folds.
+    Of the larger set, only the first cells are used, as many as the smaller set has. The accuracy is
+    cross-validated with contiguous folds.
     """
     number = min(len(ours.classes), len(others.classes))
     features = torch.cat([ours.features[:number], others.features[:number]])
@@ -133,5 +133,5 @@ def fit(features: Tensor, classes: Tensor, number: int) -> Tensor:
 
 
 def predict(weights: Tensor, features: Tensor) -> Tensor:
-    """Return the most likely class of each cell, (N,). `weights` come from `fit`; `features` are (N, C)."""
+    """Return the most likely class of each cell, (N,), from features (N, C) and the weights of `fit`."""
     return (features @ weights[:-1] + weights[-1]).argmax(1)

@@ -1,1 +1,1 @@
-"""Write datasets in the forms that other tools load: image folder, Croissant, conversations, WebDataset."""
+"""Write datasets in formats that other tools load: image folder, Croissant, conversations, WebDataset."""

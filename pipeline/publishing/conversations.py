@@ -1,7 +1,7 @@
-"""Conversations about two images, the form in which multimodal models are trained: a JSON object per pair.
+"""Write pairs as conversations about two images, a format for training multimodal models.
 
-`messages` has roles and typed parts. `images` has the files of the two image parts, in order. The answer is
-the first reference; `references` has all references.
+A conversation is a JSON object. Its `messages` have roles and typed parts. `images` has the files of the two
+image parts, in order. The answer is the first reference, and `references` has all references.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ QUESTION = (
 
 
 def of_pair(pair: Pair, folder: str) -> dict[str, Any]:
-    """Return the conversation about a pair whose images are below `folder`."""
+    """Return the conversation about a pair. The names of its images begin with `folder`."""
     asked = [{"type": "image"}, {"type": "image"}, {"type": "text", "text": QUESTION}]
     answered = [{"type": "text", "text": pair.captions[0]}]
     return {

@@ -1,7 +1,7 @@
-"""croissant.json: the dataset in Croissant 1.0 (docs.mlcommons.org/croissant), which search engines read.
+"""croissant.json: a description of the dataset in Croissant 1.0 (docs.mlcommons.org/croissant), for search.
 
-The file lists each metadata.parquet and each shard with its hash, and the images as file sets. For each split
-it lists the columns whose type Croissant can express.
+The file lists each metadata.parquet and each shard with its hash, and the images as file sets. For each
+split, it lists the columns whose type Croissant can express.
 """
 
 import mimetypes
@@ -63,7 +63,7 @@ def _file(folder: Path, name: str, kind: str) -> dict[str, Any]:
 
 
 def _images(dataset: Published, split: str) -> dict[str, Any]:
-    """Return the file set of a split's images, which lists their extensions."""
+    """Return the file set of a split's images: one file pattern for each extension."""
     names = [name for pair in dataset.splits[split] for name in (pair.before, pair.after)]
     ends = sorted({Path(name).suffix for name in names})
     kinds = sorted({mimetypes.guess_type(f"image{end}")[0] or "application/octet-stream" for end in ends})

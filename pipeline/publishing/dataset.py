@@ -34,16 +34,16 @@ class Published:
 
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:
-        """Name of a split in other tools (`validation`) -> pairs; empty splits are left out."""
+        """Dictionary: split -> pairs. The splits have other tools' names ("validation"); none is empty."""
         found = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
         return {name: pairs for name, pairs in found.items() if pairs}
 
 
 def load(name: str) -> Published:
-    """Load the prepared dataset of the laboratory in the current folder.
+    """Load a prepared dataset of the repository in the current folder.
 
-    Raises InputError if the dataset's licence allows no copies, if the dataset is not prepared, or if its
-    images were rendered with other settings than those in params.yaml.
+    Raises InputError if the dataset's licence does not allow copies, if the dataset is not prepared, or if
+    its images were rendered with other settings than those in params.yaml.
     """
     everything = params.load()
     settings = everything.of(name).prepare
@@ -65,7 +65,7 @@ def load(name: str) -> Published:
 
 
 def _seed(everything: params.Params, name: str, root: Path, card: Card) -> int:
-    """Return the seed of a rendered dataset. Raises InputError if it was rendered with other settings."""
+    """Return the seed of a rendered dataset. Raises InputError if params.yaml has other settings now."""
     settings = everything.tabletop.of(name)
     facts = dataset_card.facts(root, settings)
     if list(card.notes[: len(facts)]) != facts:

@@ -1,4 +1,4 @@
-"""Write a dataset in all its published forms into one folder, completely or not at all."""
+"""Write a dataset in all published formats into one folder, completely or not at all."""
 
 import hashlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ CARD = "README.md"
 
 
 def write(dataset: Published, out: Path, with_shards: bool) -> None:
-    """Write the folder `out`. Equal datasets give equal bytes.
+    """Write the folder `out`, with WebDataset shards if `with_shards`. Equal datasets give equal bytes.
 
     Raises InputError for an image that is missing, or that has changed since the dataset was prepared.
     """

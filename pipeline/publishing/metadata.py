@@ -1,8 +1,8 @@
-"""metadata.parquet of a split: one row per pair, with two columns that name its image files.
+"""Write metadata.parquet of a split: one row per pair, with two columns that name its image files.
 
-`datasets.load_dataset("imagefolder", ...)` replaces a column `x_file_name` with a column `x` of images. The
-images must be files below the folder of metadata.parquet. The types of the columns are set explicitly,
-because a split in which no pair has a box needs the same columns as the other splits.
+The call `datasets.load_dataset("imagefolder", ...)` replaces a column `x_file_name` with a column `x` of
+images. The images must be files below the folder of metadata.parquet. The types of the columns are set
+explicitly, so that a split without any box has the same columns as the other splits.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def check_installed() -> None:
 
 
 def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:
-    """Write the rows. Equal rows give equal bytes."""
+    """Write the rows to the file `path`. Equal rows give equal bytes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -37,7 +37,7 @@ def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:
 
 
 def columns() -> Any:
-    """Return the columns with their types, as a schema of pyarrow; all but the first five may be null."""
+    """Return the columns with their types, as a schema of pyarrow."""
     import pyarrow as pa
 
     text, number = pa.string(), pa.float64()

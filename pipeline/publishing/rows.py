@@ -20,10 +20,10 @@ def row_of(pair: Pair, seed: int | None, licence: str) -> dict[str, Any]:
 
 
 def pair_of(row: Mapping[str, Any], split: str = "") -> Pair:
-    """Return the pair in a row of metadata.parquet, of a shard's JSON, or of datasets.load_dataset.
+    """Return the pair of a row. The row is from metadata.parquet, a shard's JSON, or datasets.load_dataset.
 
-    The pair's file names are empty if the row has images instead of file names. Raises InputError if a key is
-    wrong or missing. The message names the key.
+    The pair's file names are empty if the row has images instead of file names. Raises InputError naming a
+    key that is wrong or missing.
     """
     known = [field.name for field in fields(Pair) if field.name not in OTHER]
     record = {key: row[key] for key in known if key in row}

@@ -1,7 +1,7 @@
 """WebDataset shards: tar files in which the files with the same key form a sample.
 
-A sample has KEY.before.EXT, KEY.after.EXT and KEY.json. For tools, a key ends at the first dot of a file
-name. So a key is a number, and the pair id is in the JSON.
+A sample has KEY.before.EXT, KEY.after.EXT and KEY.json. Tools end a key at the first dot of a file name. So
+the key is a number without dots, and the pair id is in the JSON.
 """
 
 import io
@@ -20,9 +20,9 @@ NAME = "{split}-{number:06d}.tar"
 
 
 def write(folder: Path, split: str, images: Path, pairs: Iterator[tuple[Pair, dict[str, Any]]]) -> None:
-    """Write the pairs of a split with their rows. Equal pairs give equal bytes.
+    """Write the pairs of a split and their rows as shards in `folder`. Equal pairs give equal bytes.
 
-    `images`: the folder that contains the images of the pairs.
+    `images` is the folder with the images of the pairs.
     """
     parts = iter(lambda: list(islice(pairs, PAIRS)), [])
     for number, part in enumerate(parts):

@@ -19,13 +19,13 @@ TRIES = 50  # tries to place one object; then a new scene is started
 
 
 class NoRoomError(Exception):
-    """Error if no place or attribute is found for an object or change. The caller starts a new scene."""
+    """Error: no place or attribute was found for an object or a change. The caller starts a new scene."""
 
 
 def change(
     kind: str, before: tuple[Thing, ...], view: View, rng: np.random.Generator
 ) -> tuple[int, tuple[Thing, ...]]:
-    """Draw a change of the kind `kind`. Return the changed object's number, and all objects after the change.
+    """Draw a change of this kind. Return the changed object's number, and all objects after the change.
 
     Raises NoRoomError if no such change is found.
     """

@@ -64,7 +64,7 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
 
 
 def _key(settings: Tabletop) -> str:
-    """Return a hash of everything that decides the bytes of the dataset: settings, code and libraries."""
+    """Return a hash of all that decides the dataset's bytes: settings, code and libraries."""
     digest = hashlib.sha256(settings.model_dump_json().encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -100,7 +100,7 @@ def _render_all(settings: Tabletop, work: Path, todo: list[int], processes: int)
 
 
 def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
-    """Sample a scene, render its images and write them. Then write the scene's record."""
+    """Sample a scene. Write its images, and then its record."""
     rng = scene_sampling.generator(settings.seed, number)
     scene = scene_sampling.sample(settings, number, rng)
     record = _record(scene, rng, settings)
@@ -154,16 +154,15 @@ def _described(thing: scenes.Thing, look: Look) -> dict[str, Any]:
 
 
 def _boxes(things: tuple[scenes.Thing, ...], view: scenes.View) -> dict[int, scenes.Box]:
-    """Return a dictionary: number of an object -> its box in the view."""
     return {thing.number: box for thing, box in zip(things, view.boxes, strict=True)}
 
 
 def _viewpoint_iou(scene: scenes.Scene, things: tuple[scenes.Thing, ...], view: scenes.View) -> float | None:
-    """Return the mean IoU of the boxes of an object in the default view and in another view.
+    """Return how much two views overlap: the mean IoU of an object's boxes in the default view and in `view`.
 
-    The mean is over the objects other than the changed object. The changed object is left out for the
-    distractor view too, so that the two values of a scene are comparable. The result is None if there is no
-    other object.
+    `things` are the objects in `view`. The mean is over all objects except the changed object. This object is
+    left out for the distractor view too, so that both values of a scene are comparable. The result is None if
+    there is no other object.
     """
     default, other = _boxes(scene.before, scene.default), _boxes(things, view)
     ious = [_iou(box, other[number]) for number, box in default.items() if number != scene.changed]
@@ -196,7 +195,7 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
 
 
 def split(types: dict[str, list[int]], seed: int) -> dict[str, list[int]]:
-    """Split the scenes 80/10/10 at random, with nearly equal numbers of all change types in each split.
+    """Split the scenes 80/10/10 at random. The change types are nearly equally frequent in each split.
 
     `types` is a dictionary: change type -> scene numbers. Return a dictionary: split -> sorted scene numbers.
     """

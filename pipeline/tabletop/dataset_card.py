@@ -31,7 +31,7 @@ FILES = {
 
 
 def facts(root: Path, settings: Tabletop) -> list[str]:
-    """Return sentences for the dataset card: facts that make the dataset in `root` easy or hard."""
+    """Return sentences for the dataset card on the facts that make the dataset in `root` easy or hard."""
     median, most = moved(
         read_json(root / "scenes.json", "render again")["scenes"], settings.width, settings.height
     )
@@ -46,7 +46,7 @@ def facts(root: Path, settings: Tabletop) -> list[str]:
 
 
 def write_card(path: Path, root: Path, dataset: str, notes: Sequence[str]) -> None:
-    """Write the card of the rendered dataset in `root` to the file `path`. `notes` are added to the card.
+    """Write the card of the rendered dataset in `root` to the file `path`, with the sentences `notes`.
 
     pipeline/datasets/cards.py reads this card.
     """
@@ -75,11 +75,11 @@ def fingerprint(root: Path) -> str:
 
 
 def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[float, float]:
-    """Return how far objects move in the image from the default to the distractor view.
+    """Return how far objects move in the image between the default and the distractor view.
 
-    The two numbers are the median and the 0.9 quantile.
-    The motion is that of the centres of the boxes in scenes.json. The unit is a cell of a GRID x GRID grid
-    over the whole image. `width` and `height` of the images are in pixels.
+    The two numbers are the median and the 0.9 quantile of the distances between the centres of an object's
+    boxes. The unit is a cell of a GRID x GRID grid over the whole image. `scenes` are the scenes of
+    scenes.json. `width` and `height` of the images are in pixels.
     """
     steps = [
         math.dist(_cell(there, width, height), _cell(here, width, height))

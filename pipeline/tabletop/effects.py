@@ -13,7 +13,7 @@ LEVELS = 4096  # number of levels of linear light from 0 to 1
 
 @dataclass(frozen=True)
 class Effects:
-    """Parameters of the effects on one image. scenes.json records them."""
+    """Parameters of the effects on one image. They are written to scenes.json."""
 
     exposure: float  # factor of all light
     red: float  # white balance: factor of red
@@ -29,11 +29,11 @@ NONE = Effects(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0, 0)
 
 
 def draw(ranges: Variation, images: int, rng: np.random.Generator) -> list[Effects]:
-    """Draw the effects of all images of a scene uniformly from `ranges`. `images` is the number of images.
+    """Draw the effects on the images of one scene, uniformly from `ranges`. `images` is their number.
 
     The images of a scene have the same exposure, white balance and tone curve, as if one camera had taken
-    them. (The mean brightness of the two images of a real CLEVR-Change pair differs by 1.5 %.) Blur, noise
-    and JPEG quality are drawn for each image.
+    them. (The two images of a real CLEVR-Change pair differ by 1.5 % in mean brightness.) Blur, noise and
+    JPEG quality are drawn for each image.
     """
 
     def between(ends: tuple[float, float]) -> float:

@@ -27,10 +27,10 @@ VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in KERNELS)).hexdig
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function with Numba. The machine code is cached on disk if a folder is writable.
 
-    The code of a function contains the functions that it calls, but Numba's cache notices only changes of the
-    function's own file. Therefore the name in the cache contains a hash of all these files. `_nrt=False`
-    switches off reference counting, which took more than half of the time. This is safe because no function
-    makes an array.
+    The machine code of a function contains the functions that it calls, but Numba's cache notices only
+    changes of the function's own file. Therefore the name in the cache contains a hash of all files with such
+    functions. `_nrt=False` switches off reference counting, which took more than half of the time. This is
+    safe because no function makes an array.
     """
     function.__qualname__ += f"_{VERSION}"
     options: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "_nrt": False}
@@ -63,7 +63,7 @@ def unit(a):
 
 @compiled
 def _turned(solids, k, way):
-    """Return a direction in the axes of a solid, which may be rotated about z."""
+    """Return a direction in the coordinate system of a solid, which may be rotated about z."""
     cosine, sine = solids[k, 4], solids[k, 5]
     return cosine * way[0] + sine * way[1], cosine * way[1] - sine * way[0], way[2]
 
@@ -73,7 +73,7 @@ def strike(solids, k, start, way):
     """Return the distance along a ray to a solid, and the face that the ray hits.
 
     The ray starts outside the solid and has the unit direction `way`. The distance is infinite if the ray
-    misses the solid. A face is the number that `_strike_cube` and `_strike_cylinder` define.
+    misses the solid. `_strike_cube` and `_strike_cylinder` number the faces.
     """
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE:
@@ -105,7 +105,7 @@ def _strike_cube(half, at, way):
 
 @compiled
 def _strike_cylinder(radius, at, way):
-    """Return distance and face for an upright cylinder of height 2 * radius: face 0 is its side, 2 a lid."""
+    """Return distance and face for an upright cylinder of height 2 * radius. Face 0: side; face 2: lid."""
     a = way[0] * way[0] + way[1] * way[1]
     if a > 0.0:
         b = at[0] * way[0] + at[1] * way[1]
@@ -124,9 +124,9 @@ def _strike_cylinder(radius, at, way):
 def _strike_rounded(half, at, way):
     """Return distance and face for a cube with rounded edges.
 
-    The edges and corners are parts of cylinders and spheres of radius BEVEL * half. If the ray does not enter
-    the cube at a flat part of a face, the distance is that of the nearest edge, corner or flat part of the
-    entered octant.
+    The edges are parts of cylinders, and the corners are parts of spheres, of radius BEVEL * half. A ray that
+    does not enter the sharp cube at a flat part of a face is tested with the edges, the corner and the flat
+    parts of the octant that it enters. The nearest hit counts.
     """
     distance, face = _strike_cube(half, at, way)
     if distance == np.inf:
@@ -172,7 +172,7 @@ def _strike_ball(at, way, radius):
 
 @compiled
 def normal_at(solids, k, face, point):
-    """Return the normal at a point of a solid's surface: a unit vector that points outwards."""
+    """Return the outward unit normal at a point of a solid's surface."""
     at, radius = minus(point, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == SPHERE:
         return unit(at)
@@ -196,15 +196,15 @@ def _normal_rounded(half, cosine, sine, at):
 
 @compiled
 def _beyond(place, flat):
-    """Return by how much a coordinate exceeds the flat part of a face, with the coordinate's sign."""
+    """Return how far a coordinate is outside the flat part of a face; 0 inside. The sign is kept."""
     return math.copysign(max(abs(place) - flat, 0.0), place)
 
 
 @compiled
 def first(solids, near, start, way):
-    """Return the first hit of a ray: distance, row of the solid (or GROUND or SKY), and face.
+    """Return the nearest hit of a ray: its distance, the solid's row (or GROUND or SKY), and the face.
 
-    Only the solids in the bit mask `near` are tested: bit k is row k.
+    Only the solids in the bit mask `near` are tested. Bit k of the mask is for row k of `solids`.
     """
     distance, row, face = np.inf, SKY, 0
     if way[2] < 0.0:
@@ -239,11 +239,10 @@ def blocks(solids, k, start, gap):
 
 @compiled
 def _blocks_cube(half, at, gap):
-    """Return True if a segment and a cube overlap. Six axes are tested for a separation.
+    """Return True if a segment and a cube overlap: if none of six axes separates them.
 
-    The first three axes are the cube's. Each of the last three is perpendicular to the segment and to an
-    edge. For these, equality counts as overlap, because an axis of length 0 cannot separate the segment and
-    the cube.
+    Three axes are the cube's. The other three are perpendicular to the segment and to an edge of the cube.
+    For these, equality counts as overlap, because an axis of length 0 separates nothing.
     """
     x, y, z = gap[0] / 2, gap[1] / 2, gap[2] / 2
     a, b, c = at[0] + x, at[1] + y, at[2] + z

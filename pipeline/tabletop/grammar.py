@@ -1,7 +1,7 @@
 """Write captions of a change with CLEVR-Change's grammar. The captions are true and unambiguous.
 
-A caption of a change describes the changed object as it is in the before image. An added object is described
-as it is in the after image. Every noun phrase fits exactly one object of that image.
+A caption of a change describes the changed object as it looks before the change. An added object is described
+as it looks after the change. Every noun phrase fits exactly one object of the described image.
 """
 
 from itertools import compress, product
@@ -17,8 +17,8 @@ REFERENCES = 6  # captions per pair
 def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0.5) -> list[str]:
     """Return REFERENCES different sentences about the change.
 
-    `relations` is the probability that a sentence states the position of the changed object relative to
-    another object, if there is such a relation.
+    `relations` is the probability that a sentence gives the position of the changed object relative to
+    another object, provided that one has a clear spatial relation to it.
     """
     added = scene.change_type == "add"
     things, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
@@ -32,7 +32,7 @@ def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0
 
 
 def no_change_captions(rng: np.random.Generator) -> list[str]:
-    """Return REFERENCES different sentences which say that nothing changed."""
+    """Return REFERENCES different sentences that say that nothing changed."""
     order = rng.permutation(len(NO_CHANGE))
     return [NO_CHANGE[at] for at in order[:REFERENCES]]
 
@@ -51,9 +51,9 @@ def _noun_phrase(thing: Thing, things: tuple[Thing, ...], rng: np.random.Generat
 
 
 def _distinguishing(thing: Thing, things: tuple[Thing, ...]) -> list[tuple[bool, ...]]:
-    """Return every choice of attributes that fits only this object.
+    """Return the sets of attributes that distinguish `thing` from all other objects.
 
-    A choice has four booleans: whether size, color, material and shape are named.
+    A set is four booleans: True for each of size, color, material and shape that is in the set.
     """
     return [
         said
@@ -65,9 +65,9 @@ def _distinguishing(thing: Thing, things: tuple[Thing, ...]) -> list[tuple[bool,
 def _maybe_relation(
     thing: Thing, things: tuple[Thing, ...], view: View, rng: np.random.Generator, share: float
 ) -> str:
-    """Return with probability `share` a relative clause, such as " that is behind the blue cube".
+    """With probability `share`, return a relative clause, such as " that is behind the blue cube".
 
-    Otherwise, or if there is no such relation, return an empty text.
+    Otherwise, return "". Also return "" if `thing` has no spatial relation to another object.
     """
     others = [other for other in things if other is not thing and relations(thing, other, view.camera)]
     if not others or rng.random() < 1 - share:

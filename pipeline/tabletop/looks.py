@@ -10,7 +10,7 @@ Colour = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Look:
-    """Rendering constants of one look: light, materials and the shape of cubes.
+    """Constants of one look of rendered images: light, materials and the shape of cubes.
 
     The constants of the look `clevr` were fitted to 40 scenes of CLEVR-Change (docs/tabletop.md, "Looks and
     effects").

@@ -12,10 +12,10 @@ FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the image
 
 
 def identify(solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int) -> np.ndarray:
-    """Return the object-id buffer (height, width) int8 of an image.
+    """Return the object-id buffer of an image, (height, width) int8.
 
     The value of a pixel is the row in `solids` of the object at the pixel's centre, or GROUND, or SKY.
-    `solids` is (n, 10), described in pipeline/tabletop/geometry.py. The buffer is not antialiased.
+    pipeline/tabletop/geometry.py describes `solids`, (n, 10). The buffer is not antialiased.
     """
     rows = np.empty((height, width), dtype=np.int8)
     raytracer.identify(rows, *_seen(solids, camera, width, height))
@@ -33,8 +33,8 @@ def render(
 ) -> np.ndarray:
     """Return a rendered sRGB image (height, width, 3) uint8.
 
-    `solids` is (n, 10), described in pipeline/tabletop/geometry.py. `lights` are the positions of the key,
-    fill and back light.
+    pipeline/tabletop/geometry.py describes `solids`, (n, 10). `lights` are the positions of the key, fill and
+    back light.
     """
     solids, masks, place, axes = _seen(solids, camera, width, height)
     lamps = lamp_table(lights, look)
@@ -50,7 +50,7 @@ def render(
 def _seen(
     solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, ...], tuple[tuple[float, ...], ...]]:
-    """Return the arguments of the ray tracer: solids, masks of the pixels, the camera's position and axes.
+    """Return four arguments of the ray tracer: solids, pixel masks, position and axes of the camera.
 
     The forward axis is as long as the focal length in pixels.
     """

@@ -56,10 +56,10 @@ def _sees(solids, near, point, place):
 
 @compiled
 def _between(solids, among, point, radius, gap, square):
-    """Return a mask of the solids in `among` that may hide a part of a lamp from any point near `point`.
+    """Return a mask of the solids that may hide a part of a lamp from a point within `radius` of `point`.
 
-    "Near" means within `radius`. `gap` is the vector from `point` to the lamp's centre, and `square` its
-    squared length.
+    Only the solids in the mask `among` are tested. `gap` is the vector from `point` to the lamp's centre, and
+    `square` its squared length.
     """
     near, widens = 0, SPREAD - radius  # the cone from these points to the points of the lamp
     slope = widens / math.sqrt(square * max(square - widens * widens, NEAR))
@@ -97,9 +97,9 @@ def _visible(solids, among, lamp, point, gap, square):
 def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
     """Return the light at a point of a surface: diffuse red, green and blue, and the highlight.
 
-    `view` is the direction in which the point is seen, and `gloss` the exponent of the highlight. `own` is
-    the bit of the solid that has the point. This solid is convex, so that it cannot hide a lamp that is
-    completely above the tangent plane at the point.
+    `view` is the direction in which the point is seen, and `gloss` is the exponent of the highlight. `own` is
+    the bit of the point's solid. This solid is convex, so it cannot hide a lamp that is completely above the
+    tangent plane at the point.
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
     shine = 0.0
@@ -151,7 +151,7 @@ def _matte(style, solids, lamps, shaders, tile, hit, start, way):
 
 @compiled
 def _metal(style, solids, lamps, shaders, hit, start, way):
-    """Return the colour of metal at a hit: a tinted mirror image (one bounce), diffuse light, highlights."""
+    """Return the colour of metal at a hit: a tinted mirror image of one bounce, diffuse light, highlights."""
     distance, row, face = hit
     point = along(start, way, distance)
     normal = normal_at(solids, row, face, point)
@@ -261,7 +261,7 @@ def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
 
 @compiled
 def _uneven(passes, line, column):
-    """Return True if a pixel of the first pass differs from its upper, lower, left or right neighbour."""
+    """Return True if a pixel of the first pass differs from one of its four neighbours by > CONTRAST."""
     height, width = passes.shape[1:3]
     for way in range(4):
         beside = min(max(line + (way - 1) * (1 - way % 2), 0), height - 1)

@@ -57,20 +57,20 @@ def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.ran
 
 
 def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
-    """Return the point, moved at random by at most `reach` along each axis."""
+    """Move a point at random, by at most `reach` along each axis."""
     x, y, z = (round(float(at + rng.uniform(-reach, reach)), 4) for at in point)
     return x, y, z
 
 
 def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) -> View:
-    """Return a random view, with camera and lights, for a semantic or distractor image.
+    """Return a random camera and lights for the semantic or the distractor image.
 
-    `viewpoint` decides how far the camera moves from `view`:
+    `viewpoint` decides how far the camera moves from the camera of `view`:
 
-    - moderate: by up to 1.0 along each axis
-    - clevr_change: by up to 2.0 along each axis, as measured on real images of CLEVR-Change
-    - extreme: to any side of the table, as in CLEVR-DC, whose camera is at "a random location"
-    - a number: as for moderate, and around the table by up to this number of degrees in either direction
+    - "moderate": by up to 1.0 along each axis
+    - "clevr_change": by up to 2.0 along each axis, as measured on real images of CLEVR-Change
+    - "extreme": to any side of the table, as in CLEVR-DC, whose camera is at "a random location"
+    - a number: as for "moderate", and around the table by up to this number of degrees in either direction
     """
     camera = jittered(view.camera, 2.0 if viewpoint == "clevr_change" else 1.0, rng)
     if viewpoint not in ("moderate", "clevr_change"):
@@ -81,10 +81,7 @@ def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) ->
 
 
 def _at_bearing(camera: Point, bearing: float) -> Point:
-    """Return the camera rotated about the table's vertical axis to the direction `bearing`, in radians.
-
-    The distance from the axis and the height stay the same.
-    """
+    """Rotate a camera about the table's vertical axis, to the direction `bearing` in radians."""
     reach = math.hypot(camera[0], camera[1])
     return round(reach * math.cos(bearing), 4), round(reach * math.sin(bearing), 4), camera[2]
 

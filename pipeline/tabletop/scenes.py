@@ -92,10 +92,10 @@ def _placed(things: tuple[Thing, ...]) -> tuple[Placed, ...]:
 
 
 def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
-    """Return True if an object is at least CLEVR's minimum distances apart from all others.
+    """Return True if an object keeps CLEVR's minimum distances to all others.
 
-    There is a minimum distance between the circles of two objects (GAP). There is another one between their
-    centres, along left/right and also along front/behind in `view` (AXIS_GAP).
+    GAP is the minimum distance between the circles of two objects. AXIS_GAP is the minimum distance between
+    their centres along left/right, and also along front/behind, as seen in `view`.
     """
     for other in others:
         reach = RADII[thing.size] + RADII[other.size] + GAP
@@ -107,7 +107,7 @@ def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
 
 
 def solids(things: tuple[Thing, ...], look: Look = STUDIO) -> np.ndarray:
-    """Return the objects as an array for the ray tracer, (n, 10), described in geometry.py."""
+    """Return the objects as an array (n, 10) for the ray tracer. geometry.py describes the array."""
     rows = [
         (
             geometry.ROUNDED if look.rounded and thing.shape == "cube" else SHAPES.index(thing.shape),

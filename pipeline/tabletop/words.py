@@ -1,4 +1,4 @@
-"""Words and spatial relations in tabletop's captions. They are used to write captions and to parse them.
+"""Words and spatial relations in tabletop's captions, for writing captions and for parsing them.
 
 This module is separate from grammar.py, so that parsing captions needs neither NumPy nor the ray tracer.
 """

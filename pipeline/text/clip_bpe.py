@@ -37,7 +37,7 @@ BYTE = {symbol: byte for byte, symbol in SYMBOL.items()}
 
 
 def cleaned(text: str) -> str:
-    """Return the text with repaired encoding, decoded HTML entities, single spaces, and in lower case."""
+    """Clean a text: repair its encoding, decode HTML entities, use single spaces and lower case."""
     text = html.unescape(html.unescape(ftfy.fix_text(text)))
     return regex.sub(r"\s+", " ", text).strip().lower()
 
@@ -78,7 +78,7 @@ class Bpe:
         return len(self.names)
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of a text. Marks are not added."""
+        """Return the token ids of a text, without the marks of its start and end."""
         pieces = ("".join(SYMBOL[b] for b in piece.encode()) for piece in PIECES.findall(cleaned(text)))
         return [token.id for piece in pieces for token in self.model.tokenize(piece)]
 
@@ -91,12 +91,12 @@ class Bpe:
         return frozenset(number for number, name in enumerate(self.names) if name.endswith(LAST))
 
     def text(self, numbers: list[int]) -> str:
-        """Return the text of a piece, given its token ids. Bytes that are not UTF-8 become U+FFFD."""
+        """Return the text of the token ids of a piece. Bytes that are not UTF-8 become U+FFFD."""
         symbols = "".join(self.names[number] for number in numbers if number < len(self) - len(MARKS))
         return bytes(BYTE[symbol] for symbol in symbols.removesuffix(LAST)).decode(errors="replace")
 
 
 @lru_cache
 def bpe() -> Bpe:
-    """Return the only instance of Bpe. It is shared, because it is slow to build."""
+    """Return the shared instance of Bpe, which is built at the first call, because this is slow."""
     return Bpe()

@@ -45,7 +45,7 @@ class Vocabulary(Protocol):
         """Return a caption's token ids from <START> to <END>, at most `longest` of them."""
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """Return (word, number of its tokens) for each word before <END>."""
+        """Return a pair for each word before <END>: the word, and its number of tokens."""
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Return the words before <END>, joined by spaces."""
@@ -76,18 +76,18 @@ class WordVocabulary:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """The id of each word: word -> id."""
+        """Dictionary: word -> id."""
         return {word: number for number, word in enumerate(self.words)}
 
     def encode(self, caption: str) -> list[int]:
-        """Return token ids from <START> to <END>, at most `longest` of them. Unknown words become <UNK>."""
+        """Return at most `longest` token ids, from <START> to <END>. Unknown words become <UNK>."""
         words = tokenise(caption, self.lower_case)[: self.longest - self.marks]
         # if a caption contains the text of a special token, this is an unknown word
         known = [UNK if word in SPECIAL else self.ids.get(word, UNK) for word in words]
         return [START, *known, END]
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """Return (word, 1) for each word before <END>, without <NULL> and <START>. A word is one token."""
+        """Return (word, 1) for each word before <END>: here a word is one token. Skip <NULL> and <START>."""
         names = (*self.words, *PCL_OTHERS)
         return [(names[token], 1) for token in said(tokens)]
 
@@ -98,10 +98,10 @@ class WordVocabulary:
 
 @dataclass(frozen=True)
 class ClipVocabulary:
-    """CLIP's byte-level BPE with CLIP's ids, except that the two marks have the ids 2 and 3.
+    """CLIP's byte-level BPE. The ids are CLIP's, but the two marks exchange their ids with tokens 2 and 3.
 
-    CLIP's tokens 2 and 3 have the marks' former ids. Thus <START> and <END> have the same ids as in all
-    vocabularies. NULL is CLIP's padding, and also "!" inside a piece. UNK is also '"' inside a piece.
+    Thus <START> and <END> have the same ids as in all vocabularies. Id NULL is CLIP's padding, and also "!"
+    inside a piece. Id UNK is only '"' inside a piece.
     """
 
     longest: int
@@ -115,7 +115,10 @@ class ClipVocabulary:
         return [START, *map(exchanged, bpe().encode(caption)[: self.longest - self.marks]), END]
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """Return (piece, number of its tokens) before <END>. The last piece may be incomplete."""
+        """Return a pair for each piece before <END>: its text, and its number of tokens.
+
+        The last piece may be incomplete.
+        """
         pieces: list[list[int]] = [[]]
         for token in said(tokens):
             pieces[-1].append(exchanged(token))
@@ -129,7 +132,7 @@ class ClipVocabulary:
 
 
 def exchanged(number: int) -> int:
-    """Return CLIP's id for an id of ClipVocabulary, or the reverse. The mapping is its own inverse."""
+    """Convert an id of ClipVocabulary to CLIP's own id. The same function converts it back."""
     return {START: CLIP_START, END: CLIP_END, CLIP_START: START, CLIP_END: END}.get(number, number)
 
 
@@ -151,7 +154,7 @@ def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:
 
 
 def longest_of(captions: Iterable[str], lower_case: bool, max_tokens: int | None = None) -> int:
-    """Return the number of tokens of the longest caption with <START> and <END>, at most `max_tokens`."""
+    """Count the tokens of the longest caption, <START> and <END> included. The result is <= max_tokens."""
     longest = 2 + max((len(tokenise(caption, lower_case)) for caption in captions), default=0)
     return longest if max_tokens is None else min(longest, max_tokens)
 
@@ -163,9 +166,9 @@ def build(
     max_tokens: int | None = None,
     others: Sequence[str] = (),
 ) -> WordVocabulary:
-    """Build the vocabulary of all words that occur at least `min_count` times in the training captions.
+    """Build the vocabulary of the words that occur at least `min_count` times in the training captions.
 
-    The words of the captions `others` are counted too, but their lengths have no effect.
+    The words of the captions `others` are counted too, but these captions do not count for `longest`.
     """
     counts = count_words([*captions, *others], lower_case)
     words = sorted(word for word, count in counts.items() if count >= min_count and word not in SPECIAL)
@@ -175,9 +178,9 @@ def build(
 def fixed(
     path: str | Path, captions: list[str], lower_case: bool, max_tokens: int | None = None
 ) -> WordVocabulary:
-    """Read a vocabulary of the released programs: a JSON file of word -> id.
+    """Read a vocabulary of the released programs: a JSON file with the id of each word.
 
-    The special tokens of IDC-PCL and MCCFormers are replaced by those in SPECIAL.
+    The special tokens of IDC-PCL and MCCFormers are replaced by SPECIAL. `captions` give the greatest length.
     """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
@@ -194,13 +197,13 @@ def fixed(
 
 
 def cut(vocabulary: Vocabulary, longest: int, marks: int = 2) -> Vocabulary:
-    """Return the vocabulary for captions of at most `longest` tokens, of which `marks` are special tokens."""
+    """Return a vocabulary with another limit: captions of `longest` tokens, of which `marks` are special."""
     assert isinstance(vocabulary, (WordVocabulary, ClipVocabulary))  # there are no other classes
     return replace(vocabulary, longest=longest, marks=marks)
 
 
 def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocabulary:
-    """Return CLIP's vocabulary for captions of at most `max_tokens` tokens, by default CLIP_LONGEST."""
+    """Return CLIP's vocabulary for captions as long as these, but at most `max_tokens` (or CLIP_LONGEST)."""
     longest = 2 + max((len(bpe().encode(caption)) for caption in captions), default=0)
     return ClipVocabulary(min(longest, max_tokens or CLIP_LONGEST))
 
@@ -280,7 +283,7 @@ def identity(vocabulary: Vocabulary) -> str:
 
 
 def words_identity(vocabulary: Vocabulary) -> str:
-    """Return a hash of the words in their order, the only part that an imported checkpoint determines."""
+    """Return a hash of the words in their order. An imported checkpoint determines only these."""
     return _hash(_words(vocabulary))
 
 
@@ -293,7 +296,7 @@ def _hash(value: Any) -> str:
 
 
 def pad(sequences: list[list[int]]) -> np.ndarray:
-    """Return an int64 array (captions, tokens of the longest) of token ids, padded with <NULL>."""
+    """Return token ids as an int64 array (captions, longest length), padded with <NULL>."""
     padded = np.full((len(sequences), max(map(len, sequences))), NULL, dtype=np.int64)
     for row, sequence in zip(padded, sequences, strict=True):
         row[: len(sequence)] = sequence

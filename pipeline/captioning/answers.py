@@ -20,7 +20,7 @@ DIGITS = 4  # decimal places of a probability
 class Limits:
     """Conditions under which a pair gets a caption. Otherwise, its caption is withheld."""
 
-    at_least: float = 0.0  # least probability of a caption; below it, the caption is withheld
+    at_least: float = 0.0  # minimum probability of a caption; below it, the caption is withheld
     any_images: bool = False  # also caption images that are unlike the training images
 
 

@@ -25,8 +25,8 @@ from pipeline.io import folder_records
 from pipeline.io.errors import InputError
 from pipeline.scoring.results import GEOMETRIC
 
-LEAST = 100  # least number of validation pairs for a full calibration
-FEW = 20  # least number of labelled pairs for a refit; their scenes must number at least probability.FOLDS
+LEAST = 100  # minimum number of validation pairs for a full calibration
+FEW = 20  # minimum number of labelled pairs for a refit; their scenes must number at least probability.FOLDS
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,7 @@ class PictureCaptioner:
         return self.calibration
 
     def reader(self, own: Calibration) -> Reader:
-        """Return a Reader, which captions feature grids with the search and rules of the calibration `own`."""
+        """Return a Reader that captions feature grids with the search and rules of a calibration, `own`."""
         search = searching(own.beam, own.length_penalty)
         return Reader(self.model, self.vocabulary, search, own.grammar, own.phrases)
 

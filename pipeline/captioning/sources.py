@@ -30,7 +30,7 @@ from pipeline.weights.model_description import Trained, check_features
 MODEL, FEATURES, VOCABULARY = trained_model.MODEL, feature_backbone.MADE, "vocabulary.json"
 CARD, SCORES = "README.md", "scores.json"
 TENSORS = (trained_model.FILE, trained_model.PACKED, feature_backbone.WEIGHTS)
-# greatest size of each file, unpacked, in bytes; other files of a package are ignored
+# maximum size of each file, unpacked, in bytes; other files of a package are ignored
 LARGEST = dict.fromkeys(TENSORS, tensor_checks.MOST_BYTES) | {
     MODEL: trained_model.LARGEST,
     FEATURES: 1 << 14,
@@ -42,7 +42,7 @@ LARGEST = dict.fromkeys(TENSORS, tensor_checks.MOST_BYTES) | {
     calibration.FILE: calibration.LARGEST,
 }
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-TIGHTEST = 20  # greatest compression factor; trained numbers never compress more
+TIGHTEST = 20  # maximum compression factor; trained numbers never compress more
 OF_LAB = "name the laboratory that made the weights by --lab"
 
 

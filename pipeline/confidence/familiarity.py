@@ -25,7 +25,7 @@ from pipeline.config.dataset_params import Strict
 
 QUARTILE = 0.75
 REFUSED = 0.005  # share of validation pairs beyond each of the two thresholds
-LEAST = 1e-3  # least standard deviation of a channel
+LEAST = 1e-3  # minimum standard deviation of a channel
 UNLIKE = "these images are unlike those the model was trained on"
 OTHER_SCENE = "the two images do not show the same scene"
 

@@ -116,7 +116,7 @@ def refit(
     """Adapt the fitted probability `own` to other images, by a slope and a shift of the logit.
 
     Slope and shift are fitted to captions of the other images. The steps of an isotonic regression are
-    dropped. A normal prior, with deviation SLOPE around slope 1 and shift 0, limits the effect of a few pairs.
+    dropped. A normal prior with deviation SLOPE around slope 1 and shift 0 limits the effect of a few pairs.
     """
     logits, target = own.logits(signals, reports_change), correct.astype(float)
 

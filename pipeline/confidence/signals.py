@@ -30,7 +30,7 @@ class Signals:
     log_probability: float  # natural logarithm, over all tokens with <END>
     mean: float  # log-probability of a token
     least: float  # log-probability of the least likely token
-    margin: float  # least lead of a token over the best other token, in log-probability
+    margin: float  # minimum lead of a token over the best other token, in log-probability
     exchanged_log_probability: float
     exchanged_least: float
     kind: bool  # agreement of both captions, as in scoring/reversal.py

@@ -33,7 +33,7 @@ Pillow's other formats are excluded: to decode an EPS file, Pillow would start G
 MOST_PIXELS = 89_478_485  # above this limit Pillow only warns; Pillow refuses twice as many pixels
 LARGE = 1 << 24  # pixels: larger images are decoded one at a time
 LOW = 256  # 16-bit values below this have a high byte of 0
-MOST_SCANS = 100  # most scans of a JPEG, as in libtiff; encoders write about ten
+MOST_SCANS = 100  # maximum number of scans of a JPEG, as in libtiff; encoders write about ten
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr")
 """Pillow's modes that are converted to RGB."""
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"  # beginning of every PNG file; width and height follow

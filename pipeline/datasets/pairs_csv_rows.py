@@ -26,9 +26,9 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 WHITE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\u200b\u2060\ufeff"
 BLANK = "".join(DELIMITERS) + f'"{WHITE}'
 SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # Excel's first line, which names the delimiter
-LARGEST = 1 << 27  # most bytes of a table: 130 bytes for each of a million rows
+LARGEST = 1 << 27  # maximum size in bytes of a table: 130 bytes for each of a million rows
 MOST_ROWS = 1_000_000  # twice the number of CLEVR-Change's captions
-LONGEST = 1 << 20  # most characters in a line of .jsonl; the csv module limits a field to 131,072
+LONGEST = 1 << 20  # maximum number of characters in a .jsonl line; the csv module limits a field to 131,072
 OF_SEVERAL = re.compile(r"\{$|\[\s*(\{|$)")  # first line of JSON that is a list or has several lines
 NO_LINES = (
     "does not hold one whole JSON object; write one a line: jq -c 'if type == \"array\" then .[] else . end'"

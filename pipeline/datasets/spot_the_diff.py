@@ -26,7 +26,7 @@ from pipeline.io.records import read_foreign
 FILES = tuple(f"annotations/{split}.json" for split in SPLITS)
 OPTIONAL = ()
 REMEDY = "data/README.md lists the files of Spot-the-Diff"
-MULTI_WORDS = 60  # most words of the joined reference
+MULTI_WORDS = 60  # maximum number of words of the joined reference
 
 
 class _Record(Published):

@@ -15,7 +15,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import check_regular
 
 SCHEMES = ("http://", "https://", "s3://", "gs://")
-PATIENCE = 60.0  # most seconds for one answer; a batch of 25 MB at 0.5 MB/s takes 50
+PATIENCE = 60.0  # maximum number of seconds for one answer; a batch of 25 MB at 0.5 MB/s takes 50
 RETRIES = {
     "max_retries": 3,
     "initial_delay": "200ms",
@@ -23,7 +23,7 @@ RETRIES = {
 }  # TensorStore's default, 32 retries, takes minutes
 CONTEXT = dict.fromkeys(("http_request_retries", "s3_request_retries", "gcs_request_retries"), RETRIES)
 DAMAGE = ("DATA_LOSS", "FAILED_PRECONDITION", "NOT_FOUND")  # first words of messages on damaged stores
-LONGEST = 300  # most characters of a TensorStore message that are shown; the message may quote a file
+LONGEST = 300  # maximum number of characters shown of a TensorStore message, which may quote a file
 Result = TypeVar("Result")
 STORES = "the folder of the dataset's stores, one for each input, or its address (http, s3, gs)"
 

@@ -24,7 +24,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
 BATCH = 32  # a shard has a whole number of batches, so that a resumed extraction has the same batches
-WORKERS = 8  # most decoding threads; more threads were slower
+WORKERS = 8  # maximum number of decoding threads; more threads were slower
 
 
 def _pillow(image: Image.Image, size: tuple[int, int]) -> np.ndarray:

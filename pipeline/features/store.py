@@ -47,9 +47,9 @@ READING = {
 # the speed of reading from disk. It is used only for stores that fit into the page cache.
 MAPPED = {"file_io_mode": {"mode": "memmap"}}
 CACHED = 0.5  # a store is memory-mapped if it needs less than this share of the free memory
-LARGEST = 1 << 28  # most bytes of the group's metadata, enough for some millions of images
-LARGEST_IMAGE = 1 << 26  # most bytes of the features of one image, a hundred times those of ResNet-101
-SHOWN = 80  # most characters of a wrong value that a message shows
+LARGEST = 1 << 28  # maximum number of bytes of the group's metadata, enough for some millions of images
+LARGEST_IMAGE = 1 << 26  # maximum number of bytes of one image's features: a hundred times ResNet-101's
+SHOWN = 80  # maximum number of characters of a wrong value that a message shows
 
 
 class _Attributes(TypedDict):

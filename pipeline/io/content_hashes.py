@@ -15,7 +15,7 @@ from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import opened
 
 KEY, RECORD = "hashes", "record"  # key of all hashes in a record; key of the record's own hash among them
-LARGEST = 1 << 40  # most bytes of a file
+LARGEST = 1 << 40  # maximum size in bytes of a file
 _noted: set[str] = set()  # paths of records without hashes, for which a note was printed
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MOST_FOLDERS = 100  # a path with more parts than this may be reported as too deep
+MOST_FOLDERS = 100  # an error may report a path with more parts than this as too deep
 # these errors occur only when writing, so they are converted even if they do not name a file
 UNWRITABLE = {
     errno.ENOSPC: "the disk is full; free some space on it",

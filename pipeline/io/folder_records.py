@@ -16,8 +16,8 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import opened, read_json
 
 RECORD = ".made.json"
-LARGEST = 64 << 20  # most bytes of a record, enough for half a million files
-HASHED = 8 << 20  # most bytes of a file that is hashed; a store may have 48 GB, so only its size is recorded
+LARGEST = 64 << 20  # maximum size in bytes of a record, enough for half a million files
+HASHED = 8 << 20  # maximum size in bytes of a file that is hashed; only the size of a larger file is recorded
 Mark = str | int | None
 """The SHA-256 of a file, the size of a large file, or None for a file that its stage still changes."""
 

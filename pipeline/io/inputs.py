@@ -26,10 +26,10 @@ from ruamel.yaml.events import AliasEvent
 
 from pipeline.io.errors import InputError
 
-LARGEST = 1 << 30  # most bytes of a text file; every dataset's annotations are smaller
-LARGEST_YAML = 1 << 20  # most bytes of a YAML file: forty times params.yaml; parsing takes some seconds
-DEEPEST = 64  # most levels of nested lists and mappings in YAML
-MOST_VALUES = 200_000  # most values of a YAML file with expanded aliases; params.yaml has 2,000
+LARGEST = 1 << 30  # maximum size in bytes of a text file; every dataset's annotations are smaller
+LARGEST_YAML = 1 << 20  # maximum size of a YAML file: forty times params.yaml; parsing takes some seconds
+DEEPEST = 64  # maximum number of levels of nested lists and mappings in YAML
+MOST_VALUES = 200_000  # maximum number of values of a YAML file with expanded aliases; params.yaml has 2,000
 MERGE = "tag:yaml.org,2002:merge"
 HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair, as JSON writes characters above 16 bits
 LINE_END = re.compile(rb"\r\n|\r|\n")

@@ -18,10 +18,10 @@ from pipeline.io.inputs import DEEPEST, json_of, read_lines, read_text
 
 Kind = TypeVar("Kind")
 Extra = Literal["forbid", "ignore"]
-LONGEST = 80  # most characters of a wrong value that a message shows
-MOST_LINES = 2_000_000  # most JSON lines of a file: eight times the images of the largest published dataset
-LONGEST_LINE = 1 << 20  # most characters of a line: a thousand times those of a pair
-LONGEST_TEXT = 1000  # most characters of a text or key that `plain` accepts, more than a caption has
+LONGEST = 80  # maximum number of characters of a wrong value that a message shows
+MOST_LINES = 2_000_000  # maximum number of lines of a file: eight times the images of the largest dataset
+LONGEST_LINE = 1 << 20  # maximum number of characters of a line: a thousand times those of a pair
+LONGEST_TEXT = 1000  # maximum number of characters of a text or key in `plain`, more than a caption has
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 

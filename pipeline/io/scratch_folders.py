@@ -20,7 +20,7 @@ from pipeline.io.folder_records import RECORD, record
 from pipeline.io.outputs import remove, write_json
 
 LOCK, TURN = "lock", "turn"  # the names of the two lock files have these words in place of a key
-PID = 20  # most digits of a process id
+PID = 20  # maximum number of digits of a process id
 # the system's error codes for opening a link, a folder or a socket
 OTHERS = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from pipeline.io import stored_zip
 
-LARGEST_PICKLE = 2 << 20  # most bytes of a pickle, enough for names and shapes of some ten thousand tensors
-WIDEST_TUPLE = 1000  # most entries of a tuple with its nested tuples; hashing a tuple visits every entry
+LARGEST_PICKLE = 2 << 20  # maximum size of a pickle, enough for names and shapes of ten thousand tensors
+WIDEST_TUPLE = 1000  # maximum number of entries of a tuple, nested ones included; hashing visits every entry
 # modules that are always installed, also under their names in Python 2
 INSTALLED = sys.stdlib_module_names | set(IMPORT_MAPPING) | {"torch", "torchvision", "numpy"}
 # further names that settings in a file may use: a dictionary with defaults, and factories of its values

@@ -21,7 +21,7 @@ from pipeline.text import vocabularies
 
 WORD = re.compile(r"[^\W\d_]+", re.ASCII)
 ANIMAL = re.compile(r"\banimal([12])\b")
-REPLACED = 3  # most replaced words per caption
+REPLACED = 3  # maximum number of replaced words per caption
 ALIKE = ({"both"}, {"similar"}, {"same"}, {"no", "differences"})
 """Sets of words. A caption with all words of such a set stays true if the two animals are exchanged."""
 

@@ -17,7 +17,7 @@ from pipeline.tabletop.words import SYNONYMS
 from pipeline.text import vocabularies
 
 Words = tuple[str, ...]
-MOST = 20_000  # most captions in the index
+MOST = 20_000  # maximum number of captions in the index
 
 
 class Geometric:

@@ -21,7 +21,7 @@ from pipeline.io.progress import track
 from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING
 
 RIDGE = 1e-3  # factor of half the squared weights in the loss; without this term, the weights may diverge
-STEPS = 100  # most steps of LBFGS
+STEPS = 100  # maximum number of steps of LBFGS
 READ = 64  # number of images that are read at once
 
 

@@ -14,7 +14,7 @@ from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES
 
 CHANGE_TYPES = ("color", "material", "add", "drop", "move")
 ARENA = 3.0  # x and y of an object are between -ARENA and ARENA
-FAR = 1.2  # least distance of a move, in CLEVR's units
+FAR = 1.2  # minimum distance of a move, in CLEVR's units
 TRIES = 50  # tries to place one object; then a new scene is started
 
 

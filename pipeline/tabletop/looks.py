@@ -23,7 +23,7 @@ class Look:
     haze: float  # distance at which the ground has half the colour of the horizon
     horizon: float
     steep: float  # how fast the sky becomes darker above the horizon
-    zenith: float  # least brightness of the sky / brightness of the horizon
+    zenith: float  # minimum brightness of the sky / brightness of the horizon
     band: float  # brightness of a band in the sky; metal mirrors this band
     rubber_shine: float
     metal_shine: float

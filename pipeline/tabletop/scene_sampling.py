@@ -16,7 +16,7 @@ from pipeline.tabletop.pictures import identify
 from pipeline.tabletop.scenes import CAMERA, LIGHTS, Scene, Thing, View, box_of, solids
 from pipeline.tabletop.words import Point
 
-RESTARTS = 5000  # most attempts for a scene; a scene of 10 objects usually needs 60 to 150
+RESTARTS = 5000  # maximum number of attempts for a scene; a scene of 10 objects usually needs 60 to 150
 SHOWN = 200 / (480 * 320)  # each object must be visible in at least this share of the image's pixels
 
 

@@ -14,8 +14,8 @@ from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES, Point, off
 
 RADII = dict(zip(SIZES, (0.7, 0.35), strict=True))  # radius of the circle around an object on the table
 
-GAP = 0.25  # least distance between the circles of two objects
-AXIS_GAP = 0.4  # least distance of two centres along left/right, and also along front/behind
+GAP = 0.25  # minimum distance between the circles of two objects
+AXIS_GAP = 0.4  # minimum distance of two centres along left/right, and also along front/behind
 
 CAMERA = (7.48, -6.51, 5.34)
 LIGHTS = ((6.45, -2.91, 4.26), (-4.67, -4.01, 3.01), (-1.17, 2.65, 5.82))  # key, fill and back light

@@ -45,7 +45,7 @@ class Vocabulary(Protocol):
         """Return a caption's token ids from <START> to <END>, at most `longest` of them."""
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """Return a pair for each word before <END>: the word, and its number of tokens."""
+        """Return (word, number of its tokens) for each word before <END>."""
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Return the words before <END>, joined by spaces."""
@@ -67,7 +67,7 @@ class WordVocabulary:
     """Words and their ids: first the four special tokens, then the training words in sorted order."""
 
     words: tuple[str, ...]  # the word of each id
-    longest: int  # most tokens of a caption, with <START> and <END>
+    longest: int  # maximum number of tokens of a caption, with <START> and <END>
     lower_case: bool
     marks: int = 2  # how many of the `longest` tokens are special tokens
 
@@ -115,10 +115,7 @@ class ClipVocabulary:
         return [START, *map(exchanged, bpe().encode(caption)[: self.longest - self.marks]), END]
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """Return a pair for each piece before <END>: its text, and its number of tokens.
-
-        The last piece may be incomplete.
-        """
+        """Return (text, number of tokens) for each piece before <END>. The last piece may be incomplete."""
         pieces: list[list[int]] = [[]]
         for token in said(tokens):
             pieces[-1].append(exchanged(token))

@@ -44,7 +44,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """Answer as a line of text: the caption, or else the reason; and the probability, if it is known."""
+        """Answer as a line of text: the caption or the reason, and the probability if it is known."""
         said = self.reason if self.caption is None else self.caption
         chance = "" if self.probability is None else f"  (probability {self.probability:.2f})"
         return f"{said}{chance}"
@@ -78,9 +78,9 @@ def answer(
 
 
 def _unsure(caption: Signalled, phrases: Sequence[str]) -> str:
-    """Return the reason for a caption with too small a probability.
+    """Return the reason why a caption with a small probability is withheld.
 
-    It says that something changed if the captions of both image orders report a change.
+    The reason says that something changed if the captions of both image orders report a change.
     """
     both = caption.reports_change and not says_no_change(caption.exchanged, phrases)
     return UNSURE_WHAT if both else UNSURE_WHETHER

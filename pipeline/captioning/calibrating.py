@@ -1,4 +1,4 @@
-"""Calibrate a captioner on the validation pairs of a laboratory, or on labelled pairs of a user."""
+"""Calibrate a captioner on validation pairs in the training repository, or on pairs that a user labelled."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

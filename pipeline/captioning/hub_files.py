@@ -73,7 +73,7 @@ def card_head(trained: Trained, scores: Mapping[str, Any], licence: str) -> str:
 
 
 def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the scores of the weights' seed in percent, in hubs' form. Truth metrics come first."""
+    """Return the scores of the weights' seed in percent, as hubs read them. Truth metrics come first."""
     own = dict(scores["own"] or {})
     if (share := scores["truth"].get("no_change", {}).get(TRUE)) is not None:
         own[TRUE_NO_CHANGE] = share

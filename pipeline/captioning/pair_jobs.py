@@ -65,7 +65,7 @@ def _of_folders(place: Path, say: Callable[[str], None]) -> list[Job]:
 
 
 def _pictures(place: Path, side: str, say: Callable[[str], None]) -> list[str]:
-    """Return the names of the images in the folder `side` of `place`. Pass a message on others to `say`."""
+    """Return the names of the images in the folder `side` of `place`. Report other files with `say`."""
     found: list[str] = []
     others: dict[str, list[str]] = {}
     for name in files_below(place / side):
@@ -83,8 +83,8 @@ def _pictures(place: Path, side: str, say: Callable[[str], None]) -> list[str]:
 def _matched(place: Path, before: list[str], after: list[str]) -> Iterator[Job]:
     """Pair names that are equal, then names that Unicode normalisation makes equal, then similar names.
 
-    Names are similar if they differ only in extension or letter case; their pair gets a fault. So do names
-    without a partner.
+    Names are similar if they differ only in extension or letter case. Their pair gets a fault, and so does a
+    name without a partner.
     """
     for key in (str, _composed, _folded):
         firsts, seconds = _by(before, key), _by(after, key)
@@ -113,7 +113,7 @@ def _by(names: list[str], key: Callable[[str], str]) -> dict[str, list[str]]:
 
 
 def _several(before: list[str], after: list[str]) -> str:
-    """Return a message on files of which it is not clear which two belong together."""
+    """Return a message on files whose partner is not clear, because their names are similar."""
     found = [
         f"{side}/{_text(name)}"
         for side, names in zip(FOLDERS, (before, after), strict=True)

@@ -39,7 +39,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Ranked:
-    """One of several captions of a pair, with its score in the search."""
+    """One of several captions of a pair, with its log-probability."""
 
     caption: str
     log_probability: float
@@ -47,7 +47,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class PictureCaptioner:
-    """A captioner of image pairs: make it with `load`, call it with a before and an after image."""
+    """A captioner of image pairs. Make it with `load`, and call it with a "before" and an "after" image."""
 
     model: models.common.captioner.Captioner
     trained: Trained

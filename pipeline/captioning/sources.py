@@ -179,9 +179,10 @@ READ = Made(PIXELS, "float32")
 
 
 def backbone(folder: Path, weights: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, Made]:
-    """Load the backbone of the weights; None for a model whose input is pixels.
+    """Load the backbone of the weights. Return it, and how the features are made.
 
-    Return also how the features are made. Raises InputError naming a file that is not available.
+    The backbone is None for a model whose input is pixels. Raises InputError naming a file that is not
+    available.
     """
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):

@@ -80,8 +80,8 @@ def read(path: Path, named: Path, weights: str) -> Calibration:
 def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
     """Return the criterion by which captions of these pairs are judged; None if they cannot be judged.
 
-    "true": against the scene. "agrees": with the references, for captions in the grammar. "change": only
-    whether the caption reports a change.
+    The criterion "true" compares a caption with the scene, and "agrees" compares it with the references, by
+    the grammar. The criterion "change" checks only whether the caption reports a change.
     """
     if all(pair.scene for pair in pairs):
         return "true"

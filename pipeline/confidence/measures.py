@@ -46,13 +46,13 @@ def ranking(confidence: np.ndarray, correct: np.ndarray) -> float | None:
 
 
 def kept(confidence: np.ndarray, coverage: float) -> np.ndarray:
-    """Return the positions of the captions that are kept at a coverage, at least one."""
+    """Return the positions of the captions that are kept at this coverage. At least one is kept."""
     count = max(1, round(coverage * len(confidence)))
     return np.argsort(-confidence, kind="stable")[:count]
 
 
 def at_coverage(confidence: np.ndarray, correct: np.ndarray, coverage: float) -> float:
-    """Return the share of correct captions among the captions that are kept at a coverage."""
+    """Return the share of correct captions among the captions that are kept at this coverage."""
     return float(correct[kept(confidence, coverage)].mean())
 
 

@@ -84,9 +84,10 @@ class Choice:
 def fit(
     signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray, scenes: Sequence[str]
 ) -> Choice:
-    """Fit the probability to captions with signals (P, S). Choose logistic or isotonic by cross-validation.
+    """Fit the probability to captions with signals (P, S). Cross-validation chooses the method.
 
-    All pairs of a scene are in the same fold. Raises ValueError if there are fewer scenes than FOLDS.
+    The method is logistic or isotonic. All pairs of a scene are in the same fold. Raises ValueError if there
+    are fewer scenes than FOLDS.
     """
     folds = _folds(scenes)
     held_out = np.zeros(len(signals))

@@ -187,7 +187,7 @@ def token_scores(
 
 
 def memory_norms(difference: Difference) -> list[list[float]]:
-    """Return a list per pair: the greatest, mean and standard deviation of its memory tokens' norms."""
+    """Return three numbers per pair: maximum, mean and deviation of the norms of its memory tokens."""
     norms = difference.memory.float().norm(dim=-1).flatten(1)
     numbers: list[list[float]] = torch.stack(
         [norms.amax(1), norms.mean(1), norms.std(1, correction=0)], 1

@@ -14,7 +14,7 @@ from pipeline.reporting.figures import HUES
 
 
 def measured(found: Collected, probability: np.ndarray) -> dict[str, float | None]:
-    """Return a dictionary: name of a measure -> rounded value. Some measures are for each of COVERAGES."""
+    """Return a dictionary: name of a measure -> rounded value, over all captions and at COVERAGES."""
     right, scenes = found.correct, found.scenes
     error = measures.interval(measures.calibration_error, probability, right, scenes)
     rank = measures.interval(measures.ranking, probability, right, scenes)
@@ -35,7 +35,7 @@ def measured(found: Collected, probability: np.ndarray) -> dict[str, float | Non
 
 
 def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
-    """Return lines to print. `name` is the name of the pairs. `numbers`: name of a measure -> value."""
+    """Return lines to print. `name` names the set of pairs. `numbers`: name of a measure -> value."""
 
     def said(key: str) -> str:
         value, low, high = (numbers.get(f"{key}{end}") for end in ("", "_low", "_high"))

@@ -1,4 +1,4 @@
-"""Types for annotation files that several readers use, and scene ids for datasets without named scenes."""
+"""Types and checks that several readers use, and scene ids for datasets that do not name scenes."""
 
 import reprlib
 from collections.abc import Hashable, Iterable, Sequence

@@ -58,7 +58,7 @@ def bare(data: bytes) -> Bare:
 
 
 def _steps(size: int) -> Iterator[None]:
-    """Yield as many times as a file of `size` bytes may have parts. Then raise ValueError."""
+    """Limit a loop over the parts of a file of `size` bytes: raise ValueError after the allowed number."""
     most = MOST_SEGMENTS + size // 1024
     for _ in range(most):
         yield

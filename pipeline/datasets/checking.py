@@ -119,7 +119,7 @@ def surplus(root: Path, names: Iterable[str], shown: int = 3) -> tuple[int, list
 
 
 def is_systems(name: str) -> bool:
-    """Return True for a file that a system made: its path has a hidden part, or a name in SYSTEMS."""
+    """Return True for a file of an operating system: a part of its path is hidden or is in SYSTEMS."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 

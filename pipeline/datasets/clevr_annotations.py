@@ -1,4 +1,4 @@
-"""Read annotation files in which the scene number is the key: CLEVR-Change and CLEVR-DC."""
+"""Read the annotation files of CLEVR-Change and CLEVR-DC, in which the scene number is the key."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ class _Splits(Published):
 
 
 def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
-    """Return a dictionary: split -> sorted scene numbers.
+    """Read a file of splits. Return a dictionary: split -> sorted scene numbers.
 
     Raises InputError for an empty split, or for a scene that is listed twice.
     """

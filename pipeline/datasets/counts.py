@@ -22,6 +22,7 @@ def count(pairs: Sequence[Pair]) -> Counts:
 
     For each split, its pairs, scenes, images and captions are counted. For each change type, its pairs are
     counted. The counts of the whole dataset are its pairs and captions, and:
+
     - `images`: number of distinct images
     - `shared_images`: number of images that are in more than one split
     - `references`: fewest and most captions of a test pair
@@ -62,8 +63,8 @@ def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
     """Return a message for each count that differs from its published value in `expected`.
 
     An example is "train has 8,560 pairs, published 8,566". Counts without a published value are not compared.
-    Readers leave blank pairs and captions out. `expected` has the numbers of these under `left_out` of a
-    split; they are subtracted from the published values.
+    Readers leave out blank pairs and captions. Therefore the numbers of blank items (`left_out` in
+    `expected`) are subtracted from the published values.
     """
     return [
         f"{PLACES.get(where, f'{where} has')} {ours:,} {what}, published {published:,}"

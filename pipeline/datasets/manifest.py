@@ -38,7 +38,7 @@ class Manifest:
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:
-        """Raise InputError if `pairs` are not as many as the manifest counts in this split.
+        """Raise InputError if the number of `pairs` is not the manifest's number for the split.
 
         `pairs` are the pairs of the split in the file `path`.
         """
@@ -51,7 +51,7 @@ class Manifest:
 
 
 def hashes(pairs: Path, index: Path) -> dict[str, str]:
-    """Return three hashes, by the keys PAIRS, INDEX and IMAGES: of the two files, and of all images."""
+    """Return hashes of the file of pairs (key PAIRS), of the image index (INDEX), of all images (IMAGES)."""
     found = {each.name: each.sha256 for each in images.read_index(index)}
     return {
         PAIRS: content_hashes.file_hash(pairs),

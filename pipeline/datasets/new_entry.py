@@ -60,7 +60,7 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 def _selecting(like: Dataset) -> dict[str, Any]:
     """Return the settings of the new entry that differ from those of the dataset `like`.
 
-    Where `like` selects snapshots by a score in NEEDING, the new dataset uses the score SELECT, which needs
+    If `like` selects snapshots by a score in NEEDING, the new dataset uses the score SELECT, which needs
     only captions.
     """
     own = {

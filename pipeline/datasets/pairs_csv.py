@@ -35,7 +35,7 @@ HELD_OUT = 0.1  # share of the scenes in val; test has the same share
 
 
 def _box(value: Any) -> Any:
-    """Return the four numbers of a box, given as a list or as a text. The text may have brackets."""
+    """Convert a box to four numbers. The box is a list, or a text with or without brackets."""
     parts = value.strip("[]()").replace(",", " ").split() if isinstance(value, str) else value
     try:
         x, y, width, height = (float(part) for part in parts)
@@ -163,7 +163,7 @@ def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
 
 
 def _check_whole(table: Table) -> None:
-    """Add faults of several rows: a repeated pair_id; a split or scene that is missing in only some rows."""
+    """Add the faults that concern several rows: repeated pair_id, and a split or scene in only some rows."""
     ids: dict[str, int] = {}
     everything = list(table.found.values())
     for found in everything:

@@ -54,7 +54,7 @@ class _Head:
 
     @property
     def called(self) -> str:
-        """The delimiter in words."""
+        """Name of the delimiter, for messages."""
         return DELIMITERS.get(self.delimiter, repr(self.delimiter))
 
 
@@ -156,7 +156,7 @@ def _check_quotes(where: str, last: int, fields: list[str], head: _Head) -> None
 
 
 def _check_index(where: str, fields: list[str], head: _Head) -> None:
-    """Raise InputError if the first column is the index of a data frame."""
+    """Raise InputError if the first column has the row numbers that a data frame writes (its index)."""
     more = len(fields) == len(head.names) + 1 and fields[0] in ("0", "1")  # R's write.table
     if more or (head.names[0] in ("", "unnamed: 0") and _stripped(fields[0])):
         raise InputError(

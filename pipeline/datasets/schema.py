@@ -1,4 +1,4 @@
-"""The dataclass of pairs, which all dataset readers return. Functions read and write files of pairs."""
+"""Dataclasses of pairs and their scenes, for all dataset readers. Functions read and write files of pairs."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace

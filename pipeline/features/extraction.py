@@ -111,7 +111,7 @@ class Extractor:
 
     @torch.inference_mode()
     def _start(self, batch: Tensor) -> "Computing":
-        """Start to compute the features of a batch of uint8 images. On a GPU, return before they exist."""
+        """Start to compute the features of a batch of uint8 images. Do not wait for a GPU."""
         grids = self.network(batch)
         grids = grids.half().contiguous()  # (B, C, H, W)
         finite = grids.isfinite().flatten(1).all(1)

@@ -20,7 +20,7 @@ SHARE = 0.9  # share of the free memory that features may take; the network and 
 
 
 class Resident:
-    """The features of the images `keys`, held in the memory of `device`. It replaces a FeatureStore.
+    """The features of the images `keys`, held in the memory of `device`. Used in place of a FeatureStore.
 
     The number type is that of the store. Each process of `ranks` holds all images, because the pairs of a
     process change from epoch to epoch. Raises InputError, before reading, if the features do not fit into

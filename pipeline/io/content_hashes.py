@@ -65,7 +65,7 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 
 
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
-    """Raise InputError if the hash of `file` is not `hashes[name]`. Nothing is checked without that key.
+    """Raise InputError if the hash of `file` is not `hashes[name]`. If there is no such key, do nothing.
 
     `hashes` were read from the record at `path`, which the message names.
     """

@@ -26,7 +26,7 @@ def without(readme: str) -> str:
 
 
 def licence(name: str) -> dict[str, str]:
-    """Return the keys of the front matter for a licence. Hubs name an unknown licence `other`."""
+    """Return the front matter's entries for a licence. A licence that hubs do not know is named "other"."""
     if name.lower() in LICENCES:
         return {"license": name.lower()}
     return {"license": "other", "license_name": name}

@@ -37,7 +37,7 @@ def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
 
 
 def link(tree: Tree) -> None:
-    """Make links to the files that the listed datasets and pre-training need. Remove all other links.
+    """Make links to the files that the settings of datasets and pre-training name. Remove other links.
 
     `tree` is the content of params.yaml.
     """

@@ -80,7 +80,7 @@ class Files:
     names: tuple[str, ...]
 
     def check(self, folder: Path) -> None:
-        """Raise InputError if one of the files exists, but differs from its record and the last commit."""
+        """Raise InputError if an existing file would be lost: it is not as recorded, and git lacks it."""
         with writing(folder):
             recorded = folder_records.recorded(folder, self.by)
             if recorded is None and os.path.lexists(folder / RECORD):

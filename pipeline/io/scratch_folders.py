@@ -91,8 +91,8 @@ def alone(out: Path, first: bool = True) -> Iterator[Callable[[], None]]:
 
     Raises InputError if another process holds the lock. The lock does not depend on the settings of the work,
     because work with other settings replaces the same output. Call the yielded function before the output is
-    replaced: it raises InputError if the lock was removed meanwhile. In a process group, only the process
-    with `first` takes the lock.
+    replaced: it raises InputError if the lock was removed meanwhile. In a process group, only the process in
+    which `first` is true takes the lock.
     """
     if not first:
         yield lambda: None

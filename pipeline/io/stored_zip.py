@@ -67,7 +67,7 @@ def _read(file: BinaryIO, start: int, size: int) -> bytes:
 
 
 def _directory(file: BinaryIO) -> tuple[int, int, int]:
-    """Return the directory's first offset, its end offset, and its number of records."""
+    """Find the directory of a zip file. Return its start offset, end offset, and number of records."""
     size = file.seek(0, 2)
     end = size - END.size
     mark, *disks, here, count, length, start, comment = END.unpack(_read(file, max(0, end), END.size))

@@ -91,7 +91,7 @@ def _loaded(path: Path, mapped: bool) -> Any:
 def _pickles(path: Path) -> list[bytes]:
     """Return the pickles in a zip file. Raises ValueError if a record is damaged or compressed.
 
-    (torch would not notice this.)
+    torch itself does not check this.
     """
     with path.open("rb") as file:
         records = stored_zip.records(file)

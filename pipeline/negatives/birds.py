@@ -63,9 +63,9 @@ class Source:
     def replace(self, number: int) -> Iterator[str | None]:
         """Yield the references in turn, from reference `number` on, each with some words replaced.
 
-        At the first use of each reference, the words with the largest TF-IDF weights are replaced, REPLACED
-        in number. At later uses, 1 to REPLACED random words are replaced. A new word never has a value that
-        a reference names. In place of a reference without replaceable words, None is yielded.
+        At the first use of each reference, the words with the largest TF-IDF weights are replaced, at most
+        REPLACED words. At later uses, 1 to REPLACED random words are replaced. A new word never has a value
+        that a reference names. In place of a reference without replaceable words, None is yielded.
         """
         for turn, caption in enumerate(self._turns(number)):
             yield self._replaced(caption, heaviest=turn < len(self._references))

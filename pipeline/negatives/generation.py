@@ -1,12 +1,13 @@
 """Generate six negatives for each pair of a split (fine-grained negatives of IDC-PCL).
 
 There are three kinds of negatives, and two negatives of each kind:
+
 - retrieve: similar captions of other pairs
 - replace: captions of the pair with replaced words
 - confuse: captions of the pair with exchanged parts
 
-If a kind gives too few negatives, more negatives of the kind replace are added, and then of the kind
-retrieve.
+If a kind gives too few negatives, more negatives of the kind "replace" are added, and then of the kind
+"retrieve".
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -80,7 +80,8 @@ class Source:
     def replace(self, number: int) -> Iterator[str | None]:
         """Yield the references in turn, with words of the subject or the new value replaced.
 
-        One word is replaced if `number` is even, up to two if it is odd. None: no word can be replaced.
+        If `number` is even, one word is replaced. If it is odd, up to two words are replaced. None is yielded
+        in place of a reference without replaceable words.
         """
         for sentence in self._turns(number):
             weights = self._split.index.weights(sentence.words)

@@ -116,7 +116,7 @@ def fit(features: Tensor, classes: Tensor, number: int) -> Tensor:
     """Fit a multinomial logistic regression. Return its weights and, in the last row, its biases, (C + 1, K).
 
     `features` are (N, C). `classes` are (N,), from 0 to K - 1. `number` is K. LBFGS starts at zero and
-    minimises the mean cross-entropy plus RIDGE / 2 times the squared weights, without the biases.
+    minimises the mean cross-entropy plus RIDGE / 2 times the squared weights (not the biases).
     """
     weights = features.new_zeros(features.shape[1] + 1, number, requires_grad=True)
     solver = torch.optim.LBFGS([weights], max_iter=STEPS, line_search_fn="strong_wolfe")

@@ -1,7 +1,7 @@
-"""croissant.json: a description of the dataset in Croissant 1.0 (docs.mlcommons.org/croissant), for search.
+"""croissant.json: a description of the dataset for search engines, in the format Croissant 1.0.
 
-The file lists each metadata.parquet and each shard with its hash, and the images as file sets. For each
-split, it lists the columns whose type Croissant can express.
+docs.mlcommons.org/croissant describes the format. The file lists each metadata.parquet and each shard with
+its hash, and the images as file sets. For each split, it lists the columns whose type Croissant can express.
 """
 
 import mimetypes

@@ -34,7 +34,7 @@ class Published:
 
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:
-        """Dictionary: split -> pairs. The splits have other tools' names ("validation"); none is empty."""
+        """Dictionary: split, under its name in other tools ("validation") -> pairs. No split is empty."""
         found = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
         return {name: pairs for name, pairs in found.items() if pairs}
 

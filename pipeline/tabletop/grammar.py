@@ -17,8 +17,8 @@ REFERENCES = 6  # captions per pair
 def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0.5) -> list[str]:
     """Return REFERENCES different sentences about the change.
 
-    `relations` is the probability that a sentence gives the position of the changed object relative to
-    another object, provided that one has a clear spatial relation to it.
+    `relations` is the probability that a sentence has a clause on the position of the changed object, such as
+    "that is behind the blue cube". The clause is left out if there is no such relation.
     """
     added = scene.change_type == "add"
     things, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)

@@ -151,7 +151,7 @@ def _matte(style, solids, lamps, shaders, tile, hit, start, way):
 
 @compiled
 def _metal(style, solids, lamps, shaders, hit, start, way):
-    """Return the colour of metal at a hit: a tinted mirror image of one bounce, diffuse light, highlights."""
+    """Return the colour of metal at a hit: a tinted reflection (one bounce), diffuse light, highlights."""
     distance, row, face = hit
     point = along(start, way, distance)
     normal = normal_at(solids, row, face, point)
@@ -261,7 +261,7 @@ def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
 
 @compiled
 def _uneven(passes, line, column):
-    """Return True if a pixel of the first pass differs from one of its four neighbours by > CONTRAST."""
+    """Return True if a pixel of the first pass differs by more than CONTRAST from one of four neighbours."""
     height, width = passes.shape[1:3]
     for way in range(4):
         beside = min(max(line + (way - 1) * (1 - way % 2), 0), height - 1)

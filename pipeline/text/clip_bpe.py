@@ -98,5 +98,5 @@ class Bpe:
 
 @lru_cache
 def bpe() -> Bpe:
-    """Return the shared instance of Bpe, which is built at the first call, because this is slow."""
+    """Return the shared instance of Bpe. It is built only once, because this is slow."""
     return Bpe()

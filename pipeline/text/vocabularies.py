@@ -151,7 +151,7 @@ def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:
 
 
 def longest_of(captions: Iterable[str], lower_case: bool, max_tokens: int | None = None) -> int:
-    """Count the tokens of the longest caption, <START> and <END> included. The result is <= max_tokens."""
+    """Count the tokens of the longest caption, <START> and <END> included. Return at most `max_tokens`."""
     longest = 2 + max((len(tokenise(caption, lower_case)) for caption in captions), default=0)
     return longest if max_tokens is None else min(longest, max_tokens)
 
@@ -239,7 +239,7 @@ def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
 def save(
     path: str | Path, vocabulary: Vocabulary, counts: Counter[str], pairs: str | Path | None = None
 ) -> None:
-    """Write a vocabulary and its training counts; for CLIP, only the tokeniser and the greatest length.
+    """Write a vocabulary and the counts of its words. For CLIP, write only tokeniser and greatest length.
 
     `pairs` is the file whose training captions were counted. Its hash is written too.
     """

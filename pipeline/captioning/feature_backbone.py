@@ -27,7 +27,7 @@ from pipeline.weights.tensor_checks import check_finite, tensors_said
 MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
 REMEDY = "bring the package again, whole"
 REMAKE = "run `dvc repro extract` to make it again"
-MOST_NUMBERS = 200_000_000  # parameters of a backbone; four times as many as ResNet-101 has
+MOST_NUMBERS = 200_000_000  # maximum number of parameters of a backbone; ResNet-101 has a fourth
 
 
 @dataclass(frozen=True)

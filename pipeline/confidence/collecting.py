@@ -22,7 +22,7 @@ from pipeline.decoding.decode_split import Search
 from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.text.vocabularies import Vocabulary
 
-MOST_IMAGES = 4000  # limit of training images to which familiarity is fitted
+MOST_IMAGES = 4000  # maximum number of training images to which familiarity is fitted
 BATCH = 64  # pairs
 Grids = Iterable[tuple[Tensor, Tensor]]
 
@@ -102,7 +102,7 @@ def collect(
 
 
 def familiar_with(pairs: Sequence[Pair], store: FeatureStore) -> Familiarity:
-    """Fit a Familiarity to the images of training pairs: to at most MOST_IMAGES, chosen at even steps."""
+    """Fit a Familiarity to images of training pairs: to at most MOST_IMAGES, which are evenly spaced."""
     chosen = pairs[:: max(1, -(-2 * len(pairs) // MOST_IMAGES))]
     batches = feature_batches(chosen, store, BATCH)
     return familiarity.fitted(

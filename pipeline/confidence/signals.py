@@ -28,7 +28,7 @@ class Signals:
     """Signals of a caption. The signals "exchanged_…" are about the caption of the images (after, before)."""
 
     log_probability: float  # natural logarithm, over all tokens with <END>
-    mean: float  # log-probability of a token
+    mean: float  # mean log-probability of the tokens
     least: float  # log-probability of the least likely token
     margin: float  # minimum lead of a token over the best other token, in log-probability
     exchanged_log_probability: float

@@ -1,9 +1,11 @@
 """Read CUB and NABirds, two datasets of birds that are used only for pre-training.
 
-CUB is the folder of CUB-200-2011 (Wah et al., 2011). Its subfolder text_c10/ has the ten sentences per image
-by Reed et al. (2016). A CUB image becomes a Pair whose two images are the same. NABirds (Van Horn et al.,
-2015) has photographs of 555 classes, without text. IDC-PCL's method of drawing pairs is not published. Here
-each photograph is the first image of one pair, and in every second pair both images have the same class.
+CUB is read from the folder of CUB-200-2011 (Wah et al., 2011). Its subfolder text_c10/ has ten sentences per
+image, by Reed et al. (2016). A CUB image becomes a Pair whose two images are the same.
+
+NABirds (Van Horn et al., 2015) has photographs of 555 classes, without text. IDC-PCL's method of drawing
+pairs is not published. Here each photograph is the first image of one pair, and in every second pair both
+images have the same class.
 
 The lists of both datasets have one image per line: an id, a space, and a value. The published test images are
 the validation split of pre-training; no score is computed on them. data/pretraining/records/<dataset>/ has

@@ -111,7 +111,7 @@ def _last_line(node: Node) -> int:
 
 
 def _write_card(name: str, folder: Path, table: Path) -> None:
-    """Write a card for the dataset if there is none, because the stage prepare needs a card."""
+    """Write a card for the dataset if it has none, because the stage "prepare" needs a card."""
     card = {
         "name": name,
         "citation": "a dataset of your own",

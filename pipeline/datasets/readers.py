@@ -72,7 +72,7 @@ def faults(reader: str, root: Path) -> list[str]:
 
 
 def is_own(reader: str) -> bool:
-    """Return True if the reader is for files that the user wrote, and can therefore correct."""
+    """Return True if the reader is for files of the user, who can correct them."""
     return _reader(reader).faults is not None
 
 

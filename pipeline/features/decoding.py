@@ -28,7 +28,7 @@ from pipeline.io.prefetch import prefetch
 SHARED = Path("/dev/shm")  # folder of Linux for shared memory
 SHARE = 0.5  # share of this folder's free space that is used
 MOST = 2**30  # maximum number of bytes of shared memory
-GROUPS = (64, 32, 16, 8, 4, 2, 1)  # images per slot: the most that fit, because each group costs a message
+GROUPS = (64, 32, 16, 8, 4, 2, 1)  # images per slot: the largest that fits, as each group costs a message
 LARGEST = 16 * 2**20  # maximum size in bytes of an image that a worker process may leave unresized
 OWN = 2  # cores for the main process, which feeds the GPU and writes
 

@@ -75,7 +75,7 @@ class FeatureStore:
     """A feature store, opened for reading, in a folder or at an address (http, https, s3, gs).
 
     `expected` has required attributes, for example {"stride": 16}. `remedy` replaces the usual advice in
-    error messages, which is to run the stage extract. Raises InputError naming an attribute that differs or a
+    error messages, to run the stage "extract". Raises InputError naming an attribute that differs or a
     damaged shard. Raises InputError if the location does not answer.
     """
 
@@ -128,7 +128,7 @@ class FeatureStore:
                 raise self._error(f": {file} is longer than its {size} bytes")
 
     def _check_array(self) -> None:
-        """Raise InputError unless the array has the form of store_codec.py, and as many images as keys."""
+        """Raise InputError unless the array has the form in store_codec.py, and one image per key."""
         shape, kind = self.array.shape, self.array.dtype.name
         if len(shape) != 4 or kind not in ("float16", "uint8"):
             raise self._error(f": its array is {kind} of {shape}, not float16 or uint8 of images x C x H x W")

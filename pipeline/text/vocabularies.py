@@ -98,10 +98,10 @@ class WordVocabulary:
 
 @dataclass(frozen=True)
 class ClipVocabulary:
-    """CLIP's byte-level BPE. The ids are CLIP's, but the two marks exchange their ids with tokens 2 and 3.
+    """CLIP's byte-level BPE with CLIP's ids, except that <START> and <END> have the ids 2 and 3.
 
-    Thus <START> and <END> have the same ids as in all vocabularies. Id NULL is CLIP's padding, and also "!"
-    inside a piece. Id UNK is only '"' inside a piece.
+    These are their ids in all vocabularies. In return, CLIP's tokens 2 and 3 get CLIP's ids of the two marks.
+    Id NULL is CLIP's padding, and also "!" inside a piece. Id UNK is only '"' inside a piece.
     """
 
     longest: int

@@ -141,7 +141,6 @@ def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:
 
 
 def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
-    """Return the content of scores.json."""
     recipe, seeds = trained.recipe, _summaries(trained, weights, lab)
     run = lab / "results/cells" / recipe.dataset / recipe.model / str(trained.seed)
     own, tabletop = seeds.get(trained.seed), params.load(lab / "params.yaml").tabletop

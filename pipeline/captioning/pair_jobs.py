@@ -52,7 +52,6 @@ def _job(row: Row, root: Path) -> Job:
 
 
 def _of_folders(place: Path, say: Callable[[str], None]) -> list[Job]:
-    """Return the pairs (before/NAME, after/NAME) in the folder `place`."""
     if missing := [name for name in FOLDERS if not (place / name).is_dir()]:
         raise InputError(
             f"{place} has neither {' nor '.join(NAMES)}, nor a folder {missing[0]}/; put the images of a "
@@ -128,7 +127,6 @@ def _composed(name: str) -> str:
 
 
 def _folded(name: str) -> str:
-    """Return a name without its extension, case-folded."""
     return str(PurePosixPath(_composed(name)).with_suffix("")).casefold()
 
 

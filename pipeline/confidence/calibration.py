@@ -26,7 +26,7 @@ FILE = "confidence.json"
 LARGEST = 1 << 20  # bytes
 REMEDY = "run python -m commands.calibrate to make it again"
 Meaning = Literal["true", "agrees", "change"]
-"""Meaning of "correct caption": true of the scene; agrees with the references; right about change or not."""
+"""Criteria of a correct caption: true of the scene; agrees with the references; right about change or not."""
 SAID = {
     "true": "the caption is true",
     "agrees": "the caption agrees with the references",

@@ -124,7 +124,6 @@ def _table(root: Path) -> Table:
 
 
 def _parsed(values: dict[str, Any]) -> _Row | str:
-    """Return the row, or a message if the row is wrong."""
     try:
         return _Row.model_validate(values)
     except ValidationError as error:

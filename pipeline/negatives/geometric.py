@@ -200,7 +200,7 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
 def _exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
-    """Replace the ending of a sentence on an addition by the ending of a removal, or the reverse."""
+    """Replace the ending of a sentence about an addition by the ending of a removal, or the reverse."""
     other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
     if not endings.get(other):
         return None

@@ -116,7 +116,7 @@ def cell_of(place: tuple[float, float], size: tuple[int, int], grid: tuple[int, 
 
 
 def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
-    """Return an image's object-id buffer. Raises InputError if its boxes differ from those in scenes.json."""
+    """Return an image's object-id buffer. Raises InputError if objects' boxes are not as in scenes.json."""
     rows = identify(shown.solids, shown.camera, image.width, image.height)
     masks = (rows == row for row in range(len(shown.solids)))
     if tuple(box_of(mask) if mask.any() else None for mask in masks) != shown.boxes:

@@ -91,7 +91,7 @@ def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
 
 
 def correct(caption: str, pair: Pair, meaning: Meaning, phrases: Sequence[str]) -> bool | None:
-    """Judge a caption by the criterion `meaning`. Return None if the pair does not allow a judgement.
+    """Return True if a caption is correct by the criterion `meaning`; None if the pair allows no judgement.
 
     A caption that contains one of `phrases` reports no change.
     """

@@ -31,8 +31,8 @@ def scratch(out: Path, key: str) -> Path:
     The folder is next to `out`, because a rename cannot cross disks. `key`, a hash of everything that the
     work depends on, is part of the folder's name. git and DVC ignore folders with such names.
 
-    DVC refuses an output if a link on its path leads out of DVC's repository. This function raises InputError
-    in that case, so that the error comes before the work.
+    DVC refuses an output if a link on its path leads out of DVC's repository. This function checks that
+    before the work, and raises InputError if DVC would refuse `out`.
     """
     root = os.environ.get("DVC_ROOT")  # DVC sets it
     if root and not out.parent.resolve().is_relative_to(Path(root).resolve()):

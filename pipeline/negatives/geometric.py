@@ -162,9 +162,9 @@ def _replaced(
 
 
 def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Claims) -> set[str]:
-    """Return the values that a replacement must not have.
+    """Return the values that a replacement for `words[place]` must not have.
 
-    The old value and the new value must differ. A new colour must not be in any reference.
+    They prevent that the old value and the new value are equal, or that a new colour is in a reference.
     """
     if place != sentence.value:
         new = None if sentence.value is None else MEANING[words[sentence.value]]

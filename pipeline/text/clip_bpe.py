@@ -26,7 +26,7 @@ PIECES = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+",
 
 
 def bytes_as_symbols() -> dict[int, str]:
-    """Return a dictionary: byte -> visible symbol. The order is that of the token ids of the 256 bytes."""
+    """Return a dictionary: byte -> visible symbol. The 256 bytes are in the order of their token ids."""
     itself = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in itself]
     return {byte: chr(byte) for byte in itself} | {byte: chr(256 + n) for n, byte in enumerate(others)}

@@ -1,4 +1,7 @@
-"""Judge captions of any program, and summarise them: shares with intervals, faults, a leaderboard row."""
+"""Judge captions that any program wrote.
+
+Make a table of shares with 95 % intervals, and a leaderboard row.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,10 +41,11 @@ class Answer:
 def judged(
     texts: Mapping[str, str], pairs: Sequence[Pair], reader: str, phrases: Sequence[str]
 ) -> list[Answer]:
-    """Judge the text of each pair, which `reader` (one of READERS) parses.
+    """Judge the text of each pair. `reader`, one of READERS, says how the texts are parsed.
 
-    A text is compared with the scene, or with the references if the scene is unknown. Raises InputError for a
-    pair that has neither a known scene nor a known kind of change.
+    A text is compared with the scene, or with the references if the scene is unknown. `phrases` are the texts
+    that the strict reader accepts for "no change". Raises InputError for a pair that has neither a known
+    scene nor a known kind of change.
     """
     found = []
     for pair in pairs:
@@ -67,7 +71,10 @@ def _verdict(text: str, pair: Pair, reader: str, phrases: Sequence[str]) -> Verd
 
 
 def parts(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
-    """Return row of the table -> its answers: all, changed and unchanged pairs, and each kind of change."""
+    """Return row of the table -> its answers.
+
+    The rows are all pairs, changed pairs, each kind of change, and unchanged pairs. Empty rows are left out.
+    """
     kinds = {kind: [each for each in answers if each.pair.change_type == kind] for kind in CHANGE_TYPES}
     changed = [each for each in answers if each.pair.changed is not False]
     same = [each for each in answers if each.pair.change_type == NO_CHANGE]
@@ -84,7 +91,10 @@ def _unread(answers: Sequence[Answer]) -> Share:
 
 
 def table(answers: Sequence[Answer]) -> Table:
-    """Return a table of true captions in percent, with 95 % intervals over scenes, and of fault counts."""
+    """Return a table of the true captions in percent, with 95 % intervals over scenes.
+
+    A note counts the faults.
+    """
     title = "True captions in percent; intervals of 95 % over scenes"
     rows = []
     for name, own in parts(answers).items():
@@ -100,9 +110,10 @@ def table(answers: Sequence[Answer]) -> Table:
 def leaderboard_row(
     name: str, reader: str, split: str, answers: Sequence[Answer], hashes: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the row of a leaderboard: fractions, with the bounds of the 95 % intervals over scenes.
+    """Return the row of a leaderboard.
 
-    `hashes`: name -> sha256 of the files of captions and pairs.
+    Shares are fractions with the bounds of their 95 % intervals over scenes. `hashes`: name -> SHA-256 of a
+    file, for the files of captions and pairs.
     """
     by_scene = all(each.pair.scene is not None for each in answers)
     shares = {part: _written(_true(own)) for part, own in parts(answers).items()}
@@ -128,7 +139,10 @@ def _written(own: Share) -> dict[str, float]:
 
 
 def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
-    """Return a record per caption. With the reader `free` and a known scene, a record has the claims, too."""
+    """Return a record per caption.
+
+    If the reader is `free` and the scene is known, a record includes the claims.
+    """
     return [
         {
             "pair_id": each.pair.pair_id,

@@ -15,7 +15,10 @@ from pipeline.statistics.comparisons import Comparison, compare_all
 
 @dataclass(frozen=True)
 class Claim:
-    """A paper's claim that `better` beats `worse`; both are values of Group.name."""
+    """A paper's claim that the model `better` beats the model `worse`.
+
+    Both names are values of Group.name.
+    """
 
     source: str
     better: str
@@ -34,7 +37,7 @@ LEAST_SEEDS = 3  # fewer seeds do not show the spread
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a metric for a claim; `difference` and `margin` are fractions."""
+    """Result of the check of a claim with one metric. `difference` and `margin` are fractions."""
 
     said: str
     difference: Comparison
@@ -47,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Findings of all metrics about a claim on one dataset."""
+    """Results of the check of a claim on one dataset, with all metrics."""
 
     claim: Claim
     dataset: str
@@ -56,11 +59,12 @@ class Verdict:
 
 
 def verdicts(groups: Sequence[Group]) -> list[Verdict]:
-    """Return a verdict on each claim whose two models have records in `groups`, which are of one dataset.
+    """Return a verdict on each claim whose two models have records in `groups`.
 
-    A metric decides a claim under two conditions: the paired bootstrap over test pairs is significant after
-    Holm's correction for all these claims, and the difference exceeds its margin over seeds. If the model
-    that should be better is still at chance (not trained long enough), the claim neither holds nor fails.
+    All groups are of one dataset. A metric decides a claim under two conditions: the paired bootstrap over
+    test pairs is significant after Holm's correction for all these claims, and the difference exceeds its
+    margin over seeds. If the model that should be better is still at chance (not trained long enough), the
+    claim neither holds nor fails.
     """
     named = {group.name: group for group in groups}
     asked = [claim for claim in CLAIMS if {claim.better, claim.worse} <= named.keys()]

@@ -1,8 +1,8 @@
-"""Count the false parts of captions (letters of truth.FAULTS) for each model.
+"""Count the false parts of captions for each model. Each kind of false part has a letter in truth.FAULTS.
 
-Each bar of the stacked diagram is the share of false captions among changed pairs. A caption with several
-false parts counts once: its count is divided equally among these parts. Captions that describe another object
-are counted in a separate column, because no single word of such a caption is false.
+Each bar of the stacked diagram is the share of false captions among changed pairs. If a caption has several
+false parts, its count of 1 is divided equally among these parts. Captions that describe another object are
+counted in a separate column, because no single word of such a caption is false.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,10 @@ HEADINGS = ["model", "true", *NAMES.values(), FAULTS[OTHER], "one part only", FA
 
 @dataclass(frozen=True)
 class Faults:
-    """Letters of the false parts of a model's captions: for each seed, a text per pair; "" means true."""
+    """Faults of a model's captions, as a text per seed and pair.
+
+    The text has the letters of the caption's false parts. It is "" for a true caption.
+    """
 
     name: str
     changes: tuple[Sequence[str], ...]  # changed pairs
@@ -32,25 +35,26 @@ class Faults:
         return self._mean(lambda letters: letters == "")
 
     def share(self, letter: str) -> float:
-        """Return the share of changed pairs whose caption has the fault."""
+        """Return the share of changed pairs whose caption has this fault."""
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:
-        """Return the part of the share of false captions that is due to a fault.
+        """Return the share of captions that are false because of `part`.
 
-        Over all faults, these parts sum to the share of false captions.
+        A caption with n false parts counts 1/n for each of them. The sum over all kinds of false parts is the
+        share of false captions.
         """
         return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(OTHER, ""))))
 
     @property
     def single(self) -> float | None:
-        """Share of false captions that have a single false part; None without a false caption."""
+        """Share of the false captions that have exactly one false part; None if no caption is false."""
         false = [letters.replace(OTHER, "") for run in self.changes for letters in run if letters]
         return fmean(len(parts) == 1 for parts in false) if false else None
 
     @property
     def invented(self) -> float | None:
-        """Share of false alarms among unchanged pairs; None without such a pair."""
+        """Share of false alarms among unchanged pairs; None without unchanged pairs."""
         told = [INVENTED in letters for run in self.others for letters in run]
         return fmean(told) if told else None
 
@@ -59,7 +63,10 @@ class Faults:
 
 
 def of_group(group: Group, dataset: str = "") -> Faults:
-    """Return the faults of a group over all its seeds; the name begins with the dataset, if given."""
+    """Return the faults of a group over all its seeds.
+
+    Their name begins with `dataset`, unless `dataset` is "".
+    """
     changes, others = (
         tuple([record["faults"][place] for place in group.pairs["subsets"][part]] for record in group.records)
         for part in ("change", "no_change")
@@ -68,6 +75,6 @@ def of_group(group: Group, dataset: str = "") -> Faults:
 
 
 def row(found: Faults) -> list[str]:
-    """Return a model's row of the table with HEADINGS, in percent."""
+    """Return a model's table row in percent. Its columns are HEADINGS."""
     shares = [found.true, *(found.share(letter) for letter in (*PARTS, OTHER)), found.single, found.invented]
     return [found.name, *map(number, shares)]

@@ -1,4 +1,7 @@
-"""Agreement of any program's metric with truth, from files with a score per caption, such as an LLM's."""
+"""Compute how well a metric agrees with truth, from files with a score per caption.
+
+Any program may write these files, for example an LLM that judges captions.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -22,7 +25,10 @@ ONE = "a single run"
 
 
 class Line(BaseModel):
-    """A caption with its verdict, and its scores if stages.score wrote the file; other keys are ignored."""
+    """A caption's verdict, and its scores if stages.score wrote the file.
+
+    Other keys of the line are ignored.
+    """
 
     pair_id: str
     scene_id: str | None = None
@@ -54,8 +60,8 @@ class Run:
 def read_run(path: Path, model: str | None = None) -> Run:
     """Read the verdicts of a run. Raises InputError for a file without judged captions of changed pairs.
 
-    model: name of the run's model; runs with the same name are seeds of a model. Without a name, the run is a
-    model of its own.
+    model: name of the run's model. Runs with the same name are seeds of one model. Without a name, the run
+    counts as a separate model.
     """
     file = path / "pairs.jsonl" if path.is_dir() else path
     run = Run(file, model or str(file), list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
@@ -65,9 +71,9 @@ def read_run(path: Path, model: str | None = None) -> Run:
 
 
 def of_scores(name: str, runs: Sequence[Run], files: Sequence[Path]) -> Judge:
-    """Return the agreement of a metric with truth, from a file of scores for each run.
+    """Return how well the metric `name` agrees with truth. `files` has a file of scores for each run.
 
-    Raises InputError if there are more or fewer files than runs, or if a file lacks a pair.
+    Raises InputError if the numbers of files and runs differ, or if a file lacks a pair.
     """
     if len(files) != len(runs):
         raise InputError(
@@ -82,7 +88,7 @@ def of_scores(name: str, runs: Sequence[Run], files: Sequence[Path]) -> Judge:
 
 
 def known(runs: Sequence[Run]) -> list[Judge]:
-    """Return the agreement with truth of each metric that is in the verdicts of all runs."""
+    """Return how well each metric agrees with truth, for the metrics that are in the verdicts of all runs."""
     found = []
     for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):
         values: list[list[Any]] = [[getattr(run.lines[at], key) for at in run.places] for run in runs]

@@ -1,4 +1,4 @@
-"""Agreement of each metric with truth, over runs and over the captions of one run.
+"""Agreement of each metric with truth: over all runs, and over the captions of each run.
 
 Agreement is Spearman's rank correlation: 1 for equal order, 0 for unrelated order. The interval is the middle
 95 % of a bootstrap that resamples models with all their seeds, because the seeds of a model are alike.
@@ -86,7 +86,8 @@ def agreement(
 ) -> Judge:
     """Return the agreement of a metric with truth.
 
-    scores, truth: for each model, the metric and the share of true captions of each seed
+    scores: for each model, the metric's value of each seed
+    truth: for each model, the share of true captions of each seed
     within: for each run, the correlation and `prefers` over its captions (see `over_captions`)
     """
     counts = _drawn([len(own) for own in scores])
@@ -174,14 +175,14 @@ def _drawn(seeds: Sequence[int]) -> Array:
 
 
 def _means(values: Array, counts: Array) -> Array:
-    """Return the mean of the finite values for each row of weights in `counts`; NaN without such a value."""
+    """Return a mean of the finite values for each row of weights in `counts`; NaN without such a value."""
     weights = counts * np.isfinite(values)
     sums = weights.sum(1)
     return np.divide(weights @ np.nan_to_num(values), sums, np.full(len(counts), np.nan), where=sums > 0)
 
 
 def _correlation(found: Array) -> Correlation:
-    """Return the first of the correlations (all runs), with an interval from the others (the draws)."""
+    """Return the first correlation (all runs), with an interval from the other correlations (draws)."""
     known = found[1:][np.isfinite(found[1:])]
     low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
     return Correlation(_known(found[0]), float(low), float(high))

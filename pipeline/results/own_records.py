@@ -1,4 +1,4 @@
-"""A user's own records: select the records of the current settings and data, and publish them."""
+"""Select a user's own records that fit the current settings and data, and publish records."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,9 +17,10 @@ from pipeline.study.study_file import Row
 
 
 def settings_now(tree: Tree, record: Record, file: Path) -> str:
-    """Return the hash of the current settings (`tree`: params.yaml) for a record's model, changes and seed.
+    """Return the hash that the record's run has with the current settings.
 
-    Raises InputError if the settings are invalid. The message names the record's file.
+    `tree` is the content of params.yaml. The run has the record's model, changes and seed. Raises InputError
+    if the settings are invalid. The message names the record's file.
     """
     dataset, model = record["dataset"], record["model"]
     changed = overlay(tree, Row(label=model, model=model, set=record["changes"]), dataset, str(file))
@@ -54,7 +55,7 @@ def recorded(root: Path, cell: Cell, changes: Tree) -> bool:
 def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:
     """Return the groups of records that fit the current settings and data, and the files of other records.
 
-    A published record of the same settings and pairs is used if there is no own record.
+    If a run has no own record, a published record of the same settings and pairs is used.
     """
     fitting: dict[str, Record] = {}
     left: list[Path] = []
@@ -87,8 +88,8 @@ def files(root: Path, tree: Tree) -> list[Path]:
 def promote(root: Path, tree: Tree, own: Sequence[Path]) -> list[Path]:
     """Move own records to the published records, and return their new paths.
 
-    Raises InputError for a record with other settings than params.yaml, or with other pairs than the
-    published records, and if a published record would be replaced. Nothing has been moved then.
+    Raises InputError for a record with other settings than params.yaml, for a record with other pairs than
+    the published records, and if a published record would be replaced. In these cases no record is moved.
     """
     moved = {_published(root, tree, file): file for file in own}
     if len(moved) < len(own):
@@ -135,7 +136,10 @@ def _inside(folder: Path, dataset: str) -> dict[Path, Record]:
 
 
 def _fits(tree: Tree, record: Record, file: Path) -> bool:
-    """Return True if params.yaml has a record's settings; False also if params.yaml lacks its model."""
+    """Return True if params.yaml has the record's settings.
+
+    Return False if they differ or its model is missing.
+    """
     try:
         return settings_now(tree, record, file) == record["settings"]
     except InputError:

@@ -46,7 +46,7 @@ def _of_subset(record: Record, subset: str) -> list[Table]:
 
 
 def _differences(record: Record, subset: str, of: str) -> list[Table]:
-    """Return the table of differences between each row and the row above; [] without adjacent rows."""
+    """Return the table of differences between each row and the row above; [] without compared rows."""
     found = [one for one in record["comparisons"] if one["subset"] == subset]
     keys = {row["label"]: row["cells"] for row in record["rows"]}
     lines = [
@@ -98,14 +98,14 @@ def _mean(spread: Record | None, times: int) -> str:
 
 
 def _recorded(record: Record) -> list[str]:
-    """Return a note on runs that are left out because only their records are here; [] without such runs."""
+    """Return a note on the runs that are left out because they have only records; [] if there are none."""
     cells = {key for row in record["rows"] for key in row["recorded"]}  # rows may share runs
     said = f"Left out: {len(cells)} run(s) with a record only, which `python -m commands.results` shows."
     return [said] if cells else []
 
 
 def _conditions(record: Record, theirs: Sequence[str]) -> list[str]:
-    """Return a note on the conditions in which the papers' runs differ from our runs; [] if none differ."""
+    """Return a note on how the conditions of the papers' runs differ from ours; [] without a difference."""
     if not theirs:
         return []
     of, differs = record["published"]["dataset"], record["published"]["differs"]

@@ -26,7 +26,10 @@ BEGUN = 0.1  # change accuracy of changed pairs; a model below is still at chanc
 
 @dataclass(frozen=True)
 class Group:
-    """Records of a model on a dataset that differ only in the seed; `changes`: changed settings."""
+    """Records of a model on a dataset that differ only in the seed.
+
+    `changes`: settings that differ from params.yaml.
+    """
 
     dataset: str
     model: str
@@ -55,9 +58,9 @@ class Group:
         return over_seeds([record["scores"][subset][metric] for record in self.records])
 
     def balanced(self, subset: str) -> MeanSd:
-        """Return the change accuracy of a subset, with equal weights of changed and unchanged pairs.
+        """Return the change accuracy of a subset. Changed and unchanged pairs have equal weights.
 
-        So a model that always reports "no change" has 0.5 in each quartile.
+        Therefore a model that always reports "no change" has 0.5 in each quartile.
         """
         kinds = [set(self.places(kind)) for kind in ("change", "no_change")]
         parts = [[place for place in self.places(subset) if place in kind] for kind in kinds]
@@ -107,7 +110,7 @@ def read(root: Path, dataset: str) -> list[Group]:
 
 
 def folder(path: Path, dataset: str, name_of: Callable[[Record], str]) -> tuple[list[Record], Record]:
-    """Return the records of a folder and its pairs.json; both are empty without a record.
+    """Return the records in a folder, and the content of its pairs.json. Both are empty without a record.
 
     `name_of` returns the file name for a record's content. Raises InputError if a file is not a record, is a
     copy of another record, or belongs to other pairs. The message names the file.
@@ -156,7 +159,10 @@ def _check_keys(files: Sequence[Path], found: Sequence[Record]) -> None:
 
 
 def _of(record: Record, pairs: Record) -> bool:
-    """Return True if a record belongs to these pairs, by their number and hash; old records lack the hash."""
+    """Return True if a record has the number and the hash of these pairs.
+
+    Only old records may lack the hash.
+    """
     lengths = {len(record[own]) for own in OF_PAIRS}
     return (
         lengths == {len(pairs["pairs"])}
@@ -172,9 +178,10 @@ def _share(marks: str, places: Sequence[int]) -> float:
 
 
 def _told(marks: str, place: int, asked: Collection[int]) -> tuple[float, float]:
-    """Return a pair's sum and count for pipeline/statistics, where a score of 1 is 1,000,000.
+    """Return (sum, count) of a pair for pipeline/statistics, which stores a score of 1 as 1,000,000.
 
-    They are (1,000,000, 1) for the mark "1", (0, 1) for another mark, and (0, 0) if `asked` lacks the pair.
+    The result is (1,000,000, 1) for the mark "1", (0, 1) for another mark, and (0, 0) for a pair that is not
+    in `asked`.
     """
     return (1_000_000.0 * (marks[place] == "1"), 1.0) if place in asked else (0.0, 0.0)
 

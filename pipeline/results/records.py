@@ -56,7 +56,7 @@ Record = dict[str, Any]
 
 
 class Scores(BaseModel, extra="ignore"):
-    """Scores of a subset in a record."""
+    """Scores of a run on one subset of the test pairs."""
 
     bleu_4: float = Field(alias="BLEU-4")
     meteor: float = Field(alias="METEOR")
@@ -98,7 +98,8 @@ class Described(BaseModel):
 def name(model: str, changes: Mapping[str, Any], seed: int) -> str:
     """Return the file name of a published record: model, differences from params.yaml, seed.
 
-    The differences appear twice: readable (the last part of each key), and complete (as a hash).
+    The differences appear twice: as readable text (only the last part of each key), and as a hash of the
+    complete differences.
     """
     said = "".join(f"-{key.rsplit('.', 1)[-1]}={value}" for key, value in sorted(changes.items()))
     told = f"{said[:LONGEST]}-{sha256(json.dumps(changes, sort_keys=True))[:8]}" if changes else ""
@@ -198,7 +199,7 @@ def _test_pairs(root: Path, dataset: str) -> list[Pair]:
 
 
 def packed(values: Iterable[float], width: int) -> str:
-    """Encode each fraction as a number of thousandths, in `width` digits of base 36."""
+    """Encode each fraction in thousandths, as a number of `width` digits in base 36."""
     return "".join(np.base_repr(round(1000 * value), BASE).rjust(width, "0") for value in values)
 
 
@@ -218,7 +219,7 @@ def _curves(path: Path) -> dict[str, dict[str, float]]:
 
 
 def read_places(pairs: Sequence[Pair]) -> list[int]:
-    """Return the positions of READ test pairs. They are taken from each kind of change in turn."""
+    """Return the positions of READ test pairs, which are taken from each kind of change in turn."""
     kinds: dict[str, list[int]] = {kind: [] for kind in (*CHANGE_TYPES, CHANGE, NO_CHANGE)}
     for place, pair in enumerate(pairs):
         kinds[pair.change_type or CHANGE].append(place)

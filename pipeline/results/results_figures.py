@@ -93,7 +93,10 @@ def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
 
 
 def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
-    """Draw each metric's rank correlation with truth: over runs (dots), over a run's captions (open dots)."""
+    """Draw each metric's rank correlation with truth.
+
+    Dots are over all runs, open dots over a run's captions.
+    """
     metrics = list(dict.fromkeys(judge.metric for found in datasets.values() for judge in found))
     for number, (dataset, found) in enumerate(datasets.items()):
         for judge in found:
@@ -115,9 +118,10 @@ def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
 
 
 def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """Draw a line per model and dataset: true captions by view overlap, largest overlap first.
+    """Draw a line per model and dataset: the share of true captions against view overlap.
 
-    No line joins two datasets, because each dataset has its own trained model.
+    The largest overlap comes first. No line joins two datasets, because each dataset has its own trained
+    model.
     """
     drawn = dict.fromkeys(group.model for groups in datasets for group in groups)
     for model in drawn:
@@ -136,7 +140,7 @@ def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) ->
 
 
 def _by_overlap(group: Group) -> list[tuple[float, float]]:
-    """Return, for each quartile with changed pairs, its mean overlap and its true captions in percent."""
+    """Return (mean overlap, true captions in percent) for each quartile that has changed pairs."""
     overlaps = group.pairs["viewpoint_iou"]
     return [
         (fmean(overlaps[place] for place in group.places(name)), 100 * group.score(name, TRUE_CHANGES).mean)

@@ -73,7 +73,7 @@ def printed(found: MeanSd | None) -> str:
 
 
 def _of_dataset(name: str, groups: Sequence[Group]) -> dict[str, Table]:
-    """Return the tables of one dataset: its models, then their ablations."""
+    """Return the tables of one dataset. The last table has the ablations of its models."""
     models = [group for group in groups if not group.changes]
     changed = {group.model for group in groups if group.changes}
     faults = [false_words.row(false_words.of_group(group)) for group in models]
@@ -89,7 +89,10 @@ def _of_dataset(name: str, groups: Sequence[Group]) -> dict[str, Table]:
 
 
 def _cameras(datasets: Datasets) -> Table:
-    """Return a table of true captions of changed pairs, with a row per model and a column per dataset."""
+    """Return a table of the share of true captions of changed pairs.
+
+    A row is a model, a column is a dataset.
+    """
     known = {
         (name, group.model): group.score("total", TRUE_CHANGES).printed()
         for name, groups in datasets.items()
@@ -104,7 +107,10 @@ def _cameras(datasets: Datasets) -> Table:
 
 
 def _sizes(group: Group) -> list[tuple[str, float, str]]:
-    """Return a group's sort key: changed keys first, then numbers by size, then other values by text."""
+    """Return a key for sorting groups: by the names of the changed settings, then by their values.
+
+    Numbers are sorted by size and come first; other values are sorted as text.
+    """
     return [
         (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))
         for key, value in group.changes.items()
@@ -125,7 +131,10 @@ def _scores(title: str, groups: Sequence[Group]) -> Table:
 
 
 def _parts(title: str, groups: Sequence[Group], parts: Sequence[str], score: Score) -> Table:
-    """Return a table of scores with a column per part of the test pairs. After kinds comes `no_change`."""
+    """Return a table of scores with a column per part of the test pairs.
+
+    If the parts are the kinds of change, a column for unchanged pairs follows.
+    """
     known = [part for part in parts if groups and part in groups[0].pairs["subsets"]]
     known += ["no_change"] if parts is CHANGE_TYPES else []
     rows = [[group.name, *(printed(score(group, part)) for part in known)] for group in groups]
@@ -156,7 +165,10 @@ def _claims(title: str, found: Sequence[Verdict]) -> Table:
 
 
 def _metrics(datasets: Datasets) -> Table:
-    """Return the agreement of each metric with truth, without runs at chance, which are too easy to rank."""
+    """Return a table of how well each metric agrees with truth.
+
+    Models at chance are left out, because runs at chance are too easy to tell from the others.
+    """
     return of_judges(
         [
             (name, judge)
@@ -167,7 +179,10 @@ def _metrics(datasets: Datasets) -> Table:
 
 
 def of_judges(found: Sequence[tuple[str, Judge]]) -> Table:
-    """Return the table of the agreement of metrics with truth. `found`: dataset and agreement of a metric."""
+    """Return a table of how well metrics agree with truth.
+
+    `found`: a dataset and a metric's agreement on it.
+    """
     headings = ["metric", "dataset", "correlation, runs", "pairs of runs ranked wrongly"]
     headings += ["correlation, captions of a run", "true caption preferred"]
     rows = [
@@ -197,7 +212,7 @@ def _seeds(datasets: Datasets) -> Table:
 
 
 def _captions(groups: Sequence[Group]) -> Table:
-    """Return a table of the captions that are in records, for the first seed of each model."""
+    """Return a table of the captions that the records keep as text, for the first seed of each model."""
     models = [group for group in groups if not group.changes]
     places = models[0].pairs["captions"] if models else {}
     rows = [

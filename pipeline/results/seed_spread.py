@@ -1,4 +1,7 @@
-"""Spread of true captions over seeds and over test pairs, and the number of seeds that a difference needs."""
+"""Compute how much the share of true captions varies, and how many seeds show a difference.
+
+The variation is over seeds, and over resampled test pairs.
+"""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +20,7 @@ Z, POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """Pooled spread of the true captions of a dataset's models, as fractions."""
+    """Variation of the share of true captions, pooled over a dataset's models. Deviations are fractions."""
 
     models: int
     sd: float  # standard deviation over seeds
@@ -31,7 +34,10 @@ class SeedSpread:
 
 
 def of_groups(groups: Sequence[Group]) -> SeedSpread | None:
-    """Return the spread of the models that are above chance and have LEAST_SEEDS seeds; None without any."""
+    """Return the pooled variation of the models that are above chance and have at least LEAST_SEEDS seeds.
+
+    Return None without such a model.
+    """
     kept = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.begun]
     if not kept:
         return None
@@ -51,15 +57,15 @@ def over_pairs(group: Group) -> float:
 
 
 def seeds_wanted(sd: float, difference: float = WANTED) -> int:
-    """Return the number of seeds with which two models show a difference.
+    """Return the number of seeds per model that is needed to show a difference between two models.
 
-    Each model needs n = 2 (z_0.975 + z_0.8)² sd² / difference² seeds.
+    The number is n = 2 (z_0.975 + z_0.8)² sd² / difference².
     """
     return max(2, math.ceil((shown(sd, 1) / difference) ** 2))
 
 
 def shown(sd: float, seeds: int) -> float:
-    """Return the smallest difference of two models that can be shown with this number of seeds per model.
+    """Return the smallest difference between two models that this number of seeds per model can show.
 
     This is the inverse function of `seeds_wanted`.
     """

@@ -138,9 +138,9 @@ def _row(
 
 
 def _retrieval(root: Path, cells: Sequence[Cell]) -> Record:
-    """Return way of searching -> figure -> mean, deviation and number of runs; empty without retrieval.
+    """Return retrieval scores: direction of search -> R@k, MdR or MnR -> mean, deviation, number of runs.
 
-    The key `chance` has the figures at chance level.
+    The key `chance` has the values at chance level. The result is empty without retrieval.
     """
     files = [root / cell.folder / RETRIEVAL for cell in cells if cell.recipe.entry.retrieves]
     found = [Figures.model_validate_json(path.read_bytes()) for path in files]
@@ -158,14 +158,17 @@ def _over_seeds(values: Sequence[float]) -> Record:
 
 
 def _label(planned: Planned) -> str:
-    """Return the row's label, followed by the resulting value of each key in the row's `times` (factors)."""
+    """Return the row's label. If the row has `times` (factors), the resulting values follow."""
     keys = [filled(key, planned.row, planned.cells[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])
 
 
 def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]:
-    """Return metric -> mean, sample deviation over seeds, number of runs; for metrics that all runs have."""
+    """Return metric -> mean, sample deviation over seeds, number of runs.
+
+    Metrics that a run lacks are left out.
+    """
     found = [read_metrics(root / cell.folder / "metrics.json") for cell in cells]
     each = [_total(metrics) if subset == TOTAL else metrics.subsets.get(subset, {}) for metrics in found]
     return {
@@ -199,9 +202,10 @@ def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planne
 
 
 def _compared(subset: str, by_metric: dict[str, Any]) -> list[str]:
-    """Return the compared metrics: truth if known, CIDEr-D, and change accuracy or else METEOR.
+    """Return the metrics to compare: truth if known, CIDEr-D, and change accuracy.
 
-    Change accuracy is meaningful only over all pairs.
+    METEOR replaces change accuracy if that is unknown, and for subsets, because change accuracy is meaningful
+    only over all pairs.
     """
     truth = (TRUE_CHANGES, AGREES_CHANGES) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else "METEOR"

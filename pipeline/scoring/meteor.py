@@ -26,7 +26,7 @@ ARGUMENTS = ["-Xmx2G", "-jar", str(JAR), *["-", "-", "-stdio", "-l", "en", "-nor
 
 @dataclass(frozen=True)
 class Meteor:
-    """METEOR of subsets and pairs (0 to 1), and the 23 statistics of each pair."""
+    """METEOR of each subset and of each pair (0 to 1), and the 23 statistics of each pair."""
 
     subsets: dict[str, float]
     pairs: dict[str, float]
@@ -65,7 +65,7 @@ def scores(jvm: Jvm, asked: Mapping[str, str], subsets: Mapping[str, list[str]])
 
 
 def _counts(answer: str) -> list[float]:
-    """Parse a line of statistics so that they can be summed."""
+    """Parse a line of the jar's output into numbers that can be summed over captions."""
     try:
         counts = [float(word) for word in answer.split()]
     except ValueError:

@@ -1,4 +1,4 @@
-"""METEOR 1.5's score as a function of its statistics, vectorised over many sums of statistics."""
+"""METEOR 1.5's score as a function of its statistics, vectorised over captions or corpora."""
 
 import numpy as np
 
@@ -10,11 +10,12 @@ WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
 
 
 def from_statistics(statistics: np.ndarray) -> np.ndarray:
-    """Return METEOR (0 to 1) from the statistics, (..., 23), of a pair, or their sums over a corpus's pairs.
+    """Return METEOR (0 to 1) from the statistics, (..., 23), of a caption, or from their sums over a corpus.
 
-    The formula is the jar's, to the last digit. The 23 counts, each for caption and reference: words (2);
-    function words (2); matched content words, then matched function words, for each of four matchers (16);
-    chunks (1; 0 if the caption equals its reference); matched words (2).
+    The formula is the jar's, to the last digit. A "(2)" is a count for the caption and a count for its
+    reference. The 23 counts are: words (2); function words (2); for each of four matchers, matched content
+    words (2) and matched function words (2); chunks (1; 0 if the caption equals its reference); matched words
+    (2).
     """
     stats = np.asarray(statistics, dtype=np.float64)
     words, function = stats[..., WORDS], stats[..., FUNCTION]  # (..., caption/reference)
@@ -32,5 +33,5 @@ def from_statistics(statistics: np.ndarray) -> np.ndarray:
 
 
 def _ratio(part: np.ndarray | float, whole: np.ndarray) -> np.ndarray:
-    """Divide; 0 where `whole` is 0."""
+    """Divide `part` by `whole`. The result is 0 where `whole` is 0."""
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole != 0)

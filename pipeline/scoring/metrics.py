@@ -22,7 +22,7 @@ References = Mapping[str, list[str]]
 
 
 def ngrams(sentence: str) -> Counter[Ngram]:
-    """Count the n-grams of 1 to LONGEST words in a tokenised sentence, shorter ones first."""
+    """Count the n-grams of 1 to LONGEST words in a tokenised sentence. Shorter n-grams come first."""
     words = sentence.split()
     return Counter(
         tuple(words[first : first + length])
@@ -78,7 +78,10 @@ def rouge_l(captions: Captions, references: References) -> np.ndarray:
 
 
 def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], int]) -> float:
-    """Combine the best precision and the best recall over the references; `known` caches comparisons."""
+    """Combine the best precision and the best recall over the references.
+
+    `known` caches the common lengths.
+    """
     words = caption.split(" ")  # as in the library: an empty caption has one word, the empty string
     precision = recall = 0.0
     for text in references:

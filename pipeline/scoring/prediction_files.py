@@ -1,6 +1,6 @@
 """Read the files of other programs: id -> predicted caption, or id -> score of a caption.
 
-| form | an entry |
+| form | keys of an entry |
 |---|---|
 | COCO results, or what commands.caption wrote | image_id and caption |
 | JSON lines, a JSON list, CSV, TSV | one of IDS, and one of TEXTS or SCORES |
@@ -52,7 +52,10 @@ def read_predictions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
 
 
 def read_scores(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
-    """Return pair id -> score of every pair; a verdict in words is 1 or 0. Raises like read_predictions."""
+    """Return pair id -> score of every pair. A verdict in words becomes 1 or 0.
+
+    Raises like read_predictions.
+    """
     return _by_pair(path, pairs, _score, NUMBERS)
 
 
@@ -126,7 +129,7 @@ def _table(path: Path, text: str, remedy: str) -> list[Row]:
 
 
 def _id(row: Row, where: str, pairs: Sequence[Pair], known: set[str], remedy: str) -> str:
-    """Return the pair id of an entry. A number that is no pair id is a position in the split, from 0."""
+    """Return the pair id of an entry. A number that is not a pair id is a position in the split, from 0."""
     document = row.get("doc")
     own = [row, *([document] if isinstance(document, dict) else [])]
     named = [str(each[name]) for each in reversed(own) for name in IDS if each.get(name) not in (None, "")]
@@ -152,7 +155,7 @@ def _text(row: Row, where: str) -> str:
 
 
 def _answer(value: Any, where: str) -> str:
-    """Return the first answer of lmms-eval's nested lists."""
+    """Return the first answer in the nested lists that lmms-eval writes."""
     for _ in range(4):
         if isinstance(value, list) and value:
             value = value[0]

@@ -38,7 +38,7 @@ DIGITS = 6  # digits of written numbers; further digits of a logarithm differ be
 
 @dataclass(frozen=True)
 class Told:
-    """Correctness of captions. A value is None, or {}, if the truth is unknown."""
+    """Correctness of captions. A value is None or {} if the correctness is unknown."""
 
     judged: dict[str, dict[str, bool | None]]  # id -> each of JUDGED
     faults: dict[str, str | None]  # id -> the false parts of the caption, as letters of truth.FAULTS
@@ -52,9 +52,10 @@ class Told:
     reversible: dict[str, reversal.Agreement] = field(default_factory=dict)
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
-        """Return metric -> share over these pairs: JUDGED, and the agreement of both image orders.
+        """Return metric -> share over these pairs, for the metrics in JUDGED and for reversibility.
 
-        The orders are (before, after) and (after, before). A metric of JUDGED that no pair has is left out.
+        Reversibility compares the captions of (before, after) and (after, before). A metric of JUDGED that no
+        pair has is left out.
         """
         ids = list(pair_ids)
         known = [name for name in JUDGED if any(own[name] is not None for own in self.judged.values())]
@@ -75,8 +76,8 @@ def score_pairs(
 ) -> tuple[Scores, Told]:
     """Score one caption per pair, in total and by kind of change, and check the correctness of each caption.
 
-    If scenes are known, the scores of a subset begin with the share of true captions. If not, and if
-    `grammar` is GEOMETRIC, they begin with the share that agrees with the references. `outside` and `reader`:
+    The first score of a subset is the share of true captions if the scenes are known. It is the share that
+    agrees with the references if the scenes are unknown and `grammar` is GEOMETRIC. `outside` and `reader`:
     see `told`. `exchanged`: the captions of the exchanged images, for reversibility.
     """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
@@ -115,9 +116,9 @@ def told(
 ) -> Told:
     """Check the correctness of one caption per pair.
 
-    A caption that the dataset's grammar cannot parse is false. With `outside` (the model was not trained on
-    this grammar) such a caption is not judged, unless it has no word. `reader`: the functions that judge by
-    the scene and by the references.
+    A caption that the dataset's grammar cannot parse is false. If `outside` is True (the model was not
+    trained on this grammar), such a caption is not judged, unless it has no word. `reader`: the functions
+    that judge by the scene and by the references.
     """
     right = {
         pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)
@@ -152,7 +153,10 @@ def _unreadable(
     agreed: Mapping[str, bool | None],
     phrases: Sequence[str],
 ) -> list[str]:
-    """Return the ids of captions with words that would count as false only because they are not parseable."""
+    """Return the ids of captions that would count as false only because they are not parseable.
+
+    Captions without a word are not among them.
+    """
     found = [key for key, verdict in verdicts.items() if verdict and verdict.faults == UNREADABLE]
     found += [key for key, own in agreed.items() if own is False and not readable(captions[key], phrases)]
     return [key for key in found if re.search(r"\w", captions[key])]
@@ -177,8 +181,8 @@ def write_metrics(
     """Write metrics.json: {"total": {...}, ..., "exact_match": ..., "scorers": {...}}.
 
     Unknown values are left out: change_accuracy, attributes and localisation. `references` describes the
-    references and is written into scorers. `hashes`: of the scored files. `summary_path`: also write
-    the few scores that DVC shows.
+    references and is written into scorers. `hashes`: name -> hash of a scored file. `summary_path`: if given,
+    the few scores that DVC shows are written to this file.
     """
     known = {
         ACCURACY: told.change_accuracy if told else None,

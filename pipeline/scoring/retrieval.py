@@ -24,7 +24,7 @@ Ties = Literal["strict", "all_ties"]
 
 
 def retrievable(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the candidates for retrieval: pairs with a change or of an unknown kind."""
+    """Return the candidates for retrieval: all pairs except those that are known to be unchanged."""
     return [pair for pair in pairs if pair.change_type != NO_CHANGE]
 
 
@@ -86,7 +86,7 @@ def _rank(values: np.ndarray, own: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """Return, for each sentence, its best similarity with a pair that has the identical sentence."""
+    """Return each sentence's best similarity with the pairs that have the identical sentence."""
     holders: dict[str, list[int]] = {}
     for pair, each in enumerate(sentences):
         for sentence in set(each):

@@ -42,10 +42,11 @@ def write(
     split: str = "test",
     ties: Ties = "strict",
 ) -> dict[str, Any] | None:
-    """Write FIGURES and RANKS to the folder. Return the figures, or None if the model cannot retrieve.
+    """Write FIGURES and RANKS to the folder.
 
-    `weights`: the folder that pre-training wrote. `features`: the folder of the feature stores.
-    Raises InputError if the images, the vocabulary or the features do not match the weights.
+    Return the figures, or None if the model does not learn retrieval. `weights`: the folder that pre-training
+    wrote. `features`: the folder of the feature stores. Raises InputError if the images, the vocabulary or
+    the features do not match the weights.
     """
     model, trained = trained_model.load_first(weights)
     if not isinstance(model, Retrieves):
@@ -73,7 +74,11 @@ def write(
 
 
 def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
-    """Yield a record per pair, for the bootstrap: ranks of the searches by its sentences and by the pair."""
+    """Yield a record per pair for the bootstrap, with the ranks of two kinds of searches.
+
+    In the first, each of the pair's sentences searches for pairs. In the second, the pair searches for
+    sentences.
+    """
     each = iter(ranked.text_to_pair.tolist())
     for pair, own in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
         by_sentence = [next(each) for _ in pair.captions]
@@ -82,7 +87,10 @@ def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
 
 
 def examples(pairs: list[Pair], similarity: np.ndarray) -> list[dict[str, Any]]:
-    """Return examples from the whole split: a pair's first sentence, and the pairs most similar to it."""
+    """Return EXAMPLES searches by a pair's first sentence, with the FOUND most similar pairs.
+
+    The pairs are evenly spread over the split.
+    """
     first = np.cumsum([0, *(len(pair.captions) for pair in pairs)])
     chosen = sorted({number * len(pairs) // EXAMPLES for number in range(EXAMPLES)})
     return [

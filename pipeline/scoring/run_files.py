@@ -44,9 +44,11 @@ class _Scored(BaseModel):
 
 
 def hashes_of_scored(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hashes for metrics.json: of the scored and written files, and of the captions' origin.
+    """Return the hashes to write into metrics.json.
 
-    arguments: the command line of stages.score or stages.constant
+    They are the hashes of the scored files and of the scores per pair. If attention is scored, the hashes of
+    the captions' weights and pairs, and the name of their run, are added. `arguments`: the command line of
+    stages.score or stages.constant.
     """
     given = {name: arguments.get(name) for name in SCORED}
     found = {name: content_hashes.file_hash(path) for name, path in given.items() if path is not None}
@@ -70,8 +72,8 @@ def check_attention(attention: Path, pairs: Path) -> None:
 def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None = None) -> None:
     """Raise InputError if a file of a run's folder belongs to another run or was changed.
 
-    `pairs` is the dataset's file; `weights` is the folder of the run's weights, compared if it exists.
-    A file without a hash in metrics.json is not compared.
+    `pairs` is the dataset's file. `weights` is the folder of the run's weights; it may be missing. A file
+    without a hash in metrics.json is not compared.
     """
     metrics = folder / METRICS
     record = read_json(metrics, SCORE)
@@ -90,7 +92,7 @@ def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None =
 
 
 def check_per_pair(file: Path) -> None:
-    """Raise InputError if a pairs.jsonl is not the file that metrics.json in its folder names."""
+    """Raise InputError if the hash of a pairs.jsonl is not the hash in the same folder's metrics.json."""
     metrics = file.with_name(METRICS)
     if file.name == PAIRS and file.is_file() and metrics.is_file():
         found = content_hashes.read(metrics, read_json(metrics, SCORE), SCORE)

@@ -70,10 +70,11 @@ def _runs(root: Path, revision: str) -> list[str]:
 
 
 def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, float]:
-    """Return the scores that `tolerance` names, from the top level, `total` or PLACES of a metrics.json.
+    """Return the scores in a metrics.json whose names are in `tolerance`.
 
-    True captions of changed pairs have their own name. The share over all pairs would hide a fall, because
-    half of the pairs are unchanged and a model gains there by reporting "no change" more often.
+    They are searched at the top level, in `total`, and at PLACES. True captions of changed pairs have their
+    own name. The share over all pairs would hide a fall, because half of the pairs are unchanged and a model
+    gains there by reporting "no change" more often.
     """
     parts = (
         [tree.get("total"), *(tree.get(name, {}) for name, _ in PLACES.values())]

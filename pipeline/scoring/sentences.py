@@ -43,7 +43,7 @@ class Sentence:
 
     @classmethod
     def of(cls, caption: str) -> "Sentence":
-        """Split a caption into its letters-only words, in lower case."""
+        """Split a caption into words in lower case. Only the letters a to z belong to words."""
         return cls(tuple(re.findall(r"[a-z]+", caption.lower())))
 
     @cached_property
@@ -53,12 +53,18 @@ class Sentence:
 
     @cached_property
     def subject(self) -> range:
-        """Positions after the article of the first noun, up to this noun; empty without article or noun."""
+        """Positions of the words after the article of the first noun, up to and including this noun.
+
+        The range is empty without an article or a noun.
+        """
         return self._phrase(0, self.nouns[0]) if self.nouns else range(0)
 
     @cached_property
     def landmark(self) -> range:
-        """Positions after the article of the second noun, up to this noun; empty without article or noun."""
+        """Positions of the words after the article of the second noun, up to and including this noun.
+
+        The range is empty without an article or a second noun.
+        """
         return self._phrase(self.subject.stop, self.nouns[1]) if len(self.nouns) > 1 else range(0)
 
     @cached_property
@@ -103,7 +109,7 @@ class Sentence:
 def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
     """Return the claims of all references of a pair.
 
-    If the dataset names the kind of change, it replaces theirs.
+    If the dataset names the kind of change, that kind replaces the kinds in the references.
     """
     claims = [sentence.claims for sentence in references]
     kinds = frozenset(kind for each in claims for kind in each.kinds)
@@ -131,9 +137,10 @@ def contradicts(candidate: Claims, truth: Claims) -> bool:
 def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
     """Return True if the caption agrees with the pair's references; None if they name no kind of change.
 
-    The kind of change must be the dataset's, or the references' if the dataset names no kind. Each attribute
-    of the subject must be in a reference, and must contradict no reference. The new value must be the
-    references'. For a pair without a change, the caption must contain one of `phrases`.
+    The caption's kind of change must be the dataset's kind, or a kind in the references if the dataset names
+    none. Each attribute of the subject must be in a reference, and must contradict no reference. The new
+    value must be a new value of the references. For a pair without a change, the caption must contain one of
+    `phrases`.
     """
     truth = of_pair(pair, [Sentence.of(text) for text in pair.captions])
     if not truth.kinds:

@@ -39,7 +39,7 @@ GRAPHS = "scene-graphs.mdb"
 
 
 def unavailable(timeout: float) -> str | None:
-    """Return why SPICE cannot run here, in one phrase with the remedy; None if it can.
+    """Return the reason why SPICE cannot run here, with the remedy, in one phrase; None if SPICE can run.
 
     Checks Java (for at most `timeout` seconds), each jar, the cache folder and free memory.
     """
@@ -74,7 +74,7 @@ def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: 
     Sentences must be tokenised; a corpus's SPICE is the mean. F1 is 0 if a graph has no tuple, as in the
     library. Each run of Java may take `timeout` seconds; after a timeout, sentences parsed by earlier runs
     stay cached. Raises InputError if a sentence is longer than MAX_WORDS, or if Java is missing, dies,
-    stalls, runs out of memory or answers no scores.
+    stalls, runs out of memory or returns no scores.
     """
     for key, caption in captions.items():
         for text in (caption, *references[key]):
@@ -102,7 +102,7 @@ def _item(number: int, caption: str, references: list[str]) -> dict[str, Any]:
 
 
 def _parse_each_once(items: list[dict[str, Any]], scratch: Path, timeout: float) -> None:
-    """Fill the cache with the distinct sentences.
+    """Parse each distinct sentence once, and store the results in the cache.
 
     Without a cache, the jar parses repeated sentences again.
     """

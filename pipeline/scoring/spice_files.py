@@ -42,7 +42,10 @@ def folder() -> Path:
 
 
 def shown() -> str:
-    """Return the folder's name for messages, without local paths, because metrics.json records messages."""
+    """Return the name of the folder for messages.
+
+    The name has no local path, because metrics.json keeps messages.
+    """
     return f"${VARIABLE}" if os.environ.get(VARIABLE) else DEFAULT
 
 

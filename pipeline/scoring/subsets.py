@@ -1,4 +1,4 @@
-"""Subsets of a split, which are scored as corpora of their own."""
+"""Divide a split into subsets, which are scored as separate corpora."""
 
 from collections.abc import Sequence
 

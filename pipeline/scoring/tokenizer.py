@@ -1,4 +1,4 @@
-"""The Penn Treebank tokenizer of the COCO caption evaluation, run so that no line affects another.
+"""Run the Penn Treebank tokenizer of the COCO caption evaluation so that no sentence affects another.
 
 pycocoevalcap's jar is located only when it is used: training on plain words (`plain`) needs neither that
 package nor Java.

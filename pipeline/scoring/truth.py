@@ -123,7 +123,7 @@ def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> I
 
 
 def _described(scene: SceneFacts, kind: str) -> tuple[tuple[Placed, ...], Point]:
-    """Return objects and camera of the image that captions of this kind of change describe."""
+    """Return the objects and the camera of the image that captions of this kind of change describe."""
     return (scene.after, scene.after_camera) if kind == "add" else (scene.before, scene.before_camera)
 
 
@@ -155,13 +155,16 @@ def _fits(sentence: re.Match[str], prefix: str, item: Placed) -> bool:
 
 
 def _agrees(word: str | None, attribute: str, item: Placed | None) -> bool:
-    """Compare the object's value with the word's; no word, or a word without a value (`thing`), agrees."""
+    """Compare a word of the caption with the object's value.
+
+    Return True without a word or for a word like `thing`.
+    """
     value = MEANINGS[attribute].get(word.lower()) if word else None
     return value is None or value == getattr(item, attribute)
 
 
 def marks(words: Sequence[str], wrong: Iterable[str]) -> list[bool]:
-    """Return True for each word of a caption that is in the first occurrence of a phrase of `wrong`."""
+    """Return a list with a value per word: True inside the first occurrence of a phrase in `wrong`."""
     marked: set[int] = set()
     for phrase in (each.split() for each in wrong if each.strip()):
         starts = range(len(words) - len(phrase) + 1)

@@ -15,7 +15,7 @@ AT_ONCE = 2**21  # drawn pairs per block: 16 MiB
 
 
 def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
-    """Return each model's metric -> corpus scores (resamples,), averaged over the model's seeds.
+    """Return, for each model, metric -> corpus scores (resamples,), averaged over the model's seeds.
 
     `counts` (resamples, pairs) says how often each resample contains each pair.
     """
@@ -34,7 +34,7 @@ def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
 
 
 def resampled(models: Sequence[Evidence], resamples: int, seed: int) -> list[dict[str, Array]]:
-    """Return each model's metric -> scores (resamples,); the models share the resamples."""
+    """Return, for each model, metric -> scores (resamples,). All models get the same resamples."""
     parts = [scores(models, counts) for counts in draws(len(models[0].pair_ids), resamples, seed)]
     return [
         {metric: np.concatenate([part[place][metric] for part in parts]) for metric in model.numbers}

@@ -39,11 +39,11 @@ class Comparison:
 
     @property
     def printed(self) -> str:
-        """Return the difference and its interval, x 100."""
+        """Return 100 times the difference, and its interval, as text."""
         return f"{signed(self.difference)} [{signed(self.low)}, {signed(self.high)}]"
 
     def sentence(self, a_name: str, b_name: str) -> str:
-        """Return the conclusion as a sentence, with scores x 100 as in papers."""
+        """Return the conclusion as a sentence. Scores are multiplied by 100, as in papers."""
         name = SPOKEN.get(self.metric, self.metric.replace("_", " "))
         interval = f"95 % interval {signed(self.low)} to {signed(self.high)}, {p_value(self.p)}"
         if self.compared > 1:
@@ -60,8 +60,8 @@ def compare(a: Evidence, b: Evidence, resamples: int = RESAMPLES, seed: int = SE
 
     Whole scenes are resampled, because the test pairs of a scene are alike; both models get the same scenes.
     A model's score is the mean over its seeds, which are not resampled. The interval therefore covers the
-    variation over scenes of the same kind, but not over training runs. CIDEr-D keeps the document frequencies
-    of all test pairs. Raises InputError if the models' pairs differ.
+    variation over scenes of the same kind, but not the variation over training runs. CIDEr-D keeps the
+    document frequencies of all test pairs. Raises InputError if the models' pairs differ.
     """
     return compare_all({"a": a, "b": b}, resamples, seed)["a", "b"]
 
@@ -128,7 +128,7 @@ def _comparison(metric: str, pairs: int, observed: Array, differences: Array) ->
 def _corrected(
     found: dict[tuple[str, str], dict[str, Comparison]],
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Correct the p values by Holm's step-down method (1979); each metric is a family of its own."""
+    """Correct the p values by Holm's step-down method (1979), for each metric separately."""
     for metric in {metric: None for own in found.values() for metric in own}:
         pairs = sorted(
             (pair for pair in found if metric in found[pair]), key=lambda pair: found[pair][metric].p
@@ -143,7 +143,7 @@ def _corrected(
 
 
 def signed(difference: float) -> str:
-    """Format a difference x 100 with its sign (− for minus); 0.0 has no sign."""
+    """Format 100 times a difference with its sign (− for minus); 0.0 has no sign."""
     return f"{100 * difference:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
 
 

@@ -17,7 +17,7 @@ MILLION = 1e6
 
 
 def bleu_4(sums: Array) -> Array:
-    """Return BLEU-4 from sums (..., 10): matches and guesses of 1- to 4-grams, length, reference length."""
+    """Return BLEU-4 from sums (..., 10): matched n-grams (4), all n-grams (4), length, reference length."""
     matches, guesses, length, reference = sums[..., :4], sums[..., 4:8], sums[..., 8], sums[..., 9]
     precision = np.prod((matches + TINY) / (guesses + SMALL), -1) ** 0.25
     ratio = (length + TINY) / (reference + SMALL)
@@ -25,7 +25,7 @@ def bleu_4(sums: Array) -> Array:
 
 
 def mean(sums: Array) -> Array:
-    """Return the mean of sums (..., 2): the values in millionths, and the number of pairs with a value."""
+    """Return the mean from sums (..., 2): the sum of the values in millionths, and the number of values."""
     return (
         np.divide(sums[..., 0], sums[..., 1], np.full(sums.shape[:-1], np.nan), where=sums[..., 1] > 0)
         / MILLION

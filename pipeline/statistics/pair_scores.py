@@ -132,7 +132,7 @@ def read_pairs(path: Path) -> list[ScoredPair]:
 def of_retrieval(
     ids: Sequence[str], scenes: Sequence[str], runs: Sequence[Mapping[str, Sequence[float]]]
 ) -> Evidence:
-    """Return R@1 of each pair and seed, in both directions; all runs must have the same pairs."""
+    """Return the evidence for R@1 of retrieval in both directions. All runs must have the same pairs."""
     numbers = {name: np.stack([_millionths(run[name]) for run in runs]) for name in runs[0]}
     return Evidence(tuple(ids), numbers, scene_ids=tuple(scenes))
 
@@ -152,7 +152,10 @@ def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
 
 
 def _summed(numbers: Array, rows: Array, count: int) -> Array:
-    """Sum numbers, (seeds, pairs, numbers), over the pairs with the same row: (seeds, `count`, numbers)."""
+    """Sum numbers, (seeds, pairs, numbers), over groups of pairs. `rows` has the group of each pair.
+
+    The result is (seeds, groups, numbers), with `count` groups.
+    """
     sums = np.zeros((count, len(numbers), numbers.shape[2]))
     np.add.at(sums, rows, np.moveaxis(numbers, 1, 0))
     return np.moveaxis(sums, 0, 1)
@@ -181,5 +184,8 @@ def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
 
 
 def _millionths(values: Sequence[float | None] | Sequence[float]) -> Array:
-    """Return (pairs, 2): a value in whole millionths (all its written digits), and 1; or 0 and 0 for None."""
+    """Return a row per value, (pairs, 2): the value in whole millionths and 1, or 0 and 0 for None.
+
+    A value in pairs.jsonl has at most six decimals, so no digit is lost.
+    """
     return np.array([(0.0, 0.0) if v is None else (float(np.rint(v * MILLION)), 1.0) for v in values])

@@ -9,7 +9,7 @@ from pipeline.io.errors import InputError
 
 @dataclass(frozen=True)
 class MeanSd:
-    """A score over the seeds of a model."""
+    """Mean and standard deviation of a score over the seeds of a model."""
 
     mean: float
     sd: float | None  # the sample standard deviation (n - 1); None for a single run
@@ -22,7 +22,7 @@ class MeanSd:
 
 
 def over_seeds(values: Sequence[float]) -> MeanSd:
-    """Return the mean and the sample standard deviation. Raises InputError without a value."""
+    """Return the mean and the sample standard deviation. Raises InputError if there are no values."""
     if not values:
         raise InputError("there is no run to average; name at least one seed")
     return MeanSd(fmean(values), stdev(values) if len(values) > 1 else None, len(values))

@@ -26,7 +26,7 @@ class Share:
 
 
 def share(values: Sequence[bool], scenes: Sequence[str]) -> Share:
-    """Return the share of True; whole scenes are resampled, each with all its captions."""
+    """Return the share of True with its interval. Whole scenes, with all their captions, are resampled."""
     names = {scene: place for place, scene in enumerate(dict.fromkeys(scenes))}
     rows = [names[scene] for scene in scenes]
     sums = np.bincount(rows, weights=np.array(values, dtype=float), minlength=len(names))

@@ -1,6 +1,6 @@
-"""Attention maps and weights for the page: 8 bits per cell, in base64.
+"""Encode attention maps and weights for the page, with 8 bits per cell, in base64.
 
-H, W: rows and columns of the grid of cells; K: number of blocks of the image encoder, or number of inputs to
+H, W: rows and columns of the grid of cells. K: number of blocks of the image encoder, or number of inputs to
 which the decoder gives weights.
 """
 
@@ -17,11 +17,11 @@ Array = np.ndarray
 
 
 def embedded(attended: Attended) -> dict[str, Any]:
-    """Return the data of a caption for the page's script: attention maps, and the alignment of the images.
+    """Return the attention of a caption, and the alignment of the two images, for the page's script.
 
     A map is scaled so that its largest value is 255; `peaks` has the largest values before scaling. `images`
-    is the number of maps per word, if it is not 1. `weights` are in percent. Data that a model lacks are left
-    out.
+    is the number of maps per word, if this number is not 1. `weights` are in percent. Data that a model lacks
+    are left out.
     """
     height, width = attended.grid
     maps = attended.maps.reshape(-1, height * width).astype(np.float32)

@@ -66,7 +66,7 @@ FOUND = (  # validation scores of a pre-training
 
 @dataclass(frozen=True)
 class Line:
-    """One run's curve."""
+    """The curve of one run."""
 
     style: Style
     seed: int
@@ -75,7 +75,7 @@ class Line:
 
 
 def captioning(results: Results) -> list[Panel]:
-    """Return a panel per validation score, and a panel per loss term of any model.
+    """Return the panels of the captioning phase: one per validation score, and one per loss term.
 
     Runs with imported weights have no curves.
     """
@@ -91,7 +91,7 @@ def captioning(results: Results) -> list[Panel]:
 
 
 def pretraining(results: Results) -> list[Panel]:
-    """Return panels of each pre-training phase: training losses of all tasks, and validation scores."""
+    """Return panels for each pre-training phase: the training loss of each task, and the validation scores."""
     found: list[Panel] = []
     for phase, where in PRETRAININGS:
         tasks = [_loss(term, f"Training loss, {where}{name}") for term, name in TASKS.items()]
@@ -118,7 +118,7 @@ def _panels(results: Results, phase: PhaseName, measures: Iterable[Measure]) -> 
 
 
 def _lines(results: Results, phase: PhaseName, measure: Measure) -> list[Line]:
-    """Return the curve of each run that has the measure, without missing values."""
+    """Return the curves of the runs that have the measure. Missing values are left out."""
     looks, found = styles(cell.model for cell in results.cells), []
     for cell in results.cells:
         curve = getattr(cell.phases.get(phase), measure.kind, {})

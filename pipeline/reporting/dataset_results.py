@@ -1,4 +1,4 @@
-"""Read the results of a dataset: the runs that params.yaml lists, and no others."""
+"""Read the results of a dataset, for the runs that params.yaml lists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Cell:
-    """A run (one model and seed on one dataset), and its captions of the test pairs."""
+    """A run (one model and one seed on one dataset) with its captions of the test pairs."""
 
     model: str
     seed: int
@@ -66,7 +66,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Results:
-    """The test pairs of a dataset and its runs."""
+    """The test pairs of a dataset, and the results of its runs."""
 
     dataset: str
     test: list[Pair]
@@ -131,7 +131,10 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
 
 
 def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int, Retrieved]]:
-    """Return model -> seed -> retrieval results, for the models of params.yaml that have any."""
+    """Return model -> seed -> retrieval results.
+
+    Models of params.yaml without retrieval results are left out.
+    """
     found: dict[str, dict[int, Retrieved]] = {}
     for model in params.models:
         places = {seed: curves / model / PRETRAIN / str(seed) for seed in params.seeds}
@@ -211,7 +214,7 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
 
 
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
-    """Return phase -> learning curves of a run, in the order of the phases.
+    """Return phase -> learning curves, for one seed of a model. The phases are in the order of training.
 
     folder: the curves of the model, with a folder per seed
     """

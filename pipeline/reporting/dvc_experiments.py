@@ -20,7 +20,7 @@ Value = str | int | float | bool | None | list[Any]
 
 @dataclass(frozen=True)
 class Experiment:
-    """A commit, or an experiment on a commit."""
+    """Results of a commit, or of an experiment that is based on a commit."""
 
     name: str
     params: dict[str, Value]  # parameters that differ between experiments
@@ -30,7 +30,7 @@ class Experiment:
 def gather(shown: Any) -> list[Experiment]:
     """Return the finished experiments from the output of `dvc exp show --json` (DVC 3).
 
-    Queued, running and failed experiments are left out. The workspace is left out, too, because it may be
+    Queued, running and failed experiments are left out. The workspace is also left out, because it may be
     between two experiments. Raises InputError if `shown` has another format.
     """
     try:
@@ -51,7 +51,7 @@ def gather(shown: Any) -> list[Experiment]:
 
 
 def _finished(shown: Any) -> Iterator[dict[str, Any]]:
-    """Yield the state of each commit, and the state of each experiment at its newest revision."""
+    """Yield the results of each commit, and the newest results of each experiment."""
     for commit in shown:
         if commit["rev"] != "workspace" and not commit["error"]:
             yield commit

@@ -1,7 +1,7 @@
-"""Tables for `dvc plots show`. A table has all runs, because DVC draws the tables of several runs separately.
+"""Make tables for `dvc plots show`.
 
-A row is a point of a plot. `cell` names its run: dataset/model/seed, or dataset/constant. Scores are
-fractions.
+A table has all runs, because DVC would draw tables of single runs separately. A row is a point of a plot.
+`cell` names the row's run: dataset/model/seed, or dataset/constant. Scores are fractions.
 """
 
 from collections.abc import Sequence

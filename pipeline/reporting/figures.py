@@ -1,4 +1,4 @@
-"""SVG figures of the report and of the results page; equal inputs give equal bytes."""
+"""Draw the SVG figures of the report and of the results page. Equal inputs give equal bytes."""
 
 import io
 import re
@@ -57,7 +57,7 @@ FILLED = 0.78  # share of the distance between groups of bars that bars fill
 
 @dataclass(frozen=True)
 class Style:
-    """Look of one model's lines and bars in all panels of the page."""
+    """Colour and dashes of one model's lines and bars in all panels of the page."""
 
     model: str
     number: int
@@ -69,7 +69,7 @@ class Style:
 
     @property
     def drawn(self) -> str:
-        """Placeholder colour, replaced by `colour` after drawing."""
+        """Placeholder for the colour. `colour` replaces it after drawing."""
         return LINES[self.number % COLOURS]
 
     @property
@@ -77,20 +77,23 @@ class Style:
         return DASHES[self.number % len(DASHES)]
 
     def dasharray(self, width: float) -> str:
-        """Return the dashes for a line of this width as an SVG attribute."""
+        """Return the dashes of a line of this width, as the value of an SVG attribute."""
         return " ".join(f"{width * length:g}" for length in self.dashes) or "none"
 
 
 def styles(models: Iterable[str]) -> dict[str, Style]:
-    """Return model -> style for all panels of a page. A style depends on the model's place in `models`."""
+    """Return model -> style, for all panels of a page.
+
+    A style depends only on the model's position in `models`.
+    """
     return {model: Style(model, number) for number, model in enumerate(dict.fromkeys(models))}
 
 
 def looks(models: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return model -> its look: colour, marker and dashes. A look depends on the model's name.
+    """Return model -> colour, marker and dashes. They depend on the model's name.
 
-    If two names map to the same look, the later name in the alphabet takes the next look. More than 108
-    models repeat looks.
+    If two names map to the same look, the later name in the alphabet takes the next free look. With more than
+    108 models, looks repeat.
     """
     found: dict[str, int] = {}
     left: set[int] = set()
@@ -111,7 +114,7 @@ def looks(models: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Panel:
-    """Diagram of the page."""
+    """A diagram of the report's page."""
 
     title: str
     told: str  # text for screen readers
@@ -119,12 +122,12 @@ class Panel:
 
 
 def panel(title: str, told: str, dataset: str, draw: Callable[[Axes], None]) -> Panel:
-    """Draw on axes with `draw`, and return the result as a panel of the page."""
+    """Make a panel of the page. `draw` draws its content; `told` is the text for screen readers."""
     return Panel(title, told, svg(draw, f"{dataset} {title}"))
 
 
 def svg(draw: Callable[[Axes], None], salt: str) -> str:
-    """Draw on axes with `draw`. Return an SVG element for HTML, without namespaces, size and fonts.
+    """Return an SVG element for HTML, without namespaces, size and fonts. `draw` draws its content on axes.
 
     `salt` must differ between the elements of a page, so that ids are unique.
     """
@@ -143,7 +146,7 @@ def svg(draw: Callable[[Axes], None], salt: str) -> str:
 
 
 def svg_file(draw: Callable[[Axes], None], size: tuple[float, float] = WIDE) -> str:
-    """Draw on axes with `draw`, and return an SVG file."""
+    """Return the content of an SVG file. `draw` draws its content on axes."""
     written = _document(draw, size, "results", FILE_COLOURS)
     return "\n".join(line.rstrip() for line in written.splitlines()) + "\n"
 
@@ -168,8 +171,8 @@ def bars(
 ) -> Panel | None:
     """Return a bar chart with a group of bars per score and a bar per model; None without scores.
 
-    groups: label of a group -> its score. rows: a row per model. Whiskers show ± one standard deviation over
-    seeds. The score of the constant caption is a dotted line across the group.
+    groups: label of a group -> its score. rows: a row of the score table per model. Whiskers show ± one
+    standard deviation over seeds. The score of the constant caption is a dotted line across the group.
     """
     known = {
         label: key

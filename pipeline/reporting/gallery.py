@@ -1,4 +1,4 @@
-"""Gallery of the report: images, references and all models' captions of some pairs; examples of retrieval."""
+"""Make the report's gallery: images, references and captions of selected pairs, and examples of retrieval."""
 
 import base64
 import hashlib
@@ -29,7 +29,7 @@ QUALITY = 85  # JPEG quality
 
 @dataclass(frozen=True)
 class Picture:
-    """Image that is embedded in the page: its address contains its bytes."""
+    """Image inside the page: its address is a data address, which contains the image file."""
 
     address: str
     width: int  # of the embedded image
@@ -39,7 +39,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A model's caption of a shown pair and its assessment."""
+    """A model's caption of a pair in the gallery, and the verdict on this caption."""
 
     model: str
     words: list[str]
@@ -55,7 +55,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Card:
-    """A pair of the gallery."""
+    """A pair of the gallery, with its images and the models' captions."""
 
     pair: Pair
     kind: str
@@ -65,11 +65,14 @@ class Card:
     maps: Markup  # JSON that the page's script reads
 
     def told(self, right: bool) -> str:
-        """Return the names of the models that are right (or wrong, by `right`) about change or no change."""
+        """Return the names of the models that are right about change or no change.
+
+        If `right` is False, return the names of the models that are wrong.
+        """
         return " ".join(each.model for each in self.predictions if each.right is right)
 
     def truthful(self, true: bool) -> str:
-        """Return the names of the models whose caption is true (or false, by `true`)."""
+        """Return the names of the models whose caption is true; if `true` is False, those whose caption is false."""
         return " ".join(each.model for each in self.predictions if each.true is true)
 
 
@@ -104,7 +107,7 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
 
 
 def _weighed(attended: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...], list[str]]:
-    """Return names of a decoder's weighted inputs -> the models whose decoder has these inputs."""
+    """Return the models whose decoders give weights to the same inputs: names of the inputs -> models."""
     found: dict[tuple[str, ...], list[str]] = {}
     for model, each in attended.items():
         for names in dict.fromkeys(tuple(attention_images.phrases(one)) for one in each if one.weighed):
@@ -143,7 +146,7 @@ def searches(results: Results, examples: Sequence[Example]) -> list[dict[str, An
 
 
 def picture(results: Results, name: str) -> Picture:
-    """Return an image of the dataset, scaled down, as JPEG in a data address.
+    """Return an image of the dataset for the page, scaled down, as JPEG.
 
     Raises InputError if the file has changed since the dataset was prepared.
     """
@@ -195,5 +198,5 @@ def _judged(told: ScoredPair, wrong: Sequence[str]) -> str:
 
 
 def script(value: Any) -> Markup:
-    """Return JSON for a script element; no value can close the element."""
+    """Return JSON for a script element of the page. A text in `value` cannot end the element."""
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))

@@ -1,4 +1,4 @@
-"""Scores as a flat list of records; tables of scores for page and terminal; differences between models."""
+"""Make a list of all scores, tables of scores for page and terminal, and tests of differences of models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,20 +61,20 @@ class Row:
 
     @property
     def run(self) -> str:
-        """Text in the seed's column."""
+        """Text in the column of seeds: the seed, or "mean"."""
         if self.runs > 1:
             return "mean"
         return "" if self.seed is None else str(self.seed)
 
     def printed(self, subset: str, metric: str) -> str:
-        """Format a score x 100 as in papers, with ± its deviation over seeds; NONE without a score."""
+        """Format 100 times a score as in papers, with ± its deviation over seeds; NONE without a score."""
         if (subset, metric) not in self.scores:
             return NONE
         return self.scores[subset, metric].printed(1 if metric in COUNTS else 100)
 
 
 def records(results: Sequence[Results]) -> list[Record]:
-    """Return a record per run and subset. The records of a dataset begin with its constant caption."""
+    """Return a record per run and subset. For each dataset, the constant caption comes first."""
     found: list[Record] = []
     for each in results:
         cells = [(CONSTANT, None, each.constant), *((c.model, c.seed, c.metrics) for c in each.cells)]
@@ -86,7 +86,7 @@ def records(results: Sequence[Results]) -> list[Record]:
 
 
 def rows(records: Sequence[Record], dataset: str) -> list[Row]:
-    """Return a dataset's rows: the constant caption, then each model's seeds and their mean."""
+    """Return a dataset's rows: first the constant caption, then each model's seeds and their mean."""
     runs: dict[str, dict[int | None, list[Record]]] = {}
     for record in records:
         if record["dataset"] == dataset:
@@ -108,7 +108,7 @@ def _scores(records: Sequence[Record]) -> dict[Key, MeanSd]:
 
 
 def _mean(runs: Sequence[Row]) -> Row:
-    """Return means and sample standard deviations of the scores that all runs have."""
+    """Return a row with the means and sample standard deviations of the scores that all runs have."""
     common = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
     scores = {key: over_seeds([run.scores[key].mean for run in runs]) for key in common}
     return Row(runs[0].model, None, len(runs), scores)
@@ -120,14 +120,17 @@ def of_models(rows: Sequence[Row]) -> list[Row]:
 
 
 def columns(rows: Sequence[Row]) -> dict[Key, str]:
-    """Return (subset, metric) -> heading of the columns with a score in any row."""
+    """Return (subset, metric) -> heading. A column is left out if no row has its score."""
     return {
         (subset, metric): heading(subset, metric) for subset, metric in COLUMNS if has(rows, subset, metric)
     }
 
 
 def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
-    """Return a table of scores with these columns and headings, and a column of seeds if a row has a seed."""
+    """Return a table of scores with these columns (key -> heading).
+
+    If a row has a seed, seeds have a column, too.
+    """
     seeded = any(row.seed is not None for row in rows)
     kinds = {
         place: "mean" if row.run == "mean" and seeded else CONSTANT
@@ -140,7 +143,7 @@ def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
 
 
 def heading(subset: str, metric: str) -> str:
-    """Return a column's heading: the metric, and the subset unless it is all pairs."""
+    """Return a column's heading: the metric, followed by the subset unless the subset is all pairs."""
     told = {place: HEADINGS[name] for name, place in PLACES.items()}
     of = "" if subset == TOTAL else f", {subset}d"
     return told.get((subset, metric), HEADINGS.get(metric, metric) + of)
@@ -152,7 +155,7 @@ def has(rows: Sequence[Row], subset: str, metric: str) -> bool:
 
 
 def significance(results: Results) -> dict[str, Any] | None:
-    """Return the differences between all pairs of models as a `table` and as `sentences`.
+    """Return the tested differences between all pairs of models, as a `table` and as `sentences`.
 
     Returns None for a single model. Raises InputError if two models were scored on different test pairs.
     """

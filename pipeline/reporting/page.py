@@ -1,4 +1,4 @@
-"""The report's page: one self-contained HTML file that loads nothing else."""
+"""Make the report's page: one self-contained HTML file."""
 
 import base64
 import hashlib
@@ -134,7 +134,7 @@ def _of_kinds(kinds: Sequence[str], metric: str) -> dict[str, Key]:
 
 
 def _details(results: Results, models: list[Row]) -> Iterable[Table]:
-    """Yield the tables of detailed scores; tables without any score are left out."""
+    """Yield the tables of detailed scores. A table without any score is left out."""
     sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
     parts = [part for part in PARTS if overview_table.has(models, part, CORPUS[0])]
     for metric, caption in PART_METRICS.items():
@@ -154,7 +154,10 @@ def _details(results: Results, models: list[Row]) -> Iterable[Table]:
 
 
 def _scorers(results: Results) -> dict[str, str]:
-    """Return name of a scorer -> the program that computed it, or all programs if runs differ."""
+    """Return scorer -> the program that computed its scores.
+
+    If runs differ, all their programs are listed.
+    """
     found: dict[str, dict[str, None]] = {}
     for metrics in (results.constant, *(cell.metrics for cell in results.cells)):
         for name, value in metrics.scorers.items():

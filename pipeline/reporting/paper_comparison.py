@@ -1,4 +1,4 @@
-"""The papers' scores next to our scores, with letters for conditions that differ."""
+"""Put the papers' scores next to our scores. Letters mark the conditions that differ."""
 
 from collections.abc import Sequence
 from string import ascii_lowercase
@@ -14,10 +14,11 @@ from pipeline.scoring.subsets import subsets
 
 
 def literature(results: Results, rows: Sequence[Row], params: Params) -> dict[str, Any]:
-    """Return the tables, sources and marks for a comparison with the papers' scores.
+    """Return tables that compare our scores with the papers' scores, with their sources and marks.
 
-    `parts`: subset of the test pairs -> table; our scores (`rows`, a row per model) come first. `sources`:
-    the papers. `marks`: letter in the tables -> condition in which a paper's runs differ from our runs.
+    `parts`: subset of the test pairs -> table, whose first rows are our scores (`rows`, a row per model).
+    `sources`: the papers. `marks`: letter in the tables -> condition in which a paper's runs differ from our
+    runs.
     """
     sizes = {TOTAL: len(results.test)} | {name: len(ids) for name, ids in subsets(results.test).items()}
     published = [row for row in results.published if not row.ablation]

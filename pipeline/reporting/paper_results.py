@@ -1,4 +1,4 @@
-"""Published scores (data/published/<dataset>.yaml), and the conditions in which they differ from our runs.
+"""Read published scores (data/published/<dataset>.yaml), and find how their conditions differ from ours.
 
 Scores are copied from papers as printed. A row of a paper's own method names the conditions that the paper
 states for its runs. A score that a paper copied from another paper has no conditions.
@@ -27,7 +27,7 @@ Percent = Annotated[float, Field(ge=0, le=1000)]  # CIDEr-D x 100 is at most 100
 
 
 class Features(Strict):
-    """Features as stated in a paper; null: not stated."""
+    """Image features as a paper describes them; null: not stated."""
 
     network: str | None = None
     stride: int | None = None  # side of a cell in pixels
@@ -65,7 +65,7 @@ class Published:
 
 
 def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
-    """Return the published rows of a dataset in the file's order; an empty list without a file.
+    """Return the published rows of a dataset, in the order of the file. The list is empty without a file.
 
     Raises InputError if the file is not valid. The message names the file and the wrong key.
     """
@@ -93,7 +93,7 @@ def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
 
 
 def differs(row: Published, params: Params, test_pairs: int | None = None) -> list[str]:
-    """Return the conditions in which our runs differ from a published row; empty: no known difference.
+    """Return the conditions in which our runs differ from a published row; [] without a known difference.
 
     A condition is a phrase such as "iterations: 10000, ours 1800". The last phrase lists the conditions that
     the source does not state. `test_pairs`: our number of test pairs in the row's subset; None: not compared.
@@ -161,7 +161,7 @@ def _pixels(params: Params, dataset: Dataset, own: OwnSettings) -> dict[str, Any
 
 @dataclass(frozen=True)
 class PublishedRetrieval:
-    """A row of a published retrieval table; R@k are fractions, ranks are as printed."""
+    """A row of a published retrieval table. R@k are fractions; MdR and MnR are ranks as printed."""
 
     method: str
     source: str
@@ -172,7 +172,10 @@ class PublishedRetrieval:
 
 
 def retrieval(dataset: str, folder: Path = FOLDER) -> list[PublishedRetrieval]:
-    """Return the published retrieval rows of a dataset in the file's order; an empty list without a file."""
+    """Return the published retrieval rows of a dataset, in the file's order.
+
+    The list is empty without a file.
+    """
     path = folder / f"{dataset}.yaml"
     if not path.exists():
         return []

@@ -1,4 +1,4 @@
-"""Read the retrieval results that the stage pretrain wrote, and make their tables for the report."""
+"""Read the retrieval results that the stage pretrain wrote, and make tables of them for the report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ FIGURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 
 
 class Example(BaseModel):
-    """A sentence, its pair, and the pairs that the sentence finds, the most similar first."""
+    """A sentence, the pair that it describes, and the pairs found by it, the most similar pair first."""
 
     sentence: str
     pair: str
@@ -65,14 +65,14 @@ class Retrieved:
 
 
 def there(folder: Path) -> bool:
-    """Return True if a folder of pre-training curves has retrieval results; only some phases write them."""
+    """Return True if a folder of pre-training curves contains retrieval results."""
     return (folder / SAID).is_file()
 
 
 def read(folder: Path, pairs: Path | None = None) -> Retrieved:
-    """Read the retrieval results in a folder of curves. Raises InputError if a file is missing or wrong.
+    """Read the retrieval results in a folder of curves. Raises InputError if a file is missing or damaged.
 
-    `pairs`: the file of the dataset's pairs; the results must belong to this file.
+    `pairs`: the file of the dataset's pairs. Raises InputError if the results belong to other pairs.
     """
     lines, said = folder / RANKS, folder / SAID
     figures = read_record(said, Figures, REMEDY, "ignore")
@@ -88,7 +88,7 @@ def read(folder: Path, pairs: Path | None = None) -> Retrieved:
 
 
 def _check(said: Path, lines: Path, pairs: Path | None) -> None:
-    """Raise InputError if the figures belong to another run, other pairs or other ranks."""
+    """Raise InputError if the file of figures belongs to another run, other pairs or other ranks."""
     hashes = content_hashes.read(said, read_json(said, REMEDY), REMEDY)
     dataset, model, _, seed = said.parent.absolute().parts[-4:]  # results/curves/DATASET/MODEL/pretrain/SEED
     own = f"{dataset}/{model}/{seed}"
@@ -136,19 +136,19 @@ def _way(
 
 
 def printed(figure: str, each: Sequence[Mapping[str, float]]) -> str:
-    """Format a figure over seeds, as mean ± standard deviation: shares in percent, ranks as they are."""
+    """Format a figure over seeds as mean ± standard deviation. Shares are in percent, ranks are unchanged."""
     return over_seeds([own[figure] for own in each]).printed(factor(figure)) if figure in each[0] else NONE
 
 
 def factor(figure: str) -> int:
-    """Return the factor for printing a figure: 100 for a share, which becomes percent, and 1 for a rank."""
+    """Return 100 for a share, which is printed in percent, and 1 for a rank."""
     return 100 if figure.startswith("R@") else 1
 
 
 def sure(models: Mapping[str, Sequence[Retrieved]]) -> list[str]:
-    """Return sentences about the difference in R@1 of every two models, tested by a paired bootstrap.
+    """Return sentences about the difference in R@1 between every two models, tested by a paired bootstrap.
 
-    A difference is the later model minus the earlier.
+    The difference is the later model's R@1 minus the earlier model's R@1, in the order of `models`.
     """
     evidence: dict[str, Evidence] = {
         name: of_retrieval(seeds[0].pair_ids, seeds[0].scene_ids, [each.first for each in seeds])

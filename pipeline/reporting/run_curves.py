@@ -1,4 +1,4 @@
-"""Learning curves of a run (CSV files), and the check that they belong to its weights."""
+"""Read the learning curves of a run (CSV files), and check that they belong to the run's weights."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ Curve = dict[str, list[float]]
 
 
 def read_curve(path: Path, *columns: str) -> Curve:
-    """Read a CSV file of numbers, which must have `columns`. Curves of imported weights have no rows."""
+    """Read a CSV file of numbers. It must have the named columns. Curves of imported weights have no rows."""
     try:
         names, *rows = csv.reader(io.StringIO(read_text(path, REMEDY)))
     except (csv.Error, ValueError):  # the second for an empty file
@@ -43,8 +43,8 @@ def _number(path: Path, column: str, text: str) -> float:
 def check(folder: Path, weights: Path) -> None:
     """Raise InputError if a curve was changed since it was written, or belongs to other weights.
 
-    `weights` is the folder of the run's weights. validation.csv must have the iteration and the score that
-    are recorded with the weights.
+    `weights` is the folder of the run's weights. The weights' files record an iteration and a validation
+    score. validation.csv must have both.
     """
     for name, mark in (folder_records.recorded(folder, KIND) or {}).items():
         if not (folder / name).is_file() or not folder_records.unchanged(folder / name, mark):

@@ -28,14 +28,14 @@ class Table:
 
     @property
     def markdown(self) -> str:
-        """Table in Markdown, without title and notes."""
+        """This table in Markdown, without title and notes."""
         rule = ["---"] * self.texts + ["---:"] * (len(self.headings) - self.texts)
         heading, *lines = [f"| {' | '.join(row)} |".replace("\n", " ") for row in (self.headings, *self.rows)]
         return "\n".join([heading, f"|{'|'.join(rule)}|", *lines, ""])
 
     @property
     def terminal(self) -> TerminalTable:
-        """Table for rich's console."""
+        """This table for rich's console."""
         found = TerminalTable(title=self.title or None, box=SIMPLE_HEAD, padding=0, show_edge=False)
         for place, heading in enumerate(self.headings):
             narrow = textwrap.fill(heading.replace("unchanged", "un-changed"), LONGEST)

@@ -1,4 +1,4 @@
-"""Panels that show CIDEr-D against the weight λ of a loss term, over experiments, as in the papers."""
+"""Draw CIDEr-D against the weight λ of a loss term, over experiments, as in the papers."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ PREFIX = "loss.lambda_"
 
 @dataclass(frozen=True)
 class Line:
-    """Scores of a model by the weight of a loss term; all other settings are equal."""
+    """Scores of a model for several weights of a loss term. All other settings are equal."""
 
     style: Style
     others: str  # other settings that differ between experiments
@@ -28,7 +28,10 @@ class Line:
 
 
 def panels(results: Results, experiments: Sequence[Experiment], params: Params) -> list[Panel]:
-    """Return a panel for each loss weight with at least two values. Its lines are models with that loss."""
+    """Return a panel for each loss weight that has at least two values.
+
+    A line is a model with this loss term.
+    """
     keys = dict.fromkeys(key for one in experiments for key in one.params if key.startswith(PREFIX))
     found = [(key, _lines(key, results, experiments, params)) for key in keys]
     return [_panel(key, results.dataset, lines) for key, lines in found if lines]
@@ -58,7 +61,10 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
 
 
 def _resolved(key: str, value: Value, published: dict[str, float]) -> float | None:
-    """Return the loss weight. None is replaced with the dataset's published weight, if there is one."""
+    """Return a loss weight as a number.
+
+    For None, return the dataset's published weight, which may be None.
+    """
     found = published.get(key.removeprefix("loss.")) if value is None else value
     return None if found is None else float(found)  # type: ignore[arg-type]
 

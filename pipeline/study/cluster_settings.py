@@ -1,4 +1,7 @@
-"""Resources that each job requests from a cluster: studies/cluster.yaml, or another file with its keys."""
+"""Read the resources that each job requests from a cluster.
+
+They are in studies/cluster.yaml, or in another file with the same keys.
+"""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +32,7 @@ class Cluster(Strict):
     at_once: Count | None = None  # greatest number of jobs in SLURM's queue
 
     def of_submitit(self, name: str, folder: Path) -> dict[str, Any]:
-        """Return submitit's parameters of a job `name` that starts in `folder`."""
+        """Return submitit's parameters for a job with this name, which starts in `folder`."""
         found: dict[str, Any] = {
             "job_name": name,
             "partition": self.partition,

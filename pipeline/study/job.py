@@ -1,4 +1,4 @@
-"""A job: a shell command that outlives the process that started the job. A folder has the job's files:
+"""Run a job: a shell command that outlives the process that started it. A folder has the job's files:
 
     lock         locked by the running process; its text is the process's id and node
     state.json   running, done, ended, or failed with the last line of the error
@@ -51,7 +51,10 @@ class State(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Job:
-    """A command that starts in `folder`; `place` has the job's files. Calling the object runs the job."""
+    """A command that starts in `folder`. `place` is the folder of the job's files.
+
+    Calling the object runs the job.
+    """
 
     place: str
     folder: str
@@ -74,7 +77,7 @@ class Job:
                 _tell(place, FAILED, line=line)
 
     def checkpoint(self) -> Any:
-        """Return the object that submitit requeues at the time limit: this job again."""
+        """Return this job as the object that submitit requeues at the time limit."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
@@ -96,7 +99,10 @@ class Job:
 
 
 def state(place: Path) -> State:
-    """Return a job's state; empty if the job never ran. Raises InputError if the file has a wrong key."""
+    """Return a job's state, which is empty if the job never ran.
+
+    Raises InputError if the file has a wrong key.
+    """
     if not (place / STATE).exists():
         return {}
     return read_record(place / STATE, State, f"remove {STATE}, and start the job again", "ignore")
@@ -118,9 +124,10 @@ def holder(place: Path) -> int | None:
 
 
 def last_error(log: Path) -> tuple[str, int]:
-    """Return the last error line of a log, or else its last line; and the exit code that DVC reports, or 0.
+    """Return a line of a log that explains the failure, and the exit code of the failed DVC stage.
 
-    An error line begins with `error: `. The exit code is that of the stage which DVC ran.
+    The line is the last line that begins with `error: `, or else the last line. The exit code is 0 if DVC
+    reports no failed stage.
     """
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL))
@@ -135,20 +142,20 @@ def last_error(log: Path) -> tuple[str, int]:
 
 
 def stage(place: Path) -> str:
-    """Return the stage that DVC runs in a job; empty if none."""
+    """Return the stage that DVC runs in a job, or "" if DVC has started no stage."""
     log = (place / LOG).read_bytes() if (place / LOG).exists() else b""
     _, found, rest = log.rpartition(b"Running stage '")
     return rest.partition(b"@")[0].decode() if found else ""
 
 
 def node() -> str:
-    """Return SLURM's name of this node, else the machine's name."""
+    """Return the name of this machine, in SLURM the node's name."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
-    """Wait until no other process runs the job, and lock it for the block."""
+    """Wait until no other process runs the job, then hold the job's lock during the block."""
     file = os.open(place / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         while True:

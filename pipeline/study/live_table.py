@@ -1,4 +1,4 @@
-"""Progress of all jobs: a live table on a terminal, else a line for each change."""
+"""Show the progress of all jobs: as a live table on a terminal, else as a line for each change."""
 
 import time
 from collections import Counter
@@ -21,7 +21,7 @@ SECONDS_BETWEEN_LINES = 60.0
 
 
 def run(place: Place, tasks: Sequence[Task]) -> list[str]:
-    """Run all tasks and show their progress; return a line for each task that failed or was cancelled."""
+    """Run all tasks and show their progress. Return a line for each task that failed or was cancelled."""
     queue = Queue(place, tasks)
     with watched(queue) as watch:
         return [f"{entry.task.name}: {entry.line or entry.state}" for entry in queue.run(watch)]
@@ -39,14 +39,14 @@ def watched(queue: Queue, console: Console | None = None) -> Iterator["Watch"]:
 
 
 class Watch:
-    """Display of a queue's progress. The queue calls the object after every turn."""
+    """Display of a queue's progress. The queue calls this object after every turn."""
 
     def __init__(self, queue: Queue, console: Console, live: Live | None):
         self.queue, self.console, self.live, self.said = queue, console, live, time.monotonic()
         queue.changed = self.changed
 
     def changed(self, entry: Entry) -> None:
-        """Print a task's new state, unless a table shows it."""
+        """Print a task's new state, unless a live table shows it."""
         if self.live is None:
             on = f" on {entry.node}" if entry.node else ""
             self._line(f"{entry.task.name}: {entry.state}{on}" + (f": {entry.line}" if entry.line else ""))
@@ -65,7 +65,7 @@ class Watch:
 
 
 def table(entries: Sequence[Entry]) -> Table:
-    """Return a table with a row per task, and the number of tasks in each state as its title."""
+    """Return a table with a row per task. Its title has the number of tasks in each state."""
     counts = Counter(entry.state for entry in entries)
     title = ", ".join(f"{count} {state}" for state, count in counts.items())
     found = Table(*HEADINGS, title=f"{len(entries)} jobs: {title}", box=SIMPLE_HEAD, title_justify="left")

@@ -25,7 +25,7 @@ PARTS = ("loss", "train", "reinforce", "decode")
 
 
 def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
-    """Return the params.yaml of a row's runs, which lists only their dataset and model.
+    """Return the content of params.yaml for the runs of a row. It lists only the row's model and `dataset`.
 
     Raises InputError if a key is unknown, if a study does not vary it, or if it has no effect. The message
     begins with `where` and names all such keys.
@@ -46,10 +46,10 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
 
 
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
-    """Return full key -> value for the row's `set` and `times`, without values that params.yaml already has.
+    """Return full key -> value, from the row's `set` and `times`.
 
-    So a row that sets a value which the model already has shares the model's runs. Raises ValueError for
-    wrong keys. The message names all of them.
+    Values that params.yaml already has are left out. Therefore rows with equal settings share their runs.
+    Raises ValueError for wrong keys. The message names all of them.
     """
     found = {filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
@@ -66,7 +66,10 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _unnamed(tree: Tree, row: Row, dataset: str, found: Tree) -> Tree:
-    """Return switch -> value if `model.<name>` does not set it: the dataset's value, else the variant's."""
+    """Return the values of the switches that `model.<name>` in params.yaml does not set: switch -> value.
+
+    A value comes from the dataset's settings, or else from the model's variant.
+    """
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model
     own = tree["dataset"][dataset].get("own", {}).get(entry.own, {})
@@ -86,12 +89,15 @@ def _has(tree: Tree, key: str, value: Any, unnamed: Tree) -> bool:
 
 
 def filled(key: str, row: Row, dataset: str) -> str:
-    """Return a row's key with the names of its dataset and model filled in."""
+    """Return a row's key with `{dataset}` and `{model}` replaced by the names of the row's dataset and model."""
     return key.replace("{dataset}", dataset).replace("{model}", row.model)
 
 
 def _place(tree: Tree, key: str) -> tuple[Tree, str]:
-    """Return the branch that has the key, and the key's last part. Raises ValueError for an unknown key."""
+    """Return the dictionary that contains the key, and the key's last part.
+
+    Raises ValueError for an unknown key.
+    """
     *parents, last = key.split(".")
     branch: Any = tree
     for part in parents:
@@ -104,7 +110,7 @@ def _place(tree: Tree, key: str) -> tuple[Tree, str]:
 
 
 def _mistake(tree: Tree, key: str, model: str, dataset: str) -> str:
-    """Return the fault of a key of a row; "" if there is none."""
+    """Return why a row may not set this key, or "" if it may."""
     try:
         _allowed(key, model, dataset)
         _not_hidden(tree, key)
@@ -124,7 +130,7 @@ def _allowed(key: str, model: str, dataset: str) -> None:
 
 
 def _not_hidden(tree: Tree, key: str) -> None:
-    """Raise ValueError for a dataset's value that params.yaml overrides for all datasets."""
+    """Raise ValueError if the key sets a dataset's value that params.yaml overrides for all datasets."""
     above = key.split(".")[2:]
     if key.startswith("dataset.") and above[0] in ("loss", "train"):
         value = tree.get(above[0], {}).get(above[1])

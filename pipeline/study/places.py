@@ -1,8 +1,8 @@
-"""Places that run jobs: this machine, a few at a time, or a SLURM cluster through submitit.
+"""Places that run jobs: this machine, with a limited number of jobs at a time, or a SLURM cluster (submitit).
 
-The job is the same in both places (job.py). submitit's LocalExecutor (1.5.4) is not used on this machine: it
-sets CUDA_VISIBLE_DEVICES, does not know jobs of an earlier process, does not limit the number of running
-jobs, and requires a time limit.
+A job is the same object in both places (job.py). submitit's LocalExecutor (1.5.4) is not used on this
+machine: it sets CUDA_VISIBLE_DEVICES, does not know jobs of an earlier process, does not limit the number of
+running jobs, and requires a time limit.
 """
 
 import io
@@ -31,7 +31,7 @@ Seen = tuple[str, str]  # QUEUED | RUNNING, and the node
 
 
 class Local:
-    """This machine, where a job is a process that survives the command that started it.
+    """This machine. A job is a process that survives the command that started it.
 
     The job's folder identifies the job.
     """
@@ -59,7 +59,7 @@ class Local:
         return {folder: (RUNNING, jobs.node()) for folder in folders if self._process(folder)}
 
     def end(self, folder: Path) -> bool:
-        """End a job that is queued or running. Return True if there was such a job."""
+        """End a queued or running job. Return True if there was such a job."""
         if not (process := self._process(folder)):
             return False
         with suppress(ProcessLookupError):
@@ -70,7 +70,7 @@ class Local:
         return True
 
     def leave(self, folders: Iterable[Path]) -> str:
-        """End these jobs because the command that watches them stops; return the message to print."""
+        """End these jobs because the watching command stops. Return the message to print."""
         ended = sum([self.end(folder) for folder in folders])
         return f"ended {ended} job(s); start the command again to continue them"
 
@@ -131,7 +131,7 @@ class Slurm:
         return "the jobs go on: start the command again to watch them, or with --cancel to end them"
 
     def _queue(self) -> dict[str, tuple[str, Seen]] | None:
-        """Return job name -> its id, and its state and node; None if squeue does not answer."""
+        """Return job name -> (id, (state, node)), for this user's jobs; None if squeue does not answer."""
         if (said := _asked()).returncode:
             return None
         rows = [line.split("|") for line in said.stdout.splitlines()]
@@ -150,7 +150,7 @@ def name(folder: Path) -> str:
 
 
 def ready(job: Job) -> Path:
-    """Make a job's folder, without the state of an earlier start, and return it."""
+    """Make a job's folder, remove the state of an earlier start, and return the folder."""
     folder = Path(job.place)
     folder.mkdir(parents=True, exist_ok=True)
     for left in (STATE, CANCELLED):
@@ -165,6 +165,6 @@ def _asked() -> subprocess.CompletedProcess[str]:
 
 
 def _refusal(text: str) -> str:
-    """Return the error line of sbatch or squeue in a longer text."""
+    """Return the line of sbatch's or squeue's output that contains the error."""
     lines = [line.partition("error: ")[2] for line in text.splitlines() if "error: " in line]
     return lines[0] if lines else text.strip().splitlines()[-1]

@@ -1,4 +1,7 @@
-"""Job queue: a job that ends without a result is started again, and a failed job does not stop others."""
+"""Run a queue of jobs.
+
+A job that ends without a result is started again; a failed job does not stop others.
+"""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -18,7 +21,7 @@ OVER = (DONE, FAILED, LEFT)
 
 
 class Task(Protocol):
-    """Work that is done by a job. The task's folder identifies the task."""
+    """A piece of work for one job. The task's folder identifies the task."""
 
     @property
     def name(self) -> str: ...
@@ -27,7 +30,10 @@ class Task(Protocol):
     def folder(self) -> Path: ...
 
     def begin(self, others: Collection["Task"]) -> Job | None:
-        """Return the job; None if the task must wait for one of `others`, the tasks that are at work."""
+        """Return the job, or None if this task must wait for another task.
+
+        `others`: the tasks whose jobs are queued or running.
+        """
 
     def finish(self) -> None:
         """Take over the job's results.
@@ -36,10 +42,10 @@ class Task(Protocol):
         """
 
     def reached(self) -> str:
-        """Return a text that changes when the job has made progress."""
+        """Return a text that changes whenever the job makes progress."""
 
     def shown(self) -> tuple[str, str, str]:
-        """Return three texts to display while the job runs: work done, scores, time left."""
+        """Return three texts to display while the job runs: finished work, scores, remaining time."""
 
 
 @dataclass
@@ -56,7 +62,7 @@ class Entry:
 
 
 class Queue:
-    """All tasks at one place. `changed` is called with every entry that changes its state."""
+    """A queue of tasks at one place. `changed` is called with each entry whose state changes."""
 
     def __init__(
         self, place: Place, tasks: Sequence[Task], changed: Callable[[Entry], None] = lambda _: None
@@ -65,9 +71,10 @@ class Queue:
         self.entries = [Entry(task) for task in tasks]
 
     def run(self, shown: Callable[[], None] = lambda: None) -> list[Entry]:
-        """Run until all tasks are over; return the entries that failed or were cancelled.
+        """Run until all tasks are over. Return the entries that failed or were cancelled.
 
-        `shown` is called after every turn. If the loop is interrupted, the place handles the running jobs.
+        `shown` is called after every turn. If the loop is interrupted, the place ends the running jobs or
+        lets them run.
         """
         try:
             while self.turn():
@@ -81,7 +88,10 @@ class Queue:
         return [entry for entry in self.entries if entry.state in (FAILED, LEFT)]
 
     def turn(self) -> bool:
-        """Check all jobs once, finish and start tasks. Return True if tasks are left."""
+        """Check all jobs once; finish and start tasks.
+
+        Return True if the queue still has unfinished tasks.
+        """
         left = [entry for entry in self.entries if entry.state not in OVER]
         seen = self.place.seen([entry.task.folder for entry in left])
         if seen is None:
@@ -117,7 +127,7 @@ class Queue:
             self._set(entry, "queued" if self.place.grace else RUNNING)
 
     def _ended(self, entry: Entry) -> None:
-        """Handle a job that is no longer seen: it is done, failed, cancelled, or to be started again."""
+        """Set the state of a job that is no longer seen: done, failed, cancelled, or to be started again."""
         folder = entry.task.folder
         said = jobs.state(folder)
         if said.get("state") == DONE:
@@ -151,7 +161,7 @@ class Queue:
 
 
 def cancel(place: Place, folders: Collection[Path]) -> int:
-    """End the jobs that are queued or running, and return their number.
+    """End the queued and running jobs in these folders, and return how many were ended.
 
     A study that still runs in another process does not start these jobs again.
     """

@@ -21,7 +21,10 @@ PHASE = "pretrain"  # the stage of pre-training
 
 @dataclass(frozen=True)
 class RunTask:
-    """A run of a study, as a task of the job queue. At the end, `finished` is called with its workspace."""
+    """A run of a study, as a task of the job queue.
+
+    At the end, `finished` is called with the run's workspace.
+    """
 
     cell: Cell
     base: Base
@@ -37,9 +40,9 @@ class RunTask:
         return workspaces([self.cell], self.base.root)[0]
 
     def begin(self, others: Collection[Task]) -> Job | None:
-        """Return the job; None while another run does the same pre-training.
+        """Return the job, or None while another run does the same pre-training.
 
-        Afterwards, this run finds the other run's result in DVC's run cache.
+        After the wait, this run takes the other run's pre-training from DVC's run cache.
         """
         same = _phase_key(self.cell)
         sharing = [other for other in others if isinstance(other, RunTask) and _phase_key(other.cell) == same]
@@ -49,7 +52,7 @@ class RunTask:
         return Job(folder, folder, command(self.cell, self.base.prepared, self.commits))
 
     def at_phase(self) -> bool:
-        """Return True if the pre-training is not finished."""
+        """Return True if the run's pre-training is not finished."""
         return f"\n  {_of(PHASE, self.cell)}:" not in _text(self.folder / LOCK)
 
     def finish(self) -> None:
@@ -62,7 +65,7 @@ class RunTask:
         return sha256(*map(_text, [self.folder / LOCK, *states]))
 
     def shown(self) -> tuple[str, str, str]:
-        """Return the training's iteration, validation scores, and time left."""
+        """Return three texts: the training's iteration, validation scores, and remaining time."""
         if not (curves := self._curves()):
             return "", "", ""
         done, all_of_it = curves.get("step", 0), self.cell.recipe.train["iterations"]
@@ -82,7 +85,10 @@ class RunTask:
 
 
 def command(cell: Cell, prepared: Collection[str], commits: bool) -> str:
-    """Return the shell command of a run. The pre-training is always committed, because runs share it."""
+    """Return the shell command of a run.
+
+    Pre-training is always stored in DVC's cache, because runs share it.
+    """
     phase = [PHASE] * bool(cell.recipe.adapt)
     before = [SETTINGS, *(_of(stage, cell) for stage in ("recipe", *phase))]
     own = ("train", "decode", "score")
@@ -107,7 +113,7 @@ def _text(path: Path) -> str:
 
 
 def _phase_key(cell: Cell) -> str | None:
-    """Return all settings that determine a run's pre-training within a study; None without pre-training."""
+    """Return all settings that determine a run's pre-training in a study, as text; None without pre-training."""
     if not cell.recipe.adapt:
         return None
     shown = [asdict(cell.recipe.first_phase()), cell.seed, cell.params.get("negatives")]

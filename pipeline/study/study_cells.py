@@ -1,7 +1,7 @@
-"""The runs (cells) of a study, and which of them are finished.
+"""List the runs (cells) of a study, and find out which runs are finished.
 
-A run's key is a hash of everything by which DVC decides whether its training, decoding and scoring are up to
-date. So rows and studies share equal runs, and a run with other code, data or settings has another key.
+A run's key is a hash of everything by which DVC decides whether the run's training, decoding and scoring are
+up to date. So rows and studies share equal runs, and a run with other code, data or settings has another key.
 """
 
 import json
@@ -47,16 +47,16 @@ class Cell:
 
     @property
     def folder(self) -> Path:
-        """Folder of the finished run."""
+        """Folder in which a study keeps the scores of this run."""
         return FINISHED / self.key
 
     @property
     def made(self) -> Path:
-        """Folder in which the stage score writes the run's scores."""
+        """Folder, relative to the workspace, in which the stage score writes the run's scores."""
         return Path("results/cells", self.dataset, self.model, str(self.seed))
 
     def source(self, name: str) -> Path:
-        """Return the path at which a stage writes the run's file `name`, one of `kept`."""
+        """Return the path at which a stage writes the run's result file. `name` is in `kept`."""
         if name == RETRIEVAL:
             curves = Path("results/curves", self.dataset, self.model, "pretrain", str(self.seed))
             return curves / Path(name).name
@@ -89,7 +89,7 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
 
 
 def _all_resolved(tree: Tree, study: Study, dataset: str, name: str) -> list[tuple[Tree, Recipe]]:
-    """Return params.yaml and recipe of every row. Raises InputError with the mistakes of all rows."""
+    """Return the params.yaml and the recipe of each row. Raises InputError with the mistakes of all rows."""
     found, mistakes = [], []
     for row in study.rows:
         try:
@@ -132,12 +132,12 @@ def _planned(
 
 
 def inputs_of(planned: Iterable[Planned]) -> list[str]:
-    """Return the inputs (kinds of feature stores) of these runs' models, each once, sorted."""
+    """Return the inputs (kinds of feature stores) that these runs' models need, sorted and distinct."""
     return sorted({cell.recipe.input for row in planned for cell in row.cells})
 
 
 def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
-    """Return the dependencies of all runs on a dataset: the stages' commands and code, the prepared data."""
+    """Return what all runs on a dataset depend on: commands and code of the stages, and the prepared data."""
     stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
     own = [stages[name] for name in STAGES]
     deps = sorted({READ} | {dep for stage in own for dep in stage["deps"]})
@@ -150,7 +150,7 @@ def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
 
 
 def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) -> dict[str, str]:
-    """Return path -> md5 in dvc.lock of the prepared data that are in or below `deps`."""
+    """Return path -> MD5 from dvc.lock, for the prepared data that `deps` contain."""
     remedy = to_prepare(dataset, inputs)
     lock = read_yaml(root / "dvc.lock", remedy) or {}
     found: dict[str, str] = {}
@@ -168,7 +168,7 @@ def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) 
 
 
 def _pretraining_data(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
-    """Return path -> md5 in dvc.lock of the pre-training data of CUB and NABirds."""
+    """Return path -> MD5 from dvc.lock, for the pre-training data of CUB and NABirds."""
     lock = read_yaml(root / "dvc.lock", "restore it with git") or {}
     found: dict[str, str] = {}
     for dataset in datasets:
@@ -181,7 +181,7 @@ def _pretraining_data(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[s
 
 
 def to_prepare(dataset: str, inputs: Sequence[str], beside: Sequence[str] = ()) -> str:
-    """Return the instruction to prepare a dataset, and other datasets for pre-training."""
+    """Return a sentence that tells the user how to prepare a dataset, and other datasets for pre-training."""
     stages = [*prepared(dataset, inputs)[1:], *prepared_beside(beside)]
     return (
         f"name {dataset} in `datasets` of params.yaml, and {' and '.join(inputs)} in stages.extract, and run "
@@ -190,18 +190,18 @@ def to_prepare(dataset: str, inputs: Sequence[str], beside: Sequence[str] = ()) 
 
 
 def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
-    """Return the stages that prepare a dataset for runs that read these inputs."""
+    """Return the names of the stages that prepare a dataset for runs with these inputs."""
     stages = [f"prepare@{dataset}", f"vocab@{dataset}"]
     return stages + [f"extract@{dataset}-{name}" for name in inputs]
 
 
 def prepared_beside(datasets: Sequence[str]) -> list[str]:
-    """Return the stages that prepare CUB and NABirds."""
+    """Return the names of the stages that prepare these datasets for pre-training (CUB, NABirds)."""
     return [f"{stage}_pretraining@{name}" for name in datasets for stage in ("prepare", "extract")]
 
 
 def finished(root: Path, cell: Cell) -> bool:
-    """Return True if the run's scores are kept.
+    """Return True if the scores of the run are in its folder.
 
     Raises InputError if the folder has another run's scores, or a file was changed.
     """
@@ -226,7 +226,7 @@ def kept(cell: Cell) -> list[str]:
 
 
 def each(planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
-    """Return the runs, each once with its row: the first seed of every row, then the second, and so on."""
+    """Return (row, run) for each distinct run: the first seed of every row, then the second, and so on."""
     named: dict[str, tuple[Planned, Cell]] = {}
     for turn in range(max((len(own.cells) for own in planned), default=0)):
         for own in planned:
@@ -235,7 +235,7 @@ def each(planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
 
 
 def keep(root: Path, cell: Cell, workspace: Path) -> None:
-    """Copy the scores in `workspace` to the run's folder, all or none."""
+    """Copy the scores in `workspace` to the run's folder: all files, or none if an error occurs."""
     with replacing(root / cell.folder, CONTENTS) as beside:
         beside.mkdir()
         for name in kept(cell):

@@ -28,7 +28,7 @@ Line = Annotated[str, Field(min_length=1)]
 
 
 class Row(Strict):
-    """Row of a study's table: a model, and its changes to params.yaml."""
+    """Row of a study's table: a model, with changes to params.yaml."""
 
     label: Line
     model: Name

@@ -45,14 +45,17 @@ PATIENCE = 60.0  # seconds in which DVC finishes its work for a study that was k
 
 @dataclass(frozen=True)
 class Base:
-    """Folder that workspaces are copied from. `prepared`: stages that make the data of a workspace."""
+    """Folder from which workspaces are copied.
+
+    `prepared`: names of the stages that make a workspace's data.
+    """
 
     root: Path
     folder: Path
     prepared: tuple[str, ...]
 
     def made(self, cell: Cell) -> Path:
-        """Return a run's workspace. A new workspace is made without the data, which DVC checks out later."""
+        """Return a run's workspace. A new workspace is made without the data; DVC checks them out later."""
         (folder,) = workspaces([cell], self.root)
         if not (folder / CONFIG).exists():
             with writing(folder):
@@ -97,14 +100,15 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
 
 
 def workspaces(cells: Iterable[Cell], root: Path) -> list[Path]:
-    """Return the workspaces of these runs, whether or not they exist."""
+    """Return the paths of these runs' workspaces, which may not exist."""
     return [root.resolve() / FOLDER / CELLS / cell.key for cell in cells]
 
 
 def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
-    """Link the files that the settings name; the stage that reads a file reports it if it is missing.
+    """Make links in `folder` to the files that the settings name.
 
-    Raises InputError if a relative name leads out of the repository.
+    A missing file is reported later, by the stage that reads it. Raises InputError if a relative name leads
+    out of the repository.
     """
     for section, files in named_files.of_dataset(tree, dataset).items():
         for file in (name for name in files if not Path(name).is_absolute()):
@@ -139,7 +143,10 @@ def _taken(lock: IO[str]) -> bool:
 
 
 def _asked(base: Base, lock: IO[str], *arguments: str) -> tuple[int, str]:
-    """Run DVC in the base. Return DVC's exit code and output. DVC keeps the lock if the study is killed."""
+    """Run DVC in the base. Return DVC's exit code and output.
+
+    If the study is killed, DVC still holds the lock.
+    """
     done = subprocess.run(
         (*DVC, arguments[0], "--quiet", *arguments[1:]),
         cwd=base.folder,
@@ -156,7 +163,7 @@ def _asked(base: Base, lock: IO[str], *arguments: str) -> tuple[int, str]:
 
 
 def _fill(base: Base, dataset: str, tree: Tree) -> None:
-    """Fill the base with the current code, and with the entries of the prepared data in dvc.lock."""
+    """Fill the base with the current code, and with dvc.lock's entries of the prepared data."""
     root, folder = base.root, base.folder
     stages = read_yaml(root / dvc_lock.NAME, "restore it with git")["stages"]
     known = {name: stage for name, stage in stages.items() if name in base.prepared}
@@ -186,7 +193,7 @@ def _link(there: Path, path: Path) -> None:
 
 
 def _write_config(root: Path, path: Path) -> None:
-    """Write DVC settings: the repository's, with the path of its cache, but without the use of git."""
+    """Write DVC's settings for a workspace: the repository's settings, with the path of its cache, without git."""
     found = subprocess.run([*DVC, "cache", "dir"], cwd=root, capture_output=True, text=True, check=False)
     if found.returncode:
         raise InputError(f"`dvc cache dir` failed ({found.stderr.strip()}); run it to see what is wrong")

@@ -91,7 +91,7 @@ def captioning(results: Results) -> list[Panel]:
 
 
 def pretraining(results: Results) -> list[Panel]:
-    """Return panels for each pre-training phase: the training loss of each task, and the validation scores."""
+    """Return panels for each pre-training phase: the training loss of each task, and validation scores."""
     found: list[Panel] = []
     for phase, where in PRETRAININGS:
         tasks = [_loss(term, f"Training loss, {where}{name}") for term, name in TASKS.items()]

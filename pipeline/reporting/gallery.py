@@ -72,7 +72,10 @@ class Card:
         return " ".join(each.model for each in self.predictions if each.right is right)
 
     def truthful(self, true: bool) -> str:
-        """Return the names of the models whose caption is true; if `true` is False, those whose caption is false."""
+        """Return the names of the models whose caption is true.
+
+        If `true` is False, return the names of the models whose caption is false.
+        """
         return " ".join(each.model for each in self.predictions if each.true is true)
 
 

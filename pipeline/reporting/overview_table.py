@@ -1,4 +1,4 @@
-"""Make a list of all scores, tables of scores for page and terminal, and tests of differences of models."""
+"""Make a list of all scores, tables of scores for page and terminal, and tests of differences between models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -89,7 +89,7 @@ def _has(tree: Tree, key: str, value: Any, unnamed: Tree) -> bool:
 
 
 def filled(key: str, row: Row, dataset: str) -> str:
-    """Return a row's key with `{dataset}` and `{model}` replaced by the names of the row's dataset and model."""
+    """Replace `{dataset}` and `{model}` in a row's key with the names of the row's dataset and model."""
     return key.replace("{dataset}", dataset).replace("{model}", row.model)
 
 

@@ -193,7 +193,10 @@ def _link(there: Path, path: Path) -> None:
 
 
 def _write_config(root: Path, path: Path) -> None:
-    """Write DVC's settings for a workspace: the repository's settings, with the path of its cache, without git."""
+    """Write DVC's settings for a workspace.
+
+    They are the repository's settings, with the path of its cache, and without git.
+    """
     found = subprocess.run([*DVC, "cache", "dir"], cwd=root, capture_output=True, text=True, check=False)
     if found.returncode:
         raise InputError(f"`dvc cache dir` failed ({found.stderr.strip()}); run it to see what is wrong")

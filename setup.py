@@ -22,7 +22,7 @@ DATA = ["*.j2", "*.css", "*.js", "*.json", "*.yaml"]
 
 
 def rewritten(source: str) -> str:
-    """Return a module's source with the imports, and the commands in its texts, that an installed one has.
+    """Return a module's source as it is installed: with other imports, and other commands in its texts.
 
     Raises SetupError for an import that cannot be rewritten, so that no broken wheel is built.
     """
@@ -38,7 +38,7 @@ def rewritten(source: str) -> str:
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> tuple[str, str] | None:
-    """Return the beginning of an import of our packages, and what replaces it; None for other imports."""
+    """Return the start of an import of our packages as text, and its replacement; None for other imports."""
     module = (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name) or ""
     top = module.partition(".")[0]
     if top not in INSIDE:
@@ -52,7 +52,7 @@ def _imported(node: ast.Import | ast.ImportFrom) -> tuple[str, str] | None:
 
 
 class Inside(build_py):
-    """Copies each module with its imports rewritten."""
+    """Build step that copies each module and rewrites its imports."""
 
     def build_module(self, module, module_file, package):
         copy, copied = super().build_module(module, module_file, package)
@@ -63,7 +63,7 @@ class Inside(build_py):
 
 
 class NotEditable(editable_wheel):
-    """Refuses an editable installation, whose modules would have the repository's imports."""
+    """Refuses an editable installation, because its modules would have the repository's imports."""
 
     def run(self):
         raise SetupError("no editable installation: run `make .venv/ready` and work in the repository")

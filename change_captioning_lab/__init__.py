@@ -1,8 +1,9 @@
-"""The laboratory as a library, by the names that are the same in the repository and after `pip install`.
+"""The laboratory as a library. Its names are the same in the repository and after `pip install`.
 
     from change_captioning_lab.captioner import PictureCaptioner
     from change_captioning_lab.judge import judge
     from change_captioning_lab.metrics import score
 
-In an installed wheel, this package contains all others (setup.py), and importing it imports none of them.
+An installed wheel contains all other packages inside this package (setup.py). Importing this
+package imports none of them.
 """

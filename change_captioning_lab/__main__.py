@@ -1,6 +1,7 @@
-"""The command `change-captioning`: the commands that need no repository.
+"""Run a command that needs no repository. After `pip install`, this program is called `change-captioning`.
 
-change-captioning COMMAND …      change-captioning COMMAND --help says more
+change-captioning COMMAND …
+change-captioning COMMAND --help     show the command's arguments
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Captions of two images, with a package of weights."""
+"""Caption two images with a package of trained weights."""
 
 from pipeline.captioning.picture_captioner import PictureCaptioner, Ranked, Search
 

@@ -1,6 +1,7 @@
-"""Truth of captions of pairs whose scene is known. `pair_of` takes a row of a published dataset.
+"""Judge whether captions are true, for pairs whose scene is known.
 
-`judge` reads the datasets' grammar, `judge_free` free English.
+`pair_of` makes a pair from a row of a published dataset. `judge` accepts captions in the datasets' grammar;
+`judge_free` accepts free English.
 """
 
 from pipeline.datasets.schema import Pair, Placed, SceneFacts, read_pairs

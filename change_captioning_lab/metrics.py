@@ -1,4 +1,4 @@
-"""Caption metrics of a corpus: BLEU, METEOR, ROUGE-L, CIDEr-D and SPICE."""
+"""Compute caption metrics of a corpus: BLEU, METEOR, ROUGE-L, CIDEr-D and SPICE."""
 
 from pipeline.scoring.corpus import Scores, score
 

@@ -1,7 +1,7 @@
-"""docs/report.png: the head of results/report/index.html and one pair of its gallery, in a headless Chromium.
+"""Make docs/report.png: the head of results/report/index.html above one pair of the page's gallery.
 
-`make picture`, after `make repro`. The browser is CHROMIUM, or chromium, chromium-browser or google-chrome on
-the path. 256 colours keep the file small.
+Run `make picture` after `make repro`. A headless Chromium draws the page. Its path is $CHROMIUM, or that of
+chromium, chromium-browser or google-chrome. 256 colours keep the file small.
 """
 
 import io
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def save(head: Image.Image, pair: Image.Image) -> None:
-    """The pair below the page's head."""
+    """Save an image of the page's head with the pair below."""
     pair = pair.crop((0, 0, pair.width, min(pair.height, PAIR)))
     whole = Image.new("RGB", (WIDTH, head.height + pair.height + 24), head.getpixel((0, 0)))
     whole.paste(head, (0, 0))

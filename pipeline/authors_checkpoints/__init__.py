@@ -1,1 +1,4 @@
-"""Import checkpoints that the papers' authors released, as weights of our models; no code in them runs."""
+"""Import checkpoints that papers' authors released.
+
+They become weights of our models. The import runs no code from the files.
+"""

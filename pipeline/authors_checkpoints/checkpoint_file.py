@@ -1,4 +1,4 @@
-"""Read and hash checkpoint files: of torch.save (pipeline/io/torch_files.py), or safetensors."""
+"""Read and hash checkpoint files, which torch.save or safetensors wrote (pipeline/io/torch_files.py)."""
 
 import hashlib
 import re
@@ -51,7 +51,7 @@ def read(path: str | Path) -> CheckpointFile:
 
 
 def tensors_of(file: CheckpointFile) -> dict[str, Tensor]:
-    """Return path -> tensor, for the tensors at the top of the file and in its PARTS.
+    """Return path -> tensor, for the tensors at the file's top level and inside the entries PARTS.
 
     A path is the keys of all levels, joined by dots. If the file has the entry STATE, only STATE is searched.
     Raises InputError if there are more than MOST entries, for example in dictionaries that contain each
@@ -105,7 +105,7 @@ def _reason(error: Exception) -> str:
 
 
 def _kind_of(path: Path, remedy: str) -> str:
-    """Return the end of an error message: what the zip file is, and how to convert a TorchScript archive."""
+    """Return the end of an error message: the kind of the zip file, and what the user can do."""
     try:
         with zipfile.ZipFile(path) as archive:
             scripted = any("/code/" in name for name in archive.namelist())

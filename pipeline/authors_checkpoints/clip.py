@@ -1,8 +1,8 @@
 """Import CLIP's weights from a safetensors file (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
 The tensors in the file have OpenAI's names or Hugging Face's names. Our names are the names in
-models/clip4idc/encoders.py. Blocks are numbered through the whole image tower. So an imported file does not
-depend on how many of the blocks encode single images, and how many encode both images.
+models/clip4idc/encoders.py. Blocks are numbered through the whole image tower. So the imported weights can be
+used with any division of the blocks into those that encode single images and those that encode both images.
 """
 
 from math import isqrt
@@ -79,7 +79,7 @@ def read(path: Path) -> CheckpointFile:
 
 
 def imported(file: CheckpointFile) -> dict[str, Tensor]:
-    """Return CLIP's parameters with our names and our order of tokens.
+    """Return CLIP's parameters with our names, and with the rows of the token table in our order.
 
     Raises InputError if a tensor is missing, does not fit, or is not CLIP's. The message names the tensor.
     """
@@ -95,7 +95,10 @@ def imported(file: CheckpointFile) -> dict[str, Tensor]:
 
 
 def side(path: Path, sizes: Sizes) -> int:
-    """Return the width and height of the model's images in pixels. Raises InputError if they differ."""
+    """Return the side of the model's square images in pixels.
+
+    Raises InputError if its images are not square.
+    """
     patches = isqrt(sizes["N"] - 1) if sizes["N"] else 0
     if patches**2 + 1 != sizes["N"]:
         raise InputError(f"{path}: its image tower has {sizes['N']} positions, not a square plus 1; {REMEDY}")

@@ -51,7 +51,7 @@ ADAPTED = "[clip]" + clip.OPENAIS + COMPARISON
 
 
 def in_table(name: str) -> str:
-    """Return the name that a parameter of our model has in the table."""
+    """Return the name in the table of tensors for a parameter of our model."""
     return name_in_file(STARTS, name) or name.removeprefix("difference.")
 
 
@@ -63,7 +63,8 @@ def exchanged(_: System, path: Path, vocabulary: Vocabulary) -> list[int]:
 def own(path: Path, sizes: Sizes, intra: int) -> dict[str, int]:
     """Return the sizes of our model, by name. Raises InputError if the file has fewer than `intra` blocks.
 
-    The tensors do not show `intra`, the number of blocks that encode a single image.
+    `intra` is the number of blocks that encode a single image. The caller gives it, because the tensors do
+    not show it.
     """
     blocks = sizes["n"]
     if not 0 <= intra <= blocks:

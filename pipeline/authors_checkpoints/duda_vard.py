@@ -1,7 +1,7 @@
-"""Released checkpoints of DUDA and VARD with LSTMs (docs/checkpoints.md, "DUDA and VARD").
+"""Import released checkpoints of DUDA, and of VARD with LSTMs (docs/checkpoints.md, "DUDA and VARD").
 
-The authors' captions end with <NULL>, our captions with <END>. So these two rows of the word tables are
-exchanged, which leaves the computation unchanged.
+The authors' captions end with <NULL>, our captions with <END>. So the import exchanges these two rows of the
+word tables. The model's outputs do not change.
 """
 
 from pathlib import Path
@@ -49,7 +49,7 @@ core.lang_lstm.weight_ih                4H,D+e      decoder.speaking.weight_ih
 
 
 def exchanged(_: System, path: Path, vocabulary: Vocabulary) -> list[int]:
-    """Return the row of each of our words in the authors' tables: <NULL> and <END> are exchanged."""
+    """Return the row of each of our words in the authors' word tables, with <NULL> and <END> exchanged."""
     return [{NULL: END, END: NULL}.get(row, row) for row in range(len(vocabulary))]
 
 

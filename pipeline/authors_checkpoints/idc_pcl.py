@@ -1,4 +1,4 @@
-"""Released checkpoints of IDC-PCL, of both phases (docs/checkpoints.md, "IDC-PCL").
+"""Import released checkpoints of IDC-PCL, of both phases (docs/checkpoints.md, "IDC-PCL").
 
 A pre-trained file has its tensors in the entry model_state_dict. A fine-tuned file consists of tensors only.
 The rows of the word tables are in the order of the authors' vocabulary. In our vocabulary, [MASK] and [CLS]

@@ -36,7 +36,10 @@ DATA = tuple(each.name for each in fields(DataSizes))
 
 @dataclass(frozen=True)
 class Options:
-    """Properties of a checkpoint that its file does not contain; None: the value in the authors' program."""
+    """Properties of a checkpoint that its file does not contain.
+
+    None means the value in the authors' program.
+    """
 
     vocabulary: Path
     dataset: str
@@ -47,7 +50,7 @@ class Options:
 
 
 def system_of(path: Path, found: Mapping[str, Tensor]) -> System:
-    """Return the system that the tensors of a file belong to. Raises InputError if no system fits."""
+    """Return the system to which a file with these tensors belongs. Raises InputError if no system fits."""
     for system in SYSTEMS:
         if system.is_of(found):
             return system
@@ -55,9 +58,10 @@ def system_of(path: Path, found: Mapping[str, Tensor]) -> System:
 
 
 def imported(file: CheckpointFile, options: Options) -> tuple[Trained, dict[str, Tensor], Trainable]:
-    """Convert a checkpoint. Return its description, its weights, and our model on the meta device.
+    """Convert a checkpoint.
 
-    Raises InputError if something does not fit. The message names the tensor, the file or the setting.
+    Return a description of the weights, the weights, and our model on the meta device. Raises InputError if
+    something does not fit. The message names the tensor, the file or the setting.
     """
     path, found = file.path, tensors_of(file)
     system = system_of(path, found)
@@ -80,9 +84,9 @@ def imported(file: CheckpointFile, options: Options) -> tuple[Trained, dict[str,
 def checked(
     path: Path, system: System, found: Mapping[str, Tensor], words: int
 ) -> tuple[dict[str, int], list[Wanted], dict[str, Tensor]]:
-    """Check a file's tensors for a vocabulary of `words` words. Return sizes, rows of the table, and tensors.
+    """Check a file's tensors against the system's table. Return sizes, rows of the table, and tensors.
 
-    Raises InputError if a tensor does not fit. The message names the tensor.
+    `words`: size of the vocabulary. Raises InputError if a tensor does not fit. The message names the tensor.
     """
     sizes = tensor_table.sizes_of(path, system.table, found, {"V": words}, system.remedy)
     rows = tensor_table.wanted(system.table, sizes)
@@ -92,7 +96,7 @@ def checked(
 
 
 def _features(system: System, options: Options) -> Spec | PixelSpec:
-    """Return the specification of the dataset's features, or of its pixels, by params.yaml."""
+    """Return the specification in params.yaml of the dataset's features, or of its pixels."""
     everything = params.load()
     dataset = everything.of(options.dataset)
     if system.features is None:
@@ -115,7 +119,7 @@ def _vocabulary(path: Path, system: System, options: Options) -> Vocabulary:
 def _shape(
     path: Path, system: System, sizes: Mapping[str, int], features: Spec | PixelSpec, options: Options
 ) -> tuple[int, int, int]:
-    """Return C, H and W of the model's input."""
+    """Return (C, H, W), the shape of the model's input for an image."""
     if isinstance(features, Spec):
         side = features.size // features.stride
         return CHANNELS[features.stride], side, side
@@ -136,7 +140,7 @@ def _bare(
     features: Spec | PixelSpec,
     options: Options,
 ) -> tuple[Recipe, Trainable]:
-    """Return the recipe, without loss and training settings, and the model on the meta device."""
+    """Return a recipe without loss and training settings, and the model on the meta device."""
     settings = {"variant": "released", "switches": system.switches(sizes), **system.settings}
     kind = models.entry_of(system.model).sizes
     known = system.own(path, sizes, options.intra)

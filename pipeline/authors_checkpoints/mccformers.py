@@ -1,7 +1,7 @@
-"""Released checkpoints of MCCFormers-D and -S (docs/checkpoints.md, "MCCFormers").
+"""Import released checkpoints of MCCFormers-D and -S (docs/checkpoints.md, "MCCFormers").
 
-A file contains the encoder and the decoder as objects of the authors' classes. The objects are read without
-executing code. A tensor is named by the path of its module. The import was not tested with a released file.
+A file contains the encoder and the decoder as objects of the authors' classes. They are read without running
+code. The name of a tensor is the path of its module. The import was not tested with a released file.
 """
 
 from pipeline.authors_checkpoints.system import System, order_by

@@ -1,4 +1,4 @@
-"""Released checkpoints of SCORER, DIRL and CARD (docs/checkpoints.md, "SCORER and DIRL").
+"""Import released checkpoints of SCORER, DIRL and CARD (docs/checkpoints.md, "SCORER and DIRL").
 
 A file has three entries: change_detector_state, speaker_state and model_cfg. The last entry, an object of the
 authors' class, is not used. SCORER's files do not contain backward reasoning. The import of CARD was not

@@ -1,4 +1,4 @@
-"""System: the description of a program whose authors released checkpoints."""
+"""Describe the programs whose authors released checkpoints."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,16 +21,16 @@ FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers",
 
 
 def named(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return name of a size -> value, with the names in FIELDS.
+    """Return name -> size. FIELDS has the names for the letters of the table.
 
-    A letter that FIELDS lacks is its own name.
+    A letter that FIELDS lacks is itself the name.
     """
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 
 
 @dataclass(frozen=True)
 class System:
-    """Description of a paper's program, and of the files that the program saves in one phase of training."""
+    """Description of a paper's program, and of the checkpoint files from one of its training phases."""
 
     title: str
     model: str  # name of our model
@@ -51,7 +51,7 @@ class System:
 
     @property
     def remedy(self) -> str:
-        """End of error messages: what the user should do."""
+        """Last part of error messages, which says what the user should do."""
         return f"name a released checkpoint of {self.title}"
 
     def is_of(self, names: Iterable[str]) -> bool:
@@ -61,9 +61,9 @@ class System:
 
 
 def check_features(wanted: Spec, system: System) -> None:
-    """Raise InputError if the authors' program uses other features than params.yaml.
+    """Raise InputError if the authors' program used other image features than params.yaml.
 
-    Imported features may have any weights and resizing.
+    Imported features may have any weights and any way of resizing.
     """
     for key in KEYS:
         found, theirs = getattr(wanted, key), getattr(system.features, key)
@@ -78,10 +78,10 @@ def check_features(wanted: Spec, system: System) -> None:
 def order_by(
     marks: tuple[str, ...], behind: tuple[str, ...] = ()
 ) -> Callable[[System, Path, Vocabulary], list[int]]:
-    """Return a function for System.order, which finds the row of each of our words in the authors' file.
+    """Return a function for System.order: it finds the row of each of our words in the authors' word tables.
 
-    marks: the authors' names of our special tokens, which come before the words
-    behind: the authors' names of our tokens that come after the words
+    marks: the authors' names of our special tokens that come before the words
+    behind: the authors' names of our special tokens that come after the words
     """
 
     def order(system: System, path: Path, vocabulary: Vocabulary) -> list[int]:

@@ -37,7 +37,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Row:
-    """Row of a table: a tensor in the file, or a tensor of each layer."""
+    """Row of a table: one tensor in the file, or one tensor in each of several layers."""
 
     theirs: str
     shape: tuple[str, ...] | None  # None: any shape
@@ -73,7 +73,7 @@ def table(*parts: str) -> list[Row]:
 
 
 def _each(name: str) -> list[str]:
-    """Expand `{a,b}`."""
+    """Expand `{a,b}` in a name. Return all names."""
     parts = BRACES.split(name)
     choices = [part.split(",") if number % 2 else [part] for number, part in enumerate(parts)]
     return ["".join(each) for each in product(*choices)]
@@ -86,7 +86,7 @@ def _dimensions(shape: str) -> tuple[str, ...] | None:
 
 
 def _parameters(row: Row) -> Iterator[Row]:
-    """Expand G and A."""
+    """Expand G and A at the end of a row's names. Yield a row per parameter."""
     module, _, kind = row.theirs.rpartition(".")
     shape = row.shape or ()
     if kind == "G":
@@ -108,7 +108,7 @@ def _within(module: str, name: str) -> str:
 def sizes_of(
     path: Path, rows: Sequence[Row], found: Mapping[str, Tensor], known: Sizes, remedy: str
 ) -> dict[str, int]:
-    """Return the known sizes and the sizes that the file's tensors determine.
+    """Return `known` and the sizes that the shapes of the file's tensors determine: letter -> size.
 
     Raises InputError if a tensor is missing or has another number of dimensions. The message names the
     tensor.
@@ -205,9 +205,9 @@ def floats(path: Path, name: str, tensor: Tensor, remedy: str) -> Tensor:
 def taken(
     rows: Sequence[Wanted], tensors: Mapping[str, Tensor], order: Sequence[int] | None, side: int
 ) -> dict[str, Tensor]:
-    """Return the model's parameters by name. Tensors that map to the same parameter are stacked.
+    """Return name -> parameter of our model. Tensors that map to the same parameter are stacked.
 
-    order: for each word of our vocabulary, its row in the authors' word tables; None: the same rows
+    order: for each word of our vocabulary, its row in the authors' word tables; None: the rows are the same
     side: number of cells along a side of the grid
     """
     found: dict[str, list[Tensor]] = {}

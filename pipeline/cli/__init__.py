@@ -1,1 +1,1 @@
-"""Code that all command lines share: types of arguments, start, errors and exit codes."""
+"""Code that all command lines share: types of arguments, starting a program, errors and exit codes."""

@@ -1,4 +1,4 @@
-"""Types and checks of command-line arguments, for example that no output is also an input."""
+"""Types and checks of command-line arguments. One check is that no output is also an input."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ seconds = real(0.001, 1_000_000.0)
 
 
 def part_of(text: str) -> tuple[int, int]:
-    """Parse `I/N`, the I-th of N parts, counted from 0."""
+    """Parse the text `I/N`, which means part I of N parts. I counts from 0."""
     index, _, count = text.partition("/")
     if not (
         len(text) < 20 and index.isdecimal() and count.isdecimal() and int(index) < int(count) <= MOST_PARTS
@@ -65,7 +65,7 @@ def part_of(text: str) -> tuple[int, int]:
 
 
 def word(text: str) -> str:
-    """Argument type for text that names no file: a dataset, a model, a revision, a sentence."""
+    """Argument type for text that is not the name of a file: a dataset, a model, a revision, a sentence."""
     return text
 
 
@@ -80,14 +80,15 @@ def address_to_read(text: str) -> str:
 
 
 def is_output(action: argparse.Action) -> bool:
-    """Return True if an argument's type is an output type: `file_to_write`, or `to_write` of a Contents."""
+    """Return True if an argument has an output type: `file_to_write`, or `to_write` of a Contents."""
     return getattr(action.type, "__name__", "") in WRITTEN
 
 
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the command line. Raise InputError if an output is also an input or another output.
 
-    The check finds outputs and inputs by the types of the arguments: use types of this module, not Path.
+    The check recognises outputs and inputs by the types of the arguments. So arguments must have a type of
+    this module, not Path.
     """
     arguments = parser.parse_args()
     written: list[Path] = []
@@ -117,7 +118,10 @@ def check_apart(written: Sequence[Path | None], read: Sequence[str | Path | None
 
 
 def check_there(paths: Sequence[Path | None], remedy: str) -> None:
-    """Raise InputError if a file or folder to read does not exist. Commands call it before slow imports."""
+    """Raise InputError if a file or folder to read does not exist.
+
+    Commands check this before slow imports.
+    """
     for path in filter(None, paths):
         if not path.exists():
             raise InputError(f"{path} does not exist; {remedy}")
@@ -131,5 +135,5 @@ def pairs_of(path: str | Path, split: str) -> list[Pair]:
 
 
 def _place(path: Path) -> Path:
-    """Resolve links in parent folders but not in the file name: writing replaces a link, not its target."""
+    """Resolve links in the parent folders, but not in the file name: writing a file replaces a link."""
     return path.parent.resolve() / path.name

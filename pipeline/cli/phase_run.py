@@ -77,8 +77,8 @@ def run_phase(
 
     `before`: the folder of the weights that the phase starts from.
     `out`: the stage's output, if it differs from this phase's weights. No other run may write it meanwhile.
-    `checks`: checks the inputs. Every process calls it, and one process reports the error.
-    `measure`: evaluates the trained weights, and writes to the folder of the curves.
+    `checks`: function that checks the inputs. Every process calls it, and one process reports the error.
+    `measure`: function that evaluates the trained weights, and writes to the folder of the curves.
     """
     if "RANK" not in os.environ:
         count = launch.processes(phase.settings)
@@ -140,9 +140,9 @@ def train(
 
 
 def growing(folder: Path | None, phase: Phase) -> LiveCurves:
-    """Return the writer of live learning curves, of the kind that `train.log` in params.yaml names.
+    """Return a writer of live learning curves. Without a folder, the writer writes nothing.
 
-    Without a folder, the writer writes nothing. Without a params.yaml, the kind is dvclive.
+    `train.log` in params.yaml names the kind of curves. Without a params.yaml, the kind is dvclive.
     """
     log = params.load().train.log if folder and Path("params.yaml").exists() else None
     return LiveCurves(folder, log or "dvclive", images=2 * phase.settings["batch"])

@@ -1,4 +1,4 @@
-"""Start and end of stages and commands: environment, errors, exit code."""
+"""Start and end stages and commands: environment, errors, exit code."""
 
 import getpass
 import os
@@ -19,7 +19,7 @@ from pipeline.io.source_code import revision
 
 
 def _name_the_user() -> None:
-    """Set LOGNAME and HOME for a user without a name (`docker run --user 12345`): DVC needs both."""
+    """Set LOGNAME and HOME for a user without a name (`docker run --user 12345`), because DVC needs both."""
     try:
         getpass.getuser()
     except (KeyError, OSError):
@@ -86,7 +86,7 @@ def _name() -> str:
 
 
 def _tell_new_name() -> None:
-    """Print a command's new name if the command was started by the name that it had in an earlier version."""
+    """Print a command's new name if the user called the command by its name in an earlier version."""
     old = str(getattr(sys.modules["__main__"].__spec__, "name", ""))
     if old.startswith("stages.") and old != (new := _name()):
         print(
@@ -113,7 +113,7 @@ def _bug_report(error: Exception) -> str:
 
 
 def _keep_lock() -> None:
-    """Back up dvc.lock when DVC runs the stage: DVC overwrites the file in place when the stage ends."""
+    """If DVC runs the stage, back up dvc.lock, because DVC overwrites it in place when the stage ends."""
     if root := os.environ.get("DVC_ROOT"):
         if said := dvc_lock.problem(Path(root)):
             print(f"note: dvc.lock {said}{dvc_lock.remedy(Path(root))}", file=sys.stderr)
@@ -122,7 +122,7 @@ def _keep_lock() -> None:
 
 
 def _leave_by_exceptions() -> None:
-    """Let SIGTERM (DVC stops a stage) and SIGHUP (the terminal closes) raise SystemExit.
+    """Make SIGTERM (DVC stops a stage) and SIGHUP (the terminal closes) raise SystemExit.
 
     Then child processes and temporary files are cleaned up. With `nohup`, SIGHUP stays ignored.
     """

@@ -1,4 +1,4 @@
-"""The page of `make demo`: captions of newly rendered scenes or of two uploaded images.
+"""The page of `make demo`, which captions newly rendered scenes or two uploaded images.
 
 This package contains the page; captioning is in pipeline/captioning.
 """

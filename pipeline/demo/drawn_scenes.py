@@ -26,7 +26,7 @@ FIRST = 1_000_000  # number of the first scene here; scenes of a rendered datase
 
 @dataclass(frozen=True)
 class Drawn:
-    """Two images, as file contents or paths, and their Pair with the scene; None if the scene is unknown."""
+    """Two images, as file contents or paths. `pair` has their scene; it is None if the scene is unknown."""
 
     before: bytes | Path
     after: bytes | Path
@@ -34,9 +34,9 @@ class Drawn:
 
 
 def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Drawn:
-    """Render scene `number` (from 0) with a kind of change; equal arguments give equal images.
+    """Render scene `number` (from 0) before and after a change of this kind.
 
-    Raises InputError if the settings leave no room for the objects.
+    Equal arguments give equal images. Raises InputError if the settings leave no room for the objects.
     """
     own = settings.model_copy(update={"viewpoint": viewpoint})
     place = 0 if kind == NOTHING else changes.CHANGE_TYPES.index(kind)
@@ -62,7 +62,7 @@ def _pair(scene: scenes.Scene, kind: str, truth: Sequence[str]) -> Pair:
 def painted(
     settings: Tabletop, things: tuple[scenes.Thing, ...], view: scenes.View, effects: Effects = NONE
 ) -> bytes:
-    """Render a view of objects as a PNG."""
+    """Render objects, as the camera of `view` sees them, and return the PNG."""
     look = LOOKS[settings.look]
     solids, size = scenes.solids(things, look), (settings.width, settings.height)
     pixels = pictures.render(solids, view.camera, view.lights, *size, look, effects)
@@ -74,10 +74,10 @@ def painted(
 def judge_new_scenes(
     captioner: PictureCaptioner, settings: Tabletop, scenes: int, search: Search
 ) -> list[JudgedCaption]:
-    """Write and judge captions of `scenes` pairs of each kind of change, and of as many unchanged pairs.
+    """Caption newly rendered pairs and judge the captions. Each kind of change has `scenes` pairs.
 
-    `settings.seed` determines the scenes. It must differ from the seed of the training scenes. Raises
-    InputError if the settings leave no room for the objects.
+    There are also `scenes` unchanged pairs. `settings.seed` determines the scenes. It must differ from the
+    seed of the training scenes. Raises InputError if the settings leave no room for the objects.
     """
     return judging.judge_captions(captioner, _shown(settings, scenes), scenes * len(KINDS), search)
 

@@ -1,4 +1,4 @@
-"""Protection of the demo's server: it accepts requests only from its own page, and limits uploads.
+"""Protect the demo's server: accept requests only from its own page, and limit uploads.
 
 Listening on 127.0.0.1 excludes other machines, but not other pages in the same browser. Any page can send a
 request. A page whose name resolves to 127.0.0.1 (DNS rebinding) can also read the answer. The headers Origin
@@ -34,7 +34,10 @@ Refused = tuple[int, str]
 
 
 def guarded(uploads: Path) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """Return a `lifespan` function for a Starlette application: it puts a Guard before all handlers."""
+    """Return a `lifespan` function for a Starlette application.
+
+    The function puts a Guard before all handlers.
+    """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

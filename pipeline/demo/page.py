@@ -1,4 +1,4 @@
-"""The demo's page, made with Gradio: its controls and their events."""
+"""Build the demo's page with Gradio: its controls and their events."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ Answered = tuple[Drawn | None, str]
 
 
 class Events:
-    """Handlers of the page's buttons. Each handler returns the shown pair, and the answer as HTML."""
+    """Handlers of the page's buttons. Each handler returns the pair that is shown, and the answer as HTML."""
 
     def __init__(self, captioners: Mapping[str, PictureCaptioner], settings: Tabletop, limits: Limits = ALL):
         self.limits, self.captioners, self.settings, self.numbers = (
@@ -35,18 +35,18 @@ class Events:
         )
 
     def scene(self, kind: str, viewpoint: Viewpoint) -> Answered:
-        """Render a new scene with this kind of change."""
+        """Render a new scene with this kind of change, and caption it."""
         number = self.numbers.randrange(10**6)
         return self._answered(lambda: drawn_scenes.draw(self.settings, kind, viewpoint, number))
 
     def uploaded(self, before: str | None, after: str | None) -> Answered:
-        """Return the captions of two uploaded images. The files count against the quota of uploads."""
+        """Caption two uploaded images. The files count against the quota of uploads."""
         if not before or not after:
             return None, pair_html.refusal(InputError("Choose a before and an after image first"))
         return self._answered(lambda: Drawn(Path(before), Path(after), None))
 
     def swapped(self, shown: Drawn | None) -> Answered:
-        """Swap the before and after images; the truth of the swapped pair is unknown."""
+        """Swap the before and after images, and caption them. The truth of these captions is not checked."""
         if shown is None:
             return None, pair_html.refusal(InputError("There is no pair to swap yet"))
         return self._answered(lambda: Drawn(shown.after, shown.before, None))
@@ -60,7 +60,7 @@ class Events:
 
 
 def page(captioners: Mapping[str, PictureCaptioner], settings: Tabletop, limits: Limits = ALL) -> gr.Blocks:
-    """Build the page, with a first scene."""
+    """Build the page, which first shows a new scene."""
     events = Events(captioners, settings, limits)
     first, html = events.scene("color", "moderate")
     with gr.Blocks(title="What changed?", analytics_enabled=False) as blocks:

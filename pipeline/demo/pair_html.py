@@ -1,7 +1,7 @@
-"""HTML of a pair: both images, each model's caption word by word, and the truth of each caption.
+"""Make the HTML of a pair: both images, each model's caption word by word, and the truth of each caption.
 
-An attention map is a tiny image of a single colour, whose opacity is the attention. A word has a map for both
-images, or a map per image. page.js draws the map over the images, and page.css stretches it.
+An attention map is a tiny image of a single colour, whose opacity is the attention. A word has one map for
+both images, or a map per image. page.js draws the map over the images, and page.css stretches it.
 """
 
 import base64
@@ -101,7 +101,7 @@ def _caption(name: str, attended: Attended, pair: Pair | None) -> str:
 
 
 def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
-    """Return the verdict, wrong words and a true sentence as HTML; "" if the truth is unknown."""
+    """Return the verdict, the wrong words and a true sentence as HTML; "" if the truth is unknown."""
     if verdict is None or pair is None:
         return ""
     if verdict.true:
@@ -114,7 +114,7 @@ def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
 
 
 def _heats(attended: Attended) -> list[str]:
-    """Return the HTML attributes with the attention maps of each word; "" for a model without attention."""
+    """Return a text per word: the HTML attributes with the word's attention maps, "" if there are none."""
     names = ("heat", "heat-after")[: attended.images]
     return [
         "".join(f' data-{name}="{_uri(_heat(map_), "PNG")}"' for name, map_ in zip(names, own, strict=True))

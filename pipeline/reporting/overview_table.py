@@ -1,4 +1,4 @@
-"""Make a list of all scores, tables of scores for page and terminal, and tests of differences between models."""
+"""Make tables of scores for page and terminal, a flat list of all scores, and tests of differences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -113,7 +113,7 @@ def _text(path: Path) -> str:
 
 
 def _phase_key(cell: Cell) -> str | None:
-    """Return all settings that determine a run's pre-training, as text; None for a run without pre-training."""
+    """Return the settings that determine a run's pre-training, as text; None without pre-training."""
     if not cell.recipe.adapt:
         return None
     shown = [asdict(cell.recipe.first_phase()), cell.seed, cell.params.get("negatives")]

@@ -1,11 +1,11 @@
-"""Print the table of metric agreement: how well each metric predicts which captions are true.
+"""Print how well each metric agrees with the truth of captions, as a table.
 
 python -m commands.agreement verdicts.jsonl --scores BERTScore bertscore.jsonl --scores LLM llm.csv
 python -m commands.agreement RUN1 RUN2 RUN3 RUN4 --scores LLM llm1.csv llm2.csv llm3.csv llm4.csv
 
-Each run is a file of verdicts (commands.judge --out), a pairs.jsonl, or the folder of a finished run. A file
-of scores, from any program, has an id and a score for each caption of its run. A score is a number, or true
-or false.
+A run is a file of verdicts (commands.judge --out), a pairs.jsonl, or the folder of a finished run. A file of
+scores, which any program may write, has an id and a score for each caption of a run. A score is a number, or
+true or false.
 """
 
 import argparse

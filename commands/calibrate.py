@@ -1,6 +1,6 @@
-"""Fit the probability that a caption is correct, and the limits beyond which images are refused.
+"""Fit the probability that a caption is correct, and the limits beyond which an image is refused.
 
-The result is confidence.json. Images are refused if they are unlike the training images.
+An image is refused if it is unlike the training images. The result is confidence.json.
 
 python -m commands.calibrate --weights data/weights/tabletop/scorer_cbr/1
     fitted to the laboratory's validation pairs, and measured on its test pairs

@@ -4,8 +4,8 @@ python -m commands.caption before.png after.png --weights demo/clip4idc
 python -m commands.caption before.png after.png --weights demo/clip4idc --top 5 --overlay looked.png
 python -m commands.caption --pairs pairs.csv --out captions.jsonl --weights data/weights/tabletop/scorer_cbr/1
 
-With a confidence.json, a caption has the probability that it is correct, and images unlike those that the
-model was trained on are refused (docs/evaluation.md, "Confidence").
+If the weights have a confidence.json, the command also prints the probability that a caption is correct, and
+refuses images that are unlike the training images (docs/evaluation.md, "Confidence").
 
 --pairs: a table (.csv or .jsonl) with the columns `before` and `after`, a folder with pairs.csv or
 pairs.jsonl, or a folder with the folders before/ and after/.
@@ -121,7 +121,7 @@ def check(arguments: argparse.Namespace) -> None:
 def one(
     arguments: argparse.Namespace, captioner: "PictureCaptioner", search: "Search", limits: "Limits"
 ) -> None:
-    """Caption two images: print the answer and, with --overlay, draw the attention."""
+    """Caption two images: print the caption and, with --overlay, draw the attention."""
     from pipeline.captioning import overlay
     from pipeline.captioning.features import opened, turned
 

@@ -1,4 +1,4 @@
-"""Check that a dataset's folder is complete, before any stage runs; no image is opened.
+"""Check that a dataset's folder is complete, before any stage runs. No image is opened.
 
 python -m commands.check_data --dataset spot_the_diff    exit code 0: complete; 2: something is missing
 """
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _counts(ours: counts.Counts, expected: counts.Counts | None, protocol: str | None) -> None:
-    """Print the dataset's counts next to the published counts as a table, and list the differences."""
+    """Print a table of the dataset's counts and the published counts, and list the differences."""
     if expected is None:
         held = ", ".join(f"{ours[what]:,} {what}" for what in ("pairs", "images", "captions"))
         print(f"{held}; no published counts to compare")
@@ -77,7 +77,7 @@ def _counts(ours: counts.Counts, expected: counts.Counts | None, protocol: str |
 
 
 def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: Sequence[Pair]) -> None:
-    """Print what has changed since the dataset was prepared."""
+    """Print which images and pairs have changed since the dataset was prepared."""
     path = Path(f"data/images/{name}.jsonl")
     if not path.exists():
         print("not prepared yet: run `dvc repro`")

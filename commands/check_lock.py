@@ -3,7 +3,7 @@
 The command keeps a copy of each complete dvc.lock. If a killed process truncated dvc.lock, the last copy
 replaces the truncated file.
 
-python -m commands.check_lock     before `dvc repro`; `make repro` does it
+python -m commands.check_lock     run it before `dvc repro`; `make repro` runs it, too
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Fail if a score is lower than the committed score by more than check.tolerance in params.yaml.
 
 python -m commands.check_scores --against HEAD
-    exit code 0: no score fell; 1: some fell, with a line for each; 2: the scores cannot be compared
+    exit code 0: no score fell; 1: scores fell, with a line for each; 2: the scores cannot be compared
 """
 
 import argparse

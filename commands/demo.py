@@ -73,7 +73,10 @@ def main() -> None:
 
 
 def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
-    """Load the captioners of all packages or weights in `places`. Return unique name -> captioner."""
+    """Load a captioner for each package or folder of weights in `places`. Return name -> captioner.
+
+    Equal names are made different.
+    """
     from pipeline.captioning.picture_captioner import PictureCaptioner
 
     found: dict[str, PictureCaptioner] = {}
@@ -85,10 +88,10 @@ def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
 
 
 def settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
-    """Return the settings for rendering scenes like those that a model was trained on.
+    """Return settings for rendering scenes like the training scenes of one of the models.
 
-    The settings come from a model's package, or else from params.yaml of the laboratory.
-    Raises InputError if no model was trained on rendered scenes.
+    The settings come from a model's package, or else from params.yaml of the laboratory. Raises InputError if
+    no model was trained on rendered scenes.
     """
     from pipeline.captioning import feature_backbone, sources
 
@@ -118,7 +121,10 @@ def serve(
     browser: bool,
     limits: "Limits",
 ) -> None:
-    """Serve the page until stopped. Raises InputError if the port is taken or the page does not start."""
+    """Serve the page until the user stops it.
+
+    Raises InputError if the port is taken or the page does not start.
+    """
     # imported late: Gradio reads the environment on import, and importing takes seconds
     from pipeline.demo import guard, page, pair_html
 

@@ -84,7 +84,10 @@ def _scored(path: Path) -> Faults:
 
 
 def _judged(path: Path, pairs: Path) -> Faults:
-    """Find the false parts of the captions in the file `path`, which are of the test pairs in `pairs`."""
+    """Find the false parts of the captions in the file `path`.
+
+    They are captions of the test pairs in `pairs`.
+    """
     captions, found, unread = read_results(path), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:

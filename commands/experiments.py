@@ -1,6 +1,6 @@
-"""Collect the results of `dvc exp run` in a file, from which the report plots CIDEr-D against loss weights.
+"""Collect the results of `dvc exp run` in a file. The report then plots CIDEr-D against loss weights.
 
-python -m commands.experiments     then `dvc repro report`; git ignores the file
+python -m commands.experiments     then run `dvc repro report`; git ignores the file
 """
 
 import argparse
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _shown() -> Any:
-    """Return the output of `dvc exp show --json`. Raises InputError if the command fails."""
+    """Run `dvc exp show --json` and return its output. Raises InputError if the command fails."""
     done = subprocess.run(SHOW, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["no message"])[0].removeprefix("ERROR: ")

@@ -1,4 +1,4 @@
-"""Pack trained weights to share: one file that captions images on a machine without the dataset.
+"""Pack trained weights into a file to share. With it, a machine without the dataset can caption images.
 
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out scorer_cbr.zip
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out demo/clip4idc    a folder

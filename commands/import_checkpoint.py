@@ -60,9 +60,9 @@ def main() -> None:
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> None:
-    """Write the checkpoint's weights.
+    """Import the checkpoint. Write its weights to --out, or to the folder of their dataset, model and seed.
 
-    Raises InputError if they do not fit a model, or if the output exists.
+    Raises InputError if the weights do not fit a model, or if the output exists.
     """
     if arguments.out:
         imported_weights.check_unowned(arguments.out)
@@ -90,7 +90,10 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
 def write_for_stage(
     folder: Path, trained: Trained, tensors: dict[str, Tensor], model: Trainable, file: CheckpointFile
 ) -> None:
-    """Write the weights, empty learning curves, and the checkpoint's name and hash, for the stage."""
+    """Write the weights for the stage that takes them over, with empty learning curves.
+
+    The checkpoint's name and hash are written, too.
+    """
     trained_model.save(folder / WEIGHTS, trained, tensors)
     pcl = trained.recipe.model == idc_pcl.MODEL
     terms = ("cap",) if pcl else model.terms  # the same for both phases
@@ -102,7 +105,7 @@ def write_for_stage(
 
 
 def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:
-    """Return file name -> content for the learning curves: headers only, as checkpoints contain no curves."""
+    """Return file name -> content of empty learning curves, which have only headers."""
     return {"loss.csv": f"{','.join(['iteration', *terms])}\n", "validation.csv": f"iteration,{metric}\n"}
 
 

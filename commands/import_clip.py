@@ -1,4 +1,4 @@
-"""Import CLIP's weights as an initialisation, from a safetensors file.
+"""Import CLIP's weights from a safetensors file, as the initialisation of a model.
 
 The file's tensors have OpenAI's or Hugging Face's names. This command is not a stage of dvc.yaml. The key
 `start` of <name>.own.clip in datasets.yaml names the output file.

@@ -1,4 +1,4 @@
-"""Run one job of a study, or of commands.parts (pipeline/study/job.py)."""
+"""Run one job of commands.study or commands.parts (pipeline/study/job.py)."""
 
 import argparse
 

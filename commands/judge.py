@@ -1,4 +1,4 @@
-"""Judge captions against the scenes: a multimodal model's answers, or the captions of any other program.
+"""Judge captions against the scenes: a multimodal model's answers, or captions of any other program.
 
 python -m commands.judge answers.jsonl --pairs data/pairs/tabletop.jsonl --reader free
 Input: COCO results, JSON lines or CSV (an id, and a caption or prediction), a log of lmms-eval, or a table

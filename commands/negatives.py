@@ -1,6 +1,6 @@
 """Write a dataset's negatives: six captions with a small error for each pair of train and val.
 
-Pre-training generates the same negatives (the task fda of IDC-PCL). Use this command to inspect them.
+Pre-training (the task fda of IDC-PCL) generates the same negatives. Use this command to inspect them.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _counted(made: Iterable[Negatives], kinds: Counter[str]) -> Iterator[Negatives]:
-    """Yield the negatives unchanged, and count their kinds."""
+    """Yield the negatives unchanged. Add the number of each kind of error to `kinds`."""
     for own in made:
         kinds.update(negative.kind for negative in own.negatives)
         yield own

@@ -3,9 +3,9 @@
 python -m commands.new_dataset my_pairs data/raw/my_pairs                  with Spot-the-Diff's settings
 python -m commands.new_dataset my_pairs data/raw/my_pairs --like tabletop  small, without a download
 
-The command adds an entry to params.yaml, and a card, data/cards/NAME.yaml. The entry takes the settings of
-the dataset --like. Only `select: truth` is replaced, because it needs scenes. data/README.md, "A dataset of
-your own", describes the columns of pairs.csv.
+The command adds an entry to params.yaml, and writes a card, data/cards/NAME.yaml. The entry has the settings
+of the dataset --like. Only `select: truth` is replaced, because it needs scenes. data/README.md, "A dataset
+of your own", describes the columns of pairs.csv.
 """
 
 import argparse

@@ -61,7 +61,7 @@ class PartTask:
         remove(self.folder)
 
     def reached(self) -> str:
-        """Return the number of finished shards of all parts, as text."""
+        """Return the number of shards that all parts have finished, as text."""
         beside = f".{self.out.name}.*.scratch"
         marks = (f"{beside}/complete/*", f"{beside}/*.jsonl")
         return f"{sum(len([*self.out.parent.glob(mark)]) for mark in marks)} shards in all"

@@ -1,4 +1,4 @@
-"""Linear probe of a backbone's features: predict object attributes from single cells of the feature map.
+"""Test a backbone's features with a linear probe, which predicts object attributes from single feature cells.
 
 The dataset must be rendered, such as tabletop. With --labelled FOLDER the probe is also tested on real images
 that you labelled (docs/evaluation.md, "Truth"), and a second classifier separates rendered from real cells.
@@ -58,7 +58,7 @@ def probe(arguments: argparse.Namespace) -> None:
 
 
 def labelled(arguments: argparse.Namespace, store: FeatureStore, images: ImageGrids) -> dict[str, object]:
-    """Train a probe on cells at object centres, and test it on labelled images.
+    """Train a probe on rendered cells at object centres, and test it on labelled images.
 
     Print and return its scores.
     """
@@ -85,9 +85,10 @@ def read(
 
 
 def table(scores: Scores, split: str, tested: int, trained: int) -> str:
-    """Return a table with a line per attribute: the probe's accuracy, and the majority's accuracy.
+    """Return a table with a line per attribute: the accuracy of the probe, and the majority's accuracy.
 
-    The majority's accuracy results from always predicting the most frequent class of the training cells.
+    The majority's accuracy is the accuracy of a classifier that always predicts the most frequent class of
+    the training cells.
     """
     rows = [
         f"{name:<10}{right:>9.3f}{scores.majority[name]:>10.3f}" for name, right in scores.accuracy.items()

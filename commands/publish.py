@@ -1,4 +1,4 @@
-"""Publish a prepared dataset in the forms that other tools load, if its licence allows copies.
+"""Publish a prepared dataset in formats that other tools can load, if the dataset's licence allows copies.
 
 python -m commands.publish tabletop --out published/tabletop
 python -m commands.publish my_pairs --out published/my_pairs --no-shards

@@ -71,9 +71,9 @@ def promote(own: list[Path]) -> None:
 
 
 def cells(root: Path) -> list[Cell]:
-    """Return the runs of params.yaml in the form in which a study plans its runs.
+    """Return the runs of params.yaml, with the same keys that they would have in a study.
 
-    A study with --unrecorded therefore skips the runs whose records this command writes.
+    Therefore a study with --unrecorded skips the runs whose records this command writes.
     """
     settings = params.load()
     rows = [Row(label=model, model=model) for model in settings.models]

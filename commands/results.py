@@ -71,7 +71,7 @@ def write(folder: Path) -> None:
 
 
 def write_own(folder: Path) -> None:
-    """Write the page of a user's own records and its figures. Print how many records are left out."""
+    """Write the page of a user's own records, with its figures. Print how many records are left out."""
     settings = params.load()
     OWN_FILES.check(folder)
     tree = read_tree(Path("params.yaml"))

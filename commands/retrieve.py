@@ -1,4 +1,4 @@
-"""Evaluate retrieval of pairs by sentences, and of sentences by pairs, with a pre-trained model.
+"""Evaluate a pre-trained model's retrieval of pairs by sentences, and of sentences by pairs.
 
 The stage pretrain does this for the test pairs. Use this command for another split, or for another way to
 rank ties.

@@ -1,4 +1,4 @@
-"""Print the settings of a run's training, and the file and key that each setting comes from.
+"""Print the settings of a run's training. For each setting, print the file and key that it comes from.
 
 python -m commands.show_settings tabletop scorer_cbr
 """

@@ -81,9 +81,9 @@ def place_of(arguments: argparse.Namespace) -> places.Place:
 
 
 def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> None:
-    """Check the inputs, run the missing runs, print and write the table.
+    """Check the inputs, do the missing runs, then print and write the table.
 
-    If runs fail, the others are finished first. Then InputError is raised, with the last line of each
+    If a run fails, the other runs are finished first. Then InputError is raised with the last line of each
     failure.
     """
     root, name, dataset = Path(), arguments.name, arguments.dataset
@@ -116,7 +116,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
 def _run(
     root: Path, missing: Sequence[tuple[Planned, Cell]], base: Base, place: places.Place, commits: bool
 ) -> list[str]:
-    """Run one job for each missing run. Return a line for each run that is still missing afterwards."""
+    """Run a job for each missing run. Return a line for each run that is still missing afterwards."""
     return live_table.run(
         place, [RunTask(cell, base, commits, partial(_take, root, row, cell)) for row, cell in missing]
     )
@@ -129,9 +129,9 @@ def _take(root: Path, row: Planned, cell: Cell, made: Path) -> None:
 
 
 def _missing(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Cell]]:
-    """Print and return the missing runs with their rows.
+    """Return the runs that must be done, with their rows, and print them.
 
-    With `unrecorded`, these are the runs without a record. Such a run may be finished; DVC's run cache then
+    With `unrecorded`, a run is missing if it has no record. If such a run is finished, DVC's run cache
     restores it in seconds.
     """
     cells = study_cells.each(planned)

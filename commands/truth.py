@@ -1,4 +1,4 @@
-"""Measure the share of true captions of trained weights on new scenes.
+"""Measure how many captions of a trained model are true, on new scenes.
 
 python -m commands.truth --weights demo/clip4idc --scenes 100
     newly rendered scenes: 100 for each of the five kinds of change, and 100 unchanged pairs
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def line(judged: "JudgedCaption") -> str:
-    """Return the kind of change, the caption, its truth, and a true caption as one line."""
+    """Return one line of text: the kind of change, the caption, its truth, and a true caption."""
     kind, pair, caption, verdict = judged
     said = "true" if verdict.true else f"not true ({', '.join(verdict.wrong)})"
     return f"{kind}: {caption} | {said} | {pair.captions[0] if pair.captions else pair.pair_id}"

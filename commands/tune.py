@@ -1,7 +1,7 @@
 """Fine-tune the last layers of a backbone to predict the attributes of rendered objects.
 
-Set features.weights to the file that this command writes. The stage prepare writes the files for --pairs and
---images (docs/cookbook.md, "Fine-tune the backbone").
+To use the fine-tuned backbone, set features.weights to the file that this command writes. The stage prepare
+writes the files for --pairs and --images (docs/cookbook.md, "Fine-tune the backbone").
 """
 
 import argparse
@@ -57,7 +57,10 @@ def tune(arguments: argparse.Namespace) -> None:
 
 
 def labelled(arguments: argparse.Namespace, root: Path, grid: tuple[int, int]) -> Labelled:
-    """Return the images of the training pairs, with the attribute classes of the cells at object centres."""
+    """Return the images of the training pairs.
+
+    The cells at object centres are labelled with attribute classes.
+    """
     names = images_of(of_split(read_pairs(arguments.pairs), "train"))
     images = read_named(arguments.images, names)
     classes = grid_labels.centres(grid_labels.read_scenes(arguments.scenes), images, grid)

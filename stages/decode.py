@@ -1,7 +1,7 @@
-"""decode@dataset-model-seed: write the captions of the test pairs, as COCO results, and their attention.
+"""decode@dataset-model-seed: write the captions of the test pairs as COCO results, and their attention.
 
-Pairs of the report's gallery also get the alignment of their two images, if the model computes one. With
-`decode.both_ways`, the images of each pair are also captioned in exchanged order.
+For pairs of the report's gallery, the alignment of the two images is also written, if the model computes one.
+With `decode.both_ways`, the images of each pair are also captioned in exchanged order.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""extract@dataset-input: fill a store with a backbone's feature grids, imported .npy files, or pixels.
+"""extract@dataset-input: fill a feature store from a backbone, from imported .npy files, or with pixels.
 
 On several GPUs: torchrun --nproc-per-node 4 -m stages.extract ... (the command of dvc.yaml).
 On a cluster, as independent jobs: python -m commands.parts --parts 8 --on slurm extract ...
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) -> None:
-    """Fill a store with all processes. The first process then moves the store to its place."""
+    """Let all processes fill a store together. The first process then moves the store to its place."""
     start = time.monotonic()
     devices.repeatable()
     keep_freed()
@@ -77,7 +77,10 @@ def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) ->
 
 
 def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks], Made | None]) -> None:
-    """Fill a part's shards. The part that fills the last missing shard moves the store to its place."""
+    """Fill the shards of one part.
+
+    The part that fills the last missing shard moves the store to its place.
+    """
     out: Path = arguments.out
     index, count = arguments.part
     part = Part(index, count, turn=partial(in_turn, out))
@@ -91,7 +94,10 @@ def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks
 
 
 def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
-    """Fill a store with the dataset's settings. Only the first process imports .npy files."""
+    """Fill a store with the dataset's features, as the dataset's settings ask.
+
+    Only the first process imports .npy files; for the other processes, the result is None.
+    """
     everything = params.load()
     dataset = everything.of(arguments.dataset)
     index = read_index(arguments.images)
@@ -110,7 +116,7 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
 
 
 def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
-    """Fill the store of a dataset that only pre-training uses, with the settings in `pretraining`."""
+    """Fill the store of a dataset that only pre-training uses, as the settings in `pretraining` ask."""
     everything = params.load()
     own, settings = everything.pretraining, everything.features
     if arguments.dataset not in own.root:
@@ -143,7 +149,10 @@ def extract(
     train: list[Indexed],
     ranks: Ranks,
 ) -> Made:
-    """Fill a store with a backbone's feature grids. `train`: images for the statistics of standardisation."""
+    """Fill a store with a backbone's feature grids.
+
+    `train`: images from which the mean and deviation for standardisation are computed.
+    """
     network, weights_id = backbone_weights.load(wanted)
     extractor = extraction.Extractor(network, root, index, wanted, precision)
     if extractor.network.folded is None and ranks.rank == 0:

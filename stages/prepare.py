@@ -1,4 +1,4 @@
-"""prepare@dataset: read a dataset as published, check it, and write its pairs and the index of its images.
+"""prepare@dataset: read a published dataset, check it, and write its pairs and the index of its images.
 
 For a dataset that only pre-training uses, the stage writes a folder of records. For CUB, the folder also has
 six negatives of each image.
@@ -71,9 +71,9 @@ def prepare(arguments: argparse.Namespace) -> None:
 
 
 def _divided(found: Iterable[Indexed], pairs: Sequence[Pair], reader: str) -> Iterator[Indexed]:
-    """Yield the images unchanged. At the end, report images whose content is in two splits.
+    """Yield the images unchanged. At the end, find images with equal content in two splits.
 
-    Raises InputError for such images if the splits are a user's own. For published splits, a note is printed.
+    If there are any, raise InputError for a user's own splits, and print a note for published splits.
     """
     content = {}
     for image in found:

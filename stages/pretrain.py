@@ -2,9 +2,9 @@
 
 CLIP4IDC learns retrieval; IDC-PCL learns several tasks. The models' entries declare the phases (entry.py). A
 model that learns retrieval is evaluated on the test pairs, and the result is in the folder of the learning
-curves.
-IDC-PCL with CUB has two phases, the first on CUB's single images. The weights and curves of the first phase
-are kept in a scratch folder until the second is finished. Several processes share a phase as in `train`.
+curves. IDC-PCL with CUB has two phases; the first phase learns from CUB's single images. The weights and
+curves of the first phase are kept in a scratch folder until the second phase is finished. Several processes
+share a phase as in the stage train.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | None) -> None:
-    """Train the recipe's pre-training phases. Raises InputError if there are none."""
+    """Train the recipe's pre-training phases. Raises InputError if the recipe has none."""
     if not recipe.before:
         raise InputError(f"{arguments.recipe}: {recipe.model} has no pre-training; choose another model")
     train.check(arguments, recipe)
@@ -90,7 +90,7 @@ def retrieval(arguments: argparse.Namespace) -> Measure:
 
 
 def nothing(arguments: argparse.Namespace, why: str) -> None:
-    """Write empty folders of weights and curves, and print the reason `why`."""
+    """Write empty folders of weights and curves, and print `why`."""
     for path, contents in ((arguments.weights, trained_model.CONTENTS), (arguments.curves, phase_run.CURVES)):
         with replacing(path, contents) as folder:
             folder.mkdir()
@@ -98,7 +98,7 @@ def nothing(arguments: argparse.Namespace, why: str) -> None:
 
 
 def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> Beside:
-    """Return the inputs of a phase other than the dataset's pairs."""
+    """Return the inputs of a phase in addition to the dataset's pairs: negatives, and NABirds' pairs."""
     tasks = recipe.settings_of(phase).get("tasks", {})
     found = Beside()
     if FDA in tasks:
@@ -129,12 +129,12 @@ def negatives(arguments: argparse.Namespace, dataset: str) -> Beside:
 
 
 def negatives_of(path: Path, how: str) -> Beside:
-    """Read a file of negatives. `how` is the remedy to print if the file is missing."""
+    """Read a file of negatives. If the file is missing, an InputError tells the user `how` to make it."""
     return Beside(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
 
 
 def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:
-    """Return NABirds' pairs by split, and a hash of their records and features."""
+    """Return split -> NABirds' pairs, and a hash of their records and features."""
     path, how = records_of(folder, "nabirds") / RECORDS, remedy("nabirds")
     pairs = list(read_records(path, ClassPair, how))
     store = FeatureStore(store_of(stores_of(folder, "nabirds"), recipe.input), recipe.features, how)
@@ -147,7 +147,7 @@ def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[
 
 
 def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
-    """Train the phase on CUB, unless it is finished. Return the phase's folders of weights and curves."""
+    """Train the phase on CUB, unless it is finished. Return its folders of weights and curves."""
     records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
     asked = FDA in recipe.settings_of(declared)["tasks"]
     found = negatives_of(records / NEGATIVES, remedy("cub")) if asked else Beside()

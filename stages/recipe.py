@@ -70,7 +70,10 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
 
 
 def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the hashes of the weights and data that the run's first phase uses, other than the pairs."""
+    """Return hashes of the inputs of the run's first phase, except the pairs and the feature store.
+
+    These are CLIP's weights, the pre-training data, and the settings of the negatives.
+    """
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train
     if "start" in first:

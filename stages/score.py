@@ -57,7 +57,10 @@ def _captions(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _prepared(arguments: argparse.Namespace) -> Manifest | None:
-    """Return the manifest, if there is one. Raises InputError if the pairs or the index do not match it."""
+    """Return the manifest, or None without one.
+
+    Raises InputError if the pairs or the index do not match it.
+    """
     prepared = manifest.read(arguments.manifest) if arguments.manifest else None
     if prepared and arguments.pairs:
         pairs = pairs_of(arguments.pairs, arguments.split)

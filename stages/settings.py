@@ -1,8 +1,9 @@
-"""settings: write the hashes of source files and each dataset's settings, on which other stages depend.
+"""settings: write the hashes of source files and the settings of each dataset, on which other stages depend.
 
 DVC does not follow imports, so each stage depends on a file with the hashes of the source files that it runs.
-A dataset's settings are in params.yaml, in datasets.yaml, or in both. Stages depend on the resolved settings.
-This stage writes them, a file per section, with the hashes of the files that the settings name.
+A dataset's settings are in params.yaml, in datasets.yaml, or in both. Other stages depend on the resolved
+settings, which this stage writes with a file per section. A section also has the hashes of the files that its
+settings name.
 """
 
 import argparse
@@ -45,7 +46,7 @@ def main() -> None:
 
 
 def check(everything: Params) -> None:
-    """Raise InputError if the settings of a run are invalid, or a stage that it needs is not listed."""
+    """Raise InputError if a run has invalid settings, or needs a stage that params.yaml does not list."""
     runs = product(everything.datasets, everything.models)
     recipes = [resolving.resolve(everything, dataset, model) for dataset, model in runs]
     stage_lists.check(everything, recipes)

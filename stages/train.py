@@ -1,7 +1,8 @@
 """train@dataset-model-seed: train a recipe with a seed; keep the best snapshot and the learning curves.
 
-If the recipe has train.processes: n, this program starts n processes, which share every batch. If torchrun
---nproc-per-node n -m stages.train ... starts this program, torchrun's processes are these n processes.
+If the recipe has "train.processes: n", this program starts n processes, which share every batch. If torchrun
+has started this program ("torchrun --nproc-per-node n -m stages.train ..."), torchrun's n processes are used
+instead.
 """
 
 import argparse
@@ -123,7 +124,7 @@ def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -
 
 
 def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = None) -> None:
-    """Raise InputError if a file that training reads belongs to another dataset, run or store.
+    """Raise InputError if a file that training needs belongs to another dataset, run or store.
 
     `first`: the folder of the weights of pre-training.
     """
@@ -138,7 +139,7 @@ def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = No
 
 
 def check_started(started: Path, store: FeatureStore) -> None:
-    """Raise InputError if the store is not the one that the stage recipe recorded for the run."""
+    """Raise InputError if the feature store has another hash than the stage recipe recorded."""
     known = read_json(started, REMEDY) if started.is_file() else {}
     if not isinstance(known, dict) or "sha256" not in known:
         return  # nothing was recorded
@@ -148,7 +149,7 @@ def check_started(started: Path, store: FeatureStore) -> None:
 
 
 def check_first(arguments: argparse.Namespace, recipe: Recipe, first: Path) -> None:
-    """Raise InputError if the weights of pre-training have other settings, another vocabulary or store."""
+    """Raise InputError if the weights of pre-training do not fit the recipe, the vocabulary or the store."""
     trained = trained_model.check_first(first, recipe, arguments.seed)
     trained.check_vocabulary(vocabularies.load(arguments.vocab), arguments.vocab)
     trained.check_store(FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features))

@@ -34,14 +34,14 @@ def main() -> None:
 
 
 def training_captions(pairs: Sequence[Pair]) -> list[str]:
-    """Return the captions of the split train."""
+    """Return the captions of the pairs in the split `train`."""
     return [caption for pair in of_split(pairs, "train") for caption in pair.captions]
 
 
 def numbered(everything: Params, dataset: str, captions: list[str], others: Sequence[str] = ()) -> Vocabulary:
     """Return the vocabulary that text.tokeniser and the dataset's settings determine.
 
-    captions: the training captions. The words of the captions in `others` are counted, too.
+    captions: the training captions. others: further captions whose words are counted, too.
     """
     lower_case, settings = everything.text.lower_case, everything.of(dataset).text
     if everything.text.tokeniser == "clip_bpe":

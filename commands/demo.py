@@ -75,7 +75,7 @@ def main() -> None:
 def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
     """Load a captioner for each package or folder of weights in `places`. Return name -> captioner.
 
-    Equal names are made different.
+    If two captioners have the same name, the path is added to the second name.
     """
     from pipeline.captioning.picture_captioner import PictureCaptioner
 

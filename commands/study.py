@@ -123,7 +123,7 @@ def _run(
 
 
 def _take(root: Path, row: Planned, cell: Cell, made: Path) -> None:
-    """Keep the record and the scores of a finished run."""
+    """Write the record of a finished run, and copy the run's scores from its workspace `made`."""
     records.write(root, cell, row.changes, made)
     study_cells.keep(root, cell, made)
 

@@ -1,4 +1,4 @@
-"""report: one self-contained page with score tables, learning curves and a gallery of the runs.
+"""report: make one self-contained page with score tables, learning curves and a gallery of the runs.
 
 python -m stages.report --out FOLDER    write index.html, scores.json, and the tables of `dvc plots show`
 python -m stages.report --show          print the score table of the written report

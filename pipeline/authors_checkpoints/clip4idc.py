@@ -1,4 +1,4 @@
-"""CLIP4IDC's released checkpoints, of both phases (docs/checkpoints.md, "CLIP4IDC and CLIP").
+"""Import CLIP4IDC's released checkpoints, of both phases (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
 A file is a dictionary of tensors. CLIP's tensors have OpenAI's names with the prefix "clip.". The other
 tensors belong to the pair encoder and, in the second phase, to the captioner. The text tower in a file of the
@@ -56,7 +56,7 @@ def in_table(name: str) -> str:
 
 
 def exchanged(_: System, path: Path, vocabulary: Vocabulary) -> list[int]:
-    """Return CLIP's token for each word id of our vocabulary."""
+    """Return, for each word id of our vocabulary, the id of the same token in CLIP."""
     return clip.ORDER
 
 

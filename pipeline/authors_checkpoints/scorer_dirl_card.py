@@ -94,5 +94,5 @@ CARD = System(
     table=table(CARDS, SPEAKER, LAYERS),
     settings={"dropout": 0.1, "temperature": 0.07},
     features=FEATURES,
-    unknown=("resize",),  # "bicubic", but not by which library
+    unknown=("resize",),  # stated as "bicubic", without the library
 )

@@ -92,7 +92,7 @@ def order_by(
 
 
 def _rows(path: Path, words: list[str], title: str) -> list[int]:
-    """Return the id of each word. Raises InputError if `path` is not the authors' vocabulary."""
+    """Return each word's id in the authors' vocabulary file `path`. Raises InputError for any other file."""
     ids: Mapping[str, int] = read_json(path, "name a JSON file of word -> id")
     if lacking := [word for word in words if word not in ids]:
         raise InputError(f"{path} lacks {lacking[0]}; name the vocabulary of the checkpoint of {title}")

@@ -53,7 +53,7 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
 
 
 def _pair(scene: scenes.Scene, kind: str, truth: Sequence[str]) -> Pair:
-    """Return the pair as a prepared dataset would contain it."""
+    """Return the scene's pair as a prepared dataset would contain it. `truth`: true captions of the pair."""
     name, shown = str(scene.number), scene.facts(changed=kind != NOTHING)
     change = NO_CHANGE if kind == NOTHING else TYPES[kind]
     return Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)

@@ -1,4 +1,4 @@
-"""Learning curves: training losses and validation scores of each phase, one line per run."""
+"""Draw learning curves: training losses and validation scores of each phase, with a line per run."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -60,7 +60,7 @@ class Cell:
     metrics: Metrics
     captions: dict[str, str]  # by pair id
     told: dict[str, ScoredPair]  # by pair id: the caption's scores
-    attended: dict[str, Attended]  # by pair id: the attention; only pairs of the gallery, of the first seed
+    attended: dict[str, Attended]  # by pair id: only for the gallery's pairs, and for the first seed
     phases: dict[PhaseName, Curves]
 
 
@@ -79,7 +79,7 @@ class Results:
     gallery: dict[str | None, list[Pair]]  # by change type
     published: list[Published]
     retrieval: dict[str, dict[int, Retrieved]]  # by model with a retrieval phase, and by seed
-    searched: int  # number of validation pairs in the retrieval of an adaptation
+    searched: int  # number of validation pairs that the retrieval phase searches
     published_retrieval: list[PublishedRetrieval]
 
 

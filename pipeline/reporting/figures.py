@@ -64,7 +64,7 @@ class Style:
 
     @property
     def colour(self) -> str:
-        """Colour as a CSS value of the page."""
+        """The colour as a CSS value, which the page defines."""
         return PAGE_COLOURS[self.drawn]
 
     @property

@@ -29,7 +29,7 @@ QUALITY = 85  # JPEG quality
 
 @dataclass(frozen=True)
 class Picture:
-    """Image inside the page: its address is a data address, which contains the image file."""
+    """An image that is embedded in the page, as a data URL (`address`)."""
 
     address: str
     width: int  # of the embedded image

@@ -48,5 +48,5 @@ def _table(subset: str, ours: Sequence[Row], theirs: Sequence[tuple[Published, l
 
 
 def _letter(place: int) -> str:
-    """Return a to z, then aa, bb …"""
+    """Return the letter for a position: a to z, then aa, bb, and so on."""
     return ascii_lowercase[place % 26] * (1 + place // 26)

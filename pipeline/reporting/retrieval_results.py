@@ -60,7 +60,7 @@ class Retrieved:
     figures: Figures
     pair_ids: list[str]
     scene_ids: list[str]  # of each pair; empty if the file lacks them
-    # by way of searching: for each pair, the share of its searches that have the right result first
+    # direction of search -> for each pair, the share of its searches whose first result is right
     first: dict[str, list[float]]
 
 

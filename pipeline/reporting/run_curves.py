@@ -20,7 +20,7 @@ def read_curve(path: Path, *columns: str) -> Curve:
     """Read a CSV file of numbers. It must have the named columns. Curves of imported weights have no rows."""
     try:
         names, *rows = csv.reader(io.StringIO(read_text(path, REMEDY)))
-    except (csv.Error, ValueError):  # the second for an empty file
+    except (csv.Error, ValueError):  # ValueError: the file is empty
         names, rows = [], []
     if not set(columns) <= set(names) or len(set(names)) < len(names):
         raise _wrong(path, f"is not a learning curve with the columns {', '.join(columns)}, each once")

@@ -48,12 +48,12 @@ class Run:
 
     @property
     def places(self) -> list[int]:
-        """Positions of the changed pairs whose caption is judged."""
+        """Positions in `lines` of the changed pairs whose captions were judged."""
         return [at for at, line in enumerate(self.lines) if line.changed and line.true is not None]
 
     @property
     def true(self) -> Array:
-        """Truth of the captions at `places`."""
+        """Truth of the captions at the positions in `places`."""
         return np.array([bool(self.lines[at].true) for at in self.places])
 
 
@@ -109,5 +109,5 @@ def _agreement(name: str, runs: Sequence[Run], values: Sequence[Array]) -> Judge
 
 
 def _pair(line: Line) -> Pair:
-    """Return a pair that has only its ids, as read_scores needs no more."""
+    """Return a pair that has only ids, because read_scores needs nothing else."""
     return Pair(line.pair_id, line.scene_id or line.pair_id, "test", "", "", ())

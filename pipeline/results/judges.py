@@ -36,7 +36,10 @@ Values = Sequence[float]
 
 @dataclass(frozen=True)
 class Correlation:
-    """A rank correlation with its interval; None if all values are equal."""
+    """A rank correlation with its interval.
+
+    The value is None if it is undefined, because all values are equal.
+    """
 
     value: float | None
     low: float
@@ -62,7 +65,7 @@ class Judge:
 
 
 def judges(groups: Sequence[Group]) -> list[Judge]:
-    """Return the agreement of each metric on one dataset; [] for fewer than LEAST runs."""
+    """Return the agreement of each metric with truth on one dataset; [] for fewer than LEAST runs."""
     if sum(len(group.records) for group in groups) < LEAST:
         return []
     truth = [[_score(one, "total", TRUE_CHANGES) for one in group.each()] for group in groups]
@@ -104,7 +107,7 @@ def _score(group: Group, subset: str, metric: str) -> float:
 
 
 def _within(group: Group, metric: str) -> tuple[float, float]:
-    """Return the correlation and `prefers` of a metric over the changed pairs of a run."""
+    """Return a metric's correlation with truth, and the result of `prefers`, over a run's changed pairs."""
     (record,) = group.records
     places = group.changes_of("total")
     values = np.array([float(record[metric][place]) for place in places])

@@ -1,4 +1,4 @@
-"""Pages of results: hand-written pages with generated tables, and the page of a user's own records."""
+"""Fill the tables of hand-written pages of results, and make the page of a user's own records."""
 
 import re
 from collections.abc import Iterable, Mapping

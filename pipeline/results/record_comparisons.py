@@ -44,7 +44,7 @@ class Group:
         return f"{self.model} ({', '.join(said)})" if said else self.model
 
     def each(self) -> "list[Group]":
-        """Return one group per seed."""
+        """Split this group into groups of one seed."""
         return [replace(self, records=(record,)) for record in self.records]
 
     def score(self, subset: str, metric: str) -> MeanSd:

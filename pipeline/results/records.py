@@ -6,8 +6,9 @@ published records, which are in git; a promotion adds to them (pipeline/results/
 
 A record has the model, its settings, scores by subset, and validation curves. For each test pair, in the
 order of the dataset's pairs.json, it has the caption's truth, false parts, change accuracy and metrics. A
-paired bootstrap and a correlation need no more. READ captions are kept as text. The metrics of the pairs are
-written as thousandths in base 36, which keeps records small; `read` returns them as lists.
+paired bootstrap and a correlation need no more. For some test pairs (their number is READ), the captions are
+kept as text. The metrics of the pairs are written as thousandths in base 36, which keeps records small;
+`read` returns them as lists.
 """
 
 import json
@@ -43,7 +44,7 @@ PAIRS = "pairs.json"
 CAPTIONS = "captions"
 LONGEST = 120  # characters of the changes in a file name; systems allow 255 in total
 MOST_PAIRS = 1_000  # pairs of a test split; more would make a record too large
-READ = 10  # captions that are kept as text
+READ = 10  # number of captions that are kept as text
 MARKED_OF_PAIRS = (TRUE, RIGHT)
 OF_PAIRS = (*MARKED_OF_PAIRS, FAULTS, *CORPUS)  # each has a value per test pair
 CURVES = ("CIDEr-D", "true", "true/change")  # columns of validation.csv
@@ -123,7 +124,7 @@ def path(root: Path, cell: Cell, changes: Tree) -> Path:
 
 
 def data(root: Path, dataset: str) -> str:
-    """Return a hash of the prepared pairs and of the index of images, which contains the images' hashes."""
+    """Return a hash of the prepared pairs, and of the index of images, which contains the images' hashes."""
     files = (root / f"data/{part}/{dataset}.jsonl" for part in ("pairs", "images"))
     return sha256(*(read_bytes(file) if file.exists() else b"" for file in files))[:16]
 
@@ -143,9 +144,9 @@ def settings(cell: Cell) -> str:
 
 
 def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None:
-    """Write the record of a run in `workspace`.
+    """Write the record of a run whose files are in `workspace`. Return the record's path.
 
-    Return its path, or None for more than MOST_PAIRS test pairs.
+    Return None without writing if the run has more than MOST_PAIRS test pairs.
     """
     pairs = _test_pairs(workspace, cell.dataset)
     if len(pairs) > MOST_PAIRS:
@@ -258,7 +259,10 @@ def save(path: Path, tree: Record) -> None:
 
 
 def read(path: Path) -> Record:
-    """Read a record; the pairs' metrics and faults become lists. Raises InputError if the file is damaged."""
+    """Read a record, with the pairs' metrics and faults as lists.
+
+    Raises InputError if the file is damaged.
+    """
     read_record(path, Stored, REMEDY, "ignore")
     found = read_json(path, REMEDY)
     try:

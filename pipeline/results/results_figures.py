@@ -79,7 +79,10 @@ def of_bars(number: int) -> tuple[float, float]:
 
 
 def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
-    """Draw a bar per model: the share of false captions of changed pairs, divided by fault."""
+    """Draw a bar per model: the share of false captions of changed pairs.
+
+    A bar has a segment for each kind of false part.
+    """
     left = np.zeros(len(found))
     for part, hue in zip(PARTS, PART_HUES, strict=True):
         shares = np.array([100 * faults.split(part) for faults in found])

@@ -1,4 +1,4 @@
-"""Tables of the results pages. The blocks in the pages contain the names of the tables."""
+"""Make the tables of the results pages. A block in a page names the table to insert."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,16 +1,19 @@
-"""Localisation: attention maps of captions compared with the change boxes (SCORER Fig. 6).
+"""Compare the attention maps of captions with the change boxes: localisation (SCORER Fig. 6).
 
 If the decoder's input is a single grid, fused from both images, a word has a single map. The map is compared
 with the union of both images' boxes. If a word has a map per image, each map is compared with the box of its
 own image, and the pair's score is the mean over the images that have a box. A decoder without attention has
 no score. Images are squashed to a square before they become (H, W) cells, so a box is scaled by its image's
 width and height separately.
+
 pointing: the centre of the cell with the most attention lies in a box (the pointing game of Zhang et
     al., ECCV 2016, without its tolerance; the first of several equal cells counts).
 coverage: the share of the attention inside the boxes; a cell counts by the fraction of its area in a box.
-Both measures are computed for the mean map of all words and, as `_at_object`, for the map of the word that
-names the changed object. chance: the boxes' share of the image area. This is the coverage of a uniform map,
-and the expected pointing of a random map.
+chance: the boxes' share of the image area. This is the coverage of a uniform map, and the expected pointing
+    of a random map.
+
+Pointing and coverage are computed for the mean map of all words and, as `_at_object`, for the map of the word
+that names the changed object.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

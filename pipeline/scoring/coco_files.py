@@ -93,7 +93,7 @@ def read_references(path: str | Path) -> dict[str, list[str]]:
 
 
 def _tree(text: str, path: str | Path, remedy: str) -> Any:
-    """Parse the JSON; refuse a file with so many values that they would fill the memory."""
+    """Parse JSON. Raises InputError for a file with so many values that they would fill the memory."""
     if sum(map(text.count, ",{[")) > MOST:
         raise InputError(f"{path} holds more than {MOST:,} values; split it into several files; {remedy}")
     return json_of(text, path, remedy)

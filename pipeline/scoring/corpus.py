@@ -41,10 +41,10 @@ def score(
 ) -> Scores:
     """Score `captions` (id -> sentence) against `references` (id -> sentences), both untokenised.
 
-    `subsets` (name -> ids, at least one) are scored as corpora of their own, in addition to "total". Each run
-    of Java may take `meteor_timeout` seconds. `tokeniser` is a key of tokenizer.OF_SCORES. Raises InputError
-    if the ids differ or there are none, if an id has no reference with a word in it, or if Java is missing,
-    dies or stalls.
+    `subsets` (name -> ids, at least one) are scored as separate corpora, in addition to "total". Each run of
+    Java may take `meteor_timeout` seconds. `tokeniser` is a key of tokenizer.OF_SCORES. Raises InputError if
+    captions and references have different ids or none, if an id has no reference with a word in it, or if
+    Java is missing, dies or stalls.
     """
     _check_ids(captions, references)
     subsets = {TOTAL: list(references), **subsets}

@@ -145,7 +145,7 @@ def _remedy(code: int, stderr: str) -> str:
 
 
 def _gist(stderr: str) -> str:
-    """Return the line of a Java stack trace that names the error, in parentheses."""
+    """Return, in parentheses, the line of a Java stack trace that names the error."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip() and "Picked up" not in line]
     telling = [line for line in lines if "Error" in line or "Exception" in line]
     return f" ({(telling or lines)[0][:200]})" if lines else ""

@@ -34,7 +34,7 @@ class Meteor:
 
 
 def questions(captions: Mapping[str, str], references: Mapping[str, list[str]]) -> dict[str, str]:
-    """Return the jar's input line for each pair; the sentences are tokenised."""
+    """Return the jar's input line for each pair. Captions and references must be tokenised."""
     # a separator inside a sentence would split the sentence in two
     return {
         key: " ||| ".join(["SCORE", *(text.replace("|||", "") for text in (*references[key], caption))])

@@ -12,10 +12,10 @@ WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
 def from_statistics(statistics: np.ndarray) -> np.ndarray:
     """Return METEOR (0 to 1) from the statistics, (..., 23), of a caption, or from their sums over a corpus.
 
-    The formula is the jar's, to the last digit. A "(2)" is a count for the caption and a count for its
-    reference. The 23 counts are: words (2); function words (2); for each of four matchers, matched content
-    words (2) and matched function words (2); chunks (1; 0 if the caption equals its reference); matched words
-    (2).
+    The formula is the jar's, to the last digit. The 23 counts are: words (2); function words (2); for each of
+    four matchers, matched content words (2) and matched function words (2); chunks (1; 0 if the caption
+    equals its reference); matched words (2). A "(2)" means one count for the caption and one for its
+    reference.
     """
     stats = np.asarray(statistics, dtype=np.float64)
     words, function = stats[..., WORDS], stats[..., FUNCTION]  # (..., caption/reference)

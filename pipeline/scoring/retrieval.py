@@ -99,7 +99,7 @@ def figures(found: Ranks, ties: Ties = "strict") -> dict[str, Any]:
     """Return R@k, MdR and MnR of both directions, and their values at chance.
 
     With `ties="strict"`, they are computed from the ranks. `all_ties` is the convention of the authors'
-    program. In a search by a pair, each tied position of the sorted list is then an entry of its own. For
+    program: in a search by a pair, each tied position of the sorted list counts as a separate entry. For
     searches by a sentence, the median is the lower of the two middle values.
     """
     pair_to_text, middle = found.pair_to_text, "median_unbiased"

@@ -20,7 +20,10 @@ ATTRIBUTE = {kind: attribute for attribute, kind in NEW_VALUE.items()}
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of a caption with the reversed caption of the exchanged images; None without a grammar."""
+    """Agreement of a caption with the reversed caption of the exchanged images.
+
+    Without a grammar, only `change` is known; the other values are None.
+    """
 
     change: bool  # both report a change, or both report none
     kind: bool | None = None  # and the same kind of change
@@ -48,8 +51,8 @@ def agreement(
 ) -> Agreement:
     """Compare a caption with the caption of the exchanged images.
 
-    `grammar`: True if captions follow the grammar of coloured solids. If not, only change or no change is
-    compared.
+    `grammar`: True if captions follow the grammar of coloured solids. If False, captions are only compared as
+    change and no change.
     """
     none = [says_no_change(text, phrases) for text in (caption, exchanged)]
     if not grammar or any(none):

@@ -69,7 +69,7 @@ class Sentence:
 
     @cached_property
     def value(self) -> int | None:
-        """Position of the new colour or material, after the last noun."""
+        """Position of the new colour or material, after the last noun; None without a new value."""
         after = range(self.nouns[-1] + 1, len(self.words)) if self.nouns else range(0)
         named = [place for place in after if self._attribute(place) in NEW_VALUE]
         return named[-1] if named and self._verb() is None else None

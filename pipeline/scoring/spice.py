@@ -25,7 +25,7 @@ from pipeline.scoring import java, spice_files
 JAR = Path(spice.__file__).with_name(spice.SPICE_JAR)
 VERSION = f"{JAR.stem.removeprefix('spice-')}, CoreNLP {spice_files.CORENLP}"
 MAIN = "edu.anu.spice.SpiceScorer"
-OLDEST_JAVA = 11  # the stricter of the needs of Rhino and --add-opens, rounded up to a supported Java
+OLDEST_JAVA = 11  # Rhino and --add-opens need it or an earlier version; rounded up to a supported Java
 HEAP = 3  # GiB; sentences of 20 words use 1.2
 THREADS = min(4, os.cpu_count() or 1)  # each parser has its own chart in the heap
 MAX_WORDS = 100  # limit for a sentence: 100 words take 20 s and 1.3 GiB, 400 words do not fit

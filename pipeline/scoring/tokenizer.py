@@ -62,10 +62,11 @@ def jar() -> Path:
 
 
 def plain(sentences: list[str]) -> list[str]:
-    """Return sentences of lower-case words unchanged, without Java.
+    """Return the sentences unchanged, without Java.
 
-    `tokenize` leaves all of tabletop's captions unchanged. In other captions it changes the spelling of some
-    words (colour) and splits others (cannot). Raises InputError for any other sentence.
+    Raises InputError unless they consist of lower-case words. `tokenize` also leaves all of tabletop's
+    captions unchanged. In captions of other datasets, `tokenize` changes the spelling of some words (colour)
+    and splits others (cannot).
     """
     for sentence in sentences:
         if not PLAIN.fullmatch(sentence):

@@ -44,7 +44,10 @@ def _any(options: Iterable[str]) -> str:
 
 
 def _phrase(prefix: str) -> str:
-    """Return a pattern for a noun phrase with one group per attribute, named prefix + attribute."""
+    """Return a regular expression for a noun phrase.
+
+    It has a group per attribute, named prefix + attribute.
+    """
     names = ("size", "color", "material")
     adjectives = "".join(rf"(?: (?P<{prefix}{name}>{_any(MEANINGS[name])}))?" for name in names)
     return rf"the{adjectives} (?P<{prefix}shape>{_any(NOUNS)})"
@@ -118,7 +121,7 @@ def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> I
     if VERB_PHRASES[sentence["verb"].lower()] != kind:
         yield KIND, sentence["verb"]
     elif kind in CHANGED and not _agrees(value, CHANGED[kind], after):
-        # only the word, unless the subject contains it, too
+        # the value's word; the whole verb phrase if the subject contains the same word
         yield VALUE, value if value not in sentence["subject"].split() else sentence["verb"]
 
 
@@ -140,7 +143,7 @@ def _matching(sentence: re.Match[str], objects: tuple[Placed, ...], camera: Poin
 def _relation_holds(
     sentence: re.Match[str], subject: Placed, objects: tuple[Placed, ...], camera: Point
 ) -> bool:
-    """Check the relation of the subject to at least one other object that fits the second noun phrase."""
+    """Return True if the relation of the subject holds to another object that fits the second noun phrase."""
     relation = sentence["relation"].lower()
     return any(
         relation in wordings

@@ -27,7 +27,7 @@ def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
     return [
         {
             metric: SUMMED[metric](own.reshape(len(counts), len(block), -1)).mean(1)
-            for metric, (own, block) in zip(model.numbers, each, strict=False)  # only this model's
+            for metric, (own, block) in zip(model.numbers, each, strict=False)  # as many as this model has
         }
         for model in models
     ]

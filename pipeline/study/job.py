@@ -109,7 +109,7 @@ def state(place: Path) -> State:
 
 
 def holder(place: Path) -> int | None:
-    """Return the id of the process on this machine that runs a job; None if there is none."""
+    """Return the id of the process on this machine that runs a job, or None if no process runs it."""
     try:
         file = os.open(place / LOCK, os.O_RDWR)
     except FileNotFoundError:

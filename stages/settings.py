@@ -2,7 +2,7 @@
 
 DVC does not follow imports, so each stage depends on a file with the hashes of the source files that it runs.
 A dataset's settings are in params.yaml, in datasets.yaml, or in both. Other stages depend on the resolved
-settings, which this stage writes with a file per section. A section also has the hashes of the files that its
+settings. This stage writes them to one file per section. A section also has the hashes of the files that its
 settings name.
 """
 

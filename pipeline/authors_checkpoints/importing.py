@@ -96,7 +96,7 @@ def checked(
 
 
 def _features(system: System, options: Options) -> Spec | PixelSpec:
-    """Return the specification in params.yaml of the dataset's features, or of its pixels."""
+    """Return the specification of the dataset's features, or of its pixels, from params.yaml."""
     everything = params.load()
     dataset = everything.of(options.dataset)
     if system.features is None:

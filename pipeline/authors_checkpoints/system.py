@@ -78,7 +78,7 @@ def check_features(wanted: Spec, system: System) -> None:
 def order_by(
     marks: tuple[str, ...], behind: tuple[str, ...] = ()
 ) -> Callable[[System, Path, Vocabulary], list[int]]:
-    """Return a function for System.order: it finds the row of each of our words in the authors' word tables.
+    """Return a function that finds the row of each of our words in the authors' tables, for System.order.
 
     marks: the authors' names of our special tokens that come before the words
     behind: the authors' names of our special tokens that come after the words

@@ -43,8 +43,8 @@ def _number(path: Path, column: str, text: str) -> float:
 def check(folder: Path, weights: Path) -> None:
     """Raise InputError if a curve was changed since it was written, or belongs to other weights.
 
-    `weights` is the folder of the run's weights. The weights' files record an iteration and a validation
-    score. validation.csv must have both.
+    `weights` is the folder of the run's weights. It records an iteration and a validation score, which
+    validation.csv must contain.
     """
     for name, mark in (folder_records.recorded(folder, KIND) or {}).items():
         if not (folder / name).is_file() or not folder_records.unchanged(folder / name, mark):

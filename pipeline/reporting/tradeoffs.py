@@ -30,7 +30,7 @@ class Line:
 def panels(results: Results, experiments: Sequence[Experiment], params: Params) -> list[Panel]:
     """Return a panel for each loss weight that has at least two values.
 
-    A line is a model with this loss term.
+    A panel has a line for each model with this loss.
     """
     keys = dict.fromkeys(key for one in experiments for key in one.params if key.startswith(PREFIX))
     found = [(key, _lines(key, results, experiments, params)) for key in keys]

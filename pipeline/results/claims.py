@@ -37,7 +37,7 @@ LEAST_SEEDS = 3  # fewer seeds do not show the spread
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of the check of a claim with one metric. `difference` and `margin` are fractions."""
+    """Result of checking a claim with one metric. `difference` and `margin` are fractions."""
 
     said: str
     difference: Comparison
@@ -50,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Results of the check of a claim on one dataset, with all metrics."""
+    """A claim's findings on one dataset, one per metric."""
 
     claim: Claim
     dataset: str

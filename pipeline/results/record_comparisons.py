@@ -159,9 +159,9 @@ def _check_keys(files: Sequence[Path], found: Sequence[Record]) -> None:
 
 
 def _of(record: Record, pairs: Record) -> bool:
-    """Return True if a record has the number and the hash of these pairs.
+    """Return True if a record was made from these pairs: their number and hash must be equal.
 
-    Only old records may lack the hash.
+    An old record may lack the hash.
     """
     lengths = {len(record[own]) for own in OF_PAIRS}
     return (

@@ -181,7 +181,7 @@ def _metrics(datasets: Datasets) -> Table:
 def of_judges(found: Sequence[tuple[str, Judge]]) -> Table:
     """Return a table of how well metrics agree with truth.
 
-    `found`: a dataset and a metric's agreement on it.
+    `found`: for each row, a dataset and a metric's agreement on this dataset.
     """
     headings = ["metric", "dataset", "correlation, runs", "pairs of runs ranked wrongly"]
     headings += ["correlation, captions of a run", "true caption preferred"]

@@ -54,7 +54,7 @@ def read_predictions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
 def read_scores(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
     """Return pair id -> score of every pair. A verdict in words becomes 1 or 0.
 
-    Raises like read_predictions.
+    Raises InputError in the same cases as read_predictions.
     """
     return _by_pair(path, pairs, _score, NUMBERS)
 

@@ -66,7 +66,7 @@ def agreement(
 
 
 def named(agreement: Agreement) -> dict[str, bool]:
-    """Return the known parts of an agreement under their names in pairs.jsonl."""
+    """Return name in pairs.jsonl -> value, for the known parts of an agreement."""
     return {f"{REVERSED}{name}": value for name, value in asdict(agreement).items() if value is not None}
 
 

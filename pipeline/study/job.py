@@ -149,7 +149,7 @@ def stage(place: Path) -> str:
 
 
 def node() -> str:
-    """Return the name of this machine, in SLURM the node's name."""
+    """Return this machine's name: the node's name in SLURM, else the host name."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 

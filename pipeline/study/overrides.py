@@ -1,8 +1,8 @@
 """Apply the `set` and `times` of a study's row to the contents of params.yaml.
 
 DVC's overrides (`dvc exp run -S`, by Hydra) are not used. They cannot multiply, and they write into
-params.yaml. They accept any value, do not name an unknown key, and check neither what a study may vary nor
-which value hides another.
+params.yaml. They accept any value and do not name an unknown key. They do not check which keys a study may
+vary, or whether params.yaml has another value that makes the new value ineffective.
 """
 
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""A run of a study (dataset, model, seed and settings) as a job: `dvc repro` in the run's workspace."""
+"""Do one run of a study (dataset, model, seed and settings) as a job: `dvc repro` in the run's workspace."""
 
 import json
 import shlex

@@ -150,7 +150,7 @@ def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
 
 
 def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) -> dict[str, str]:
-    """Return path -> MD5 from dvc.lock, for the prepared data that `deps` contain."""
+    """Return path -> MD5 from dvc.lock, for the prepared data at or below the paths `deps`."""
     remedy = to_prepare(dataset, inputs)
     lock = read_yaml(root / "dvc.lock", remedy) or {}
     found: dict[str, str] = {}

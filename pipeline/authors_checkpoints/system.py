@@ -61,7 +61,7 @@ class System:
 
 
 def check_features(wanted: Spec, system: System) -> None:
-    """Raise InputError if the authors' program used other image features than params.yaml.
+    """Raise InputError if the authors' program used other image features than those in params.yaml.
 
     Imported features may have any weights and any way of resizing.
     """

@@ -80,7 +80,7 @@ def rouge_l(captions: Captions, references: References) -> np.ndarray:
 def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], int]) -> float:
     """Combine the best precision and the best recall over the references.
 
-    `known` caches the common lengths.
+    `known` caches the lengths of common subsequences.
     """
     words = caption.split(" ")  # as in the library: an empty caption has one word, the empty string
     precision = recall = 0.0

@@ -70,7 +70,7 @@ class Local:
         return True
 
     def leave(self, folders: Iterable[Path]) -> str:
-        """End these jobs because the watching command stops. Return the message to print."""
+        """End these jobs, because the command that watches them stops. Return the message to print."""
         ended = sum([self.end(folder) for folder in folders])
         return f"ended {ended} job(s); start the command again to continue them"
 

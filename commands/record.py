@@ -58,7 +58,10 @@ def write() -> None:
 
 
 def promote(own: list[Path]) -> None:
-    """Publish the records in `own`; if `own` is empty, all records that fit params.yaml and the data."""
+    """Publish the records in `own`.
+
+    If `own` is empty, publish all of the user's own records that fit params.yaml and the data.
+    """
     tree = read_tree(Path("params.yaml"))
     found = own or own_records.files(Path(), tree)
     if not found:

@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) -> None:
-    """Let all processes fill a store together. The first process then moves the store to its place."""
+    """Let all processes fill a store together. The first process then moves the store to --out."""
     start = time.monotonic()
     devices.repeatable()
     keep_freed()
@@ -79,7 +79,7 @@ def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) ->
 def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks], Made | None]) -> None:
     """Fill the shards of one part.
 
-    The part that fills the last missing shard moves the store to its place.
+    The part that fills the last missing shard moves the store to --out.
     """
     out: Path = arguments.out
     index, count = arguments.part
@@ -94,7 +94,7 @@ def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks
 
 
 def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
-    """Fill a store with the dataset's features, as the dataset's settings ask.
+    """Fill a store with the features that the dataset's settings describe.
 
     Only the first process imports .npy files; for the other processes, the result is None.
     """
@@ -116,7 +116,7 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
 
 
 def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
-    """Fill the store of a dataset that only pre-training uses, as the settings in `pretraining` ask."""
+    """Fill the store of a dataset that only pre-training uses, according to the settings in `pretraining`."""
     everything = params.load()
     own, settings = everything.pretraining, everything.features
     if arguments.dataset not in own.root:
@@ -130,7 +130,7 @@ def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
 def finish(
     arguments: argparse.Namespace, start: float, made: Made, ranks: Ranks, still_alone: Callable[[], None]
 ) -> None:
-    """Write the provenance, then move the store to its place. If writing fails, the filled store is kept."""
+    """Write the provenance, then move the store to --out. If writing fails, the filled store is kept."""
     writer, described = made
     images = len(described["keys"])
     seconds = time.monotonic() - start

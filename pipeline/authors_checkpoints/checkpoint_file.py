@@ -51,7 +51,7 @@ def read(path: str | Path) -> CheckpointFile:
 
 
 def tensors_of(file: CheckpointFile) -> dict[str, Tensor]:
-    """Return path -> tensor, for the tensors at the file's top level and inside the entries PARTS.
+    """Return path -> tensor, for the tensors at the file's top level and in the entries that PARTS names.
 
     A path is the keys of all levels, joined by dots. If the file has the entry STATE, only STATE is searched.
     Raises InputError if there are more than MOST entries, for example in dictionaries that contain each

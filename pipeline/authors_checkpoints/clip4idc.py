@@ -51,7 +51,7 @@ ADAPTED = "[clip]" + clip.OPENAIS + COMPARISON
 
 
 def in_table(name: str) -> str:
-    """Return the name in the table of tensors for a parameter of our model."""
+    """Return the name that the tensor table uses for the parameter `name` of our model."""
     return name_in_file(STARTS, name) or name.removeprefix("difference.")
 
 

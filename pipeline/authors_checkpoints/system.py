@@ -21,9 +21,9 @@ FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers",
 
 
 def named(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return name -> size. FIELDS has the names for the letters of the table.
+    """Return name -> size, from `sizes`, which has the letter of each size in the tensor table.
 
-    A letter that FIELDS lacks is itself the name.
+    FIELDS gives the name for a letter. A letter that is not in FIELDS is itself the name.
     """
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 

@@ -108,7 +108,7 @@ def _within(module: str, name: str) -> str:
 def sizes_of(
     path: Path, rows: Sequence[Row], found: Mapping[str, Tensor], known: Sizes, remedy: str
 ) -> dict[str, int]:
-    """Return `known` and the sizes that the shapes of the file's tensors determine: letter -> size.
+    """Return letter -> size: the sizes in `known`, and the sizes that the file's tensors determine.
 
     Raises InputError if a tensor is missing or has another number of dimensions. The message names the
     tensor.
@@ -205,7 +205,7 @@ def floats(path: Path, name: str, tensor: Tensor, remedy: str) -> Tensor:
 def taken(
     rows: Sequence[Wanted], tensors: Mapping[str, Tensor], order: Sequence[int] | None, side: int
 ) -> dict[str, Tensor]:
-    """Return name -> parameter of our model. Tensors that map to the same parameter are stacked.
+    """Return name -> parameter of our model. Tensors that become the same parameter are stacked.
 
     order: for each word of our vocabulary, its row in the authors' word tables; None: the rows are the same
     side: number of cells along a side of the grid

@@ -135,5 +135,8 @@ def pairs_of(path: str | Path, split: str) -> list[Pair]:
 
 
 def _place(path: Path) -> Path:
-    """Resolve links in the parent folders, but not in the file name: writing a file replaces a link."""
+    """Return `path` with the links in its parent folders resolved.
+
+    If the file itself is a link, it is not resolved, because writing to this path would replace the link.
+    """
     return path.parent.resolve() / path.name

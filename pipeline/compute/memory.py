@@ -75,7 +75,7 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
     """If memory runs out in the block, raise an InputError that proposes half of the batch.
 
     The proposed batch is a multiple of `processes`. On a CPU, the system may instead kill the process
-    (SIGKILL), because it promises more memory than it has.
+    (SIGKILL), because the system lets processes allocate more memory than exists.
     """
     try:
         yield

@@ -36,7 +36,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Ranks:
-    """Place of this process in its group."""
+    """Number of this process in its group, and the size of the group."""
 
     rank: int  # number of this process, from 0
     world: int  # number of processes
@@ -90,9 +90,10 @@ ALONE = Ranks(0, 1)
 
 @dataclass(frozen=True)
 class Part(Ranks):
-    """Shard of a job: a process that does not communicate with the other shards. `world` is their number.
+    """One shard of a job: a process that does not communicate with the other shards.
 
-    Items are numbers. An item's number determines its shard, independently of the progress of other shards.
+    `world` is the number of all shards. The items of the job are whole numbers. The number alone determines
+    the shard of an item, so the progress of other shards has no influence.
     """
 
     # returns a context in which only one shard can be at a time
@@ -121,7 +122,7 @@ class Part(Ranks):
 
 
 def join() -> Ranks:
-    """Join the group of processes, and return this process's place in it.
+    """Join the group of processes. Return this process's number in the group, and the group's size.
 
     If there are GPUs, each process gets one. Raises InputError if there are too few GPUs, if the launcher's
     environment variables are incomplete or not numbers, or if no process answers at the address in them.

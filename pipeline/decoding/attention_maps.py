@@ -3,7 +3,8 @@
 P: number of captions, one per pair; T: number of words in all captions; H x W: grid of cells; N = H * W; G:
 number of pairs for which the file also contains alignments and class-token attention (gallery_pairs.ALIGNED);
 I: maps per word (0: no attention, 1: a map for both images, 2: a map for each image); B: number of blocks of
-the image encoder whose attention is stored; K: decoder weights per word.
+the image encoder whose attention is stored; K: number of inputs, such as before, difference and after, to
+which the decoder gives a weight for each word (0: the decoder gives no weights).
 
 array                    type and shape            content
 pair_id                  strings (P,)              pair of each caption
@@ -13,7 +14,7 @@ map                      float16 (T, H, W)         attention, sums to 1; (T, I, 
 aligned_pair, alignment  strings (G,), float16 (G, N, N)        only if the images attend to each other
 block_name               strings (B,)                           only if the image encoder has class tokens
 block_pair, block        strings (G,), float16 (G, B, 2, H, W)  class-token attention in both images
-weight_name, weight      strings (K,), float16 (T, K)           decoder weights of a word, sum to 1; optional
+weight_name, weight      strings (K,), float16 (T, K)           weights of decoder inputs, sum to 1; optional
 exchanged                strings (P,)              captions of (after, before); only with decode.both_ways
 of_weights, of_pairs     strings (1,)              sha256 of the weights' file and of the pairs' file
 of_run                   strings (1,)              DATASET/MODEL/SEED
@@ -42,7 +43,7 @@ ROUNDING = 0.01  # tolerance of a sum; rounding to float16 changes the sum of a 
 
 @dataclass(frozen=True)
 class Attended:
-    """Caption with the attention maps and the decoder weights of its words.
+    """Caption with the attention maps of its words, and the weights that the decoder gives to its inputs.
 
     The letters of shapes are explained at the top of this file.
     """

@@ -9,7 +9,7 @@ that ended first.
 
 `beam_search` returns the best caption of each pair, and `n_best` the best few captions.
 
-This module is separate from greedy.py, so that a change of it does not make DVC train again.
+Beam search is not in greedy.py, so that DVC does not repeat training after a change of beam search.
 
 B: pairs; k: beam, the number of places; L: tokens of the longest caption that was found; V: words of the
 vocabulary; longest: the model's limit of tokens. A pair is settled if no further word can give a better
@@ -37,7 +37,7 @@ def beam_search(model: Captioner, difference: Difference, beam: int, length_pena
 def beam_attending(
     model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0
 ) -> Captioned:
-    """Return the captions that `beam_search` returns, with the decoder's attention maps and weights."""
+    """Return the captions of `beam_search`, with attention maps and the weights of the decoder's inputs."""
     search = Beam(model, difference, beam, length_penalty, attending=True).run()
     return captioned(search.decoder, search.words, search.seen, search.state)
 

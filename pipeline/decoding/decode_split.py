@@ -1,7 +1,7 @@
 """Caption many pairs by greedy or beam search, with attention maps.
 
-This module is separate from greedy.py, which training uses, so that a change of this module does not make DVC
-train again. N: cells of an image.
+This module is separate from greedy.py, which training uses. So DVC does not repeat training after a change of
+this module. N: cells of an image.
 """
 
 import math
@@ -128,7 +128,7 @@ def _attended(
 def attended_batch(
     search: Search, model: Captioner, difference: Difference, vocabulary: Vocabulary
 ) -> list[Attended]:
-    """Return the captions of a batch, with attention maps and weights if the decoder has them."""
+    """Return the captions of a batch, with attention maps and input weights if the decoder computes them."""
     return attended_captions_of(search(model, difference), model, vocabulary)
 
 

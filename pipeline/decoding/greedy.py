@@ -1,8 +1,8 @@
 """Greedy search, which appends the most likely next word to a caption at each position.
 
 B: pairs; L: tokens of the longest caption that was found; longest: the model's limit of tokens; I: attention
-maps per word; N: cells of an image; K: decoder weights per word; R: captions that have not ended; V: size of
-the vocabulary.
+maps per word; N: cells of an image; K: number of inputs to which the decoder gives a weight for each word; R:
+captions that have not ended; V: size of the vocabulary.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,18 +36,18 @@ class Captioned:
 
     words: Tensor  # (B, L), token ids, as `greedy` returns them
     maps: Tensor | None  # (B, L, I, N), float16: attention of each word
-    weights: Tensor | None  # (B, L, K), float16: decoder weights of each word
+    weights: Tensor | None  # (B, L, K), float16: weights of the decoder's inputs at each word
 
 
 @torch.inference_mode()
 def greedy_attending(model: Captioner, difference: Difference) -> Captioned:
-    """Return the captions that `greedy` returns, with the decoder's attention maps and weights."""
+    """Return the captions of `greedy`, with attention maps and the weights of the decoder's inputs."""
     search = Greedy(model, difference, attending=True).run()
     return captioned(search.decoder, search.words, search.looked, search.state)
 
 
 def captioned(decoder: Decoder[Any], words: Tensor, looked: Tensor | None, state: Any) -> Captioned:
-    """Return captions with the decoder's attention maps and weights.
+    """Return captions with attention maps and the weights of the decoder's inputs.
 
     words: token ids of the captions, (B, L)
     looked: `NextWord.looked` of the search's steps, (B, longest, ...)

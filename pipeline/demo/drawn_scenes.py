@@ -26,7 +26,7 @@ FIRST = 1_000_000  # number of the first scene here; scenes of a rendered datase
 
 @dataclass(frozen=True)
 class Drawn:
-    """Two images, as file contents or paths. `pair` has their scene; it is None if the scene is unknown."""
+    """Two images, as file contents or paths. `pair` describes their scene; None: the scene is unknown."""
 
     before: bytes | Path
     after: bytes | Path

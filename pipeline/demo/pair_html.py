@@ -77,7 +77,7 @@ def _truth(truth: Sequence[str]) -> str:
 
 
 def _answer(name: str, answer: Answer, pair: Pair | None) -> str:
-    """Return a caption with its probability, or the reason why there is none, as HTML."""
+    """Return HTML: a caption with its probability, or the reason why there is no caption."""
     chance = "" if answer.probability is None else f"probability {answer.probability:.2f}"
     small = f'<p class="lab-hint">{chance}</p>' if chance else ""
     if answer.attended is not None:

@@ -171,8 +171,9 @@ def bars(
 ) -> Panel | None:
     """Return a bar chart with a group of bars per score and a bar per model; None without scores.
 
-    groups: label of a group -> its score. rows: a row of the score table per model. Whiskers show ± one
-    standard deviation over seeds. The score of the constant caption is a dotted line across the group.
+    groups: label of a group -> key of the score that its bars show. rows: a row of the score table per model.
+    Whiskers show ± one standard deviation over seeds. The score of the constant caption is a dotted line
+    across the group.
     """
     known = {
         label: key

@@ -136,7 +136,10 @@ def _way(
 
 
 def printed(figure: str, each: Sequence[Mapping[str, float]]) -> str:
-    """Format a figure over seeds as mean ± standard deviation. Shares are in percent, ranks are unchanged."""
+    """Format a score, such as R@1, as its mean over seeds ± standard deviation.
+
+    A share is in percent, a rank is unchanged.
+    """
     return over_seeds([own[figure] for own in each]).printed(factor(figure)) if figure in each[0] else NONE
 
 

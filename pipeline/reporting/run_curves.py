@@ -17,7 +17,10 @@ Curve = dict[str, list[float]]
 
 
 def read_curve(path: Path, *columns: str) -> Curve:
-    """Read a CSV file of numbers. It must have the named columns. Curves of imported weights have no rows."""
+    """Read a CSV file of numbers, which must have the columns `columns`.
+
+    The file of imported weights has no rows.
+    """
     try:
         names, *rows = csv.reader(io.StringIO(read_text(path, REMEDY)))
     except (csv.Error, ValueError):  # ValueError: the file is empty
@@ -43,8 +46,8 @@ def _number(path: Path, column: str, text: str) -> float:
 def check(folder: Path, weights: Path) -> None:
     """Raise InputError if a curve was changed since it was written, or belongs to other weights.
 
-    `weights` is the folder of the run's weights. It records an iteration and a validation score, which
-    validation.csv must contain.
+    `weights` is the folder of the run's weights. This folder records an iteration and a validation score,
+    which validation.csv must contain.
     """
     for name, mark in (folder_records.recorded(folder, KIND) or {}).items():
         if not (folder / name).is_file() or not folder_records.unchanged(folder / name, mark):

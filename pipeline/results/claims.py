@@ -92,7 +92,7 @@ def _finding(better: Group, worse: Group, found: Comparison, seeds: int) -> Find
 
 
 def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None:
-    """Return half the 95 % interval of the difference between two models' means over seeds.
+    """Return half the width of the 95 % interval of the difference between two models' means over seeds.
 
     Return None if a model has one seed. The interval is Welch's t interval, because the models' spreads
     differ. With three seeds per model, the margin is 2.8 (equal spreads) to 4.3 (one spread is 0) times the

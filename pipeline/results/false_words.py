@@ -65,7 +65,7 @@ class Faults:
 def of_group(group: Group, dataset: str = "") -> Faults:
     """Return the faults of a group over all its seeds.
 
-    Their name begins with `dataset`, unless `dataset` is "".
+    The name of the result begins with `dataset`, unless `dataset` is "".
     """
     changes, others = (
         tuple([record["faults"][place] for place in group.pairs["subsets"][part]] for record in group.records)

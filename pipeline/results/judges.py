@@ -91,7 +91,7 @@ def agreement(
 
     scores: for each model, the metric's value of each seed
     truth: for each model, the share of true captions of each seed
-    within: for each run, the correlation and `prefers` over its captions (see `over_captions`)
+    within: for each run, the two values that `over_captions` returns
     """
     counts = _drawn([len(own) for own in scores])
     runs = _correlation(ranks_alike(np.concatenate(scores), np.concatenate(truth), counts))

@@ -17,10 +17,10 @@ from pipeline.study.study_file import Row
 
 
 def settings_now(tree: Tree, record: Record, file: Path) -> str:
-    """Return the hash that the record's run has with the current settings.
+    """Return the hash of the current settings for a run with the record's model, changes and seed.
 
-    `tree` is the content of params.yaml. The run has the record's model, changes and seed. Raises InputError
-    if the settings are invalid. The message names the record's file.
+    `tree` is the content of params.yaml. Raises InputError if the settings are invalid. The message names the
+    record's file.
     """
     dataset, model = record["dataset"], record["model"]
     changed = overlay(tree, Row(label=model, model=model, set=record["changes"]), dataset, str(file))

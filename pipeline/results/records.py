@@ -6,8 +6,8 @@ published records, which are in git; a promotion adds to them (pipeline/results/
 
 A record has the model, its settings, scores by subset, and validation curves. For each test pair, in the
 order of the dataset's pairs.json, it has the caption's truth, false parts, change accuracy and metrics. A
-paired bootstrap and a correlation need no more. For some test pairs (their number is READ), the captions are
-kept as text. The metrics of the pairs are written as thousandths in base 36, which keeps records small;
+paired bootstrap and the correlation of metrics with truth need nothing else. The captions of READ test pairs
+are kept as text. The metrics of the pairs are written as thousandths in base 36, which keeps records small;
 `read` returns them as lists.
 """
 

@@ -57,7 +57,7 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
 
 
 def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """Draw a dot per seed, grouped by dataset and model."""
+    """Draw the share of true captions of changed pairs: a dot per seed, grouped by dataset and model."""
     at, ticks = 0, []
     for groups in datasets:
         middle, above = at + (len(groups) - 1) / 2, axes.get_xaxis_transform()
@@ -98,7 +98,7 @@ def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
 def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
     """Draw each metric's rank correlation with truth.
 
-    Dots are over all runs, open dots over a run's captions.
+    A filled dot is the correlation over all runs. An open dot is the correlation over the captions of a run.
     """
     metrics = list(dict.fromkeys(judge.metric for found in datasets.values() for judge in found))
     for number, (dataset, found) in enumerate(datasets.items()):

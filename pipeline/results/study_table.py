@@ -204,8 +204,8 @@ def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planne
 def _compared(subset: str, by_metric: dict[str, Any]) -> list[str]:
     """Return the metrics to compare: truth if known, CIDEr-D, and change accuracy.
 
-    METEOR replaces change accuracy if that is unknown, and for subsets, because change accuracy is meaningful
-    only over all pairs.
+    METEOR replaces change accuracy in two cases: if change accuracy is unknown, and for subsets, because
+    change accuracy is meaningful only over all pairs.
     """
     truth = (TRUE_CHANGES, AGREES_CHANGES) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else "METEOR"

@@ -53,7 +53,7 @@ def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, 
     "size", "color", "material", "shape": among the captions that name the attribute in the subject,
     the share that name only the true value; None if no caption names it. A missing attribute is not
     wrong, because the grammar itself leaves out attributes that are not needed to identify the object.
-    The true value is the value before the change, or the value after it for an added object.
+    The true value is the value before the change; for an added object, the value after the change.
     """
     known = [
         (pair.change_type, asdict(truth), *read(captions[pair.pair_id]))

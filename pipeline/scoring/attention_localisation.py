@@ -156,9 +156,9 @@ def _overlap(box: Box, grid: tuple[int, int]) -> np.ndarray:
 
 
 def _covered(start: float, length: float, cells: int) -> np.ndarray:
-    """Divide the interval 0..1 into `cells` equal cells.
+    """Divide the interval from 0 to 1 into `cells` equal cells.
 
-    Return how much of each lies in start..start + length.
+    Return the fraction of each cell that lies between `start` and `start + length`, (cells,).
     """
     edges = np.arange(cells + 1) / cells
     return np.diff(np.clip(edges, start, start + length)) * cells

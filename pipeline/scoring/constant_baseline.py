@@ -23,7 +23,7 @@ class Constant:
 
 
 def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: str = "ptb") -> Constant:
-    """Choose the best of the `candidates` most frequent training captions on the validation split.
+    """Choose one of the `candidates` most frequent training captions, by its CIDEr-D on the validation split.
 
     Ties go to the more frequent caption, then to the first in alphabetical order. The tokenizer may take
     `timeout` seconds. Raises InputError if the training or the validation split has no captions.

@@ -1,6 +1,6 @@
 """Find Java, and run a JVM that can neither hang nor outlive its caller.
 
-Input and output are files, not pipes: no pipe can fill up while the JVM runs.
+Input and output are files, because a full pipe would block the JVM.
 """
 
 import os

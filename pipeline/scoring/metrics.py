@@ -136,8 +136,8 @@ def cider_d_each(captions: Captions, references: References) -> np.ndarray:
 class CiderD:
     """CIDEr-D of any subset of a corpus, with the subset's own document frequencies.
 
-    A "term" is an n-gram and its count in a sentence; its weight depends only on these two. A
-    "couple" is a caption and one reference of its pair; equal couples are compared once.
+    A "term" is an n-gram and its count in a sentence. The weight of a term depends only on these two. A
+    "couple" is a caption and one of its references. Equal couples are compared only once.
     """
 
     def __init__(self, captions: Captions, references: References, grams: Mapping[str, Counter[Ngram]]):
@@ -175,7 +175,10 @@ class CiderD:
     def _index_couples(
         self, captions: Captions, references: References, sentences: Mapping[str, Mapping[int, int]]
     ) -> None:
-        """Store each distinct couple's shared n-grams, in the caption's order, and each pair's couples."""
+        """Store the n-grams that the caption and the reference of each distinct couple share.
+
+        They are in the caption's order. Also store the couples of each image pair.
+        """
         every = [(captions[key], text) for key, texts in references.items() for text in texts]
         self._of_pair = np.repeat(np.arange(len(references)), [len(texts) for texts in references.values()])
         couples = {couple: number for number, couple in enumerate(dict.fromkeys(every))}
@@ -205,7 +208,10 @@ class CiderD:
         return self._count * rarity[self._gram]
 
     def _similarities(self, weight: np.ndarray) -> np.ndarray:
-        """Return clipped cosines times the length penalty, (couples, LONGEST)."""
+        """Return the similarity of each couple, for n-grams of each length: (couples, LONGEST).
+
+        The similarity is the clipped cosine times the length penalty.
+        """
         # Python's ** gives the library's squares; numpy's may differ in the last bit
         square = np.array([value**2 for value in weight.tolist()])
         size = self._sentences * LONGEST

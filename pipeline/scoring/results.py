@@ -180,9 +180,9 @@ def write_metrics(
 ) -> None:
     """Write metrics.json: {"total": {...}, ..., "exact_match": ..., "scorers": {...}}.
 
-    Unknown values are left out: change_accuracy, attributes and localisation. `references` describes the
-    references and is written into scorers. `hashes`: name -> hash of a scored file. `summary_path`: if given,
-    the few scores that DVC shows are written to this file.
+    The keys change_accuracy, attributes and localisation are left out if their values are unknown.
+    `references` is a text that describes the references; it is written into scorers. `hashes`: name -> hash
+    of a scored file. `summary_path`: if given, the few scores that DVC shows are written to this file.
     """
     known = {
         ACCURACY: told.change_accuracy if told else None,

@@ -86,7 +86,7 @@ def _rank(values: np.ndarray, own: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """Return each sentence's best similarity with the pairs that have the identical sentence."""
+    """Return each sentence's highest similarity with a pair that has exactly this sentence."""
     holders: dict[str, list[int]] = {}
     for pair, each in enumerate(sentences):
         for sentence in set(each):

@@ -2,7 +2,7 @@
 
 `added` becomes `gone`, and `the red ball turned blue` becomes `the blue ball turned red`. Captions are
 compared by their claims (sentences.py), so synonyms and the choice of attributes do not matter. If captions
-follow no grammar, they are compared only as change and no change.
+follow no grammar, the only comparison is whether both report a change, or both report none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,19 +20,20 @@ ATTRIBUTE = {kind: attribute for attribute, kind in NEW_VALUE.items()}
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of a caption with the reversed caption of the exchanged images.
+    """Agreement of the caption of (before, after) with the caption of (after, before).
 
-    Without a grammar, only `change` is known; the other values are None.
+    The change in the second caption is reversed first, for example "added" becomes "gone". Without a grammar,
+    only `change` is known; the other values are None.
     """
 
     change: bool  # both report a change, or both report none
-    kind: bool | None = None  # and the same kind of change
-    object: bool | None = None  # and no attribute of the object has two values
+    kind: bool | None = None  # both report the same kind of change, or none
+    object: bool | None = None  # `change`, and no attribute of the object has two values
     exact: bool | None = None  # kind and object agree, and so do old and new value
 
 
 def reverse(said: Claims) -> Claims:
-    """Return the claims about the exchanged images.
+    """Return the claims of the caption `said`, changed so that they describe the exchanged images.
 
     An added object becomes a gone object, and the reverse. The old value and the new value of a changed
     attribute are exchanged. A value that the caption does not name stays unknown.
@@ -51,8 +52,8 @@ def agreement(
 ) -> Agreement:
     """Compare a caption with the caption of the exchanged images.
 
-    `grammar`: True if captions follow the grammar of coloured solids. If False, captions are only compared as
-    change and no change.
+    `grammar`: True if captions follow the grammar of coloured solids. If False, the only comparison is
+    whether both captions report a change, or both report none.
     """
     none = [says_no_change(text, phrases) for text in (caption, exchanged)]
     if not grammar or any(none):

@@ -1,7 +1,7 @@
 """Check that the files of a scored run, results/cells/DATASET/MODEL/SEED, belong together.
 
 attention.npz names the weights, pairs and run of its captions. metrics.json names the same weights and run.
-metrics.json also has the hashes of the captions, the attention, the pairs, and the scores of each pair.
+metrics.json also has the hashes of four files: captions, attention, pairs, and the scores per pair.
 """
 
 from collections.abc import Mapping

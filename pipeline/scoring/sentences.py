@@ -119,11 +119,11 @@ def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
 
 
 def contradicts(candidate: Claims, truth: Claims) -> bool:
-    """Return True if the candidate cannot be true where `truth` is true.
+    """Return True if `candidate` and `truth` cannot both be true for the same pair.
 
-    The candidate then names another kind of change, or another value of an attribute that both claims name. A
-    subject that already has its new value ("the rubber ball became rubber") never counts as a contradiction,
-    because no reference contains such a sentence.
+    This is the case if they name different kinds of change, or different values of an attribute that both
+    name. A candidate whose subject already has its new value ("the rubber ball became rubber") never counts
+    as a contradiction, because no reference contains such a sentence.
     """
     if any(candidate.look.get(name, NONE) & own for name, own in candidate.value.items()):
         return False

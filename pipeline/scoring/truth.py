@@ -46,7 +46,7 @@ def _any(options: Iterable[str]) -> str:
 def _phrase(prefix: str) -> str:
     """Return a regular expression for a noun phrase.
 
-    It has a group per attribute, named prefix + attribute.
+    The expression has a group per attribute; the group's name is `prefix` + attribute.
     """
     names = ("size", "color", "material")
     adjectives = "".join(rf"(?: (?P<{prefix}{name}>{_any(MEANINGS[name])}))?" for name in names)

@@ -145,7 +145,7 @@ Place = Local | Slurm
 
 
 def name(folder: Path) -> str:
-    """Return a job's name in SLURM's queue, unique for its folder."""
+    """Return the name that a job has in SLURM's queue. Different folders give different names."""
     return f"{folder.name[:16]}-{sha256(str(folder))[:12]}"
 
 

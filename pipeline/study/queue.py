@@ -73,8 +73,8 @@ class Queue:
     def run(self, shown: Callable[[], None] = lambda: None) -> list[Entry]:
         """Run until all tasks are over. Return the entries that failed or were cancelled.
 
-        `shown` is called after every turn. If the loop is interrupted, the place ends the running jobs or
-        lets them run.
+        `shown` is called after every turn. If the loop is interrupted, jobs on this machine are ended, and
+        jobs on a cluster continue.
         """
         try:
             while self.turn():

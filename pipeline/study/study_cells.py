@@ -137,7 +137,7 @@ def inputs_of(planned: Iterable[Planned]) -> list[str]:
 
 
 def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
-    """Return what all runs on a dataset depend on: commands and code of the stages, and the prepared data."""
+    """Return the dependencies of all runs on a dataset: commands and code of stages, and prepared data."""
     stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
     own = [stages[name] for name in STAGES]
     deps = sorted({READ} | {dep for stage in own for dep in stage["deps"]})

@@ -1,4 +1,4 @@
-"""constant@dataset: score the same caption for all test pairs. The validation pairs decide which caption."""
+"""constant@dataset: score one caption for all test pairs. The validation pairs decide the choice."""
 
 import argparse
 import sys

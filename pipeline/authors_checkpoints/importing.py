@@ -140,7 +140,7 @@ def _bare(
     features: Spec | PixelSpec,
     options: Options,
 ) -> tuple[Recipe, Trainable]:
-    """Return a recipe without loss and training settings, and the model on the meta device."""
+    """Return a recipe that has no settings of loss and training, and the model on the meta device."""
     settings = {"variant": "released", "switches": system.switches(sizes), **system.settings}
     kind = models.entry_of(system.model).sizes
     known = system.own(path, sizes, options.intra)

@@ -92,7 +92,7 @@ def keep_freed() -> bool:
     """Make the C library keep freed memory for later use; return False if that is not possible.
 
     By default, glibc returns blocks above 32 MiB to the kernel when they are freed. At the next allocation
-    the kernel clears new pages. The extraction of features spent two fifths of its time on that
+    the kernel clears new pages. The extraction of features spent two fifths of its time on clearing pages
     (benchmarks/README.md, "Extraction of the embedded dataset's features").
     """
     try:

@@ -92,7 +92,7 @@ def attended(
 
     spoken: each word with its number of tokens
     maps: maps of the tokens, (tokens, I, H, W)
-    weighed: names of the K inputs that the decoder weighs
+    weighed: names of the K inputs to which the decoder gives weights
     weights: weights of the tokens, (tokens, K)
     """
     words, counts = tuple(word for word, _ in spoken), [count for _, count in spoken]

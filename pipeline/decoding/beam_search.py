@@ -72,9 +72,9 @@ class Beam:
     """Beam search over a batch.
 
     `words`, `scores` and `seen` hold the tokens, the score and the attention of each pair's best ended
-    caption. For settled pairs, nothing is computed any more. `order[row]` is the index of the pair at a row
-    of `state`; pairs that are not settled come first. `sums`, `free`, `written` and `looked` have the same
-    order as `state`.
+    caption. For settled pairs, nothing is computed any more. `order[row]` is the index of the pair at row
+    `row` of `state`; pairs that are not settled come first. `sums`, `free`, `written` and `looked` have the
+    same order as `state`.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class NBest(Beam):
         self.ended: list[list[Candidate]] = [[] for _ in range(len(difference.before))]
 
     def _end(self, word: Tensor, position: int) -> None:
-        """Store the captions that end at this position; then proceed as Beam."""
+        """Store the captions that end at this position; then do the same as Beam._end."""
         left = len(word)
         last = position == self.longest - 1
         ending = ((word == END) | last) & self.sums[:left].isfinite()

@@ -63,7 +63,7 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
 def _resolved(key: str, value: Value, published: dict[str, float]) -> float | None:
     """Return a loss weight as a number.
 
-    For None, return the dataset's published weight, which may be None.
+    If `value` is None, return the dataset's published weight, which may be None.
     """
     found = published.get(key.removeprefix("loss.")) if value is None else value
     return None if found is None else float(found)  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ class Run:
 
     @property
     def places(self) -> list[int]:
-        """Positions in `lines` of the changed pairs whose captions were judged."""
+        """Positions, in the list `lines`, of the changed pairs whose captions were judged."""
         return [at for at, line in enumerate(self.lines) if line.changed and line.true is not None]
 
     @property

@@ -185,7 +185,7 @@ def _means(values: Array, counts: Array) -> Array:
 
 
 def _correlation(found: Array) -> Correlation:
-    """Return the first correlation (all runs), with an interval from the other correlations (draws)."""
+    """Return found[0], the correlation over all runs, with an interval from the other values (draws)."""
     known = found[1:][np.isfinite(found[1:])]
     low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
     return Correlation(_known(found[0]), float(low), float(high))

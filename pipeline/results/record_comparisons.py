@@ -82,7 +82,10 @@ class Group:
         return [place for place in self.places(subset) if place in changed]
 
     def pointing(self) -> MeanSd | None:
-        """Return the share of changes whose box contains the maximum of the attention; None if unknown."""
+        """Return the share of changed pairs whose change box contains the maximum of the attention map.
+
+        Return None if a record lacks it.
+        """
         if any("pointing" not in record["localisation"] for record in self.records):
             return None
         return over_seeds([record["localisation"]["pointing"] for record in self.records])

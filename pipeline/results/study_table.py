@@ -158,7 +158,7 @@ def _over_seeds(values: Sequence[float]) -> Record:
 
 
 def _label(planned: Planned) -> str:
-    """Return the row's label. If the row has `times` (factors), the resulting values follow."""
+    """Return the row's label, followed by the values that result from the row's `times` (factors), if any."""
     keys = [filled(key, planned.row, planned.cells[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])

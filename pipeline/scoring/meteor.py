@@ -43,7 +43,10 @@ def questions(captions: Mapping[str, str], references: Mapping[str, list[str]]) 
 
 
 def started(asked: Mapping[str, str], timeout: float) -> AbstractContextManager[Jvm]:
-    """Start a JVM that loads METEOR's tables (6 s), then answers each distinct question; see java.running."""
+    """Start a JVM that loads METEOR's tables (6 s), then answers the distinct lines of `asked`.
+
+    `asked` is what `questions` returns. See java.running.
+    """
     text = "".join(f"{question}\n" for question in dict.fromkeys(asked.values()))
     return running("METEOR", ARGUMENTS, timeout, text)
 

@@ -78,7 +78,7 @@ def rouge_l(captions: Captions, references: References) -> np.ndarray:
 
 
 def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], int]) -> float:
-    """Combine the best precision and the best recall over the references.
+    """Return ROUGE-L of a caption, from the best precision and the best recall over its references.
 
     `known` caches the lengths of common subsequences.
     """

@@ -72,9 +72,9 @@ def _runs(root: Path, revision: str) -> list[str]:
 def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, float]:
     """Return the scores in a metrics.json whose names are in `tolerance`.
 
-    They are searched at the top level, in `total`, and at PLACES. True captions of changed pairs have their
-    own name. The share over all pairs would hide a fall, because half of the pairs are unchanged and a model
-    gains there by reporting "no change" more often.
+    They are searched at the top level, in `total`, and at PLACES. The share of true captions of changed pairs
+    has its own name. The share over all pairs would hide a fall, because half of the pairs are unchanged, and
+    a model that reports "no change" more often gains on unchanged pairs.
     """
     parts = (
         [tree.get("total"), *(tree.get(name, {}) for name, _ in PLACES.values())]

@@ -37,7 +37,7 @@ JARS = {
 
 
 def folder() -> Path:
-    """Return the folder of the files and of SPICE's cache: $SPICE_CACHE, else .cache/spice."""
+    """Return the folder of SPICE's files and of SPICE's cache: $SPICE_CACHE, else .cache/spice."""
     return Path(os.environ.get(VARIABLE) or Path(__file__).parents[2] / DEFAULT).absolute()
 
 

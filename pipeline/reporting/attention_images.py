@@ -48,7 +48,7 @@ def phrases(attended: Attended) -> list[str]:
 
 
 def percents(attended: Attended) -> list[list[int]]:
-    """Return the weights of each word in percent, (words, K); empty without weights."""
+    """Return the weights of the decoder's inputs at each word in percent, (words, K); [] without weights."""
     if attended.weights is None:
         return []
     return np.rint(100 * attended.weights.astype(np.float32)).astype(int).tolist()

@@ -50,7 +50,7 @@ class Prediction:
     judged: str  # `true` as text, with the wrong words; "" if `true` is None
     wrong: list[bool]  # for each word, True if it is wrong
     blocks: list[str]  # blocks of the image encoder whose maps are shown
-    weights: list[list[int]]  # for each word, the decoder's weights in percent; empty without weights
+    weights: list[list[int]]  # for each word, percent per decoder input; empty without weights
 
 
 @dataclass(frozen=True)

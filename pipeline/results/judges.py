@@ -61,7 +61,7 @@ class Judge:
     runs: Correlation
     otherwise: float | None  # share of pairs of runs that metric and truth rank differently; a tie is 1/2
     pairs: Correlation | None  # over a run's changed pairs, mean over runs; None: no score per pair
-    prefers: float | None  # share of (true, false) captions of a run with a better score for the true one
+    prefers: float | None  # share of a run's (true, false) captions in which the true one scores higher
 
 
 def judges(groups: Sequence[Group]) -> list[Judge]:

@@ -99,7 +99,10 @@ def _run(row: str, limit: float, arguments: argparse.Namespace) -> None:
 
 
 def _started(row: str, limit: float, arguments: argparse.Namespace) -> subprocess.Popen[bytes]:
-    """Start the row's process, which also ends if this process is killed and its standard input closes."""
+    """Start a process that runs the row.
+
+    If this process is killed, the standard input of the row's process closes, and the row's process ends.
+    """
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     pipe, own = subprocess.PIPE, os.environ | {"PYTHONPATH": path}
     with (arguments.out / "log.txt").open("ab", buffering=0) as log:

@@ -92,7 +92,7 @@ def types(size: Size) -> Iterator[Found]:
 
 
 def determinism(size: Size) -> Iterator[Found]:
-    """Check that training steps repeated with the same seed give equal weights, and another seed does not."""
+    """Check that steps with the same seed give equal weights, and with another seed different weights."""
     case = Case(size.model, "per_head", min(size.scenes, 32), size.grid)
     for dtype in training.TYPES:
         one, again, other = (_weights(case, dtype, seed) for seed in (1, 1, 2))
@@ -153,7 +153,10 @@ def extracted(size: Size) -> Iterator[Found]:
 
 
 def stored(root: Path, images: list[Indexed]) -> float:
-    """Return the time of extracting images into a store, in seconds, with the start of decoding processes."""
+    """Extract the features of images into a store; return the time in seconds.
+
+    The time includes the start of the processes that decode images.
+    """
     extractor, start = pictures.extractor(root, images), time.perf_counter()
     pictures.into_store(root.parent / "scratch", extractor)
     return time.perf_counter() - start

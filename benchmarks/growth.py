@@ -85,9 +85,8 @@ def work(case: Case) -> int:
 def line(curve: Curve, cases: Sequence[Case], of: Callable[[Measured], float]) -> dict[Case, float]:
     """Return the points of the dashed line: case -> value, if the curve grew with B^2 N^2.
 
-    The line starts at the curve's value for the first of `cases`.
-
-    `of` selects time or memory. The result is empty if the curve has no value there.
+    The line starts at the curve's value for the first of `cases`. If the curve has no value for this case,
+    the result is empty. `of` selects time or memory.
     """
     first = curve.points[cases[0]]
     return {} if first is None else {c: of(first) * work(c) / work(cases[0]) for c in cases}

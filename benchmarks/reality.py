@@ -99,9 +99,10 @@ def interval(true: np.ndarray) -> str:
 
 
 def correlations(rows: Sequence[Row]) -> list[str]:
-    """Return lines of text: rank correlations between the models' shares on rendered and on real pairs.
+    """Return lines of text, each with a rank correlation (Spearman's) over models.
 
-    There is a line for each column of RENDERED. The correlations are Spearman's.
+    The share of true captions on rendered pairs is correlated with the share of true captions on real pairs.
+    There is a line for each column of RENDERED.
     """
     if len(rows) < LEAST:
         return [f"no rank correlation of fewer than {LEAST} models"]
@@ -119,9 +120,11 @@ def correlations(rows: Sequence[Row]) -> list[str]:
 
 
 def resampled(rendered: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """Return the rank correlations in RESAMPLES bootstrap samples of models and scenes.
+    """Return the rank correlation of two shares, over models, in each of RESAMPLES bootstrap samples.
 
-    A correlation is NaN if all models of the sample have equal shares.
+    The two shares of a model are its shares of true captions on rendered pairs and on real pairs. A bootstrap
+    sample draws models and scenes. The correlation is NaN if all models of a sample have the same share on
+    rendered pairs, or on real pairs.
 
     rendered: (models,), shares on rendered pairs
     true: (models, scenes), 1 where the caption of a real pair is true

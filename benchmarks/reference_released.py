@@ -60,7 +60,10 @@ class ReleasedStep(Step):
         return self.attended(q, k, v, dropout=self.dropout)
 
     def fed_forward(self, name: str, x: Tensor) -> Tensor:
-        """Apply the feed-forward layer. Its hidden layer has D channels, and is also the residual."""
+        """Apply the feed-forward layer, whose hidden layer has D channels.
+
+        The residual connection adds the hidden layer, not the input `x`, to the output.
+        """
         u = F.gelu(self.linear(f"{name}.0", x))
         return self.drop(self.linear(f"{name}.2", u)) + u
 

@@ -138,7 +138,8 @@ class Step:
     def back(self, to_after: Tensor, imagined: Tensor, after: Tensor) -> Tensor:
         """Return the matching of the real "after" images with the imagined images, (B, B).
 
-        `to_after` is the matching in the other direction, and `imagined` and `after` are the images.
+        imagined, after: cells of the images, (B, N, D) each
+        to_after: matching of the imagined images with the real images, (B, B)
         """
         return self.compared(after, imagined)
 

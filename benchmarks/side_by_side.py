@@ -55,7 +55,7 @@ def compare(
 
 
 def reading(images: int = 512) -> list[tuple[str, ...]]:
-    """Compare the time of reading a random batch of features from the page cache with two other readers.
+    """Compare three readers: the time of reading a random batch of features from the page cache.
 
     A batch has the features, (1024, 14, 14), of 64 images.
     """
@@ -72,7 +72,7 @@ def reading(images: int = 512) -> list[tuple[str, ...]]:
 
 
 def extraction(images: int = 96) -> list[tuple[str, ...]]:
-    """Compare the time of extracting features from PNG files into a store with that of the network alone."""
+    """Compare two times: extracting features from PNG files into a store, and running only the network."""
     with tempfile.TemporaryDirectory() as folder:
         whole, bare = benchmarks.pictures.sides(Path(folder), images)
         return [compare(f"extract {images} images, median of 5", whole, bare, "the network alone", 5)]
@@ -81,7 +81,7 @@ def extraction(images: int = 96) -> list[tuple[str, ...]]:
 def decoding(
     pairs: int = 128, ends: tuple[float, ...] = benchmarks.decoding.ENDS, rounds: int = 3
 ) -> list[tuple[str, ...]]:
-    """Compare the time of greedy decoding with a search that recomputes all words at every step."""
+    """Compare our greedy decoding's time with that of a search that recomputes all words at every step."""
     return [
         compare(f"{name}, median of {rounds}", ours, reference, against, rounds)
         for name, ours, reference, against in benchmarks.decoding.cases(pairs, ends=ends)

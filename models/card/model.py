@@ -157,8 +157,10 @@ class Distilling(nn.Module):
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Compute s, the content that the cells of both images share, from k of both images, (B, N, D) each.
+        """Compute s, the content that each cell shares with the other image.
 
+        `before` and `after` are k of both images, (B, N, D) each: the cells, combined with the content that
+        both images share as a whole.
         Returns s of the before image, s of the after image, and the attention's operands for `Aligned`:
         queries of the after image and keys of the before image, (B, h, N, d) each.
         """
@@ -262,8 +264,9 @@ def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperatur
 def compare(project: nn.Conv2d, difference: Distilling, sizes: CardSizes) -> None:
     """Initialise the weights so that the memory is ReLU(W (x_bef - x_aft)) at each cell (not published).
 
-    x_bef and x_aft are the vectors of a cell in both images. With these weights, x - s is four fifths of
-    their difference. W_f subtracts D_aft from D_bef, and ReLU(u) - ReLU(-u) = u.
+    x_bef and x_aft are the vectors of a cell in the two images. With these weights, x_bef - s_bef is four
+    fifths of x_bef - x_aft, and x_aft - s_aft is its negative. So D_bef = ReLU(u) and D_aft = ReLU(-u),
+    where u is a linear map of x_bef - x_aft. W_f subtracts D_aft from D_bef, and the result is u.
     """
     D = sizes.width
     places = grid_places(*sizes.grid, D)

@@ -103,9 +103,9 @@ class Patches(nn.Module):
 
 
 def added(x: Tensor, to: Tensor) -> Tensor:
-    """Convert `x` to the type of the activation `to`, to which it will be added, if that type is float16.
+    """Return `x` in float16 if the activation `to` is float16 (see `halve` in model.py), else unchanged.
 
-    `halve` (model.py) makes activations float16.
+    The caller adds the result to `to`.
     """
     return x.half() if to.dtype == torch.float16 else x
 
@@ -220,7 +220,7 @@ class Tables(nn.Module):
 
 
 def initialise(block: nn.Module, layers: int) -> None:
-    """Initialise a block of a text encoder with `layers` blocks, as CLIP does."""
+    """Initialise a block of the text encoder as CLIP does; `layers` is the encoder's number of blocks."""
     assert isinstance(block, TransformerBlock)
     D = block.attention.query.in_features
     maps = [D**-0.5] * 3 + [D**-0.5 * (2 * layers) ** -0.5]  # W^Q, W^K, W^V; W^O

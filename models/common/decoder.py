@@ -143,9 +143,9 @@ class Past:
             rows.copy_(rows[parents])
 
     def leave(self, places: Exchange) -> None:
-        """Move the unfinished pairs to the front, and drop the finished pairs.
+        """Move the unfinished pairs to the first rows, and drop the finished pairs.
 
-        The memory's keys of finished pairs are kept, because the attention maps need them.
+        The keys of the memory are kept for finished pairs too, because the attention maps need them.
         """
         places.apply(self.memory_keys)
         for kept in (self.memory_values, self.keys, self.values):

@@ -1,9 +1,9 @@
 """Interface between encoder, decoder and search: Difference, Words, and the protocol of a Decoder.
 
 B: pairs; k: captions per pair; L: words; V: size of the vocabulary; D: width; h: heads; d = D/h; N: cells of
-an image; K: decoder weights per word; I: attention maps per word. In a search, `left` is the number of
-unfinished pairs. A search has a row for each of their captions, R = left * k rows. The captions of a pair are
-consecutive.
+an image; K: number of inputs, such as the vectors of both images, that the decoder weighs at each word; I:
+attention maps per word. In a search, `left` is the number of unfinished pairs. A search has a row for each of
+their captions, R = left * k rows. The captions of a pair are consecutive.
 """
 
 from dataclasses import dataclass
@@ -140,9 +140,9 @@ class Unweighed:
 
 
 class Exchange:
-    """Reordering of the rows of a search that moves the unfinished rows to the front.
+    """Reordering of the rows of a search, after which the n unfinished rows are the first n rows.
 
-    It exchanges ended rows at the front with unfinished rows behind them.
+    Each ended row among the first n rows is exchanged with an unfinished row after them.
     """
 
     def __init__(self, ended: Tensor):
@@ -153,7 +153,7 @@ class Exchange:
         self.back = (self.left + here[self.left :].nonzero()[:, 0]).tolist()  # unfinished rows
 
     def move(self, rows: Tensor) -> None:
-        """Copy the unfinished rows behind the front to the places of ended rows at the front, in place.
+        """Overwrite each ended row among the first n rows, in place, by an unfinished row after them.
 
         Rows are copied one at a time, to save memory.
         """
@@ -161,14 +161,14 @@ class Exchange:
             rows[front].copy_(rows[back])
 
     def apply(self, rows: Tensor) -> None:
-        """Exchange the ended rows at the front with the unfinished rows behind the front, in place."""
+        """Exchange each ended row among the first n rows with an unfinished row after them, in place."""
         for front, back in zip(self.front, self.back, strict=True):
             ended = rows[front].clone()
             rows[front].copy_(rows[back])
             rows[back].copy_(ended)
 
     def kept(self, rows: Tensor) -> Tensor:
-        """Return the unfinished rows as a new tensor."""
+        """Return a new tensor with only the unfinished rows, in the new order."""
         found = rows.clone()
         self.move(found)
         return found[: self.left]

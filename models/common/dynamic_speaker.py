@@ -4,7 +4,7 @@ One LSTM weighs both images and their difference at each word, and another LSTM 
 al., ICCV 2019; Tu et al., TIP 2023). Symbols and equations: docs/methods.md, "DUDA".
 B: pairs; k: captions per pair; R = B*k: captions; L: words; V: size of the vocabulary; N: cells of an image;
 K: width of a cell; M: channels from which an attention map is computed; H: width of the LSTM states; e: word
-width.
+width; l_dyn: sum of the memory's three vectors (class Attended), weighted at each word.
 """
 
 from dataclasses import dataclass, field
@@ -88,7 +88,10 @@ class CellMap(nn.Module):
         self.weigh = nn.Conv2d(channels, 1, 1)
 
     def forward(self, cells: Tensor, difference: Tensor) -> Tensor:
-        """Return the map's logits, (B, N), from the image's cells and the images' difference, (B, N, K)."""
+        """Return the logits of the attention map of one image, (B, N).
+
+        `cells` are the cells of this image; `difference` is the difference of both images; (B, N, K) each.
+        """
         x = pointwise(self.embed, torch.cat([cells, difference], -1)).transpose(1, 2)  # (B, M, N)
         x = torch.relu(self.dropout(self.norm(x))).transpose(1, 2)
         return pointwise(self.weigh, x)[..., 0]
@@ -216,7 +219,7 @@ class DynamicSpeaker(nn.Module):
         return o.sigmoid() * c.tanh(), c
 
     def maps(self, looked: Tensor | None, state: SpeakerState) -> Tensor:
-        """Return both images' attention maps, (B, L, 2, N), with sum 1 each, the same for all words."""
+        """Return both images' attention maps, (B, L, 2, N), with sum 1 each; all words have the same maps."""
         assert looked is not None  # each step returns its weights, (B, L, 3)
         return shares(state.maps)[:, None].expand(-1, looked.shape[1], -1, -1)
 

@@ -53,9 +53,9 @@ class Entry:
         return any(phase.learns == "retrieval" for phase in self.phases)
 
     def phases_of(self, switches: Any) -> tuple[EarlierPhase, ...]:
-        """Return the model's pretraining phases if it has these switches."""
+        """Return the pretraining phases of the model with these switches."""
         return tuple(phase for phase in self.phases if phase.asked(switches))
 
     def phase(self, settings: str) -> EarlierPhase | None:
-        """Return the pretraining phase of the name `settings`; None if there is no such phase."""
+        """Return the pretraining phase with the name `settings`; None if the model has no such phase."""
         return next((phase for phase in self.phases if phase.settings == settings), None)

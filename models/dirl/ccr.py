@@ -1,7 +1,9 @@
 """CCR: cross-modal contrastive regularisation (Tu et al., ECCV 2024), Eq. 8-14.
 
-The loss makes the difference that the decoder attends to match the words of the pair's caption better than
-the words of other captions. B: pairs of the batch; b: pairs of this process; L: words; D: width.
+The loss compares two vectors: the mean text state of a caption, and the mean result of the decoder's
+attention to the difference. It makes the vectors of the same pair more similar than vectors of different
+pairs.
+B: pairs of the batch; b: pairs of this process; L: words; D: width.
 """
 
 from collections.abc import Mapping

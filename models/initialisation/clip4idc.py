@@ -62,12 +62,16 @@ def compare(
 ) -> DifferenceDirections | None:
     """Initialise the first block that sees both images so that it compares each token with its counterpart.
 
-    Tokens are distinguished by their position embeddings. In F', the pair encoder's output, the first E/2
-    channels then hold the difference, the next channel the size of the difference, the next channel the
-    image, and the other channels the content of the cell itself. If no block sees both images, `layer`, the
-    first layer of the captioner, compares instead. Returns the directions of the difference, or None if
-    neither a block nor a layer compares. Raises ValueError if E is above D or below 4, or if E is odd and
-    `layer` compares.
+    Counterparts have the same position embedding. The channels of F', the pair encoder's output, then hold:
+
+    first E/2 channels: the difference of the token from its counterpart
+    next channel: the size of this difference
+    next channel: the token's image, positive for the first image and negative for the second
+    other channels: the content of the token itself
+
+    If no block sees both images, `layer`, the first layer of the captioner, is initialised instead.
+    Returns the directions of the difference; None if there is neither such a block nor `layer`. Raises
+    ValueError if E is above D or below 4, or if E is odd and `layer` is initialised.
     """
     places = all_places(encoding)
     side = QUIET / 2 * side_beside(places)
@@ -118,8 +122,9 @@ def compare_later(
 def all_places(encoding: ImageEncoder) -> Tensor:
     """Set the position embeddings of the class token and of all cells, and return them, (t, D).
 
-    The class token gets a place beyond the last row and column. Without this place, it would be compared with
-    the mean of all tokens, and this difference would be larger than any other.
+    The class token gets a place beyond the last row and column, so that it is compared with the class token
+    of the other image. Without a place, it would be compared with the mean of all tokens of the other image.
+    Its difference would then be larger than the difference of any cell.
     """
     rows, columns = encoding.patches.cells
     waves = grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])

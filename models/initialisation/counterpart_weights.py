@@ -136,7 +136,7 @@ def without_biases(attention: MultiHeadAttention) -> None:
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the directions in which places differ, (min(N, D), D), and which of them are strong (1, else 0).
+    """Return the directions in which places differ, (min(N, D), D), and a mask: 1 if strong, 0 if weak.
 
     The strongest direction is first. A strong direction is scaled so that the variance of places along it is
     1. Weak directions (see FAINT) are set to 0.

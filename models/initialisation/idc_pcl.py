@@ -20,11 +20,11 @@ LOUD, OWN = -5.0, 2.0  # factors of the difference and of a cell's own content i
 
 
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
-    """Return places of cells, (N, D), and a side, (D,), which use only the first channels; and their number.
+    """Return places of cells, (N, D), a side, (D,), and the number n of channels that both use.
 
-    The content of cells is kept out of these channels, because many cells have similar content, which would
-    attract attention. Fewer than half of all channels are used; if possible, they are enough to distinguish
-    all rows and columns. Raises ValueError if the width is too small.
+    Places and side use only the first n channels. The content of cells is kept out of these channels, because
+    many cells have similar content, which would attract attention. n is less than D/2; if D is large enough,
+    n channels distinguish all rows and columns. Raises ValueError if the width is too small.
     """
     room = min(max(width // 16, *cells), (width - 2) // 8) * 4
     if not room:

@@ -169,10 +169,10 @@ class Changed(nn.Module):
 
 @torch.no_grad()
 def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
-    """Initialise the weights so that D is a map of the cells' difference c_bef - c_aft (not published).
+    """Initialise the weights so that D is computed from c_bef - c_aft at each cell (not published).
 
-    The shift of D's layer norm cancels the effect of the bias before the norm. Returns the part, (A,), that
-    all vectors P have in common.
+    c is the content of a cell without the part that both images share. The shift of D's layer norm
+    cancels the effect of the bias before the norm. Returns the part, (A,), that all vectors P have in common.
     """
     cells = encoding[1]
     assert isinstance(cells, nn.Linear)
@@ -208,7 +208,7 @@ def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Ten
 
 
 def listen(weight: Tensor, bias: Tensor, usual: Tensor) -> None:
-    """Replace a linear map W x + b, in place, by HEARD W (x - usual) + b."""
+    """Replace a linear map W x + b, in place, by HEARD W (x - usual) + b; HEARD is a constant factor."""
     weight *= HEARD
     bias -= weight @ usual
 

@@ -119,7 +119,10 @@ def _line(record: dict[str, Any], by: str) -> str:
 
 
 def _described(captioner: PictureCaptioner, search: Search, top: int | None, limits: Limits) -> str:
-    """Describe a run: weights, features, search, confidence. A run is resumed only with an equal text."""
+    """Return a text that describes a run: weights, features, search, confidence.
+
+    A stopped run is resumed only if its text is equal to the new run's text.
+    """
     recipe, own = captioner.trained.recipe, captioner.calibration
     limited = f", at least {limits.at_least:g}" + ", any images" * limits.any_images
     confidence = f", confidence {sha256(own.model_dump_json())[:12]}{limited}" if own else ""

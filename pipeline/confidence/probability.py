@@ -137,7 +137,10 @@ def held_out_refits(
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> np.ndarray:
-    """Return each caption's cross-validated probability, (P,): from a refit without its fold of scenes."""
+    """Return the cross-validated probability of each caption, (P,).
+
+    Scenes are divided into folds. A caption's probability is from a refit to the captions of the other folds.
+    """
     folds, found = _folds(scenes), np.zeros(len(signals))
     for fold in range(FOLDS):
         part = folds != fold

@@ -109,7 +109,10 @@ class _Rules:
         )
 
     def odds(self, side: _Side, said: Claims) -> float:
-        """Return the log-odds, in the beam, that a caption does not contradict the claims `said`."""
+        """Return the log-odds that a caption of `side` does not contradict the claims `said`.
+
+        The odds are computed from the log-probabilities of the captions in the beam.
+        """
         groups: tuple[list[float], list[float]] = ([RARE], [RARE])
         for each in side.beam:
             claims = self.claims(self.vocabulary.decode(each.tokens))

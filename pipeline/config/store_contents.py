@@ -68,7 +68,10 @@ def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
 
 
 def chosen(settings: params.Features, own: Any) -> dict[str, Any]:
-    """Return the settings CHOSEN of `features` in params.yaml; values of `own` replace nulls."""
+    """Return the values of the settings that CHOSEN names, from `features` in params.yaml.
+
+    Nulls are replaced by the values of `own`.
+    """
     named = {key: getattr(settings, key) for key in CHOSEN}
     return {key: getattr(own, key) if value is None else value for key, value in named.items()}
 

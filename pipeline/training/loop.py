@@ -196,7 +196,10 @@ class Training:
         return torch.stack([found.get(name, missing).detach() for name in (*self.terms, *self.measures)])
 
     def _move_idle(self) -> None:
-        """Set missing gradients to 0 for parameters updated before, if the model has `zero_idle`."""
+        """Set missing gradients to 0, so that Adam still moves parameters that this step does not use.
+
+        Parameters that were never updated are left out. Without the model's `zero_idle`, nothing is done.
+        """
         if not self.model.zero_idle:
             return
         for parameter in self.model.parameters():

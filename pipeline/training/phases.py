@@ -34,7 +34,7 @@ Keep = Literal["earlier", "later", "last"]
 
 @dataclass(frozen=True)
 class Beside:
-    """Inputs of a pretraining phase that are not in the recipe, and weights from which it starts."""
+    """Inputs of a pretraining phase that are not in the recipe, such as the weights from which it starts."""
 
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # pair id -> captions, for fda
     classes: Mapping[str, ClassItems] = field(default_factory=dict)  # by split, for class_pairs

@@ -127,7 +127,7 @@ def exchange(scene: Scene) -> Scene:
 
 
 def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
-    """Return `pair`, in which the images of the pair `unchanged` are exchanged with each other.
+    """Return `pair`, with each image of the pair `unchanged` replaced by the other image of `unchanged`.
 
     If cameras are known, each image keeps its camera.
     """

@@ -1,4 +1,4 @@
-"""Greedy decoding at the papers' size, compared with the same search without cached keys and values."""
+"""Compare greedy decoding at the papers' size with the same search without cached keys and values."""
 
 from collections.abc import Callable, Iterator
 

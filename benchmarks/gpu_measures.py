@@ -33,7 +33,7 @@ SMALL = Size("tabletop", 7, 4, (8,), 6, 1, 2)
 
 @dataclass
 class Found:
-    """A line of the table."""
+    """A line of the table that `python -m benchmarks gpu` writes."""
 
     what: str
     ours: str

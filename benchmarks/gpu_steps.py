@@ -71,7 +71,7 @@ def _reference(case: Case, products: str) -> Callable[[], object]:
 
 @contextmanager
 def multiplying(products: str) -> Iterator[None]:
-    """Use TF32 for float32 products in the block if `products` is "TF32"."""
+    """Return a context in which float32 products use TF32 if `products` is "TF32"."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = products == PRODUCTS[1]
     try:
         yield

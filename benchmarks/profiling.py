@@ -102,9 +102,10 @@ def by_part(events: list[FunctionEvent], on_gpu: bool) -> Shares:
 
 @contextmanager
 def scopes() -> Iterator[None]:
-    """In the block, patch methods so that each call is a profiler scope.
+    """Return a context in which each call of certain functions is a profiler scope.
 
-    The patched methods are METHODS, and the functions of the matching's forward and backward passes.
+    The functions are the methods that METHODS names, and the forward and backward functions of the matching.
+    They are patched in the context.
     """
     modules = [matching_cpu, matching_plain]
     if TRITON and torch.cuda.is_available():

@@ -113,7 +113,7 @@ class Step:
         return self.linear(f"{name}.2", F.gelu(self.linear(f"{name}.0", x)))
 
     def added(self, name: str, x: Tensor, more: Tensor) -> Tensor:
-        """Return LN(x + drop(more)): the captioner is post-LN."""
+        """Return LN(x + drop(more)), because the captioner is post-LN."""
         return self.norm(name, x + self.drop(more), CAPTION_EPSILON)
 
     # --- both ---

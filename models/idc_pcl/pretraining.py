@@ -33,8 +33,9 @@ MARGIN = 0.4  # a cosine up to this value is not penalised for images of differe
 class ClassPairs(nn.Module):
     """Head and loss of the task on NABirds, which has no text.
 
-    The loss has three terms: the class of each image is predicted; it is predicted whether both images have
-    the same class; the images of the batch are contrasted (section on data expansion in the paper).
+    The loss is the sum of three terms: the cross-entropy of each image's class, the cross-entropy of "both
+    images have the same class", and a contrast of all images of the batch by class (section on data expansion
+    in the paper).
     """
 
     def __init__(self, sizes: PclSizes, classes: int):

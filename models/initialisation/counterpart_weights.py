@@ -153,7 +153,7 @@ def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
 
     `up` and `down` are the layer's linear maps W_1 and W_2; the first D hidden channels are used. The size is
     the sum of |x| over the directions `half`, (D, D/2), which hold the difference. It is computed as f(x) +
-    f(-x), which is |x| for ReLU, and nearly |x| for GELU. Attention keys are linear and could not compute it.
+    f(-x), which is |x| for ReLU, and nearly |x| for GELU. Attention keys are linear; they cannot give |x|.
     `differs`, (D,), is a unit vector at right angles to `half`.
     """
     D = len(half)
@@ -189,5 +189,5 @@ def calm(*maps: nn.Module) -> None:
 
 
 def calm_block(block: TransformerBlock) -> None:
-    """Multiply both residual branches of a transformer block by CALM; it then changes its input little."""
+    """Multiply both residual branches of a transformer block by CALM, so that it changes its input little."""
     calm(block.attention.output, block.fed[-1])

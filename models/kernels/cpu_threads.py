@@ -1,4 +1,4 @@
-"""Threads of CPU kernels, and compilation of their inner loops with Numba."""
+"""Run CPU kernels in several threads, and compile the inner loops of the kernels with Numba."""
 
 from collections import deque
 from collections.abc import Callable, Iterable

@@ -111,7 +111,7 @@ def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Te
 
 
 def headed(x: Tensor, mtm: Mtm) -> Tensor:
-    """Return x, (B, h, N, d), unchanged for `per_head`; else join its heads to one, (B, 1, N, D)."""
+    """Return x, (B, h, N, d), unchanged for `per_head`, else with a single head, (B, 1, N, D)."""
     return x if mtm == "per_head" else x.transpose(1, 2).flatten(2)[:, None]
 
 

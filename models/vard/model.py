@@ -133,8 +133,8 @@ class Disentangling(nn.Module):
 class Detector(nn.Module):
     """VARD's change detector, which computes the attended vectors of both images and of their difference.
 
-    It differs from DUDA's dual attention: the attention maps are computed from D, not from a subtraction of
-    the images.
+    Unlike in DUDA's dual attention, the attention maps are computed from D, not from a subtraction of the
+    images.
     """
 
     def __init__(self, sizes: VardSizes, switches: SpeakerSwitches, dropout: float):

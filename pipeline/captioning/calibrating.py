@@ -158,7 +158,7 @@ def place(captioner: PictureCaptioner, weights: Path, lab: Path) -> Path:
 
 
 def seal(out: Path) -> None:
-    """Add the new calibration `out` to the record of its package's files, if it is in a package."""
+    """If the new calibration `out` is in a package, add the calibration to the package's record of files."""
     if folder_records.recorded(out.parent, package.CONTENTS.by) is not None:
         package.CONTENTS.seal(out.parent)
 

@@ -76,7 +76,7 @@ def opened(weights: Path) -> Iterator[Path]:
 
 
 def _check_folder(weights: Path) -> None:
-    """Check the known files of a folder of weights. Raise InputError if one is too large or is a folder."""
+    """Raise InputError if a known file in a folder of weights is too large, or is itself a folder."""
     for name, largest in LARGEST.items():
         if (weights / name).is_dir():
             raise InputError(f"{weights / name} is a folder, not a file; {REMEDY}")

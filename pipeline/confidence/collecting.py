@@ -102,7 +102,10 @@ def collect(
 
 
 def familiar_with(pairs: Sequence[Pair], store: FeatureStore) -> Familiarity:
-    """Fit a Familiarity to images of training pairs: to at most MOST_IMAGES, which are evenly spaced."""
+    """Return a Familiarity that is fitted to the images of training pairs.
+
+    If there are more than MOST_IMAGES images, only evenly spaced pairs are used.
+    """
     chosen = pairs[:: max(1, -(-2 * len(pairs) // MOST_IMAGES))]
     batches = feature_batches(chosen, store, BATCH)
     return familiarity.fitted(

@@ -99,7 +99,7 @@ class LiveCurves:
         self.last = (iteration, time.monotonic())
 
     def validation(self, row: Mapping[str, float]) -> None:
-        """Write the scores of a validation. Its duration does not count in the speed of training."""
+        """Write the scores of a validation. The speed of training does not include the validation's time."""
         self._write(int(row["iteration"]), VALIDATION, row)
         self.last = (int(row["iteration"]), time.monotonic())
 

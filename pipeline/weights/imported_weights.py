@@ -66,7 +66,7 @@ def check_kept(weights: Path, run: Path | None, stage: str) -> None:
 
 
 def check_unowned(out: Path) -> None:
-    """Raise InputError if `out` is in a folder that a stage writes, because DVC would remove it."""
+    """Raise InputError if `out` is in a folder that a stage writes, because DVC would remove `out`."""
     for folder in OWNED:
         if (out.parent.resolve() / out.name).is_relative_to(folder.resolve()):
             raise InputError(

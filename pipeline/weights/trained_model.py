@@ -85,7 +85,7 @@ def load_first(folder: Path) -> tuple[Trainable, Trained]:
 
 
 def take_over(model: Trainable, folder: Path) -> None:
-    """Load tensors of the previous phase into the model; its attribute `takes` selects the tensors.
+    """Load tensors of the previous phase into the model, whose attribute `takes` selects them.
 
     `folder` contains the weights of the previous phase. Raises InputError if a selected tensor is missing in
     the folder or in the model, or has another shape.

@@ -44,7 +44,7 @@ def check(case: Case, dtype: torch.dtype) -> None:
 
 
 def seconds(sides: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Return side -> median time of a call in seconds. The sides alternate, after a warm-up call of each."""
+    """Return side -> median time of a call in seconds. The sides alternate, after a warm-up of each side."""
     taken: dict[str, list[float]] = {side: [] for side in sides}
     for turn in range(rounds + 1):
         for side, function in sides.items():

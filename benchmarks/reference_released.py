@@ -68,7 +68,7 @@ class ReleasedStep(Step):
         return self.drop(self.linear(f"{name}.2", u)) + u
 
     def sentence(self, hidden: Tensor, tokens: Tensor) -> Tensor:
-        """Return the sum of all states except those of padding, divided by the padded length."""
+        """Return the sum of the states without padding, divided by the length of the longest caption."""
         read = (tokens[:, :-1] != NULL)[..., None].float()
         return (hidden * read).sum(1) / self.sizes.longest
 

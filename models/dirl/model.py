@@ -1,8 +1,8 @@
 """DIRL: distractors-immune representation learning (Tu et al., ECCV 2024), Eq. 2-7.
 
-A loss makes corresponding channels of the two images correlated, and different channels uncorrelated. From
-each image, the part that both images share is subtracted; the rest is the difference. The paper's F is the
-output of our module `encoding`.
+A loss makes each channel of the before image correlated with the same channel of the after image, and
+uncorrelated with the other channels. From each image, the part that both images share is subtracted; the rest
+is the difference. The paper's F is the output of our module `encoding`.
 B: pairs; N: cells of an image; D: width; h: heads; d = D/h.
 """
 

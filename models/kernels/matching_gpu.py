@@ -61,8 +61,9 @@ def places(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
 def _listed(grad: Tensor) -> tuple[Tensor, Tensor]:
     """List, for each of the B images, the other images with which its gradient is not negligible.
 
-    Returns their number, (B,), and their indices in ascending order, at the front of each row of (B, A), as
-    int32. `grad` is (B, A, h), float32. A NaN gradient is not negligible.
+    Returns two int32 tensors: the number n of listed images, (B,), and their indices, (B, A), of which the
+    first n of a row are set, in ascending order. `grad` is (B, A, h), float32. A NaN gradient is not
+    negligible.
     """
     size = torch.linalg.vector_norm(grad, torch.inf, -1)  # (B, A)
     B, A = size.shape

@@ -151,7 +151,10 @@ def labelled(captioner: PictureCaptioner, folder: Path, pairs: list[Pair]) -> Co
 
 
 def place(captioner: PictureCaptioner, weights: Path, lab: Path) -> Path:
-    """Return the path from which `weights` get their calibration. Raises InputError if they are a .zip."""
+    """Return the path of the calibration file that is read with `weights`.
+
+    Raises InputError if `weights` is a .zip.
+    """
     if weights.is_file():
         raise InputError(f"{weights} is a .zip; unzip it, or name a file by --out")
     return sources.confidence_file(weights, captioner.trained, lab)

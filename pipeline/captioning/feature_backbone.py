@@ -55,7 +55,10 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
 
 
 def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
-    """Load the backbone that filled `store`, with its channel statistics. Raises InputError as `of_lab`."""
+    """Load the backbone that filled `store`, with the store's channel statistics.
+
+    Raises InputError if the backbone is not available.
+    """
     place, attributes = Path(store.location.name), store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
     made = plain(place, Made, said, REMAKE)
@@ -70,7 +73,10 @@ def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made
 
 
 def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]:
-    """Load the backbone of the package in `folder`; errors name `weights`. Raises InputError as `of_lab`."""
+    """Load the backbone of the package in `folder`.
+
+    Raises InputError if the backbone is not available. The message names `weights`.
+    """
     record = read_yaml(folder / MADE, REMEDY, foreign=True)
     made = plain(weights / MADE, Made, record, REMEDY)
     named = f"{weights}: {WEIGHTS}"
@@ -88,7 +94,7 @@ def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]
 
 
 def _check_size(spec: Spec, carried: dict[str, Tensor] | None, weights: Path) -> None:
-    """Raise InputError if an untrusted package has too large a backbone, or weights that do not fit."""
+    """Raise InputError if the backbone of an untrusted package is too large or its weights do not fit."""
     with torch.device("meta"):  # names and shapes only
         network = backbone_weights.untrained(spec)
     if (count := sum(tensor.numel() for tensor in network.state_dict().values())) > MOST_NUMBERS:

@@ -112,7 +112,7 @@ def _by(names: list[str], key: Callable[[str], str]) -> dict[str, list[str]]:
 
 
 def _several(before: list[str], after: list[str]) -> str:
-    """Return a message on files whose partner is not clear, because their names are similar."""
+    """Return a message about files whose partner is not clear, because several names are similar."""
     found = [
         f"{side}/{_text(name)}"
         for side, names in zip(FOLDERS, (before, after), strict=True)

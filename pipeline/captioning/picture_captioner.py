@@ -47,7 +47,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class PictureCaptioner:
-    """A captioner of image pairs. Make it with `load`, and call it with a "before" and an "after" image."""
+    """Captioner of image pairs. `load` returns a captioner; call it with a "before" and an "after" image."""
 
     model: models.common.captioner.Captioner
     trained: Trained
@@ -100,7 +100,7 @@ class PictureCaptioner:
     ) -> Answer:
         """Return the caption with the probability that it is correct, or the reason why it is withheld.
 
-        Raises InputError for an image that does not open. Raises InputError as `check_limits`.
+        Raises InputError for an image that does not open, and as `check_limits` does.
         """
         pair = self._squashed(before, after)
         return self.answers([pair], search or Search(), limits or Limits())[0]

@@ -26,7 +26,10 @@ class Measured:
 
 
 def calibration_error(probabilities: np.ndarray, correct: np.ndarray) -> float:
-    """Return the expected calibration error (Guo et al., 2017, Eq. 3) over BINS bins of equal size."""
+    """Return the expected calibration error (Guo et al., 2017, Eq. 3).
+
+    It is computed over BINS bins of equally many captions.
+    """
     bins = np.array_split(np.argsort(probabilities, kind="stable"), BINS)
     gaps = [len(own) * abs(probabilities[own].mean() - correct[own].mean()) for own in bins if len(own)]
     return float(sum(gaps) / len(probabilities))

@@ -14,7 +14,10 @@ from pipeline.reporting.figures import HUES
 
 
 def measured(found: Collected, probability: np.ndarray) -> dict[str, float | None]:
-    """Return a dictionary: name of a measure -> rounded value, over all captions and at COVERAGES."""
+    """Return a dictionary: name of a measure -> value, rounded to 4 decimal places.
+
+    Some measures are over all captions, the others over the captions that are kept at each of COVERAGES.
+    """
     right, scenes = found.correct, found.scenes
     error = measures.interval(measures.calibration_error, probability, right, scenes)
     rank = measures.interval(measures.ranking, probability, right, scenes)

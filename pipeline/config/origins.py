@@ -44,7 +44,7 @@ class Files:
         return [(file, f"dataset.{dataset}" if file == self.own else dataset) for file in self.trees]
 
     def at(self, file: str, *keys: str) -> Any:
-        """Return the value at the dotted keys of a file, or MISSING."""
+        """Return the value at a dotted key of a file, or MISSING; `keys` are joined by dots to the key."""
         branch = self.trees[file]
         for key in ".".join(keys).split("."):
             branch = branch.get(key, MISSING) if isinstance(branch, dict) else MISSING

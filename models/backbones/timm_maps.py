@@ -89,7 +89,7 @@ def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
 
 
 def _drop_later_blocks(network: Any) -> None:
-    """Remove the blocks after the last map, which timm keeps in some models, for example EfficientNet."""
+    """Remove the blocks after the last map; timm keeps such blocks in some models, such as EfficientNet."""
     last = re.fullmatch(r"blocks\.(\d+)", network.feature_info.module_name()[-1])
     if last and isinstance(getattr(network, "blocks", None), nn.Sequential):
         network.blocks = network.blocks[: int(last[1]) + 1]

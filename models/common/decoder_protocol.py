@@ -23,7 +23,7 @@ class Difference:
     after: Tensor  # (B, N, D)
 
     def alignment(self, rows: list[int]) -> Tensor | None:
-        """Return the attention between the images of the pairs at `rows`; None if the model has none."""
+        """Return the attention between the images of the pairs at `rows`; None if the model computes none."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""IDC-PCL's decoding: at each step, a [MASK] is appended to the caption, and its word is predicted.
+"""IDC-PCL's decoding: at each step, a [MASK] is appended to the caption, and a word is predicted there.
 
 Image tokens do not see the text, so they pass the cross-modal blocks only once. A step computes two tokens:
 the last word, whose keys and values are kept, and [MASK], whose keys and values are overwritten in the next

@@ -94,7 +94,7 @@ class Batch:
 
 
 def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Group pairs by scene, in order. If scenes differ in their number of pairs, each pair is a group."""
+    """Group pairs by scene, in order. If the scenes have different numbers of pairs, each pair is a group."""
     scenes: dict[str, list[Pair]] = {}
     for pair in pairs:
         scenes.setdefault(pair.scene_id, []).append(pair)

@@ -29,7 +29,7 @@ def test_the_sample_pair_is_captioned_by_the_pages_command(page, tmp_path, capsy
     for line in found:
         succeed(tmp_path, shlex.split(line.replace("commands.", ""))[2:])
         caption = capsys.readouterr().out
-        assert "became blue" in caption
+        assert "turned blue" in caption
         if page == "docs/getting_started.md":
             assert f"`{caption.strip()}`" in text
 
@@ -54,7 +54,7 @@ def test_the_python_of_the_cookbook_runs(prepared, tmp_path):
         for source in PYTHON:
             exec(source.replace(IMAGE, prepared.pairs[0].before), names)
     assert len(PYTHON) == 6
-    assert "became blue" in names["caption"]
+    assert "turned blue" in names["caption"]
     assert names["features"].shape == prepared.store.array.shape[1:]
     assert names["true_share"].to_dict() == {False: 1.0, True: 0.5}
     assert (tmp_path / "attention.png").stat().st_size

@@ -96,7 +96,7 @@ def python(site, folder, *words):
 def test_it_captions_and_judges_without_the_repository_and_takes_no_other_name(site, tmp_path):
     done = python(site, tmp_path, "-c", USE, WEIGHTS, *SAMPLE)
     assert done.returncode == 0, done.stderr
-    caption = "the brown matte sphere became blue"
+    caption = "the large brown matte ball turned blue"
     found = [line.partition("  (probability")[0] for line in done.stdout.splitlines()]
     assert found == ["[True, False] True", caption, caption, "[]"]
     tops = {path.name for path in site.iterdir()}

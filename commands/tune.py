@@ -6,23 +6,17 @@ writes the files for --pairs and --images (docs/cookbook.md, "Fine-tune the back
 
 import argparse
 from pathlib import Path
-
-from safetensors.torch import save
+from typing import TYPE_CHECKING
 
 from commands import run
-from pipeline.cli.arguments import SEEDS, parsed, to_read, whole, word
-from pipeline.compute import devices
-from pipeline.compute.memory import keep_freed
-from pipeline.config import params
-from pipeline.config.store_contents import spec
+from pipeline.cli.arguments import SEEDS, check_there, parsed, to_read, whole, word
 from pipeline.datasets.images import read_named
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import images_of, of_split
-from pipeline.features import backbone_weights
-from pipeline.features.backbone_weights import grid_shape
 from pipeline.io.outputs import file_to_write, replacing
-from pipeline.probe import cell_tuning, grid_labels
-from pipeline.probe.cell_tuning import Labelled
+
+if TYPE_CHECKING:
+    from pipeline.probe.cell_tuning import Labelled
 
 
 def main() -> None:
@@ -39,10 +33,24 @@ def main() -> None:
     parser.add_argument(
         "--out", type=file_to_write, required=True, help="a .safetensors file for the weights"
     )
-    tune(parsed(parser))
+    arguments = parsed(parser)
+    inputs = [arguments.pairs, arguments.images, arguments.scenes]
+    check_there(inputs, "run `dvc repro prepare` on a rendered dataset to make it")
+    tune(arguments)
 
 
 def tune(arguments: argparse.Namespace) -> None:
+    # imported late: it takes seconds, and the arguments are checked before
+    from safetensors.torch import save
+
+    from pipeline.compute import devices
+    from pipeline.compute.memory import keep_freed
+    from pipeline.config import params
+    from pipeline.config.store_contents import spec
+    from pipeline.features import backbone_weights
+    from pipeline.features.backbone_weights import grid_shape
+    from pipeline.probe import cell_tuning
+
     devices.repeatable()
     keep_freed()
     everything = params.load()
@@ -56,11 +64,14 @@ def tune(arguments: argparse.Namespace) -> None:
     print(f"{arguments.out}: set features.weights to it")
 
 
-def labelled(arguments: argparse.Namespace, root: Path, grid: tuple[int, int]) -> Labelled:
+def labelled(arguments: argparse.Namespace, root: Path, grid: tuple[int, int]) -> "Labelled":
     """Return the images of the training pairs.
 
     The cells at object centres are labelled with attribute classes.
     """
+    from pipeline.probe import grid_labels
+    from pipeline.probe.cell_tuning import Labelled
+
     names = images_of(of_split(read_pairs(arguments.pairs), "train"))
     images = read_named(arguments.images, names)
     classes = grid_labels.centres(grid_labels.read_scenes(arguments.scenes), images, grid)

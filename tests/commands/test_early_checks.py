@@ -34,6 +34,7 @@ except InputError as error:
         ("demo --weights demo/clip4idc demo/gone", "demo/gone"),
         ("truth --weights demo/gone --scenes 1", "demo/gone"),
         ("truth --weights demo/clip4idc --labelled gone", "gone"),
+        ("tune --pairs gone --images params.yaml --scenes params.yaml --out x.safetensors", "gone"),
     ],
 )
 def test_a_missing_file_is_named_before_torch_is_imported(command, named):

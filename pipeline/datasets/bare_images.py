@@ -58,7 +58,7 @@ def bare(data: bytes) -> Bare:
 
 
 def _steps(size: int) -> Iterator[None]:
-    """Limit a loop over the parts of a file of `size` bytes: raise ValueError after the allowed number."""
+    """Yield None for each part that a file of `size` bytes may have. Then raise ValueError."""
     most = MOST_SEGMENTS + size // 1024
     for _ in range(most):
         yield

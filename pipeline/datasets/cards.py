@@ -17,7 +17,7 @@ Number = Annotated[int, Field(ge=0)]
 
 
 class LeftOut(Strict):
-    """Numbers of blank items among the published pairs and captions. The readers leave them out."""
+    """Numbers of blank pairs and blank captions in the published files. Readers leave out blank items."""
 
     pairs: Number = 0
     captions: Number = 0

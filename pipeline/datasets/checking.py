@@ -33,7 +33,7 @@ def missing(root: Path, names: Iterable[str]) -> list[str]:
 
 
 def _advice(path: Path, have: dict[Path, dict[str, str]]) -> str:
-    """Return a hint on why a file is missing, such as a wrong letter case in its name; "" without a hint.
+    """Return a hint on why a file is missing, such as a wrong letter case in its name; else "".
 
     `have` caches listed folders: folder -> {folded name: name of a file in the folder}.
     """
@@ -119,7 +119,10 @@ def surplus(root: Path, names: Iterable[str], shown: int = 3) -> tuple[int, list
 
 
 def is_systems(name: str) -> bool:
-    """Return True for a file of an operating system: a part of its path is hidden or is in SYSTEMS."""
+    """Return True if a part of the path `name` is hidden (begins with a dot) or is in SYSTEMS.
+
+    Operating systems make files with such names.
+    """
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 

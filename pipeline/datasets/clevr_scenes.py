@@ -1,4 +1,4 @@
-"""Read scenes.json, which pipeline/tabletop writes. It has facts that CLEVR-Change does not publish."""
+"""Read scenes.json, which pipeline/tabletop writes. The file has facts that CLEVR-Change does not publish."""
 
 from pathlib import Path
 from typing import Annotated

@@ -171,7 +171,10 @@ def _check_size(image: Image.Image) -> None:
 
 
 def _rgb(image: Image.Image, name: str, opaque: bool) -> Image.Image:
-    """Convert an image to RGB. The conversion needs up to 16 bytes of memory per pixel."""
+    """Convert an image to RGB. If `opaque` is true, its transparency is ignored.
+
+    The conversion needs up to 16 bytes of memory per pixel.
+    """
     tile = getattr(image, "tile", None)
     raw = tile[0].args if tile else image.mode  # Pillow's name for the pixel layout in the file
     with _named(name):

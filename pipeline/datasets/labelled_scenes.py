@@ -12,7 +12,7 @@ change:
     {"added": OBJECT}                    there is a further object
     (none of these keys)                 the scene has no semantic image
 
-A scene without a distractor image gives no unchanged pair.
+A scene gives an unchanged pair only if it has a distractor image.
 """
 
 from pathlib import Path

@@ -34,7 +34,7 @@ class Manifest:
 
     @property
     def references(self) -> str:
-        """Name by which files of scores refer to the references: the reader's name, and the protocol."""
+        """Name of the references in files of scores: the reader, and the protocol if there is one."""
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:
@@ -103,7 +103,7 @@ def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Pat
 
 
 def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
-    """Raise InputError if a feature store does not belong to the images of the pairs.
+    """Raise InputError if a feature store was made from other images than the images of the pairs.
 
     `name` is the store's name. `identity` is the hash of the store's images (images.identity). Nothing is
     checked if this hash is None, which means unknown.

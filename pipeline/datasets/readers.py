@@ -77,7 +77,7 @@ def is_own(reader: str) -> bool:
 
 
 def protocol_of(reader: str, protocol: str | None) -> str | None:
-    """Return `protocol`; in place of None, return the reader's default protocol.
+    """Return `protocol`, or the reader's default protocol if `protocol` is None.
 
     The result is None for a reader without protocols. Raises InputError for an unknown protocol.
     """

@@ -1,8 +1,8 @@
 """Read Spot-the-Diff (Jhamtani and Berg-Kirkpatrick, 2018): pairs of frames from surveillance videos.
 
 An entry of the files has one annotator's sentences on a pair; 686 pairs have several entries. Published
-scores use different protocols. A protocol makes items of the entries: an item is a pair to caption, with its
-references.
+scores use different protocols. A protocol makes items from the entries. An item is a pair to caption, with
+its references.
 
 66 sentences of the published files are empty. 60 entries have only empty sentences; they belong to 48 pairs,
 of which 7 are in test. Empty sentences are dropped. Items without any sentence are dropped too, because they
@@ -48,7 +48,7 @@ Items = Iterator[tuple[str, str, tuple[str, ...]]]
 
 
 def _per_entry(entries: list[Entry]) -> Items:
-    """Yield an item per entry, with the entry's sentences. test has 1,404 items, 1,397 with a sentence."""
+    """Yield an item per entry, with the entry's sentences. 1,397 of the 1,404 test items have a sentence."""
     for entry in entries:
         yield f"{entry.image}-{entry.number}", entry.image, entry.sentences
 

@@ -106,7 +106,7 @@ class Tags:
         return None
 
     def described(self) -> str:
-        """Describe the pixels for an error message, with a command that converts the file."""
+        """Return a description of the pixels, and a command that converts the file, for an error message."""
         bands, bits = self.one(SAMPLES, 1), "/".join(map(str, sorted(self._bits)))
         simple = self._bits <= {1, 2, 4, 8, 12, 16} and bands <= 5 and self._formats == {UNSIGNED}
         command = MAGICK if simple else GDAL.format("-b 1 -b 2 -b 3" if bands >= 3 else "-b 1")

@@ -71,7 +71,7 @@ def untrained(spec: Spec) -> Backbone:
 
 
 def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: str) -> Backbone:
-    """Load `tensors` into a network, and return it. `name` is the network's name for messages.
+    """Load `tensors` into a network, and return the network. `name` is the network's name for messages.
 
     `source` says in messages where the tensors come from. Raises InputError naming a tensor that does not
     fit.

@@ -103,7 +103,7 @@ class Extractor:
     def _resized(self, group: np.ndarray) -> Tensor:
         """Copy images (B, height, width, 3) to the device, and return them there as (B, 3, S, S).
 
-        They are resized unless they have this size.
+        Images of another size than S x S are resized.
         """
         there, size = devices.upload(torch.from_numpy(group)), self.spec.size
         same = there.shape[1:3] == (size, size)
@@ -162,7 +162,10 @@ def _pinned_like(tensor: Tensor) -> Tensor:
 def _shared(
     ranks: Ranks, make: Callable[[], Writer], fill: Callable[[Writer, Sequence[int]], None]
 ) -> Writer:
-    """Let the first process make a store. Then fill this process's share of the missing shards."""
+    """Let the first process make a store. Then fill this process's share of the missing shards.
+
+    Return the writer of the store when all processes are done.
+    """
     writer = ranks.first(make)
     missing = writer.missing
     ranks.wait()  # all processes must list the missing shards before one writes

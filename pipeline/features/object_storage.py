@@ -69,7 +69,7 @@ class Location:
         return self._read([key], [slice(None)])[0]
 
     def have(self, keys: Sequence[str], places: Sequence[int]) -> list[bool]:
-        """Check which keys have a byte at the offset in `places`. Return a bool per key.
+        """Return a bool per key: True if the file with this key has a byte at the key's offset in `places`.
 
         Raises InputError if the location does not answer or refuses access.
         """

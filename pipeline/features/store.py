@@ -74,9 +74,9 @@ _GROUP: TypeAdapter[Any] = TypeAdapter(_Group)
 class FeatureStore:
     """A feature store, opened for reading, in a folder or at an address (http, https, s3, gs).
 
-    `expected` has required attributes, for example {"stride": 16}. `remedy` replaces the usual advice in
-    error messages, to run the stage "extract". Raises InputError naming an attribute that differs or a
-    damaged shard. Raises InputError if the location does not answer.
+    `expected` has required attributes, for example {"stride": 16}. `remedy` is the advice in error
+    messages; the default is to run the stage "extract". Raises InputError naming an attribute that differs
+    from `expected`, or a damaged shard. Raises InputError if the location does not answer.
     """
 
     def __init__(self, place: str | Path, expected: dict[str, Any], remedy: str | None = None):

@@ -65,7 +65,7 @@ def array_spec(location: Location) -> dict[str, Any]:
 
 
 def made(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes on how the features were made, which are the same for all images."""
+    """Return those attributes that all images share. They describe how the features were made."""
     return {name: value for name, value in attributes.items() if name not in LISTS}
 
 

@@ -67,7 +67,11 @@ class Facts:
         return found
 
     def identifies(self, claim: Claim) -> bool:
-        """Return True if a correct claim names only the changed object, and its new colour or material."""
+        """Return True if a correct claim's description of the changed object fits no other object.
+
+        If the colour or material has changed, the claim must also name the new colour or material. This
+        method does not check that the claim is correct.
+        """
         if self.kind == NO_CHANGE or claim.negated or claim.kind in (EXISTS, SAME, CHANGE):
             return False
         if claim.kind in (STATE, SIT) and not self._of_change(claim):

@@ -183,7 +183,7 @@ def _cast(tokens: list[Token]) -> Token | None:
 
 
 def _rest(tokens: list[Token]) -> Token:
-    """Join "the other cubes". The meaning is the noun phrase of one of these objects."""
+    """Join the tokens of "the other cubes" into one, whose meaning describes one such object: "a cube"."""
     look = tuple(token.meaning for token in tokens if token.symbol == "ATTR")
     shape = (tokens[-1].meaning[0] or ()) if tokens[-1].symbol == "NOUN" else ()
     none = any(token.symbol == "OTHER" and token.meaning == "none" for token in tokens)

@@ -39,7 +39,7 @@ def file_hash(path: str | Path) -> str:
 
 
 def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
-    """Return a copy of the record that has `hashes` and a hash of the record itself."""
+    """Return a copy of the record, to which `hashes` and a hash of the record itself are added."""
     found = {**record, KEY: dict(hashes)}
     found[KEY][RECORD] = _own(found)
     return found

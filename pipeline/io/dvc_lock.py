@@ -29,7 +29,9 @@ Stages = dict[str, dict[str, Any]]  # name of a stage -> its entry in dvc.lock
 def check(root: Path, reference: Path | None = None) -> str | None:
     """Keep a copy of dvc.lock if dvc.lock is complete. Otherwise restore dvc.lock and return a note.
 
-    dvc.lock is restored from `reference` if it is given, else from the kept copy, else from the last commit.
+    dvc.lock is restored from `reference` (default: the kept copy). If `reference` is missing or incomplete,
+    dvc.lock is restored from the last commit.
+
     Raises InputError if there is no good copy, or if git left conflict markers, which the user must resolve.
     """
     if problem(root, reference) is None:
@@ -128,9 +130,9 @@ def _lost(stages: Stages, good: Stages) -> list[str]:
 
 
 def _good(root: Path, reference: Path | None) -> str | None:
-    """Return the text of a complete copy; None if there is none.
+    """Return the text of a complete copy of dvc.lock; None if there is no complete copy.
 
-    The copy is `reference` (the kept copy if `reference` is None), else dvc.lock in the last commit.
+    Two files are tried: first `reference` (default: the kept copy), then dvc.lock of the last commit.
     """
     path = reference or root / KEPT
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""

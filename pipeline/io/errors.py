@@ -63,8 +63,8 @@ def listed(
 def writing(path: str | Path) -> Iterator[None]:
     """In the `with` block, turn errors of writing the file or folder `path` into an InputError.
 
-    Other system errors are not converted, because they may come from reading. An error that occurs only when
-    writing, such as a full disk, is converted for other files too; the message then names the other file.
+    An error of another file is not converted, because it may come from reading. The exception is an error
+    that occurs only in writing, such as a full disk: it is converted, and the message names the other file.
     """
     try:
         yield

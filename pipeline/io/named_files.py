@@ -37,9 +37,9 @@ def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
 
 
 def link(tree: Tree) -> None:
-    """Make links to the files that the settings of datasets and pre-training name. Remove other links.
+    """Make links to all files that are named in the settings of datasets and of pre-training.
 
-    `tree` is the content of params.yaml.
+    All other links in the two folders of links are removed. `tree` is the content of params.yaml.
     """
     named = [of_dataset(tree, dataset) for dataset in tree["datasets"]]
     _link(OF_DATASETS, {file for sections in named for files in sections.values() for file in files})
@@ -73,7 +73,10 @@ def _weights(tree: Tree, own: Tree) -> str | None:
 
 
 def _link(folder: Path, files: Iterable[str]) -> None:
-    """Make links to the files that exist, because DVC cannot hash a link without a target."""
+    """Make links in `folder` to those `files` that exist, and remove all other links in `folder`.
+
+    Missing files get no link, because DVC cannot hash a link to a missing file.
+    """
     wanted = {
         f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{Path(name).name}": Path(name).absolute()
         for name in files

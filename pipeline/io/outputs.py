@@ -80,7 +80,7 @@ class Files:
     names: tuple[str, ...]
 
     def check(self, folder: Path) -> None:
-        """Raise InputError if an existing file would be lost: it is not as recorded, and git lacks it."""
+        """Raise InputError if an existing file would be lost: it is not as recorded, and is not in git."""
         with writing(folder):
             recorded = folder_records.recorded(folder, self.by)
             if recorded is None and os.path.lexists(folder / RECORD):
@@ -209,7 +209,7 @@ def settle(made: Path) -> None:
 
 
 def place(made: Path, path: Path, contents: Contents | None = None) -> None:
-    """Rename `made` to `path`, and replace an existing `path`. Both are on the same file system.
+    """Rename `made` to `path`, and replace an existing `path`. Both must be on the same file system.
 
     `made` is a file if `contents` is None, else a folder of this kind. Raises InputError if `path` cannot or
     must not be replaced.

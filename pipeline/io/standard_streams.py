@@ -79,8 +79,9 @@ def escaped() -> Iterator[None]:
 def flush(code: int) -> int:
     """Flush standard output and error. Return the program's exit code.
 
-    The exit code is `code`, unless `code` is 0 and a stream cannot be flushed: then it is not 0. Text that
-    cannot be written is dropped, so that Python does not try again at exit and end with exit code 120.
+    The exit code is `code`. If `code` is 0 but a stream cannot be flushed, the exit code is greater than 0.
+    Text that cannot be written is dropped, so that Python does not try again at exit and end with exit code
+    120.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -190,9 +190,9 @@ class _Tuples:
 
 
 def _module(value: dict[Any, Any]) -> dict[Any, Any] | None:
-    """Return the content of a replaced torch module: name -> parameter, buffer or module.
+    """Return the content of a torch module that `Empty` has replaced; None if `value` is no such module.
 
-    The result is None if `value` is not a replaced module.
+    The content is a dictionary: name -> parameter, buffer or module.
     """
     kept = getattr(value, "__dict__", {})
     parts = [kept.get(key) for key in ("_parameters", "_buffers", "_modules")]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Meaning(NamedTuple):
-    """Entry of the lexicon for a word. The word "blackish" has the class color and the ending ish."""
+    """Entry of the lexicon for a word. For example, "blackish" has the class "color" and the ending "ish"."""
 
     kind: str  # the class: a key of CLASSES
     ending: str
@@ -90,8 +90,8 @@ def of_captions(captions: Iterable[str]) -> Claims:
 def contradicts(candidate: str, truth: Claims) -> bool:
     """Return True if the caption `candidate` contradicts the claims `truth`.
 
-    There is a contradiction if both give values to the same part of a bird in the same class, for example
-    colours of the back, and have no value in common.
+    There is a contradiction if both name values of one class for one part of a bird, for example colours of
+    the back, but have no value in common.
     """
     claims = of_captions([candidate])
     return any(key in truth and not values & truth[key] for key, values in claims.items())

@@ -55,7 +55,7 @@ class Source:
         return bird_claims.contradicts(caption, self._claims)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield the split's descriptions by falling similarity to a reference. `number` selects it."""
+        """Yield the split's descriptions by falling similarity to reference `number`."""
         reference = self._references[number % len(self._references)]
         ranked = self._split.index.ranked(vocabularies.tokenise(reference, lower_case=True))
         yield from (self._split.written[text] for text in ranked)
@@ -64,8 +64,9 @@ class Source:
         """Yield the references in turn, from reference `number` on, each with some words replaced.
 
         At the first use of each reference, the words with the largest TF-IDF weights are replaced, at most
-        REPLACED words. At later uses, 1 to REPLACED random words are replaced. A new word never has a value
-        that a reference names. In place of a reference without replaceable words, None is yielded.
+        REPLACED words. At later uses, 1 to REPLACED random words are replaced. A new word never names a
+        value (such as a colour) that a reference names. In place of a reference without replaceable words,
+        None is yielded.
         """
         for turn, caption in enumerate(self._turns(number)):
             yield self._replaced(caption, heaviest=turn < len(self._references))
@@ -106,7 +107,8 @@ class Source:
     def _other(self, word: str) -> str | None:
         """Draw a word with the class and ending of `word`, in proportion to its frequency in training.
 
-        The word has no value that a reference names. The result is None if no such word exists.
+        The drawn word names no value (such as a colour) that a reference names. Return None if no such word
+        exists.
         """
         siblings = SIBLINGS[MEANING[word][:2]]
         left = [o for o in siblings if _value(o) not in self._named and self._split.counts[o]]

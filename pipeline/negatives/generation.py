@@ -96,7 +96,7 @@ class _Draft:
     ) -> bool:
         """Accept the first suitable candidate among the first `tries`. Return False if none is suitable.
 
-        A candidate is suitable if it is new and, unless `sure` is False, known to be wrong.
+        A candidate is suitable if it is new. If `sure` is true, it must also be known to be wrong.
         """
         for caption in islice(candidates, tries):
             if caption is None or (text := plain(caption)) in self.known:

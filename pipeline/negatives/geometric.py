@@ -62,10 +62,11 @@ class Source:
     def retrieve(self, number: int) -> Iterator[str]:
         """Yield captions of the split, in the order in which they are tried.
 
-        For a changed pair, captions of a change are yielded by falling similarity to a reference. For
-        `number` 1, random captions of no change are yielded instead, if the split has any: if they were never
-        negatives, they would always be the right answer in the pre-training task FDA. For an unchanged pair,
-        random captions of a change are yielded; for `number` 0 and 1, captions of the same scene are first.
+        - Changed pair: captions of a change, by falling similarity to reference `number`.
+        - Changed pair and `number` 1: random captions of no change, if the split has any. If such captions
+          were never negatives, they would always be the right answer in the pre-training task FDA.
+        - Unchanged pair: random captions of a change. If `number` is 0 or 1, captions of the same scene come
+          first.
         """
         if self._unchanged:
             own = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []
@@ -80,8 +81,8 @@ class Source:
     def replace(self, number: int) -> Iterator[str | None]:
         """Yield the references in turn, with words of the subject or the new value replaced.
 
-        If `number` is even, one word is replaced. If it is odd, up to two words are replaced. None is yielded
-        in place of a reference without replaceable words.
+        If `number` is even, one word is replaced. If `number` is odd, up to two words are replaced. None is
+        yielded in place of a reference without replaceable words.
         """
         for sentence in self._turns(number):
             weights = self._split.index.weights(sentence.words)
@@ -112,7 +113,7 @@ class Source:
 
 
 def plain(caption: str) -> str:
-    """Return a caption as lower-case tokens, joined by single spaces. These negatives have this form."""
+    """Return a caption as lower-case tokens, joined by single spaces: the form of these negatives."""
     return " ".join(vocabularies.tokenise(caption, lower_case=True))
 
 
@@ -146,7 +147,10 @@ def _text(words: Words | None) -> str | None:
 def _replaced(
     sentence: Sentence, truth: Claims, weights: Mapping[str, float], count: int, rng: np.random.Generator
 ) -> Words | None:
-    """Replace at most `count` words of the subject and the new value: those with the largest weights."""
+    """Return a sentence's words, of which at most `count` are replaced; None if none can be replaced.
+
+    Words of the subject and the new value can be replaced. The words with the largest weights are chosen.
+    """
     words = list(sentence.words)
     places = sentence.attributes + ([] if sentence.value is None else [sentence.value])
     changed = 0
@@ -164,7 +168,7 @@ def _replaced(
 def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Claims) -> set[str]:
     """Return the values that a replacement for `words[place]` must not have.
 
-    They prevent that the old value and the new value are equal, or that a new colour is in a reference.
+    With such a value, the new value would equal the old value, or a new colour would be in a reference.
     """
     if place != sentence.value:
         new = None if sentence.value is None else MEANING[words[sentence.value]]
@@ -176,7 +180,7 @@ def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str
 
 
 def _exchanged_landmark(sentence: Sentence) -> Words | None:
-    """Exchange the subject and the landmark of a sentence. The articles stay in place."""
+    """Return a sentence's words with subject and landmark exchanged. The articles are not exchanged."""
     one, other, words = sentence.subject, sentence.landmark, sentence.words
     if not one or not other:
         return None
@@ -185,7 +189,7 @@ def _exchanged_landmark(sentence: Sentence) -> Words | None:
 
 
 def _exchanged_values(sentence: Sentence) -> Words | None:
-    """Exchange the new value and the old value, if the subject names the old value."""
+    """Return a sentence's words with new and old value exchanged; None if the subject names no old value."""
     if sentence.value is None:
         return None
     words = list(sentence.words)
@@ -200,7 +204,7 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
 def _exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
-    """Replace the ending of a sentence about an addition by the ending of a removal, or the reverse."""
+    """Return the words of a sentence about an addition with the ending of a removal, or the reverse."""
     other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
     if not endings.get(other):
         return None

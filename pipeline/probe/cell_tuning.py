@@ -104,7 +104,7 @@ class _Classifier(nn.Module):
 
 
 def _trained(network: Backbone, first: str) -> list[nn.Parameter]:
-    """Freeze the parameters before the first one with the prefix `first`. Return the other parameters."""
+    """Freeze all parameters before the first whose name begins with `first`. Return the other parameters."""
     named = [(name.removeprefix("inner."), each) for name, each in network.network.named_parameters()]
     start = next((row for row, (name, _) in enumerate(named) if name.startswith(first)), None)
     if start is None:
@@ -157,7 +157,7 @@ def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def compact(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Halve the size of weights: return them with matrices and kernels in float16.
+    """Return weights with matrices and kernels in float16, which halves their size.
 
     Statistics, gains and biases stay in float32, because float16 cannot represent small variances.
     """

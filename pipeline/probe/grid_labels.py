@@ -77,7 +77,7 @@ def _thing(record: Mapping[str, Any]) -> Thing:
 
 
 def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return the classes of the object that each cell shows, (images, 4, H, W) int8.
+    """Return, for each cell, the classes of the object that the cell shows, (images, 4, H, W) int8.
 
     The four attributes are in the order of ATTRIBUTES. Cells without an object have the class NOTHING. Raises
     InputError naming an image that is missing in scenes.json, or whose boxes differ there.
@@ -93,7 +93,7 @@ def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[in
 
 
 def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return the classes of the object whose box has its centre in the cell, (images, 4, H, W) int8.
+    """Return, for each cell, the classes of the object whose box is centred there, (images, 4, H, W) int8.
 
     The four attributes are in the order of ATTRIBUTES. Cells without a centre have the class NOTHING.
     """

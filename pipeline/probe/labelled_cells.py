@@ -22,8 +22,9 @@ from pipeline.probe.linear_probe import Cells, gather
 
 
 class ImageGrids:
-    """Source of feature grids (linear_probe.Grids) for image files, computed as the grids in `store`.
+    """Source of feature grids (linear_probe.Grids) for image files.
 
+    The grids are computed with the backbone and the settings of the feature store `store`.
     Raises InputError if the store has pixels, or if its backbone is unavailable.
     """
 

@@ -55,7 +55,7 @@ class Scores:
 
 
 def gather(grids: Grids, keys: Sequence[str], labels: np.ndarray, most: int, description: str) -> Cells:
-    """Read the features of the cells that show an object. If there are more than `most`, draw `most` of them.
+    """Return the cells that show an object, with their features. Of more than `most` cells, draw `most`.
 
     The draw is uniform with a fixed seed. `labels` (images, 4, H, W) are the classes of the images' cells
     (grid_labels.py). `keys` name the images. `description` names the cells in messages. Raises InputError if
@@ -94,9 +94,9 @@ def probe(train: Cells, held_out: Cells) -> Scores:
 
 
 def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
-    """Return how well a linear classifier separates `ours` from `others`: its accuracy. Chance is 0.5.
+    """Return the accuracy of a linear classifier that separates `ours` from `others`. Chance is 0.5.
 
-    Of the larger set, only the first cells are used, as many as the smaller set has. The accuracy is
+    Only the first cells of the larger set are used, as many as the smaller set has. The accuracy is
     cross-validated with contiguous folds.
     """
     number = min(len(ours.classes), len(others.classes))

@@ -196,7 +196,7 @@ def _normal_rounded(half, cosine, sine, at):
 
 @compiled
 def _beyond(place, flat):
-    """Return how far a coordinate is outside the flat part of a face; 0 inside. The sign is kept."""
+    """Return the distance of a coordinate from the flat part of a face, with the coordinate's sign."""
     return math.copysign(max(abs(place) - flat, 0.0), place)
 
 

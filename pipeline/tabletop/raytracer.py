@@ -275,7 +275,7 @@ def _uneven(passes, line, column):
 
 @compiled
 def _sample(passes, style, solids, masks, shaders, camera, axes, lamps, curves, line, column, side):
-    """Set a pixel of pass side - 1 to the mean of side x side samples."""
+    """Set a pixel of one pass to the mean of `side` x `side` samples. The index of the pass is `side` - 1."""
     height, width = masks.shape
     tile = line // TILE * (-(-width // TILE)) + column // TILE
     red = green = blue = 0.0

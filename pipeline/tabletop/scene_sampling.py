@@ -57,7 +57,7 @@ def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.ran
 
 
 def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
-    """Move a point at random, by at most `reach` along each axis."""
+    """Return a point moved at random, by at most `reach` along each axis."""
     x, y, z = (round(float(at + rng.uniform(-reach, reach)), 4) for at in point)
     return x, y, z
 
@@ -70,7 +70,7 @@ def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) ->
     - "moderate": by up to 1.0 along each axis
     - "clevr_change": by up to 2.0 along each axis, as measured on real images of CLEVR-Change
     - "extreme": to any side of the table, as in CLEVR-DC, whose camera is at "a random location"
-    - a number: as for "moderate", and around the table by up to this number of degrees in either direction
+    - a number: as for "moderate", and then around the table by up to this number of degrees, either way
     """
     camera = jittered(view.camera, 2.0 if viewpoint == "clevr_change" else 1.0, rng)
     if viewpoint not in ("moderate", "clevr_change"):
@@ -81,7 +81,7 @@ def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) ->
 
 
 def _at_bearing(camera: Point, bearing: float) -> Point:
-    """Rotate a camera about the table's vertical axis, to the direction `bearing` in radians."""
+    """Return a camera rotated about the table's vertical axis to the bearing (radians from the x axis)."""
     reach = math.hypot(camera[0], camera[1])
     return round(reach * math.cos(bearing), 4), round(reach * math.sin(bearing), 4), camera[2]
 

@@ -61,8 +61,8 @@ def merges() -> list[tuple[str, str]]:
 class Bpe:
     """CLIP's tokens and their ids.
 
-    Ids 0 to 255 are bytes. Ids 256 to 511 are bytes at the end of a piece. The merges follow. The last two
-    ids are the marks for the start and the end of a text.
+    Ids 0 to 255 are bytes. Ids 256 to 511 are bytes at the end of a piece. The tokens of the merges
+    follow. The last two ids are the marks for the start and the end of a text.
     """
 
     def __init__(self) -> None:

@@ -177,7 +177,7 @@ def fixed(
 ) -> WordVocabulary:
     """Read a vocabulary of the released programs: a JSON file with the id of each word.
 
-    The special tokens of IDC-PCL and MCCFormers are replaced by SPECIAL. `captions` give the greatest length.
+    SPECIAL replaces the special tokens of IDC-PCL and MCCFormers. The longest caption decides `longest`.
     """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
@@ -194,13 +194,13 @@ def fixed(
 
 
 def cut(vocabulary: Vocabulary, longest: int, marks: int = 2) -> Vocabulary:
-    """Return a vocabulary with another limit: captions of `longest` tokens, of which `marks` are special."""
+    """Return a vocabulary with another greatest length: `longest` tokens, of which `marks` are special."""
     assert isinstance(vocabulary, (WordVocabulary, ClipVocabulary))  # there are no other classes
     return replace(vocabulary, longest=longest, marks=marks)
 
 
 def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocabulary:
-    """Return CLIP's vocabulary for captions as long as these, but at most `max_tokens` (or CLIP_LONGEST)."""
+    """Return CLIP's vocabulary. `longest` fits all captions, but is at most `max_tokens` or CLIP_LONGEST."""
     longest = 2 + max((len(bpe().encode(caption)) for caption in captions), default=0)
     return ClipVocabulary(min(longest, max_tokens or CLIP_LONGEST))
 
@@ -280,7 +280,7 @@ def identity(vocabulary: Vocabulary) -> str:
 
 
 def words_identity(vocabulary: Vocabulary) -> str:
-    """Return a hash of the words in their order. An imported checkpoint determines only these."""
+    """Return a hash of only the words in their order, which is all that an imported checkpoint determines."""
     return _hash(_words(vocabulary))
 
 

@@ -232,7 +232,7 @@ def _leaks(table: Table, pairs: list[Pair]) -> list[tuple[int, str]]:
 
 
 def _copies(table: Table, pairs: list[Pair], root: Path) -> list[tuple[int, str]]:
-    """Return (line number, message) for each image whose content has another name in another split."""
+    """Return (line number, message) for each image that is in another split under another name."""
     if not all(found.pair.split for found in table.found.values()):
         return []  # these splits were drawn so that images with equal content are in one split
     splits = {name: pair.split for pair in pairs for name in (pair.before, pair.after)}

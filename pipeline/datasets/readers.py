@@ -72,7 +72,7 @@ def faults(reader: str, root: Path) -> list[str]:
 
 
 def is_own(reader: str) -> bool:
-    """Return True if the reader is for files of the user, who can correct them."""
+    """Return True if the reader is for a user's own dataset, whose files the user can correct."""
     return _reader(reader).faults is not None
 
 

@@ -74,6 +74,6 @@ def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Pa
 
 
 def _own(record: Mapping[str, Any]) -> str:
-    """Return the hash of a record without the record's own hash."""
+    """Return the hash of a record; the entry for this hash itself is left out."""
     others = {name: value for name, value in record[KEY].items() if name != RECORD}
     return of_json({**record, KEY: others})

@@ -82,7 +82,7 @@ def _named(path: str | Path, remedy: str) -> Iterator[None]:
 
 
 def _decoded(data: bytes, path: str | Path, remedy: str, line: int = 1) -> str:
-    """Return UTF-8 bytes as text. `line` is the number of their first line in the file.
+    """Return UTF-8 bytes as text. `line` is the line number in the file at which they begin.
 
     Raises InputError naming the line that is not UTF-8.
     """
@@ -194,7 +194,7 @@ class _Composer(Composer):
         return node
 
     def _bound(self, node: Any, line: int) -> None:
-        """Raise _RefusedError if the node with its aliases expanded has too many values or levels."""
+        """Raise _RefusedError if a node has too many values or levels after its aliases are expanded."""
         parts = node.value if isinstance(node, CollectionNode) else ()
         each = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
         found = [self.written_out[id(one)] for one in each]

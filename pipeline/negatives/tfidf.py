@@ -29,7 +29,7 @@ class Index:
         return {word: count * self._rarity(word) for word, count in Counter(words).items()}
 
     def ranked(self, words: Sequence[str]) -> Iterator[str]:
-        """Yield all indexed captions by falling cosine similarity to `words`, then alphabetically."""
+        """Yield all indexed captions by falling cosine similarity to `words`; equal ones alphabetically."""
         similarity = np.zeros(len(self.documents))
         for word, value in self._vector(Counter(words)).items():
             if word in self._having:

@@ -89,7 +89,10 @@ def strike(solids, k, start, way):
 
 @compiled
 def _strike_cube(half, at, way):
-    """Return distance and face for a cube. Face 0, 1 or 2 is perpendicular to the cube's axis x, y or z."""
+    """Return the distance along a ray to a cube, and the face that the ray hits.
+
+    Face 0, 1 or 2 is perpendicular to the cube's axis x, y or z.
+    """
     enter, leave, face = 0.0, np.inf, -1
     for axis in range(3):
         if way[axis] == 0.0:
@@ -105,7 +108,10 @@ def _strike_cube(half, at, way):
 
 @compiled
 def _strike_cylinder(radius, at, way):
-    """Return distance and face for an upright cylinder of height 2 * radius. Face 0: side; face 2: lid."""
+    """Return the distance along a ray to an upright cylinder, and the face that the ray hits.
+
+    Face 0 is the curved surface, and face 2 is a flat end. The height is 2 * `radius`.
+    """
     a = way[0] * way[0] + way[1] * way[1]
     if a > 0.0:
         b = at[0] * way[0] + at[1] * way[1]
@@ -122,7 +128,7 @@ def _strike_cylinder(radius, at, way):
 
 @compiled
 def _strike_rounded(half, at, way):
-    """Return distance and face for a cube with rounded edges.
+    """Return the distance along a ray to a cube with rounded edges, and the face that the ray hits.
 
     The edges are parts of cylinders, and the corners are parts of spheres, of radius BEVEL * half. A ray that
     does not enter the sharp cube at a flat part of a face is tested with the edges, the corner and the flat

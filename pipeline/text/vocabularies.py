@@ -151,7 +151,7 @@ def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:
 
 
 def longest_of(captions: Iterable[str], lower_case: bool, max_tokens: int | None = None) -> int:
-    """Count the tokens of the longest caption, <START> and <END> included. Return at most `max_tokens`."""
+    """Return the length of the longest caption, with <START> and <END>, but at most `max_tokens`."""
     longest = 2 + max((len(tokenise(caption, lower_case)) for caption in captions), default=0)
     return longest if max_tokens is None else min(longest, max_tokens)
 

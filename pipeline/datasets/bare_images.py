@@ -100,7 +100,7 @@ def _png(data: bytes) -> Bare:
 
 
 def _gif(data: bytes) -> bytes:
-    """Remove the extensions before a GIF's first frame, except for graphic control extensions."""
+    """Return a GIF without the extensions before its first frame. Graphic control extensions are kept."""
     flags = data[10] if len(data) > 10 else 0
     place = 13 + (3 << ((flags & 7) + 1) if flags & 0x80 else 0)  # after the palette
     kept = [data[:place]]

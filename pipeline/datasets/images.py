@@ -86,7 +86,7 @@ def decode(data: bytes, name: str) -> Image.Image:
     - Transparency (of pixels, a palette or one transparent colour) is composited over white. An extra band of
       a TIFF is alpha only if the file says so. Other extra bands, such as infrared, are dropped.
     - 16-bit values keep their high byte, as in OpenCV and Pillow. The scale depends only on the file's depth,
-      never on an image's own extremes, so both images of a pair have the same scale. A 16-bit grey image is
+      never on the image's values, so both images of a pair have the same scale. A 16-bit grey image is
       refused if it uses only the low byte, because it would become black. A TIFF of 32 bits is refused,
       because its scale is unknown.
     - CMYK becomes R = (255 - C)(255 - K) / 255, and G and B likewise. In a JPEG the values are inverted

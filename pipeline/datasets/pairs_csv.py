@@ -162,7 +162,10 @@ def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
 
 
 def _check_whole(table: Table) -> None:
-    """Add the faults that concern several rows: repeated pair_id, and a split or scene in only some rows."""
+    """Add to `table.problems` the faults that concern several rows.
+
+    These are a repeated pair_id, and rows without a split or scene although other rows have one.
+    """
     ids: dict[str, int] = {}
     everything = list(table.found.values())
     for found in everything:

@@ -67,7 +67,7 @@ class Extractor:
         ranks.agree(part)
 
     def fill(self, writer: Writer, shards: Sequence[int]) -> None:
-        """Compute and write the features of the store's shards with these numbers.
+        """Compute and write the features of the shards whose numbers are in `shards`.
 
         Raises InputError for an image that cannot be read or differs from the index, or if its features
         overflow float16.
@@ -187,7 +187,7 @@ def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
 def extract_pixels(
     root: Path, images: Sequence[Indexed], spec: PixelSpec, ranks: Ranks, folder: Path
 ) -> Writer:
-    """Write the pixels of images to a store, for models that have an image encoder: uint8 (3, height, width).
+    """Write images, as uint8 pixels (3, height, width), to a store for models that have an image encoder.
 
     Raises InputError for an image that cannot be read or differs from the index.
     """

@@ -144,7 +144,7 @@ def plain(path: Path, kind: type[Kind], record: Any, remedy: str) -> Kind:
 
 
 def _not_plain(record: Any) -> str | None:
-    """Return a message on the first value that `plain` refuses, or None.
+    """Return a message on the first value that `plain` refuses; None if there is no such value.
 
     Such values are a date, an integer beyond 64 bits, a key that is no text, a long text, and deep nesting.
     """

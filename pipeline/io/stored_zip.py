@@ -107,7 +107,7 @@ def _entries(directory: bytes) -> Iterator[Record]:
 
 
 def _wide(fields: bytes, numbers: tuple[int, ...]) -> list[int]:
-    """Return the numbers, with each placeholder replaced by its 64-bit value from the extra fields.
+    """Return `numbers`. A number that is a placeholder is replaced by a 64-bit value in the extra fields.
 
     Raises ValueError unless the extra fields have exactly these values.
     """

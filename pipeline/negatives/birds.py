@@ -2,7 +2,7 @@
 
 Negatives keep the spelling and punctuation of captions, so that they differ from captions only in content.
 The datasets have no labels, so a description cannot be proved wrong. A description counts as wrong if it
-contradicts the references about the same part of the same bird (bird_claims.py).
+and the references contradict each other about a part of a bird (bird_claims.py).
 """
 
 import re

@@ -168,7 +168,7 @@ def _replaced(
 def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Claims) -> set[str]:
     """Return the values that a replacement for `words[place]` must not have.
 
-    With such a value, the new value would equal the old value, or a new colour would be in a reference.
+    Otherwise, the new value could equal the old value, or a new colour could be in a reference.
     """
     if place != sentence.value:
         new = None if sentence.value is None else MEANING[words[sentence.value]]

@@ -25,12 +25,12 @@ VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in KERNELS)).hexdig
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function with Numba. The machine code is cached on disk if a folder is writable.
+    """Compile a function with Numba. The machine code is cached on disk if Numba finds a writable folder.
 
     The machine code of a function contains the functions that it calls, but Numba's cache notices only
-    changes of the function's own file. Therefore the name in the cache contains a hash of all files with such
-    functions. `_nrt=False` switches off reference counting, which took more than half of the time. This is
-    safe because no function makes an array.
+    changes of the function's own file. Therefore the name in the cache contains a hash of all files with
+    compiled functions. `_nrt=False` switches off reference counting, which took more than half of the time.
+    This is safe because no function makes an array.
     """
     function.__qualname__ += f"_{VERSION}"
     options: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "_nrt": False}

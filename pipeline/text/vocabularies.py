@@ -101,7 +101,7 @@ class ClipVocabulary:
     """CLIP's byte-level BPE with CLIP's ids, except that <START> and <END> have the ids 2 and 3.
 
     These are their ids in all vocabularies. In return, CLIP's tokens 2 and 3 get CLIP's ids of the two marks.
-    Id NULL is CLIP's padding, and also "!" inside a piece. Id UNK is only '"' inside a piece.
+    The id NULL is padding, and also "!" inside a piece. The id UNK is only '"' inside a piece.
     """
 
     longest: int
@@ -256,7 +256,7 @@ def save(
 
 
 def load(path: str | Path) -> Vocabulary:
-    """Return the vocabulary in a file that `save` wrote. Raises InputError if it is wrong or was edited."""
+    """Return the vocabulary in a file that `save` wrote. Raises InputError if the file is wrong or edited."""
     record = read_json(path, REMEDY)
     found = checked(kind_of(record), record, str(path), REMEDY)
     if content_hashes.KEY in record:  # earlier versions had no hashes; model.yaml has a hash of the words

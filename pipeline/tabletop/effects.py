@@ -69,7 +69,7 @@ def curves(effects: Effects) -> np.ndarray:
 
 
 def develop(pixels: np.ndarray, effects: Effects) -> np.ndarray:
-    """Apply blur, noise and JPEG compression, in this order, to an image (height, width, 3) uint8."""
+    """Return an image (height, width, 3) uint8 after blur, noise and JPEG compression, in this order."""
     image = Image.fromarray(pixels)
     if effects.blur > 0:
         image = image.filter(ImageFilter.GaussianBlur(effects.blur))

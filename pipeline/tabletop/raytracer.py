@@ -56,7 +56,7 @@ def _sees(solids, near, point, place):
 
 @compiled
 def _between(solids, among, point, radius, gap, square):
-    """Return a mask of the solids that may hide a part of a lamp from a point within `radius` of `point`.
+    """Return a bit mask of the solids that may hide a part of a lamp from a point within `radius` of `point`.
 
     Only the solids in the mask `among` are tested. `gap` is the vector from `point` to the lamp's centre, and
     `square` its squared length.

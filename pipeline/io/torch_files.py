@@ -153,7 +153,7 @@ def _names(*pickles: bytes) -> set[str]:
 
 
 class _Tuples:
-    """Counts the entries of a pickle's tuples, nested tuples included. Their number may grow exponentially."""
+    """Counts the entries of a pickle's tuples, nested tuples included. The number may grow exponentially."""
 
     def __init__(self) -> None:
         self.stack: list[int] = []

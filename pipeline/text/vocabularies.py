@@ -1,4 +1,4 @@
-"""Convert captions to token ids and back (docs/methods.md, "Special tokens and tokenisation"; SCORER, section 4.2)."""
+"""Convert captions to token ids and back (docs/methods.md, "Special tokens and tokenisation"; SCORER 4.2)."""
 
 import hashlib
 import json

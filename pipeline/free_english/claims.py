@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, pairwise, takewhile
 
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english.noun_phrases import rank
@@ -55,11 +55,20 @@ class Clause:
         return times[-1] if times else ""
 
     @property
+    def names_aspects(self) -> bool:
+        """True for "the colors are the same" and "no change in its size"."""
+        return self.has("ASPECTS", "COLOR") or (self.has("DIFFERENCE") and self.has("ASPECT"))
+
+    @property
     def aspect(self) -> str:
         """The property that the clause names: color, material, position, look, other, all, or empty."""
+        return self.aspects[0] if self.aspects else ""
+
+    @property
+    def aspects(self) -> list[str]:
+        """All properties that the clause names."""
         named = [token.meaning[0] for token in self.tokens if token.symbol == "ASPECT"]
-        named += [token.meaning for token in self.tokens if token.symbol == "COLOR"]
-        return named[0] if named else ""
+        return named + [token.meaning for token in self.tokens if token.symbol == "COLOR"]
 
 
 def of_clause(clause: Clause, subject: Phrase | None, landmarks: Sequence[Phrase], image: str) -> Claim:
@@ -109,7 +118,10 @@ def _drop(claim: Claim, _: Clause) -> Claim:
 
 
 def _same(claim: Claim, clause: Clause) -> Claim:
-    subject, aspect = claim.subject, clause.aspect
+    subject, aspect = claim.subject, " ".join(clause.aspects)
+    symbols = [token.symbol for token in clause.tokens if token.symbol != WHEN]
+    if ("SAME", "WITH") in pairwise(symbols) or ("SAME", "AND") in pairwise(symbols):
+        aspect = ""  # "in the same place with the same color"
     everything = not aspect if subject is None else subject.count == ALL and not subject.look
     return replace(claim, kind=NO_CHANGE if everything else SAME, aspect=aspect)
 
@@ -217,10 +229,8 @@ def _located(claim: Claim, clause: Clause, landmarks: Sequence[Phrase]) -> Claim
         before = token.symbol if token.symbol not in (WHEN, "ASPECT", "BE") else before
     own = [*(claim.subject.places if claim.subject else ()), *source]
     known = [*landmarks, *(other for place in own for other in place.others)]
-    filled = [
-        replace(place, others=tuple(_filled(other, known) for other in place.others)) for place in target
-    ]
-    return replace(claim, source=tuple(source), target=tuple(filled), directions=tuple(directions))
+    filled = beside(Phrase(places=tuple(target)), known).places
+    return replace(claim, source=tuple(source), target=filled, directions=tuple(directions))
 
 
 def _place(token: Token) -> Place:
@@ -230,8 +240,14 @@ def _place(token: Token) -> Place:
     return rank(token) if token.symbol == "MOST" else Place("side", side=token.meaning)
 
 
-def _filled(other: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
-    return landmarks[-1] if other.pronoun and landmarks else other
+def beside(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
+    """Return the phrase, in which "it" in "next to it" is the last of the landmarks."""
+    last = landmarks[-1:]
+    places = (
+        replace(place, others=tuple(last[0] if last and other.pronoun else other for other in place.others))
+        for place in phrase.places
+    )
+    return replace(phrase, places=tuple(places))
 
 
 def _valued(claim: Claim, clause: Clause) -> Claim:

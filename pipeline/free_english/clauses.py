@@ -96,8 +96,8 @@ class Reading:
             return
         if kind == AMONG:
             self._among(clause)
-        elif kind in (NO_CHANGE, SAME) and clause.has("ASPECTS", "COLOR") and not clause.of("s", "NP"):
-            self.claims += general_claims.same_aspects(clause)
+        elif kind in (NO_CHANGE, SAME) and clause.names_aspects and not clause.of("s", "NP"):
+            self.claims += general_claims.same_aspects(clause, self._changed())
         elif kind in (NO_CHANGE, REST):
             rest = kind == REST or excepted or self._of_rest(clause)
             self.claims.append(Claim(REST, text=clause.text) if rest else general_claims.none_changed(clause))
@@ -112,8 +112,10 @@ class Reading:
 
     def _of_rest(self, clause: Clause) -> bool:
         """Return True for "nothing else changed", and for "all is the same" after a change was named."""
-        named = any(claims.is_change(claim) for claim in self.claims)
-        return clause.has("ELSE") or (clause.has("EVERYTHING") and named)
+        return clause.has("ELSE") or (clause.has("EVERYTHING") and self._changed())
+
+    def _changed(self) -> bool:
+        return any(claims.is_change(claim) for claim in self.claims)
 
     def _among(self, clause: Clause) -> None:
         """Read "of the three cubes": the objects exist, and a later "the left one" is one of them."""
@@ -142,7 +144,8 @@ class Reading:
         named = [token.meaning for token in clause.of("s", "NP")]
         named = named or [token.meaning[1] for token in clause.tokens if token.symbol == "ASPECT"][:1]
         found: list[Phrase | None] = []
-        for phrase in named:
+        last = [self.subject] if self.subject else []
+        for phrase in (claims.beside(each, last) for each in named):
             found.append(self._referred(phrase))
             self.subject = found[-1] or self.subject
         return found or [self.subject]

@@ -78,7 +78,8 @@ class Facts:
             return False
         changed = CHANGED.get(self.kind)
         told = changed is None or any(name == changed for name, _ in claim.new)
-        return told and len(matching(claim.subject or Phrase(), self.described)) == 1
+        fitting = matching(claim.subject or Phrase(), self.described)
+        return told and sum(_agrees(each, claim.old) for each in fitting) == 1
 
     def _sights(self, when: str) -> list[Sight]:
         if when in ("", "both"):
@@ -98,8 +99,8 @@ class Facts:
         fitting = matching(claim.subject or Phrase(), self.described)
         changed = self.changed is not None and (claim.subject is None or self.changed in fitting)
         if claim.aspect:
-            look = claim.aspect == "look" and self.kind in ("color", "texture")
-            wrong = changed and (look or ASPECTS.get(self.kind, "presence") == claim.aspect)
+            look = "look" in claim.aspect and self.kind in ("color", "texture")
+            wrong = changed and (look or ASPECTS.get(self.kind, "presence") in claim.aspect.split())
         else:
             several = claim.subject is not None and claim.subject.count > 1
             wrong = not fitting or (changed and (len(fitting) == 1 or several))

@@ -20,9 +20,12 @@ def unnamed(clause: Clause) -> Claim:
     return Claim(kind, Phrase(), aspect=clause.aspect, text=clause.text)
 
 
-def same_aspects(clause: Clause) -> list[Claim]:
-    """Return the claims of "the positions of all objects are the same", "all kept their colours"."""
-    if clause.kind == NO_CHANGE and clause.has("WITH"):
+def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
+    """Return the claims of "the positions of all objects are the same", "all kept their colours".
+
+    `changed`: the text has already named a change.
+    """
+    if clause.kind == NO_CHANGE and clause.has("WITH") and not clause.has("DIFFERENCE"):
         return [Claim(NO_CHANGE, text=clause.text)]  # "all are in the same places with the same colours"
     aspects = [token.meaning for token in clause.tokens if token.symbol == "COLOR"]
     aspects += [token.meaning[0] for token in clause.tokens if token.symbol == "ASPECT"]
@@ -31,7 +34,8 @@ def same_aspects(clause: Clause) -> list[Claim]:
         if owner == "REST":
             return [Claim(REST, text=clause.text)]
         aspects += kinds
-    if ("all" in aspects or {"position", "color"} <= {*aspects}) and not clause.has("ITS"):
+    own = clause.has("ITS") or (changed and clause.has("ASPECT"))
+    if ("all" in aspects or {"position", "color"} <= {*aspects}) and not own:
         return [Claim(NO_CHANGE, text=clause.text)]
     return [Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects]
 

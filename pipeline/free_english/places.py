@@ -97,6 +97,17 @@ def _not_before(tokens: list[Token]) -> Token | None:
     return _as_phrase(tokens, replace(tokens[0].meaning, new=True)) if new else None
 
 
+def _both_places(tokens: list[Token]) -> list[Token] | None:
+    """Join "behind" in "behind and to the right of the cube"."""
+    others = tokens[-1].meaning.others
+    return [joined(tokens[:1], "PLACE", Place(tokens[0].meaning, others)), tokens[-1]] if others else None
+
+
+def _label(tokens: list[Token]) -> Token:
+    """Read "first image:" before a sentence as "in the first image"."""
+    return joined(tokens, WHEN, tokens[0].meaning)
+
+
 def _side(tokens: list[Token]) -> Token | None:
     """Join "on the left", "at the very back", "to the right side of the image"."""
     own = next(token for token in tokens if token.symbol in ("REL", "SIDE", "MOST"))

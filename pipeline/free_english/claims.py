@@ -1,8 +1,9 @@
 """Turn the clauses of a text into claims (phrase.Claim)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import dropwhile, pairwise, takewhile
+from itertools import dropwhile, takewhile
 
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english.noun_phrases import rank
@@ -119,9 +120,9 @@ def _drop(claim: Claim, _: Clause) -> Claim:
 
 def _same(claim: Claim, clause: Clause) -> Claim:
     subject, aspect = claim.subject, " ".join(clause.aspects)
-    symbols = [token.symbol for token in clause.tokens if token.symbol != WHEN]
-    if ("SAME", "WITH") in pairwise(symbols) or ("SAME", "AND") in pairwise(symbols):
-        aspect = ""  # "in the same place with the same color"
+    symbols = " ".join(token.symbol for token in clause.tokens if token.symbol != WHEN)
+    if re.search(r"SAME (WITH|AND|COMMA|HAVE).* COLOR|SAME .*COLOR.* SAME$", symbols):
+        aspect += " position presence"  # "in the same place with the same color"
     everything = not aspect if subject is None else subject.count == ALL and not subject.look
     return replace(claim, kind=NO_CHANGE if everything else SAME, aspect=aspect)
 

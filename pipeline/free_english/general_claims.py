@@ -27,6 +27,7 @@ def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
     """
     if clause.kind == NO_CHANGE and clause.has("WITH") and not clause.has("DIFFERENCE"):
         return [Claim(NO_CHANGE, text=clause.text)]  # "all are in the same places with the same colours"
+    own = clause.has("ITS") or (changed and clause.has("ASPECT"))
     aspects = [token.meaning for token in clause.tokens if token.symbol == "COLOR"]
     aspects += [token.meaning[0] for token in clause.tokens if token.symbol == "ASPECT"]
     aspects += [VERBS[token.symbol] for token in clause.tokens if token.symbol in VERBS]
@@ -34,7 +35,7 @@ def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
         if owner == "REST":
             return [Claim(REST, text=clause.text)]
         aspects += kinds
-    own = clause.has("ITS") or (changed and clause.has("ASPECT"))
+        own = own or owner == "ASPECT"
     if ("all" in aspects or {"position", "color"} <= {*aspects}) and not own:
         return [Claim(NO_CHANGE, text=clause.text)]
     return [Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects]

@@ -49,7 +49,9 @@ def _aspects(tokens: list[Token]) -> Token:
     kinds = {token.meaning for token in _of(tokens, "COLOR")}
     for token in (*_of(tokens, "ASPECT"), *_of(tokens, "ASPECTS")):
         kinds |= {token.meaning[0]} if token.symbol == "ASPECT" else {*token.meaning[0]}
-    return joined(tokens, "ASPECTS", (tuple(sorted(kinds)), tokens[-1].symbol))
+    last = tokens[-1]
+    owner = last.meaning[1] if last.symbol == "ASPECTS" else last.symbol
+    return joined(tokens, "ASPECTS", (tuple(sorted(kinds)), owner))
 
 
 def _what(tokens: list[Token]) -> Token | None:

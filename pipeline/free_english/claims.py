@@ -52,7 +52,7 @@ class Clause:
     def when(self) -> str:
         """The image that the clause is about: before, after, now, both, or empty."""
         own = takewhile(lambda token: token.symbol not in ("INSTEAD", "COMPARED", "WHERE"), self.tokens)
-        times = [token.meaning for token in own if token.symbol in (WHEN, "IMG")]
+        times = [token.meaning for token in own if token.symbol in (WHEN, "IMG", "SCENES") and token.meaning]
         return times[-1] if times else ""
 
     @property
@@ -243,12 +243,11 @@ def _place(token: Token) -> Place:
 
 def beside(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
     """Return the phrase, in which "it" in "next to it" is the last of the landmarks."""
-    last = landmarks[-1:]
-    places = (
-        replace(place, others=tuple(last[0] if last and other.pronoun else other for other in place.others))
-        for place in phrase.places
-    )
-    return replace(phrase, places=tuple(places))
+    if not landmarks:
+        return phrase
+    named = [[landmarks[-1] if each.pronoun else each for each in place.others] for place in phrase.places]
+    pairs = zip(phrase.places, named, strict=True)
+    return replace(phrase, places=tuple(replace(place, others=tuple(own)) for place, own in pairs))
 
 
 def _valued(claim: Claim, clause: Clause) -> Claim:

@@ -170,6 +170,9 @@ class Reading:
             last = Claim("add")  # "new object: a small cube"
         if last is None and len(named) == 1:
             last = Claim(EXISTS)  # "Big brown cube: ..."
+        if last and last.kind == NO_CHANGE and len(named) > 1 and not any(each.new for each in named):
+            self.claims += [Claim(EXISTS, each, when="both", text=clause.text) for each in named]
+            return  # "all objects are the same: a cube and a ball"
         vague = any(each.count == ALL and not each.look for each in named)
         vague = vague or (last is not None and last.kind == "move" and any(each.one for each in named))
         if last is None or not named or vague or last.kind in (UNREADABLE, NO_CHANGE):

@@ -49,8 +49,7 @@ def _aspects(tokens: list[Token]) -> Token:
     kinds = {token.meaning for token in _of(tokens, "COLOR")}
     for token in (*_of(tokens, "ASPECT"), *_of(tokens, "ASPECTS")):
         kinds |= {token.meaning[0]} if token.symbol == "ASPECT" else {*token.meaning[0]}
-    last = tokens[-1]
-    owner = last.meaning[1] if last.symbol == "ASPECTS" else last.symbol
+    owner = tokens[-1].meaning[1] if tokens[-1].symbol == "ASPECTS" else tokens[-1].symbol
     return joined(tokens, "ASPECTS", (tuple(sorted(kinds)), owner))
 
 

@@ -63,7 +63,8 @@ class Facts:
             return "" if claim.negated else INVENTED
         found = self._of_claimed_change(claim)
         if claim.negated:
-            return "" if found else KIND
+            known = claim.kind not in ("move", CHANGE) or matching(claim.subject or Phrase(), self.described)
+            return "" if found and known else KIND
         return found
 
     def identifies(self, claim: Claim) -> bool:

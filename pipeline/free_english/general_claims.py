@@ -21,10 +21,7 @@ def unnamed(clause: Clause) -> Claim:
 
 
 def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
-    """Return the claims of "the positions of all objects are the same", "all kept their colours".
-
-    `changed`: the text has already named a change.
-    """
+    """Return the claims of "the positions of all objects are the same", "all kept their colours"."""
     if clause.kind == NO_CHANGE and clause.has("WITH") and not clause.has("DIFFERENCE"):
         return [Claim(NO_CHANGE, text=clause.text)]  # "all are in the same places with the same colours"
     own = clause.has("ITS") or (changed and clause.has("ASPECT"))

@@ -67,7 +67,7 @@ def test_which_implementation():
 
 def test_more_tokens_than_the_indices_count():
     one = torch.zeros(1, 1, 1, 1)
-    with pytest.raises(ValueError, match="32767 tokens"):
+    with pytest.raises(ValueError, match="32767"):
         token_matching(one.expand(1, 1, MOST_TOKENS + 1, 1), one)
 
 

@@ -68,14 +68,14 @@ MODELS = {
     "a width that is no number": (width(".nan"), "recipe.sizes.width: Input should be"),
     "a width of minus 8": (width(-8), "width is -8"),
     "a billion layers": (
-        put(MODEL, "  layers: 1", "  layers: 1000000000"),
-        "layers is 1000000000, and has 64",
+        put(MODEL, "  inter: 2", "  inter: 1000000000"),
+        "inter is 1000000000, and has 64",
     ),
-    "64 layers, of which the weights have two": (
-        put(MODEL, "decoder_layers: 2", "decoder_layers: 64"),
-        "model.safetensors does not load (the tensor decoder.layers.2",
+    "64 layers, of which the weights have one": (
+        put(MODEL, "caption_layers: 1", "caption_layers: 64"),
+        "model.safetensors does not load (the tensor difference.memories.layers.1",
     ),
-    "no head": (put(MODEL, "heads: 2", "heads: 0"), "heads is 0"),
+    "no head": (put(MODEL, "heads: 4", "heads: 0"), "heads is 0"),
     "captions of a billion words": (
         put(MODEL, "longest: 24", "longest: 1000000000"),
         "longest is 1000000000",
@@ -83,10 +83,10 @@ MODELS = {
     "a billion words": (put(MODEL, "vocabulary: 76", "vocabulary: 1000000000"), "vocabulary is 1000000000"),
     "features of a billion channels": (put(MODEL, "- 768", "- 1000000000"), "shape is 1000000000"),
     "64 heads of 4096 cells": (
-        several(put(MODEL, "heads: 2", "heads: 64"), put(MODEL, "- 768\n- 10\n- 10", "- 768\n- 64\n- 64")),
+        several(put(MODEL, "heads: 4", "heads: 64"), put(MODEL, "- 768\n- 14\n- 14", "- 768\n- 64\n- 64")),
         "64 heads of 64 x 64 cells would take more than 1 GB a pair",
     ),
-    "features that the backbone does not give": (put(MODEL, "size: 320", "size: 256"), "names features of"),
+    "features that the backbone does not give": (put(MODEL, "size: 448", "size: 256"), "names features of"),
     "a dataset of a date": (put(MODEL, "dataset: tabletop", "dataset: 2026-01-02"), "recipe.dataset: a date"),
     "a dataset of bytes": (put(MODEL, "dataset: tabletop", "dataset: !!binary aGVsbG8="), "a bytes"),
     "a key of a date": (put(MODEL, "seed: 1", "seed: 1\n2026-01-02: 1"), "the key 2026-01-02 is no text"),
@@ -108,8 +108,8 @@ MODELS = {
     "a pipe as settings": (instead(MODEL, pipe), "is a pipe or a device"),
     "a folder as settings": (instead(MODEL, folder), "is a folder, not a file"),
     "no settings": (instead(MODEL, Path.unlink), "model.yaml is missing"),
-    "a model that nobody has": (put(MODEL, "model: scorer_cbr", "model: gpt"), "unknown model 'gpt'"),
-    "a setting that no model has": (put(MODEL, "switches: {}", "switches: {a: 1}"), "switches.a"),
+    "a model that nobody has": (put(MODEL, "model: clip4idc", "model: gpt"), "unknown model 'gpt'"),
+    "a setting that no model has": (put(MODEL, "patches: features", "a: 1"), "switches.a"),
 }
 TENSORS = {
     "weights that are no numbers": (first(filled(torch.nan)), "has a number that is not finite"),
@@ -160,7 +160,7 @@ BESIDE = {
     "a backbone without a hash": (whole(FEATURES, "carried: true"), "the key weights_id is missing"),
     "a precision that is none": (put(FEATURES, "precision: float32", "precision: int8"), "precision: Input"),
     "a hash of a date": (put(FEATURES, "weights_id: ", "weights_id: 2026-01-02 #"), "weights_id: a date"),
-    "another backbone's hash": (put(FEATURES, "sha256:3", "sha256:9"), "was made with features of sha256:9"),
+    "another backbone's hash": (put(FEATURES, "sha256:8", "sha256:9"), "was made with features of sha256:9"),
     "a backbone that is not brought": (
         lambda place: (place / "backbone.safetensors").unlink(),
         "backbone.safetensors",
@@ -218,6 +218,7 @@ def test_a_word_of_terminal_escapes_is_never_printed_raw(package, tmp_path, caps
     from commands import caption
 
     words = json.loads((package / WORDS).read_text())
+    del words["hashes"]
     words["ids"] = {f"\x1b[3{n}m\x07\x9b2J" if n > 3 else word: n for word, n in words["ids"].items()}
     (package / WORDS).write_text(json.dumps(words))
     for name in "ab":

@@ -28,8 +28,8 @@ def test_paraphrases_are_read_and_judged_correct(name):
     own = [each for each in TEXTS if each["set"] == name and each["correct"]]
     wrong = [each["text"] for each in own if not judged(each["text"], each["scene"]).true]
     assert len(own) > 20
-    unusual = name.startswith(("styles", "rounds"))
-    assert len(wrong) <= (0.15 if unusual else 0.05) * len(own), wrong
+    not_developed_on = name.startswith(("styles", "rounds", "blind, second"))
+    assert len(wrong) <= (0.15 if not_developed_on else 0.05) * len(own), wrong
 
 
 def test_nearly_all_paraphrases_are_judged_correct():

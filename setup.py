@@ -63,7 +63,11 @@ class Inside(build_py):
 
 
 class NotEditable(editable_wheel):
-    """Refuses an editable installation, because its modules would have the repository's imports."""
+    """Refuses an editable installation.
+
+    The build rewrites the imports of the packaged modules. An editable installation would use the modules
+    as they are in the repository.
+    """
 
     def run(self):
         raise SetupError("no editable installation: run `make .venv/ready` and work in the repository")

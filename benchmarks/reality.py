@@ -5,8 +5,9 @@ python -m benchmarks reality --labelled FOLDER [--lab LAB] data/weights/tabletop
 The stages must have trained, decoded and scored the models; the metrics are in results/cells. Each model
 captions the labelled real images of FOLDER. The printed table has a row for each model, with percentages of
 true captions. CLEVR-Change's labelled scenes have only changes of color, so the table also has the percentage
-for rendered changes of color. Intervals are computed by the percentile bootstrap. The interval of a
-percentage resamples scenes. The interval of a rank correlation resamples scenes and models.
+for rendered changes of color. Below the table are rank correlations, which compare the order of the models on
+rendered pairs with their order on real images. Intervals are computed by the percentile bootstrap. The
+interval of a percentage resamples scenes. The interval of a rank correlation resamples scenes and models.
 """
 
 import argparse

@@ -3,8 +3,9 @@
 A row is `THEIRS SHAPE OURS HOW`; OURS is "-" if our model lacks the tensor. In names, `{a,b}` expands to two
 names, with a and with b, and `<n>` expands to the numbers of n layers. A line `[module]` is a prefix for the
 rows below the line. At the end of a name, G expands to weight and bias, and A to torch's attention: query,
-key and value in one tensor. Letters in shapes are sizes. A size is taken from the first row that has its
-letter as a whole dimension. The shape of a single number is (); * is any shape. HOW is empty, or one of:
+key and value in one tensor. Letters in shapes are sizes. The first row in which a dimension is the letter
+alone (D, not 3D) sets the letter's size. The shape of a single number is (); * is any shape. HOW is empty, or
+one of:
 
     T            transpose
     words        a row per word; put into the order of our vocabulary

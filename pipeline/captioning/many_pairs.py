@@ -136,8 +136,8 @@ def _described(captioner: PictureCaptioner, search: Search, top: int | None, lim
 def _done(out: Path, pairs: Sequence[Job], by: str) -> list[bool]:
     """Check the existing lines of `out`. Return a bool per line: True if the line has an error.
 
-    An incomplete last line, which a killed run may leave, is cut off. Raises InputError if a line, or this
-    beginning of a line, belongs to another run.
+    A killed run may leave an incomplete last line; it is cut off. Raises InputError if a line, complete or
+    not, belongs to another run.
     """
     if not out.exists():
         return []
@@ -192,7 +192,10 @@ def _records(
 
 
 def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Images | str:
-    """Return a pair's squashed images, or an error message. A warning is appended to `warnings`."""
+    """Return a pair's images, resized to a square, or an error message.
+
+    Appends to `warnings` if the two images have different orientations.
+    """
     if job.fault:
         return job.fault
     pictures = []

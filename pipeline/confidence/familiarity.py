@@ -79,7 +79,11 @@ def pooled(grids: Tensor) -> np.ndarray:
 
 
 def scenes_apart(before: Tensor, after: Tensor) -> np.ndarray:
-    """Return `scenes` of each pair, (B,): the upper quartile of the cosine distance between its cells."""
+    """Return how much the two images of each pair differ: the measure `scenes`, (B,).
+
+    It is the upper quartile, over all cells, of the cosine distance between the cell before and the same
+    cell after.
+    """
     cosine = F.cosine_similarity(before.float().flatten(2), after.float().flatten(2), dim=1)
     return torch.quantile(1 - cosine, QUARTILE, dim=1).cpu().numpy()
 

@@ -1,4 +1,4 @@
-"""Messages that tests of untrusted files expect, and that docs/bad_inputs.md, "Bad inputs", lists."""
+"""Read the messages that tests of untrusted files expect, and those in docs/bad_inputs.md, "Bad inputs"."""
 
 import importlib
 import re
@@ -13,20 +13,20 @@ MESSAGE_COLUMN = "| input | message | remedy |"
 
 
 def hostile_modules() -> list[ModuleType]:
-    """All modules tests/**/test_hostile_*.py."""
+    """Import all modules tests/**/test_hostile_*.py."""
     paths = sorted((ROOT / "tests").rglob("test_hostile_*.py"))
     return [importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts)) for path in paths]
 
 
 def expected_messages() -> dict[str, str]:
-    """Input that a test tries -> part of the message that the test expects."""
+    """Return input of a test -> part of the expected message."""
     return {
         f"{module.__name__}: {tried}": said for module in hostile_modules() for tried, said in _rows(module)
     }
 
 
 def _rows(module: ModuleType) -> Iterator[tuple[str, str]]:
-    """Rows of the tables (id -> arguments) over which the tests of a module are parametrised."""
+    """Yield the rows (id, expected message) of the tables with which a module's tests are parametrised."""
     for test in vars(module).values():
         for mark in getattr(test, "pytestmark", ()):
             ids = mark.kwargs.get("ids")
@@ -36,12 +36,12 @@ def _rows(module: ModuleType) -> Iterator[tuple[str, str]]:
 
 
 def listed_messages(page: str) -> list[str]:
-    """The code spans in the column `message` of the page's tables."""
+    """Return the code spans in the column `message` of the page's tables."""
     tables = page.split(f"{MESSAGE_COLUMN}\n")[1:]
     rows = [row for table in tables for row in TABLE_ROW.findall(table.split("\n\n")[0])]
     return [message for cell in rows for message in re.findall(r"`([^`]+)`", cell)]
 
 
 def alike(listed: str, expected: str) -> bool:
-    """Whether one of two parts of a message contains the other."""
+    """Return True if one of the two parts of a message contains the other."""
     return listed in expected or expected.strip() in listed

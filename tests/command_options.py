@@ -1,4 +1,4 @@
-"""The options of every command, as its parser has them."""
+"""Read the options of every command from its parser."""
 
 import argparse
 from contextlib import suppress
@@ -16,7 +16,7 @@ class ParsedError(Exception):
 
 
 def options(command):
-    """The options of a command, by name."""
+    """Return the options of a command: name -> action of argparse."""
     found = []
 
     def caught(self, *_):
@@ -29,14 +29,14 @@ def options(command):
 
 
 def outputs(command):
-    """What each output of a command is: Contents, Files, or None of a file."""
+    """Return the outputs of a command: option -> Contents, Files, or None for a single file."""
     found = {name: action.type for name, action in options(command).items() if is_output(action)}
     own = {package.to_write: package.CONTENTS}
     return {name: own.get(kind, getattr(kind, "__self__", None)) for name, kind in found.items()}
 
 
 def typed(action, place):
-    """What a user types for an option, or in the place of an argument."""
+    """Return the words that a user types for an option or argument."""
     if action.choices:
         place = str(next(iter(action.choices)))
     elif action.type is int or "whole" in str(action.type):

@@ -1,4 +1,4 @@
-"""Fixtures that several tests share."""
+"""Fixtures shared by several tests."""
 
 import gc
 import os
@@ -27,17 +27,17 @@ from tests.synthetic import make_clevr_change
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than cores: some tests wait for what they have killed, and their core would idle."""
+    """Use one worker more than cores, because some tests wait for processes."""
     return (os.cpu_count() or 1) + 1
 
 
 def pytest_configure() -> None:
-    """No time limit of an example; temporary files in memory, where there is room and they take a tenth."""
-    gc.disable()  # until tests are collected: imports make much that stays, and it was looked through again
-    # below nohup and in the background these are ignored, and what tests start would be deaf to them, too
-    for number, heard in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    """Remove hypothesis's deadline, and put temporary files into memory if there is enough of it."""
+    gc.disable()  # until the tests are collected: imported objects stay, and need no collection
+    # nohup and background jobs ignore these signals, and processes started by tests would inherit that
+    for number, handler in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
         if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, heard)
+            signal.signal(number, handler)
     settings.register_profile("busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy")
     memory = Path("/dev/shm")
@@ -46,26 +46,26 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests first: at the end one process would have them, and the other cores nothing."""
+    """Run files with slow tests first, so that no core is idle at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays: the collector of garbage need not look at it again."""
+    """Exclude the imported objects from garbage collection."""
     gc.enable()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000)  # objects, for 700
+    gc.set_threshold(50_000)  # new objects before a collection; the default is 700
 
 
 def pytest_unconfigure() -> None:
-    gc.unfreeze()  # else libraries say at the end that they have leaked
+    gc.unfreeze()  # else libraries report leaks at exit
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_spice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The same scores whether or not its files are here; the tests of SPICE itself undo it."""
+    """Hide the files of SPICE, so that scores do not depend on them; tests of SPICE undo this."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SPICE_CACHE", str(tmp_path_factory.mktemp("spice") / "absent"))
         yield
@@ -73,7 +73,7 @@ def no_spice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def made_up_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of all points, for tests of what stands around METEOR, whose tables load for 10 s."""
+    """Replace METEOR, which loads for 10 s, by a constant score of 0.5."""
 
     def scores(jvm: None, asked: dict, subsets: dict) -> Meteor:
         half = dict.fromkeys(asked, 0.5)
@@ -85,20 +85,20 @@ def made_up_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clevr_change(tmp_path: Path) -> Path:
-    """The folder of a small dataset in CLEVR-Change's layout."""
+    """A folder with a small dataset in CLEVR-Change's layout."""
     return make_clevr_change(tmp_path / "raw")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless Chromium: CHROMIUM, or one on the path; Playwright drives it, and downloads none."""
+    """A headless Chromium, from $CHROMIUM or the path; Playwright downloads none."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     names = ("chromium", "chromium-browser", "google-chrome")
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if not path:
         pytest.skip(f"no browser: set CHROMIUM, or install {names[0]}")
     with sync_api.sync_playwright() as playwright:
-        # no sandbox: containers, which tests run in, have none to give
+        # containers give no sandbox
         running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield running
         running.close()

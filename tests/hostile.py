@@ -1,4 +1,4 @@
-"""Bad input tried in little memory: it must end in one line that names the file."""
+"""Try bad input with little memory: the error must be one line that names the file."""
 
 import os
 import resource
@@ -11,12 +11,12 @@ import pytest
 
 from pipeline.io.errors import InputError, printable
 
-MORE = 1 << 30  # bytes of addresses beside what the process has
+MORE = 1 << 30  # bytes of address space beyond those in use
 
 
 @contextmanager
 def little_memory() -> Iterator[None]:
-    """Whoever asks for much more is refused it by the system: a MemoryError, and not the machine's end."""
+    """Limit the address space, so that a huge allocation raises MemoryError."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (has + MORE, before[1]))
@@ -27,7 +27,7 @@ def little_memory() -> Iterator[None]:
 
 
 def refused(run: Callable[[], Any]) -> str:
-    """What is said of the input, as a terminal shows it: in one line, not a long one."""
+    """Run `run`, which must raise InputError. Return its message, which must be one short line."""
     with little_memory(), pytest.raises(InputError) as caught:
         run()
     said = printable(str(caught.value))
@@ -38,19 +38,19 @@ def refused(run: Callable[[], Any]) -> str:
 
 
 def pipe(path: Path) -> None:
-    """A pipe in the file's place, into which nobody ever writes."""
+    """Replace the file by a pipe without a writer."""
     path.unlink(missing_ok=True)
     os.mkfifo(path)
 
 
 def endless(path: Path) -> None:
-    """A link to a device that never ends."""
+    """Replace the file by a link to an endless device."""
     path.unlink(missing_ok=True)
     path.symlink_to("/dev/zero")
 
 
 def hole(path: Path, size: int) -> None:
-    """A file of that size which takes no room on the disk."""
+    """Write a sparse file of `size` bytes."""
     with path.open("wb") as file:
         file.truncate(size)
 

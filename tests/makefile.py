@@ -1,4 +1,4 @@
-"""`make` with the Makefile alone: its programs stand in a folder of their own, and print their arguments."""
+"""Run `make` in a folder with the Makefile and with programs that print their arguments."""
 
 import os
 import shutil
@@ -17,14 +17,14 @@ class Making:
 
     def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         command = ["make", "--no-print-directory", *arguments]
-        # what an outer `make test TESTS=…` exports is not this one's
+        # variables that an outer `make test TESTS=…` exports
         outer = ("NAME", "DATASET", "SEEDS", "TESTS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")
         own = {name: value for name, value in os.environ.items() if name not in outer} | environment
         return subprocess.run(command, cwd=self.folder, env=own, capture_output=True, text=True, check=False)
 
 
 def making(folder: Path) -> Making:
-    """In a folder that is empty."""
+    """Copy the Makefile into an empty folder."""
     for name in ("Makefile", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
     for name in (*(f".venv/bin/{name}" for name in PROGRAMS), "demo/train"):

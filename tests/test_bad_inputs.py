@@ -26,8 +26,8 @@ def test_the_page_lists_no_message_without_a_test(listed):
     assert stale == [], "remove it from docs/bad_inputs.md, or add a test"
 
 
-def test_there_are_many_and_all_are_refused_in_one_line():
-    """By `refused` of tests/hostile.py, which every test of these files calls."""
+def test_all_are_refused_in_one_line():
+    """Each of these tests calls `refused` (tests/hostile.py), which checks that the message has one line."""
     modules = sorted((bad_inputs.ROOT / "tests").rglob("test_hostile_*.py"))
     assert len(modules) > 5
     assert all("refused(lambda" in path.read_text(encoding="utf-8") for path in modules)

@@ -1,6 +1,6 @@
-"""Every command that the pages name is one that its parser takes: its arguments, its stages, its settings.
+"""Check every command of the pages by its own parser: options, stages and settings must exist.
 
-The make targets run, with programs that print what they were called with, and that is parsed in turn.
+The make targets run with programs that print their arguments, and these are parsed, too.
 """
 
 import argparse
@@ -39,13 +39,13 @@ PARSED = argparse.ArgumentParser.parse_args
 
 
 class CalledError(Exception):
-    """A program has parsed its arguments, and would now begin."""
+    """Raised in place of a program's work, after its arguments were parsed."""
 
 
 def commands(page: str, whole: bool) -> list[str]:
-    """Those of the fences without a language, a line each, and those within a sentence.
+    """Return the commands of a page: lines of code blocks without a language, and inline code.
 
-    Of a page that is not `whole`, which shows other things in such fences, the lines that begin as a command.
+    If `whole` is false, code blocks may have other lines, and only lines that begin with a program count.
     """
     fences = "\n".join(text for language, text in FENCE.findall(page) if not language)
     lines = [line for line in fences.replace("\\\n", " ").splitlines() if line.strip()]
@@ -54,7 +54,7 @@ def commands(page: str, whole: bool) -> list[str]:
 
 
 def calls(line: str) -> list[list[str]]:
-    """The commands of a line, each as its words without variables of the environment."""
+    """Split a line into commands, and each command into words, without environment variables."""
     words = shlex.shlex(line, posix=True, punctuation_chars="&|;")
     words.whitespace_split = True
     found: list[list[str]] = [[]]
@@ -67,13 +67,13 @@ def calls(line: str) -> list[list[str]]:
 
 
 def made_calls(done: CompletedProcess[str]) -> list[list[str]]:
-    """The commands of a make target, of programs that print what they were called with."""
+    """Return the commands that a make target called; each program printed its arguments."""
     lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
     return [re.findall(r"\[([^]]*)\]", line) for line in lines]
 
 
 def wrong(command: str, made) -> str:
-    """Why the line's commands cannot be what a user is to type; nothing where they can."""
+    """Return the fault of a line of commands, or an empty text."""
     for words in calls(command):
         if said := _wrong(words, made):
             return f"{shlex.join(words)}: {said}"
@@ -99,7 +99,7 @@ def _wrong(words: list[str], made) -> str:
 
 
 def _said(parse) -> str:
-    """What a parser says of wrong arguments."""
+    """Return the message of a parser about wrong arguments, or an empty text."""
     said = io.StringIO()
     try:
         with redirect_stderr(said), redirect_stdout(io.StringIO()):
@@ -107,7 +107,7 @@ def _said(parse) -> str:
     except CalledError:
         return ""
     except (SystemExit, DvcParserError):
-        return said.getvalue() or "it leaves"
+        return said.getvalue() or "it exits"
     return ""
 
 
@@ -131,7 +131,7 @@ def _module(module: str, arguments: list[str]) -> str:
 
 
 def _loose(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """A parser that misses nothing: a page has left out the rest (…)."""
+    """Make all arguments optional, for a command that a page abbreviates with …"""
     for action in [*parser._actions, *parser._mutually_exclusive_groups]:
         action.required = False
     return parser
@@ -158,9 +158,9 @@ def _dvc(arguments: list[str]) -> str:
 
 
 def _settable(key: str) -> bool:
-    """As `dvc exp run -S` has it: a key that is there, or with a plus one that is not, below one that is.
+    """Return True if `dvc exp run -S` can set the key: it exists, or has a plus and does not exist.
 
-    The key of another file than params.yaml stands behind its name and a colon.
+    `FILE:KEY` is a key of another file than params.yaml.
     """
     file, _, key = key.rpartition(":")
     *above, last = key.removeprefix("+").split(".")
@@ -194,7 +194,7 @@ def test_every_command_of_a_page_can_be_typed(path, made):
 
 
 @pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.name)
-def test_every_option_in_a_sentence_is_one_of_the_sections_commands(path):
+def test_options_in_sentences_exist_in_the_commands_of_the_section(path):
     assert lost_options(path.read_text(encoding="utf-8")) == []
 
 
@@ -213,7 +213,7 @@ def _experiment_options() -> set[str]:
 
 
 def lost_options(page: str) -> list[str]:
-    """The options within a section's sentences that none of the stages has which the section names."""
+    """Return options in the sentences of a section that no command named in the section has."""
     lost = []
     for section in re.split(r"^#+ ", page, flags=re.MULTILINE):
         said = " ".join(re.findall(r"`(--[^`]+)`", FENCE.sub("", section)))
@@ -237,7 +237,7 @@ def _options(stage: str) -> frozenset[str]:
 
 
 def _over(tree, entered):
-    """A tree with the keys of another one in place of its own."""
+    """Return a tree in which the keys of another tree replace its own."""
     if not isinstance(tree, dict) or not isinstance(entered, dict):
         return entered
     return tree | {key: _over(tree.get(key), value) for key, value in entered.items()}
@@ -245,7 +245,7 @@ def _over(tree, entered):
 
 @pytest.mark.parametrize("name", ["extract", "pretrain", "train"])
 def test_stages_that_several_processes_share_can_be_started_by_torchrun(name):
-    """As dvc.yaml starts them: torchrun takes what looks like an option of its own for one."""
+    """torchrun would take an option for its own if the names are alike."""
     command = _filled(STAGES[name]["cmd"]).removeprefix("python ")
     assert _torchrun(["--nproc-per-node", "2", *shlex.split(command)]) == ""
 
@@ -274,7 +274,7 @@ def _filled(command: str) -> str:
         ("dvc repro report && dvc repro reports", "no reports"),
         ("dvc exp run -S loss.lambda_cb=1", "no loss.lambda_cb=1"),
         ("dvc exp run -S +loss.lambda_cbr=1", "no +loss.lambda_cbr=1"),
-        ("dvc exp runn", "dvc exp runn: it leaves"),
+        ("dvc exp runn", "dvc exp runn: it exits"),
         ("make studdy", "No rule to make target"),
         ("make study NAME=a", "name a dataset"),
         ("make study NAME=a DATASET=t SEEDS=one", "argument --seeds"),
@@ -283,5 +283,5 @@ def _filled(command: str) -> str:
         ("change-captioning study", "no known program"),
     ],
 )
-def test_a_command_that_nobody_can_type_is_found(made, command, said):
+def test_a_wrong_command_is_found(made, command, said):
     assert said in wrong(command, made)

@@ -1,4 +1,4 @@
-"""The first commands of the pages and the Python of the cookbook run as they are written."""
+"""The sample commands of the pages and the Python code of the cookbook run as they are written."""
 
 import json
 import re
@@ -61,7 +61,7 @@ def test_the_python_of_the_cookbook_runs(prepared, tmp_path):
     assert (tmp_path / "loss.png").stat().st_size
 
 
-def test_the_study_of_the_cookbook_is_one():
+def test_the_study_of_the_cookbook_is_valid():
     (text,) = re.findall(r"^```yml\n(.*?)^```$", COOKBOOK, re.MULTILINE | re.DOTALL)
     study = Study.model_validate(yaml.safe_load(text))
     keys = {*Study.model_fields, *type(study.rows[0]).model_fields}

@@ -1,4 +1,4 @@
-"""The pages that people read: what refers to them, what they link to, and what they must not leave out."""
+"""Check README and docs: links, references from the code, and descriptions that must not be missing."""
 
 import ast
 import io
@@ -46,13 +46,13 @@ CITATION = {"cff-version", "message", "type", "title", "authors", "license", "re
 
 
 def headings(page: str) -> list[str]:
-    """The headings of a page, as they read without their marks."""
+    """Return the headings of a page without Markdown."""
     found = re.findall(r"^#{1,6} +(.+?)(?: +#+)? *$", FENCE.sub("", page), re.MULTILINE)
     return [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "") for text in found]
 
 
 def anchors(page: str) -> set[str]:
-    """GitHub's: lower case, punctuation dropped, spaces as hyphens; of equal ones the second ends in -1."""
+    """Return GitHub's anchors: lower case, no punctuation, hyphens; a repeated anchor ends in -1, -2, ..."""
     found: dict[str, int] = {}
     for text in headings(page):
         slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
@@ -65,7 +65,7 @@ def anchors(page: str) -> set[str]:
 
 @cache
 def prose(source: str) -> tuple[str, ...]:
-    """The docstrings and the runs of comments of a Python source, white space collapsed."""
+    """Return the docstrings and blocks of comments of a Python source, with collapsed white space."""
     return tuple(_prose(source))
 
 
@@ -88,7 +88,7 @@ def _prose(source: str) -> Iterator[str]:
 
 
 def lost_references(source: str, root: Path) -> list[str]:
-    """What is wrong with the references of a source to pages: each names a file and a heading in it."""
+    """Return the faults of a source's references to pages: each must name a file and a heading."""
     problems = []
     for text in prose(source):
         for name, heading in REFERENCE.findall(text):
@@ -102,21 +102,21 @@ def lost_references(source: str, root: Path) -> list[str]:
 
 
 def lost_pages(source: str, root: Path) -> list[str]:
-    """The pages named in any text of a source, a message to the user above all, that do not exist."""
+    """Return the pages that the strings of a source name and that do not exist."""
     texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
     named = {name for text in texts if isinstance(text, str) for name in NAMED.findall(text)}
     return sorted(name for name in named if not (root / name).is_file())
 
 
 def lost_modules(text: str, files: list[str]) -> list[str]:
-    """The modules and templates that a text names, by path or by name alone, which are none of the files."""
+    """Return the modules and templates that a text names (by path or name) and that are not in `files`."""
     return [
         name for name in MODULE.findall(text) if not any(f"/{file}".endswith(f"/{name}") for file in files)
     ]
 
 
 def lost_links(page: Path) -> list[str]:
-    """The relative links of a page that lead to no file or to no heading."""
+    """Return the relative links of a page that lead to no file or heading."""
     text = page.read_text(encoding="utf-8")
     problems = []
     for link in LINK.findall(re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))):
@@ -132,18 +132,18 @@ def lost_links(page: Path) -> list[str]:
 
 
 def unnamed(names: list[str], page: str) -> list[str]:
-    """Those that the page does not name as code."""
+    """Return the names that the page does not have as code."""
     return [name for name in names if f"`{name}`" not in page]
 
 
 def switch_rows(page: str) -> dict[str, list[str]]:
-    """Switch -> its value in each variant, of rows of a name, what it concerns, three values."""
+    """Read the table of switches (name, subject, three values). Return switch -> its values."""
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| (\S+) \| (\S+) \| (\S+) \|$", page, re.MULTILINE)
     return {name: list(values) for name, *values in rows}
 
 
 def faults(citation: str) -> list[str]:
-    """What a CITATION.cff lacks."""
+    """Return what a CITATION.cff lacks."""
     record = yaml.safe_load(citation)
     missing = [f"{key} is missing" for key in sorted(CITATION - set(record))]
     for entry in [record, *record.get("references", [])]:
@@ -167,15 +167,15 @@ def test_messages_name_pages_that_exist():
     assert {path: lost for path, lost in found.items() if lost} == {}
 
 
-def test_modules_that_are_named_are_there():
+def test_named_modules_exist():
     there = [
         *SOURCES,
         *(path for ending in ("j2", "js") for path in (ROOT / "pipeline").rglob(f"*.{ending}")),
     ]
     files = [str(path.relative_to(ROOT)) for path in there]
-    told = {path: "\n".join(prose(path.read_text(encoding="utf-8"))) for path in PROGRAM}
-    told |= {path: path.read_text(encoding="utf-8").replace("\\", "") for path in PAGES}
-    found = {path: lost_modules(text, files) for path, text in told.items()}
+    texts = {path: "\n".join(prose(path.read_text(encoding="utf-8"))) for path in PROGRAM}
+    texts |= {path: path.read_text(encoding="utf-8").replace("\\", "") for path in PAGES}
+    found = {path: lost_modules(text, files) for path, text in texts.items()}
     assert {path: lost for path, lost in found.items() if lost} == {}
 
 
@@ -199,12 +199,12 @@ def test_every_switch_is_described_with_its_values():
 
 def test_every_dataset_is_described():
     entries = read_tree(ROOT / "params.yaml")["dataset"]
-    # "table" is one's own
+    # the reader "table" reads a user's own dataset
     names = [name for name, entry in entries.items() if entry["prepare"]["reader"] != "table"]
     assert unnamed(names, (ROOT / "docs/datasets.md").read_text(encoding="utf-8")) == []
 
 
-def test_the_citation_has_what_readers_of_it_need():
+def test_the_citation_is_complete():
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert faults(text) == []
     assert "doi" not in text

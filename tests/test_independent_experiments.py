@@ -1,4 +1,4 @@
-"""Experiments by the cookbook's commands: each leaves the working tree and the next experiment alone."""
+"""Experiments by the cookbook's commands change neither the working tree nor the next experiment."""
 
 import shlex
 import subprocess
@@ -25,7 +25,7 @@ GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@localhost")
 
 
 def written(folder, text: str, setting: str) -> list[str]:
-    """The lines of params.yaml that DVC removes (-) and adds (+) when it writes an experiment's setting."""
+    """Return the lines of params.yaml that DVC removes (-) and adds (+) for an experiment's setting."""
     path = folder / "params.yaml"
     path.write_text(text, encoding="utf-8")
     apply_overrides(path, [setting])
@@ -48,7 +48,7 @@ def test_an_experiment_writes_its_own_setting_only(tmp_path, setting):
 
 
 @pytest.mark.parametrize("head", ["models: [scorer, dirl]", "models:\n- scorer\n- dirl"])
-def test_the_comments_outlive_two_experiments(tmp_path, head):
+def test_two_experiments_keep_the_comments(tmp_path, head):
     text = PARAMS.replace("models:\n- subtraction\n- scorer_cbr", head)
     for setting in ("loss.lambda_cbr=0.004", "train.references=4"):
         assert not [line for line in written(tmp_path, text, setting) if line[0] == "-" and "#" in line][1:]
@@ -76,7 +76,7 @@ def repository(tmp_path):
     return tmp_path
 
 
-def test_two_experiments_in_a_row_are_independent_and_leave_the_tree_alone(repository):
+def test_two_experiments_in_a_row_are_independent_and_keep_the_tree_clean(repository):
     section = PAGE.partition("## Run an ablation")[2].partition("\n## ")[0]
     first, second = commands(section, whole=True)[:2]
     with chdir(repository):
@@ -86,6 +86,6 @@ def test_two_experiments_in_a_row_are_independent_and_leave_the_tree_alone(repos
     refs = git(repository, "for-each-ref", "--format=%(refname)", "refs/exps").split()
     found = []
     for ref in refs:
-        (repository / "theirs.yaml").write_text(git(repository, "show", f"{ref}:out"))
-        found.append(read_tree(repository / "theirs.yaml")["model"]["scorer"]["switches"])
+        (repository / "params_of_it.yaml").write_text(git(repository, "show", f"{ref}:out"))
+        found.append(read_tree(repository / "params_of_it.yaml")["model"]["scorer"]["switches"])
     assert sorted(found, key=str) == [{"fusion": "sum"}, {"mtm": "mean_pool"}]

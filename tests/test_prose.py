@@ -1,4 +1,4 @@
-"""The check of prose finds openings and retired words, and the repository passes it."""
+"""tests/prose.py finds openings and retired words, and the repository passes."""
 
 from tests import prose
 

@@ -1,4 +1,4 @@
-"""What runs here that others wrote is fixed by its hash, and what a user types is never run as a command."""
+"""Dependencies are fixed by hashes, and a value of `make NAME=...` is never executed as a command."""
 
 import re
 import subprocess
@@ -41,7 +41,7 @@ def test_make_runs_no_command_that_is_in_a_variable(made, said):
         (("check-data", f"DATASET={said}"), f"[python][-m][commands.check_data][--dataset][{said}]"),
     ):
         assert made(*arguments).stdout == f"{shown}\n"
-    made("test", f"TESTS={said}")  # quotes are for xargs, which may refuse them
+    made("test", f"TESTS={said}")  # xargs may refuse its quotes
     assert sorted(path.name for path in made.folder.iterdir()) == FILES
 
 
@@ -70,10 +70,10 @@ def test_the_environment_is_installed_by_hashes_alone(made):
     assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in rest)
 
 
-def test_what_has_no_wheel_is_built_by_what_is_locked(made):
-    """Each build that isolation would bring its tools from an index, the newest and without a hash."""
+def test_packages_without_a_wheel_are_built_with_locked_tools(made):
+    """An isolated build would fetch the newest build tools from an index, without a hash."""
     first, rest = (line for line in installing(made).stdout.splitlines() if " install " in line)
-    assert "first.lock" in first  # with setuptools, which the next line builds by
+    assert "first.lock" in first  # it has setuptools, with which the next line builds
     assert "--no-build-isolation" in rest
 
 
@@ -83,13 +83,13 @@ def test_pips_settings_of_a_user_do_not_matter(made):
 
 def installing(made):
     (made.folder / ".venv/ready").unlink()
-    # `python -m venv --clear` would empty the folder: a program that does nothing stands for all
+    # --dry-run, because `python -m venv --clear` would empty the folder
     return made(".venv/ready", f"PYTHON={made.folder}/.venv/bin/python", "BIN=.venv/bin", "--dry-run")
 
 
 @pytest.mark.parametrize("git", [True, False])
-def test_dvc_does_without_git_where_there_is_none(made, git):
-    """A site's "Download ZIP"."""
+def test_dvc_works_without_git(made, git):
+    """A downloaded ZIP has no git repository."""
     if git:
         subprocess.run(["git", "init", "--quiet", made.folder], check=True)
     (made.folder / ".venv/ready").unlink()
@@ -120,7 +120,7 @@ def test_only_variables_of_makes_own_command_line_count(made, monkeypatch, name)
 
 @pytest.mark.parametrize("given", [{}, {"LOGNAME": "me"}, {"USER": "me"}, {"HOME": "h"}])
 def test_dvc_finds_a_users_name_and_home(made, given):
-    """Without either it ends in a traceback, where a number has no name."""
+    """DVC ends in a traceback if a user id has no name and HOME is not set."""
     (made.folder / ".venv/bin/dvc").write_text('#!/bin/sh\necho "$LOGNAME,$USER,$HOME"\n')
     environment = {"LOGNAME": "", "USER": "", "HOME": ""} | given
     printed = made("--silent", "repro", **environment).stdout.splitlines()
@@ -131,7 +131,7 @@ def test_dvc_finds_a_users_name_and_home(made, given):
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows_may_only_read_and_run_what_is_fixed(path):
+def test_workflows_only_read_and_use_fixed_actions(path):
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
@@ -158,8 +158,8 @@ SOURCES = (
 )
 
 
-def test_settings_left_over_in_the_environment_reach_no_program_and_sources_do(made):
-    """PIP_TARGET installed elsewhere, and PYTHONHOME ended Python at once."""
+def test_only_settings_of_package_sources_reach_the_installation(made):
+    """PIP_TARGET, for example, would install elsewhere, and PYTHONHOME would stop Python."""
     (made.folder / ".venv/ready").unlink()
     for name in ("python", "uv"):
         (made.folder / ".venv/bin" / name).write_text("#!/bin/sh\nenv | sed 's/^/seen: /'\n")

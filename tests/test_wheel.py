@@ -1,4 +1,4 @@
-"""The wheel is the repository in one package: it captions without the repository and takes no other name."""
+"""The wheel contains the repository in one package, which works without the repository."""
 
 import ast
 import importlib.util
@@ -50,7 +50,7 @@ print(sorted(tops & {{"models", "pipeline", "stages", "commands", "dvc", "dvcliv
 
 
 def load_setup():
-    """setup.py as a module; it builds nothing then."""
+    """Import setup.py as a module, without a build."""
     spec = importlib.util.spec_from_file_location("setup_of_the_wheel", ROOT / "setup.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -62,7 +62,7 @@ building = load_setup()
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A folder like site-packages, with the wheel of this tree. The tree itself would get build/ and more."""
+    """A folder like site-packages with the unpacked wheel, built from a copy of this repository."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in BUILT_FROM:
         skip = shutil.ignore_patterns("__pycache__")
@@ -86,14 +86,14 @@ def site(tmp_path_factory):
 
 
 def python(site, folder, *words):
-    """Python that knows the wheel and not the repository."""
+    """Run Python with the wheel on its path, and without the repository."""
     environment = os.environ | {"PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else torch is compiled for 10 s
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else Python would compile torch's modules for 10 s
     command = [sys.executable, *words]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-def test_it_captions_and_judges_without_the_repository_and_takes_no_other_name(site, tmp_path):
+def test_it_captions_and_judges_without_the_repository(site, tmp_path):
     done = python(site, tmp_path, "-c", USE, WEIGHTS, *SAMPLE)
     assert done.returncode == 0, done.stderr
     caption = "the large brown matte ball turned blue"
@@ -103,7 +103,7 @@ def test_it_captions_and_judges_without_the_repository_and_takes_no_other_name(s
     assert {name for name in tops if not name.endswith(".dist-info")} == {LIBRARY}
 
 
-def test_its_command_names_itself_and_refuses_what_needs_the_repository(site, tmp_path):
+def test_its_command_refuses_what_needs_the_repository(site, tmp_path):
     done = python(site, tmp_path, "-m", LIBRARY, "study")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "'study' is no command" in done.stderr
@@ -142,20 +142,20 @@ def test_every_extra_and_the_command_are_in_pyproject():
     assert not plain & {"dvc", "dvclive", "gradio", "submitit"}
 
 
-def test_every_module_is_in_it_with_its_lines_and_without_imports_of_top_level_names(site):
+def test_it_has_every_module_with_rewritten_imports(site):
     for top in PACKAGES:
         for source in sorted((ROOT / top).rglob("*.py")):
             text = (site / LIBRARY / source.relative_to(ROOT)).read_text(encoding="utf-8")
             assert text.count("\n") == source.read_text(encoding="utf-8").count("\n"), source
             assert not tops_of(text) & {*PACKAGES}, source
-        beside = [
+        others = [
             path for path in (ROOT / top).rglob("*") if path.is_file() and "__pycache__" not in path.parts
         ]
-        assert all((site / LIBRARY / path.relative_to(ROOT)).is_file() for path in beside)
+        assert all((site / LIBRARY / path.relative_to(ROOT)).is_file() for path in others)
 
 
 def tops_of(text):
-    """The first names of all imports."""
+    """Return the top-level packages of all imports."""
     found = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -180,7 +180,7 @@ def tops_of(text):
         ('"""python -m commands.caption A"""', '"""change-captioning caption A"""'),
     ],
 )
-def test_what_is_rewritten(source, built):
+def test_imports_are_rewritten(source, built):
     assert building.rewritten(source) == built.replace("L.", f"{LIBRARY}.").replace(
         "from L ", f"from {LIBRARY} "
     )

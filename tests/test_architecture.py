@@ -1,4 +1,4 @@
-"""The house's rules: imports go one way, and DVC knows every module that a stage runs."""
+"""Rules of the architecture: imports go one way, and DVC knows every module that a stage runs."""
 
 import ast
 from pathlib import Path
@@ -10,37 +10,16 @@ from pipeline.io.source_code import BY_RECIPE, PACKAGES, imports
 
 ROOT = Path(__file__).parents[1]
 STAGES = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)["stages"]
-# from the top floor down: a room uses only what stands below it
-ROOMS = [
-    *("stages", "commands"),
-    *(
-        "cli",
-        "results",
-        "study",
-        "demo",
-        "publishing",
-        "probe",
-        "captioning",
-        "confidence",
-        "reporting",
-        "statistics",
-        "training",
-    ),
-    *(
-        "free_english",
-        "negatives",
-        "scoring",
-        "authors_checkpoints",
-        "decoding",
-        "weights",
-        "features",
-        "tabletop",
-    ),
-    *("datasets", "compute", "text", "config", "io"),
-    *("pipeline", "models"),
-]
+# a package imports only packages that follow it in this list
+LAYERS = """
+    stages commands
+    cli results study demo publishing probe captioning confidence reporting statistics training
+    free_english negatives scoring authors_checkpoints decoding weights features tabletop
+    datasets compute text config io
+    pipeline models
+""".split()  # noqa: SIM905
 LEVELS = {"models": 0, "pipeline": 1, "stages": 2, "commands": 2}
-PROVENANCE = {"extract", "extract_pretraining", "pretrain", "train"}  # they say when and where
+PROVENANCE = {"extract", "extract_pretraining", "pretrain", "train"}  # stages that record times and hosts
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 
@@ -50,7 +29,7 @@ def test_imports_go_one_way(path):
     for file in imports(path):
         package = file.relative_to(ROOT).parts[0]
         assert package == own or LEVELS[package] < LEVELS[own], f"{path} imports {file}"
-    assert room(path) in ("stages", "commands", "cli") or not {"argparse", "dvc"} & {
+    assert layer(path) in ("stages", "commands", "cli") or not {"argparse", "dvc"} & {
         alias.name
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Import)
@@ -58,27 +37,27 @@ def test_imports_go_one_way(path):
     }
 
 
-def room(path: Path) -> str:
-    """The room that a file stands in; files of pipeline/ itself are `pipeline`."""
+def layer(path: Path) -> str:
+    """Return the package of a file; of a file directly in pipeline/, `pipeline`."""
     package, *rest = path.relative_to(ROOT).parts
     return rest[0] if package == "pipeline" and len(rest) > 1 else package
 
 
-def test_a_room_uses_only_what_stands_below_it():
-    ties = [(path, file) for path in FILES for file in imports(path)]
-    assert [tie for tie in ties if ROOMS.index(room(tie[1])) < ROOMS.index(room(tie[0]))] == []
+def test_a_package_imports_only_lower_packages():
+    found = [(path, file) for path in FILES for file in imports(path)]
+    assert [each for each in found if LAYERS.index(layer(each[1])) < LAYERS.index(layer(each[0]))] == []
 
 
-def test_every_room_says_what_it_is_for():
-    for name in ROOMS[2:-2]:
+def test_every_package_is_described():
+    for name in LAYERS[2:-2]:
         doc = ast.get_docstring(ast.parse((ROOT / "pipeline" / name / "__init__.py").read_text()))
         assert doc, name
         assert f"[pipeline/{name}/](../pipeline/{name})" in (ROOT / "docs/architecture.md").read_text(), name
-    assert {room(path) for path in FILES} == set(ROOMS)
+    assert {layer(path) for path in FILES} == set(LAYERS)
 
 
 def script(name: str) -> str:
-    """The script of a stage: those of the datasets that pre-training alone sees are those of any dataset."""
+    """Return the script of a stage; stages of datasets of pre-training share the scripts of other datasets."""
     return name.removesuffix("_pretraining")
 
 
@@ -88,12 +67,12 @@ def test_a_stage_depends_on_the_code_that_it_runs(name):
     assert code == (sorted(PACKAGES[:3]) if name == "settings" else [f"data/code/{script(name)}.json"])
 
 
-def test_the_stages_whose_models_stand_in_a_recipe_depend_on_one():
+def test_stages_that_get_their_model_from_a_recipe_depend_on_the_recipe():
     deps = {name: stage["deps"] for name, stage in STAGES.items()}
     assert {name for name in deps if any(dep.startswith("data/recipes/") for dep in deps[name])} == BY_RECIPE
 
 
-def test_the_default_pipeline_has_no_stage_that_does_nothing():
+def test_the_default_pipeline_has_no_idle_stage():
     params = yaml.load((ROOT / "params.yaml").read_text(), yaml.CSafeLoader)
     assert params["stages"] == {"extract": ["grid"], "pretrain": []}
     assert STAGES["pretrain"]["matrix"]["model"] == "${stages.pretrain}"
@@ -101,12 +80,12 @@ def test_the_default_pipeline_has_no_stage_that_does_nothing():
     assert list(STAGES)[-2:] == ["settings", "recipe"]
 
 
-def test_a_room_does_nothing_when_one_of_its_modules_is_imported():
-    """What a package imports and does on the way to a module is no dependency of the module's stages."""
+def test_init_files_do_nothing():
+    """DVC does not know the code of an __init__.py as a dependency of the stages that import its modules."""
     for path in (ROOT / "pipeline").rglob("__init__.py"):
-        doing = ast.parse(path.read_text()).body
-        idle = [ast.unparse(node) for node in doing if not isinstance(node, ast.ImportFrom)][1:]
-        assert all(line.startswith("__all__ = ") for line in idle), path
+        body = ast.parse(path.read_text()).body
+        code = [ast.unparse(node) for node in body if not isinstance(node, ast.ImportFrom)][1:]
+        assert all(line.startswith("__all__ = ") for line in code), path
 
 
 @pytest.mark.parametrize("name", STAGES)
@@ -118,7 +97,7 @@ def test_a_stage_is_described_and_runs_its_own_script(name):
 
 @pytest.mark.parametrize("name", STAGES)
 def test_wall_times_and_versions_are_neither_output_nor_dependency(name):
-    """They differ from run to run: dvc.lock would change with every `dvc repro`."""
+    """Wall times differ between executions, so they would change dvc.lock at every `dvc repro`."""
     files = [*STAGES[name]["deps"], *STAGES[name].get("outs", [])]
     assert not [file for file in files if str(file).startswith("results/provenance")]
     assert ("--provenance results/provenance/" in STAGES[name]["cmd"]) == (name in PROVENANCE)
@@ -129,10 +108,10 @@ def test_wall_times_and_versions_are_neither_output_nor_dependency(name):
     [path for path in FILES if path.parent.name in ("training", "decoding", "features", "config", "weights")],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
-def test_rooms_that_train_know_no_family_of_models(path):
+def test_general_packages_import_no_paper(path):
     shared = ("common", "initialisation", "kernels", "backbones")
-    families = [folder for folder in (ROOT / "models").iterdir() if folder.name not in shared]
-    assert not [file for file in imports(path) if file.parent in families]
+    papers = [folder for folder in (ROOT / "models").iterdir() if folder.name not in shared]
+    assert not [file for file in imports(path) if file.parent in papers]
 
 
 def test_files_stay_short():

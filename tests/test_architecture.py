@@ -57,7 +57,7 @@ def test_every_package_is_described():
 
 
 def script(name: str) -> str:
-    """Return the script of a stage; stages of datasets of pre-training share the scripts of other datasets."""
+    """Return the script of a stage. A stage of a pre-training dataset has the script of other datasets."""
     return name.removesuffix("_pretraining")
 
 

@@ -18,7 +18,7 @@ from pipeline.io.outputs import file_to_write, write_json, write_json_lines
 from pipeline.reporting.tables import show
 from pipeline.results import answers
 from pipeline.results.answers import READERS, Answer
-from pipeline.scoring.prediction_files import read_predictions
+from pipeline.scoring.caption_files import read_predictions
 
 
 def main() -> None:

@@ -23,9 +23,8 @@ from pipeline.io.outputs import file_to_write
 from pipeline.io.progress import PlainConsole
 from pipeline.scoring import attention_localisation, results, run_files
 from pipeline.scoring.attention_localisation import Localisation
-from pipeline.scoring.coco_files import read_references, read_results
+from pipeline.scoring.caption_files import read_predictions, read_references, read_results
 from pipeline.scoring.corpus import Scores, score
-from pipeline.scoring.prediction_files import read_predictions
 from pipeline.scoring.results import Told
 from pipeline.scoring.tokenizer import OF_SCORES
 from pipeline.scoring.truth import UNREADABLE

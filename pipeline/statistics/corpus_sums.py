@@ -8,11 +8,10 @@ from collections.abc import Callable
 import numpy as np
 
 from pipeline.scoring import metric_names as named
-from pipeline.scoring.meteor_formula import from_statistics
+from pipeline.scoring.meteor import from_statistics
+from pipeline.scoring.metrics import SMALL, TINY
 
 Array = np.ndarray
-# added to numerators and denominators in pycocoevalcap's BleuScorer.compute_score
-TINY, SMALL = 1e-15, 1e-9
 MILLION = 1e6
 
 

@@ -99,8 +99,8 @@ def test_real_sentences_have_the_librarys_tokens_in_any_order(tmp_path: Path) ->
     lines = [one_line(text) for file in files for text in texts_of(json.loads(file.read_text()))]
     (tmp_path / "lines").write_text("\n".join(lines), encoding="utf-8")
     library = ["-cp", str(tokenizer.jar()), *tokenizer.ARGUMENTS, str(tmp_path / "lines")]
-    with java.running("the PTB tokenizer", library, 60) as jvm:
-        answer = jvm.answer().split("\n")[: len(lines)]
+    output, _ = java.run("the PTB tokenizer", library, 60)
+    answer = output.split("\n")[: len(lines)]
     punctuation = set(ptbtokenizer.PUNCTUATIONS)
     kept = [" ".join(word for word in line.split(" ") if word not in punctuation) for line in answer]
     # its list has brackets in upper case, and its tokens are in lower case

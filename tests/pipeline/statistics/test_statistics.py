@@ -12,7 +12,7 @@ from pycocoevalcap.cider.cider_scorer import CiderScorer
 from pycocoevalcap.rouge.rouge import Rouge
 
 from pipeline.io.errors import InputError
-from pipeline.scoring import meteor as jar
+from pipeline.scoring import meteor
 from pipeline.statistics import bootstrap, comparisons, pair_scores, seeds
 from tests import light_meteor
 from tests.scored import line, write
@@ -108,11 +108,8 @@ def world(tmp_path_factory):
     found = []
     folder = tmp_path_factory.mktemp("meteor")
     for run in runs:
-        names = range(PAIRS)
-        asked = jar.questions(dict(zip(names, run, strict=True)), dict(zip(names, references, strict=True)))
-        lines = [
-            jar._counts(" ".join(map(str, own))) for own in light_meteor.answers(folder, [*asked.values()])
-        ]
+        asked = [meteor.question(*each) for each in zip(run, references, strict=True)]
+        lines = [meteor.parsed(" ".join(map(str, own))) for own in light_meteor.answers(folder, asked)]
         sums = [np.array(lines)[own].sum(0).tolist() for own in (*drawn, np.arange(PAIRS))]
         line = " ||| ".join(["EVAL", *(" ".join(map(str, own)) for own in sums)])
         scores = [score for (score,) in light_meteor.answers(folder, [line])[:-1]]  # the last: all together

@@ -37,19 +37,15 @@ def main() -> None:
     )
     parser.add_argument("--models", type=word, nargs="+", help="the model of each run (default: all differ)")
     arguments = parsed(parser)
-    names = arguments.models or [None] * len(arguments.runs)
-    if len(names) != len(arguments.runs):
-        raise InputError(
-            f"--models has {len(names)} name(s) for {len(arguments.runs)} run(s); name one per run"
-        )
+    names, count = arguments.models or [None] * len(arguments.runs), len(arguments.runs)
+    if len(names) != count:
+        raise InputError(f"--models has {len(names)} name(s) for {count} run(s); name one per run")
     runs = [judged_judges.read_run(path, name) for path, name in zip(arguments.runs, names, strict=True)]
     found = judged_judges.known(runs)
     for name, *files in arguments.scores:
         found.append(judged_judges.of_scores(name, runs, [Path(file) for file in files]))
     if not found:
-        raise InputError(
-            "there is no metric to compare with truth; name a file of scores with --scores NAME FILE"
-        )
+        raise InputError("there is no metric to compare with truth; name one with --scores NAME FILE")
     pairs = sum(len(each.places) for each in runs)
     print(f"{len(runs)} run(s), {pairs:,} judged captions of changed pairs")
     show([of_judges([("", judge) for judge in found])])

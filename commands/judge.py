@@ -17,7 +17,7 @@ from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write, write_json, write_json_lines
 from pipeline.reporting.tables import show
 from pipeline.results import answers
-from pipeline.results.answers import READERS, Answer
+from pipeline.results.answers import READERS
 from pipeline.scoring.caption_files import read_predictions
 
 
@@ -53,17 +53,10 @@ def main() -> None:
         row = answers.leaderboard_row(arguments.name, arguments.reader, arguments.split, found, hashes)
         write_json(arguments.row, row)
     show([answers.table(found)])
-    for line in _unreadable(found, arguments.show):
-        print(printable(line))
-
-
-def _unreadable(found: list[Answer], shown: int) -> list[str]:
     unread = [each for each in found if each.unreadable]
-    lines = [f"unreadable: {len(unread):,} of {len(found):,} captions; they count as false"]
-    return [
-        *lines,
-        *(f"  {each.pair.pair_id}: {' '.join(each.text.split())[:200]}" for each in unread[:shown]),
-    ]
+    print(f"unreadable: {len(unread):,} of {len(found):,} captions; they count as false")
+    for each in unread[: arguments.show]:
+        print(printable(f"  {each.pair.pair_id}: {' '.join(each.text.split())[:200]}"))
 
 
 if __name__ == "__main__":

@@ -56,10 +56,7 @@ def _captions(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _prepared(arguments: argparse.Namespace) -> Manifest | None:
-    """Return the manifest, or None without one.
-
-    Raises InputError if the pairs or the index do not match it.
-    """
+    """Return the manifest, if there is one. Raises InputError if the pairs or the index do not match it."""
     prepared = manifest.read(arguments.manifest) if arguments.manifest else None
     if prepared and arguments.pairs:
         pairs = pairs_of(arguments.pairs, arguments.split)
@@ -129,10 +126,8 @@ def _arguments() -> argparse.Namespace:
         parser.error("--attention needs --pairs and --images")
     if arguments.predicted_only and not arguments.references:
         parser.error("--predicted-only needs --references")
-    if arguments.dataset and not arguments.pairs:
-        parser.error("--dataset needs --pairs")
-    if arguments.reader == "free" and not arguments.pairs:
-        parser.error("--reader free needs --pairs")
+    if (arguments.dataset or arguments.reader == "free") and not arguments.pairs:
+        parser.error("--dataset and --reader free need --pairs")
     return arguments
 
 
@@ -149,8 +144,7 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
         arguments.meteor_timeout or settings.meteor_timeout,
         arguments.tokeniser or settings.tokeniser,
         grammar,
-        # unreadable captions count as false if a model of this project wrote them (such captions have an
-        # attention file), or if the reader is `free`
+        # unreadable captions of our models (they have an attention file) and of the reader `free` are false
         outside=arguments.attention is None and arguments.reader == "strict",
         reader=FREE if arguments.reader == "free" else results.STRICT,
         exchanged=attention_maps.read_exchanged(arguments.attention) if arguments.attention else None,
@@ -189,15 +183,11 @@ def _show(scores: Scores, told: Told | None) -> None:
     console.print(table)
     if told and told.change_accuracy is not None:
         console.print(f"change/no-change accuracy: {_percent(told.change_accuracy)}")
-    if told and UNREADABLE in "".join(filter(None, told.faults.values())):
-        console.print(f"unreadable: {_percent(_unreadable(told))}")
+    judged = [faults for faults in told.faults.values() if faults is not None] if told else []
+    if unreadable := judged.count(UNREADABLE):
+        console.print(f"unreadable: {_percent(unreadable / len(judged))}")
     for name, value in (told.attributes if told else {}).items():
         console.print(f"{name} named correctly: {_percent(value)}")
-
-
-def _unreadable(told: Told) -> float:
-    known = [faults for faults in told.faults.values() if faults is not None]
-    return sum(faults == UNREADABLE for faults in known) / len(known)
 
 
 def _percent(share: float | None) -> str:

@@ -72,7 +72,6 @@ def run(
 
 
 def _gist(messages: str) -> str:
-    """Return, in parentheses, the line of a Java stack trace that names the error."""
-    lines = [line.strip() for line in messages.splitlines() if line.strip() and "Picked up" not in line]
-    errors = [line for line in lines if "Error" in line or "Exception" in line]
-    return f" ({(errors or lines)[0][:200]})" if lines else ""
+    """Return, in parentheses, the error that Java's messages name, or else their first line."""
+    found = re.search(r"\w+(Exception|Error): .*", messages) or re.search(r"^(?!Picked up).+", messages, re.M)
+    return f" ({found[0].strip()[:200]})" if found else ""

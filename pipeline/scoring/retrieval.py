@@ -63,11 +63,7 @@ class Ranks:
 
 
 def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
-    """Return the rank of each sentence's pair, and of each pair's sentences.
-
-    similarity: (Q, P); the rows are the sentences of the first pair, then of the second pair, and so on
-    sentences: the sentences of each pair
-    """
+    """Return ranks. `similarity`: (Q, P), as `similarities` returns it; `sentences`: of each pair."""
     owner = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
     own = similarity[np.arange(len(owner)), owner]
     best = np.stack([similarity[owner == pair].max(0) for pair in range(len(sentences))])  # (P, P)
@@ -98,9 +94,8 @@ def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.nd
 def figures(found: Ranks, ties: Ties = "strict") -> dict[str, Any]:
     """Return R@k, MdR and MnR of both directions, and their values at chance.
 
-    With `ties="strict"`, they are computed from the ranks. `all_ties` is the convention of the authors'
-    program: in a search by a pair, each tied position of the sorted list counts as a separate entry. For
-    searches by a sentence, the median is the lower of the two middle values.
+    `all_ties` is the convention of the authors' program: in a search by a pair, each tied position counts as
+    a separate entry, and in searches by a sentence, the median is the lower of the two middle values.
     """
     pair_to_text, middle = found.pair_to_text, "median_unbiased"
     if ties == "all_ties":

@@ -10,7 +10,6 @@ import numpy as np
 from models.common.trainable import Retrieves
 from pipeline.compute import devices
 from pipeline.datasets import manifest
-from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore
@@ -26,13 +25,6 @@ BATCH = 256  # pairs
 EXAMPLES, FOUND = 4, 3  # number of example sentences, and of pairs shown for each sentence
 
 
-def candidates(path: Path, split: str) -> list[Pair]:
-    """Return the pairs of a split that can be retrieved. Raises InputError if there are none."""
-    if pairs := retrievable(of_split(read_pairs(path), split)):
-        return pairs
-    raise InputError(f"{path} has no pair of the split {split} where something changed; choose another split")
-
-
 def write(
     folder: Path,
     weights: Path,
@@ -42,11 +34,10 @@ def write(
     split: str = "test",
     ties: Ties = "strict",
 ) -> dict[str, Any] | None:
-    """Write FIGURES and RANKS to the folder.
+    """Write FIGURES and RANKS. Return the figures, or None if the model does not learn retrieval.
 
-    Return the figures, or None if the model does not learn retrieval. `weights`: the folder that pre-training
-    wrote. `features`: the folder of the feature stores. Raises InputError if the images, the vocabulary or
-    the features do not match the weights.
+    `weights`: the folder that pre-training wrote. `features`: the folder of the feature stores. Raises
+    InputError if the split has no changed pair, or if an input does not match the weights.
     """
     model, trained = trained_model.load_first(weights)
     if not isinstance(model, Retrieves):
@@ -57,7 +48,8 @@ def write(
     store = FeatureStore(store_of(features, trained.recipe.input), expected=trained.recipe.features)
     trained.check_store(store)
     manifest.check_images(pairs, store.location.name, store.images)
-    searched = candidates(pairs, split)
+    if not (searched := retrievable(of_split(manifest.read_pairs(pairs), split))):
+        raise InputError(f"{pairs} has no pair of the split {split} where something changed; choose another")
     similarity = similarities(model.to(devices.device()), searched, store, vocabulary, BATCH).numpy()
     ranked = ranks(similarity, [pair.captions for pair in searched])
     found = figures(ranked, ties)
@@ -74,11 +66,7 @@ def write(
 
 
 def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
-    """Yield a record per pair for the bootstrap, with the ranks of two kinds of searches.
-
-    In the first, each of the pair's sentences searches for pairs. In the second, the pair searches for
-    sentences.
-    """
+    """Yield a record per pair with the ranks of searches by its sentences, and of the search by the pair."""
     each = iter(ranked.text_to_pair.tolist())
     for pair, own in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
         by_sentence = [next(each) for _ in pair.captions]
@@ -87,10 +75,7 @@ def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
 
 
 def examples(pairs: list[Pair], similarity: np.ndarray) -> list[dict[str, Any]]:
-    """Return EXAMPLES searches by a pair's first sentence, with the FOUND most similar pairs.
-
-    The pairs are evenly spread over the split.
-    """
+    """Return EXAMPLES searches by a pair's first sentence, each with the FOUND most similar pairs."""
     first = np.cumsum([0, *(len(pair.captions) for pair in pairs)])
     chosen = sorted({number * len(pairs) // EXAMPLES for number in range(EXAMPLES)})
     return [

@@ -33,6 +33,15 @@ def test_a_file_is_refused_for(tmp_path, read, content, said):
     assert str(path) in found
 
 
+TYPES = {"a number in place of references": ("NaN", "Input should be a valid")}
+
+
+@pytest.mark.parametrize(("content", "said"), TYPES.values(), ids=TYPES)
+def test_references_are_refused_for(tmp_path, content, said):
+    (tmp_path / "file.json").write_text(content)
+    assert said in refused(lambda: read_references(tmp_path / "file.json"))
+
+
 @pytest.mark.parametrize("value", ["{}", "1"])
 @pytest.mark.parametrize("read", [read_results, read_references], ids=["captions", "references"])
 def test_millions_of_values_are_refused_before_they_are_made(tmp_path, read, value):

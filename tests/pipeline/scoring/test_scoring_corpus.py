@@ -18,7 +18,7 @@ import pytest
 from pipeline.io.errors import InputError
 from pipeline.scoring import corpus, java, spice
 from pipeline.scoring.corpus import Scores, score
-from pipeline.scoring.meteor import from_statistics
+from pipeline.scoring.meteor_formula import from_statistics
 from pipeline.scoring.metrics import bleu
 
 TESTS = Path(__file__).parents[2]

@@ -76,7 +76,7 @@ FLOOD = "head -c 2000000 /dev/zero | tr '\\0' '\\n' >&2; echo java.lang.OutOfMem
     [
         ({"version": "exit 0"}, "JAVA_HOME"),
         ({"version": "echo 'Error: no such library' >&2; exit 1"}, "Error: no such library"),
-        ({"tokenizer": FLOOD}, "ended with exit code 3 (java.lang.OutOfMemoryError: heap)"),
+        ({"tokenizer": FLOOD}, "ended with exit code 3 (OutOfMemoryError: heap)"),
         ({"tokenizer": "cat > /dev/null; echo a"}, "gave 1 lines for 5 sentences"),
         ({"meteor": FLOOD}, "METEOR: Java ended with exit code 3"),
         ({"meteor": ANSWER.format("Error: nonsense")}, "instead of statistics"),

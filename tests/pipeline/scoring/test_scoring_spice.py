@@ -103,7 +103,7 @@ def test_sentences_are_parsed_in_portions(fake, monkeypatch) -> None:
         (
             "echo 'Error: failed\norg.x.LMDBException: MDB_INVALID' >&2; exit 1",
             WHOLE,
-            "or delete scene-graphs.mdb in $SPICE_CACHE",
+            "(LMDBException: MDB_INVALID); free some memory or disk space, or delete scene-graphs.mdb in $",
         ),
         ("kill -9 $$", WHOLE, "SPICE: Java ended with exit code -9"),
         (

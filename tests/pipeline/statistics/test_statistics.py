@@ -15,23 +15,10 @@ from pipeline.io.errors import InputError
 from pipeline.scoring import meteor
 from pipeline.statistics import bootstrap, comparisons, pair_scores, seeds
 from tests import light_meteor
+from tests.hostile import refused
 from tests.scored import line, write
 
-WORDS = [
-    "the",
-    "a",
-    "red",
-    "cube",
-    "cubes",
-    "ball",
-    "automobile",
-    "car",
-    "is",
-    "was",
-    "running",
-    "run",
-    "big",
-]
+WORDS = ["the", "a", "red", "cube", "cubes", "ball", "automobile", "car", "is", "running", "run", "big"]
 PAIRS, RESAMPLES = 14, 25
 PERFECT, EMPTY = 0, 1  # pairs whose captions are these
 
@@ -164,12 +151,10 @@ def test_a_model_is_never_significant_from_itself(world, tmp_path):
 
 def test_a_metric_that_a_seed_lacks_is_left_out(world, tmp_path):
     found, _ = world
-    with_spice, without = tmp_path / "with", tmp_path / "without"
-    with_spice.mkdir(), without.mkdir()
-    a, b = read(found, with_spice, (0,), spice=True), read(found, without, (1,))
+    a, b = read(found, tmp_path, (0,), spice=True), read(found, tmp_path, (1,))
     assert "SPICE" in a.numbers
     assert "SPICE" not in comparisons.compare(a, b, 10)
-    mixed = pair_scores.read([with_spice / "0.jsonl", without / "1.jsonl"])
+    mixed = pair_scores.read([tmp_path / "0.jsonl", tmp_path / "1.jsonl"])
     assert "SPICE" not in mixed.numbers
     assert mixed.seeds == 2
 
@@ -188,17 +173,10 @@ def test_truth_is_a_mean_over_pairs_and_over_those_with_a_change(tmp_path):
     random = np.random.default_rng(8)
     changed = random.random(60) < 0.5
     trues = random.random((2, 60)) < [[0.7], [0.4]]
-    models = [
-        pair_scores.read(
-            [
-                write(
-                    tmp_path / "m",
-                    [line(n) | {"changed": bool(changed[n]), "true": bool(own[n])} for n in range(60)],
-                )
-            ]
-        )
-        for own in trues
+    rows = [
+        [line(n) | {"changed": bool(changed[n]), "true": bool(own[n])} for n in range(60)] for own in trues
     ]
+    models = [pair_scores.read([write(tmp_path / "model", own)]) for own in rows]
     assert list(models[0].numbers)[:2] == ["true_changes", "true"]
     assert not {"fits", "agrees"} & set(models[0].numbers)  # nobody says
     assert models[0].counted("true_changes") == changed.sum()
@@ -233,14 +211,10 @@ def without(key: str) -> dict:
     ("rows", "said"),
     [
         ([], "remove it"),
-        ([without("bleu")], "line 1: the key bleu is missing"),
+        (["captions"], "line 1: "),
         ([line(0), without("meteor")], "line 2: the key meteor is missing"),
-        (
-            [line(0) | {"meteor": [1.0] * 22}],
-            "line 1: meteor: List should have at least 23",
-        ),
+        ([line(0) | {"meteor": [1.0] * 22}], "line 1: meteor: List should have at least 23"),
         ([line(0) | {"ROUGE-L": None}], "line 1: ROUGE-L: "),
-        ([line(0) | {"right": 1}], "line 1: right: "),
         ([line(0) | {"true": "yes"}], "line 1: true: "),
         ([line(0) | {"CIDEr-D": float("nan")}], "line 1: "),
         ([line(0), line(1), line(0)], "line 3: the pair_id '0.png' is in an earlier line"),
@@ -248,20 +222,13 @@ def without(key: str) -> dict:
 )
 def test_a_file_that_is_something_else(tmp_path, rows, said):
     path = write(tmp_path / "pairs.jsonl", rows)
-    with pytest.raises(InputError) as error:
-        pair_scores.read([path])
-    assert said in str(error.value)
-    assert str(path) in str(error.value)
-    assert "\n" not in str(error.value)
+    found = refused(lambda: pair_scores.read([path]))
+    assert said in found
+    assert str(path) in found
 
 
-def test_files_that_are_missing_or_no_text(tmp_path):
-    with pytest.raises(InputError, match=r"no pairs\.jsonl to read"):
-        pair_scores.read([])
+def test_a_missing_file(tmp_path):
     with pytest.raises(InputError, match=r"pairs\.jsonl is missing; run `dvc repro score`"):
-        pair_scores.read([tmp_path / "pairs.jsonl"])
-    (tmp_path / "pairs.jsonl").write_text("captions\n")
-    with pytest.raises(InputError, match=r"line 1: Invalid JSON"):
         pair_scores.read([tmp_path / "pairs.jsonl"])
 
 
@@ -273,5 +240,3 @@ def test_other_pairs_are_not_compared(tmp_path):
         pair_scores.read([two, three])
     with pytest.raises(InputError, match=r"scores of a and b are not of the same pairs: number 1 is '0.png'"):
         comparisons.compare(pair_scores.read([two]), pair_scores.read([turned]), 10)
-    with pytest.raises(InputError, match="0 resamples are too few"):
-        comparisons.compare(pair_scores.read([two]), pair_scores.read([two]), 0)

@@ -36,12 +36,8 @@ def of_scenes(random: np.random.Generator, scenes: int, rate: float) -> list[dic
         easy = random.random() < rate
         for changed in (True, False)[: 1 + (scene % 5 > 0)]:
             true = bool(random.random() < (0.95 if easy else 0.1))
-            bleu = {
-                "matches": [9, 7, 5, 3 + true],
-                "guesses": [9, 8, 7, 6],
-                "length": 9,
-                "reference_length": 9,
-            }
+            bleu = {"matches": [9, 7, 5, 3 + true], "guesses": [9, 8, 7, 6]}
+            bleu |= {"length": 9, "reference_length": 9}
             made = {"scene_id": str(scene), "changed": changed, "true": true, "bleu": bleu}
             rows.append(line(2 * scene + changed) | made | {"CIDEr-D": round(random.random() + true, 6)})
     return [rows[place] for place in np.random.default_rng(9).permutation(len(rows))]
@@ -63,19 +59,6 @@ def test_scenes_are_drawn_with_all_their_pairs(tmp_path):
         assert found[metric].difference == pytest.approx(whole[0][metric][0] - whole[1][metric][0], abs=1e-6)
     # a part of the pairs keeps their scenes
     assert a.part([0, 3]).scene_ids == (runs[0][0]["scene_id"], runs[0][3]["scene_id"])
-
-
-def test_the_interval_of_a_total_is_wider_by_scenes_and_that_of_changes_is_not(tmp_path):
-    random = np.random.default_rng(4)
-    widths = {}
-    runs = [of_scenes(random, 300, rate) for rate in (0.7, 0.5)]
-    for known in (True, False):
-        rows = [[row if known else row | {"scene_id": None} for row in run] for run in runs]
-        models = [pair_scores.read([write(tmp_path / "run", own)]) for own in rows]
-        found = comparisons.compare(*models, resamples=2000)
-        widths[known] = {name: own.high - own.low for name, own in found.items()}
-    assert widths[True]["true"] > 1.15 * widths[False]["true"]
-    assert widths[True]["true_changes"] == pytest.approx(widths[False]["true_changes"], rel=0.1)
 
 
 def retrieved(folder, first, scenes):

@@ -1,0 +1,37 @@
+"""METEOR 1.5's score as a function of its statistics. Comparisons import it without pycocoevalcap."""
+
+import numpy as np
+
+STATISTICS = 23
+WORDS, FUNCTION, MATCHED, CHUNKS, MATCHES = slice(0, 2), slice(2, 4), slice(4, 20), 20, slice(21, 23)
+# The task "rank" of English (Denkowski and Lavie 2014, table 2).
+ALPHA, BETA, GAMMA, DELTA = 0.85, 0.20, 0.60, 0.75
+WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
+
+
+def from_statistics(statistics: np.ndarray) -> np.ndarray:
+    """Return METEOR (0 to 1) from the statistics, (..., 23), of a caption, or from their sums over a corpus.
+
+    The formula is the jar's, to the last digit. The 23 counts are: words (2); function words (2); for each of
+    four matchers, matched content words (2) and matched function words (2); chunks (1; 0 if the caption
+    equals its reference); matched words (2). A "(2)" means one count for the caption and one for its
+    reference.
+    """
+    stats = np.asarray(statistics, dtype=np.float64)
+    words, function = stats[..., WORDS], stats[..., FUNCTION]  # (..., caption/reference)
+    # (..., matcher, content/function, caption/reference)
+    matched = stats[..., MATCHED].reshape(*stats.shape[:-1], 4, 2, 2)
+    terms = matched * WEIGHTS[:, None, None] * np.array([DELTA, 1 - DELTA])[:, None]
+    found = np.cumsum(terms.reshape(*stats.shape[:-1], 8, 2), -2)[..., -1, :]  # sums in the jar's order
+    share = _ratio(found, DELTA * (words - function) + (1 - DELTA) * function)
+    precision, recall = share[..., 0], share[..., 1]
+    mean = _ratio(np.where(share.all(-1), 1.0, 0.0), _ratio(1 - ALPHA, precision) + _ratio(ALPHA, recall))
+    fragmentation = _ratio(stats[..., CHUNKS], stats[..., MATCHES].mean(-1))
+    # Python's ** gives the jar's value; numpy's may differ in the last bit
+    power = np.array([value**BETA for value in fragmentation.ravel().tolist()]).reshape(fragmentation.shape)
+    return mean * (1 - GAMMA * power)
+
+
+def _ratio(part: np.ndarray | float, whole: np.ndarray) -> np.ndarray:
+    """Divide `part` by `whole`. The result is 0 where `whole` is 0."""
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole != 0)

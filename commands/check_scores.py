@@ -8,7 +8,7 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import FiniteFloat, Strict
@@ -68,9 +68,9 @@ def falls(revision: str, tolerance: Mapping[str, float]) -> tuple[list[str], int
     return fallen, compared
 
 
-def _committed(revision: str) -> list[PurePosixPath]:
+def _committed(revision: str) -> list[Path]:
     listed = _git("ls-tree", "-r", "-z", "--name-only", f"{revision}^{{commit}}", "--", RUNS)
-    paths = [PurePosixPath(name) for name in listed.split("\0") if PurePosixPath(name).name == FILE]
+    paths = [Path(name) for name in listed.split("\0") if Path(name).name == FILE]
     if not paths:
         raise InputError(f"{revision} has no {RUNS}/…/{FILE}; name a revision whose scores are committed")
     return paths

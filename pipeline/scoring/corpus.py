@@ -122,10 +122,15 @@ def _python_scores(
         scored[name] |= {"METEOR": None}
         scored[name] |= {metric: _mean(values[rows]) for metric, values in means.items()}
         scored[name] |= {"CIDEr-D": _mean(of_subset), "CIDEr-D/corpus-df": _mean(of_total[rows])}
-    pairs = {
-        key: {"BLEU-4": metrics.bleu(counts[n])[3], "METEOR": None}
-        | {name: float(values[n]) for name, values in means.items()}
-        | {"CIDEr-D": float(of_total[n]), "SPICE": None, "bleu": _bleu_counts(counts[n].tolist())}
+    pairs: dict[str, dict[str, Any]] = {
+        key: {
+            "BLEU-4": metrics.bleu(counts[n])[3],
+            "METEOR": None,
+            **{name: float(values[n]) for name, values in means.items()},
+            "CIDEr-D": float(of_total[n]),
+            "SPICE": None,
+            "bleu": _bleu_counts(counts[n].tolist()),
+        }
         for key, n in row.items()
     }
     return scored, pairs

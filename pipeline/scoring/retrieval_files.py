@@ -25,6 +25,13 @@ BATCH = 256  # pairs
 EXAMPLES, FOUND = 4, 3  # number of example sentences, and of pairs shown for each sentence
 
 
+def candidates(path: Path, split: str) -> list[Pair]:
+    """Return the pairs of a split that can be retrieved. Raises InputError if there are none."""
+    if pairs := retrievable(of_split(manifest.read_pairs(path), split)):
+        return pairs
+    raise InputError(f"{path} has no pair of the split {split} where something changed; choose another split")
+
+
 def write(
     folder: Path,
     weights: Path,
@@ -48,8 +55,7 @@ def write(
     store = FeatureStore(store_of(features, trained.recipe.input), expected=trained.recipe.features)
     trained.check_store(store)
     manifest.check_images(pairs, store.location.name, store.images)
-    if not (searched := retrievable(of_split(manifest.read_pairs(pairs), split))):
-        raise InputError(f"{pairs} has no pair of the split {split} where something changed; choose another")
+    searched = candidates(pairs, split)
     similarity = similarities(model.to(devices.device()), searched, store, vocabulary, BATCH).numpy()
     ranked = ranks(similarity, [pair.captions for pair in searched])
     found = figures(ranked, ties)

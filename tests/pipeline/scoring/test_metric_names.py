@@ -1,9 +1,9 @@
-"""The names of what is told of changes: spelled in one module, and the columns of the learning curves."""
+"""The names of metrics are spelled in one module."""
 
 from pathlib import Path
 
 from pipeline.reporting import curves
-from pipeline.scoring.metric_names import ACCURACY, AGREES_CHANGES, HEADINGS, PLACES, of_parts
+from pipeline.scoring.metric_names import ACCURACY, HEADINGS, PLACES
 from pipeline.training import validation
 
 ROOT = Path(__file__).parents[3]
@@ -26,8 +26,3 @@ def test_the_report_draws_the_columns_that_validation_writes():
         validation.TRUE,
         validation.CIDER,
     }
-
-
-def test_what_is_not_known_is_left_out():
-    subsets = {"total": {"agrees": 0.7}, "change": {"agrees": 0.4, "true": None}, "add": {"true": 0.1}}
-    assert of_parts(subsets) == {AGREES_CHANGES: 0.4}

@@ -1,4 +1,4 @@
-"""Scores of a corpus against pycocoevalcap's own wrappers, known figures of real data, and odd captions.
+"""Scores of a corpus against pycocoevalcap's own wrappers, and odd captions.
 
 METEOR's tables load for seconds, so one corpus has all sets of captions as subsets.
 """
@@ -21,10 +21,6 @@ from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.meteor_formula import from_statistics
 from pipeline.scoring.metrics import bleu
 
-TESTS = Path(__file__).parents[2]
-SPOT_THE_DIFF = TESTS.parents[1] / "shared/data/spot-the-diff/annotations/test.json"
-GOLDEN = json.loads((TESTS / "golden/spot_the_diff_scores.json").read_text())
-FIRST, CONSTANT = "first reference against the rest", "the constant 'there are no differences .'"
 Corpus = tuple[dict[str, str], dict[str, list[str]]]
 
 SANE: Corpus = (
@@ -85,24 +81,6 @@ print(json.dumps({"corpus": corpus, "pairs": {name: list(score[1]) for name, sco
 """
 
 
-def spot_the_diff() -> dict[str, Corpus]:
-    """The protocol `merged`: all sentences of a pair's entries together, empty ones dropped."""
-    merged: dict[str, list[str]] = {}
-    for entry in json.loads(SPOT_THE_DIFF.read_text()):
-        texts = [text for text in entry["sentences"] if text.strip()]
-        if texts:
-            merged.setdefault(entry["img_id"], []).extend(texts)
-    several = {key: texts for key, texts in merged.items() if len(texts) > 1}
-    constant = dict.fromkeys(merged, "there are no differences .")
-    return {
-        FIRST: (
-            {key: texts[0] for key, texts in several.items()},
-            {key: texts[1:] for key, texts in several.items()},
-        ),
-        CONSTANT: (constant, merged),
-    }
-
-
 def as_subsets(sets: dict[str, Corpus]) -> tuple[dict[str, str], dict[str, list[str]], dict[str, list[str]]]:
     captions, references = (
         {f"{name} {key}": value for name, parts in sets.items() for key, value in parts[i].items()}
@@ -133,8 +111,6 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Pop
 @pytest.fixture(scope="module")
 def everything(library: subprocess.Popen[str]) -> Scores:
     sets = {"sane": SANE, "nasty": NASTY, "one": ({"1": "a"}, {"1": ["a b"]})}
-    if SPOT_THE_DIFF.exists():
-        sets |= spot_the_diff()
     captions, references, subsets = as_subsets(sets)
     return score(captions, references, subsets, meteor_timeout=120)
 
@@ -151,17 +127,6 @@ def test_the_librarys_wrappers_give_the_same_scores(
         each = [everything.pairs[f"sane {key}"][name] for key in SANE[0]]
         assert each == expected["pairs"][name]
         assert len(set(each)) > 4
-
-
-@pytest.mark.skipif(not SPOT_THE_DIFF.exists(), reason="the annotations of Spot-the-Diff are not here")
-@pytest.mark.parametrize("name", [FIRST, CONSTANT])
-def test_known_figures_of_spot_the_diff(everything: Scores, name: str) -> None:
-    golden = dict(GOLDEN[name])
-    captions, references = spot_the_diff()[name]
-    assert len(captions) == golden.pop("pairs")
-    assert sum(map(len, references.values())) == golden.pop("references")
-    found = everything.subsets[name]
-    assert {metric: round(found[metric], 4) for metric in golden} == golden
 
 
 def test_odd_captions_have_scores(everything: Scores) -> None:
@@ -214,10 +179,8 @@ def test_what_the_captions_are_like(everything: Scores) -> None:
     tokens = [everything.pairs[key]["bleu"]["length"] for key in everything.pairs]
     wording = everything.wording
     assert wording["mean_length"] == pytest.approx(sum(tokens) / len(tokens))
-    # "the red car is gone" and "there is no difference" of SANE, NASTY's control characters, and the constant
-    # that five annotators of Spot-the-Diff wrote, too
-    exact = 3 + 5 * SPOT_THE_DIFF.exists()
-    assert wording["exact_match"] == pytest.approx(exact / len(everything.pairs))
+    # "the red car is gone" and "there is no difference" of SANE, and NASTY's control characters
+    assert wording["exact_match"] == pytest.approx(3 / len(everything.pairs))
     assert wording["distinct_captions"] < len(everything.pairs)
 
 

@@ -75,7 +75,7 @@ def test_the_more_frequent_of_equal_captions_is_chosen():
     # they have the same tokens
     pairs = dataset(["gone", "Gone .", "Gone ."], "it is gone", "it moved")
     assert choose(pairs, 10, 60).caption == "Gone ."
-    assert choose(pairs, 10, 60, "none").caption == "Gone ."
+    assert choose(pairs, 10, 60, "none").caption == "gone"
     # a single validation pair: CIDEr-D is 0 by definition for all
     assert choose(pairs[:2], 10, 60) == constant_baseline.Constant("Gone .", 0.0)
 

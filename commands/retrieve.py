@@ -12,7 +12,7 @@ from pipeline.datasets.schema import SPLITS
 from pipeline.features.object_storage import STORES
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import Contents, replacing
-from pipeline.scoring import retrieval_files
+from pipeline.scoring import retrieval
 
 CONTENTS = Contents("retrieval")
 
@@ -32,7 +32,7 @@ def main() -> None:
     inputs = (arguments.first, arguments.pairs, arguments.vocab, arguments.features)
     with replacing(arguments.out, CONTENTS) as folder:
         folder.mkdir()
-        found = retrieval_files.write(folder, *inputs, arguments.split, arguments.ties)
+        found = retrieval.write(folder, *inputs, arguments.split, arguments.ties)
         if found is None:
             raise InputError(
                 f"{arguments.first} has no weights of a model for retrieval; name weights of clip4idc"

@@ -22,7 +22,6 @@ of_run                   strings (1,)              DATASET/MODEL/SEED
 A map takes 392 bytes at 14 x 14 cells. No array is a pickle.
 """
 
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,7 +173,6 @@ def _read(path: str | Path, of: Callable[[Mapping[str, np.ndarray]], Value]) -> 
     try:
         # np.load does not close a file that it opened itself if it fails
         with opened(path) as numbers, np.load(numbers, allow_pickle=False) as file:
-            _check_unpacked(file.zip, Path(path).stat().st_size)
             return of(file)
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {REMEDY}") from None
@@ -183,15 +181,6 @@ def _read(path: str | Path, of: Callable[[Mapping[str, np.ndarray]], Value]) -> 
     except Exception as error:  # NumPy raises many kinds of exceptions on damaged headers
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{path} does not hold attention maps ({reason}); {REMEDY} again") from None
-
-
-def _check_unpacked(file: zipfile.ZipFile, size: int) -> None:
-    """Raise ValueError if the file's arrays are compressed or overlap, which `write` never does."""
-    parts = file.infolist()
-    if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-        raise ValueError("its arrays are packed")
-    if sum(part.file_size for part in parts) > size:
-        raise ValueError("its arrays overlap")
 
 
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:

@@ -1,6 +1,7 @@
 """attention.npz: written and read, with the same bytes each time; damaged files end in one line."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -183,14 +184,19 @@ def test_arrays_that_do_not_fit(tmp_path, changes):
     assert said.endswith("; run `dvc repro decode` to make it again")
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "text", "pickle", "folder", "missing"])
 def test_damaged_files(tmp_path, damage):
     path = tmp_path / "a.npz"
     write(path, {"1": attended(["the", "ball"])})
     whole = path.read_bytes()
     flipped = bytearray(whole)
     flipped[whole.index(maps(2).tobytes())] ^= 1
-    path.write_bytes({"cut": whole[:-99], "flipped": bytes(flipped)}[damage])
+    path.unlink()
+    if damage == "folder":
+        path.mkdir()
+    elif damage != "missing":
+        contents = {"cut": whole[:-99], "flipped": bytes(flipped), "text": b"{}", "pickle": pickle.dumps([1])}
+        path.write_bytes(contents[damage])
     said = refused(lambda: read(path))
     assert str(path) in said
     assert "run `dvc repro decode`" in said

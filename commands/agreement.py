@@ -25,17 +25,10 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("runs", type=to_read, nargs="+", help="verdicts of each run")
-    parser.add_argument(
-        "--scores",
-        type=word,
-        nargs="+",
-        action="append",
-        default=[],
-        metavar="NAME FILE",
-        help="a metric's name, and one file of scores per run; may be repeated",
-    )
-    parser.add_argument("--models", type=word, nargs="+", help="the model of each run (default: all differ)")
+    add, files = parser.add_argument, "a metric's name, and one file of scores per run; may be repeated"
+    add("runs", type=to_read, nargs="+", help="verdicts of each run")
+    add("--scores", type=word, nargs="+", action="append", default=[], metavar="NAME FILE", help=files)
+    add("--models", type=word, nargs="+", help="the model of each run (default: all differ)")
     arguments = parsed(parser)
     names, count = arguments.models or [None] * len(arguments.runs), len(arguments.runs)
     if len(names) != count:

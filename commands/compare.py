@@ -17,19 +17,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("model", type=to_read, nargs="+", help="pairs.jsonl of each seed of a model")
-    parser.add_argument(
-        "--against",
-        type=to_read,
-        nargs="+",
-        required=True,
-        help="pairs.jsonl of each seed of the other model",
-    )
-    parser.add_argument(
-        "--names", type=word, nargs=2, metavar=("A", "B"), default=("A", "B"), help="names to print"
-    )
-    parser.add_argument("--resamples", type=resamples, default=10_000, help="how many (default: 10000)")
-    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="seed of resampling (default: 1)")
+    add, files = parser.add_argument, "pairs.jsonl of each seed of a model"
+    add("model", type=to_read, nargs="+", help=files)
+    add("--against", type=to_read, nargs="+", required=True, help=files)
+    add("--names", type=word, nargs=2, metavar=("A", "B"), default=("A", "B"), help="names to print")
+    add("--resamples", type=resamples, default=10_000, help="how many (default: 10000)")
+    add("--seed", type=whole(*SEEDS), default=1, help="seed of resampling (default: 1)")
     arguments = parsed(parser)
     a, b = pair_scores.read(arguments.model), pair_scores.read(arguments.against)
     one, other = arguments.names
@@ -42,8 +35,7 @@ def main() -> None:
         if model.not_judged:
             raise InputError(
                 f"{name}: {model.not_judged:,} captions are not parseable by the dataset's grammar, so true "
-                "captions are not compared; use the scores above, or write the captions in that grammar and "
-                "score them again"
+                "captions are not compared; use the scores above, or write the captions in that grammar"
             )
 
 

@@ -25,19 +25,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.judge", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("captions", type=to_read, help="the file of captions or answers")
-    parser.add_argument("--pairs", type=to_read, required=True, help="prepared pairs")
-    parser.add_argument("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
-    parser.add_argument(
-        "--reader",
-        choices=READERS,
-        default="strict",
-        help="strict: the grammar of the dataset (default); free: free English",
-    )
-    parser.add_argument("--name", type=word, default="answers", help="name in the leaderboard row")
-    parser.add_argument("--row", type=file_to_write, help="the leaderboard row to write, JSON")
-    parser.add_argument("--out", type=file_to_write, help="the verdicts to write, JSON lines")
-    parser.add_argument("--show", type=whole(0, 10_000), default=5, help="unreadable captions to print (5)")
+    add, how = parser.add_argument, "strict: the grammar of the dataset (default); free: free English"
+    add("captions", type=to_read, help="the file of captions or answers")
+    add("--pairs", type=to_read, required=True, help="prepared pairs")
+    add("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
+    add("--reader", choices=READERS, default="strict", help=how)
+    add("--name", type=word, default="answers", help="name in the leaderboard row")
+    add("--row", type=file_to_write, help="the leaderboard row to write, JSON")
+    add("--out", type=file_to_write, help="the verdicts to write, JSON lines")
+    add("--show", type=whole(0, 10_000), default=5, help="unreadable captions to print (5)")
     arguments = parsed(parser)
     pairs = pairs_of(arguments.pairs, arguments.split)
     texts = read_predictions(arguments.captions, pairs)

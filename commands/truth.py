@@ -22,17 +22,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter, prog="python -m commands.truth"
     )
-    parser.add_argument("--weights", type=to_read, required=True, help="a package, or trained weights")
-    parser.add_argument(
-        "--lab", type=to_read, default=Path(), help="the repository that the weights belong to"
-    )
-    parser.add_argument("--scenes", type=whole(1, 10_000), default=100, help="of each kind (100)")
-    parser.add_argument("--seed", type=whole(*SEEDS), default=2026, help="of the scenes (2026)")
-    parser.add_argument("--beam", type=beam, default=1, help="1 = greedy search (the default)")
-    parser.add_argument("--show", type=whole(0, 10_000), default=20, help="captions to print (20)")
-    parser.add_argument(
-        "--labelled", type=to_read, help="a folder of labelled images, in place of rendered scenes"
-    )
+    add = parser.add_argument
+    add("--weights", type=to_read, required=True, help="a package, or trained weights")
+    add("--lab", type=to_read, default=Path(), help="the repository that the weights belong to")
+    add("--scenes", type=whole(1, 10_000), default=100, help="of each kind (100)")
+    add("--seed", type=whole(*SEEDS), default=2026, help="of the scenes (2026)")
+    add("--beam", type=beam, default=1, help="1 = greedy search (the default)")
+    add("--show", type=whole(0, 10_000), default=20, help="captions to print (20)")
+    add("--labelled", type=to_read, help="a folder of labelled images, in place of rendered scenes")
     arguments = parsed(parser)
     check_there([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
     check_there([arguments.labelled], "name a folder of labelled images")

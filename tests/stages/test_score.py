@@ -238,10 +238,10 @@ def test_without_java_it_says_what_to_do(tmp_path, monkeypatch, refused):
     assert told.count("\n") == 1
 
 
-def test_a_split_without_pairs_is_refused(tmp_path: Path, refused) -> None:
+def test_a_split_without_pairs_and_an_unknown_dataset_are_refused(tmp_path: Path, refused) -> None:
     given = write_captions(tmp_path / "captions.json", [("1.png", "a")])
     write_pairs(tmp_path / "pairs", PAIRS)
-    chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs"), "--split", "val"]
-    assert "no pair of the split val" in refused(*chosen)
-    told = refused(*chosen, "--dataset", "tabeltop")
-    assert told.startswith("error: unknown dataset 'tabeltop'; params.yaml has tabletop")
+    chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs")]
+    assert "no pair of the split val" in refused(*chosen, "--split", "val")
+    said = refused(*chosen, "--split", "train", "--dataset", "tabeltop")
+    assert said.startswith("error: unknown dataset 'tabeltop'; params.yaml has tabletop")

@@ -19,11 +19,9 @@ Values = dict[str, float | None]
 class Scores:
     """Scores as fractions: CIDEr-D 1.268 is the papers' 126.8.
 
-    A subset has BLEU-1 … BLEU-4, METEOR, ROUGE-L, CIDEr-D (document frequencies of the subset),
-    CIDEr-D/corpus-df (document frequencies of the total) and SPICE. A pair has BLEU-4, METEOR, ROUGE-L,
-    CIDEr-D (document frequencies of the total) and SPICE. A pair's `bleu` and `meteor` contain counts: summed
-    over pairs, they give the corpus's BLEU and METEOR. SPICE is None if it is unavailable; `scorers` says
-    why.
+    A subset has its own document frequencies of CIDEr-D; CIDEr-D of a pair, and CIDEr-D/corpus-df of a
+    subset, have those of the total. A pair's `bleu` and `meteor` are counts, whose sums over pairs give the
+    corpus's scores. SPICE is None if it is unavailable; `scorers` says why.
     """
 
     subsets: dict[str, Values]
@@ -44,8 +42,7 @@ def score(
 
     `subsets` (name -> ids, at least one) are scored as separate corpora, in addition to "total". Each run of
     Java may take `meteor_timeout` seconds. `tokeniser` is a key of tokenizer.OF_SCORES. Raises InputError if
-    captions and references have different ids or none, if an id has no reference with a word in it, or if
-    Java fails.
+    the ids differ, if an id has no reference with a word in it, or if Java fails.
     """
     _check_ids(captions, references)
     subsets = {TOTAL: list(references), **subsets}

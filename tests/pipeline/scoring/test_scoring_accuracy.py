@@ -1,4 +1,4 @@
-"""Whether a caption says rightly that something changed."""
+"""Captions that report no change, and change accuracy."""
 
 import pytest
 
@@ -40,14 +40,10 @@ def test_a_phrase_is_text_not_a_pattern() -> None:
     assert says_no_change("x A.Y z", ("a.y",))
 
 
-def test_whether_change_is_told_rightly() -> None:
+def test_change_accuracy() -> None:
     captions = {"1": "no change", "2": "no change", "3": "the ball moved", "4": "the ball moved", "5": ""}
     changed = {"1": False, "2": True, "3": True, "4": None, "5": True}
-    told = [right(captions[key], changed[key], PHRASES) for key in captions]
-    assert told == [True, False, True, None, True]
-    assert share(told) == 3 / 4
-
-
-def test_a_share_of_nothing_known_is_none() -> None:
+    found = [right(captions[key], changed[key], PHRASES) for key in captions]
+    assert found == [True, False, True, None, True]
+    assert share(found) == 3 / 4
     assert share([None, None]) is None
-    assert share([]) is None

@@ -37,7 +37,7 @@ def main() -> None:
     )
 
     captions = {pair.pair_id: chosen.caption for pair in test}
-    scores, told = results.score_pairs(
+    scores, correctness = results.score_pairs(
         captions,
         test,
         settings.no_change_phrases,
@@ -51,7 +51,7 @@ def main() -> None:
     results.write_metrics(
         arguments.out,
         scores,
-        told,
+        correctness,
         references=prepared.references,
         summary_path=arguments.summary,
         hashes=run_files.hashes_of_scored(vars(arguments)),

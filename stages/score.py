@@ -24,7 +24,7 @@ from pipeline.scoring import attention_localisation, results, run_files
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.caption_files import read_predictions, read_references, read_results
 from pipeline.scoring.corpus import Scores, score
-from pipeline.scoring.results import Told
+from pipeline.scoring.results import Correctness
 from pipeline.scoring.tokenizer import OF_SCORES
 from pipeline.scoring.truth import UNREADABLE
 from stages import run
@@ -44,19 +44,21 @@ def main() -> None:
     if arguments.attention:
         run_files.check_attention(arguments.attention, arguments.pairs)
         located = attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
-    told: Told | None = None
+    correctness: Correctness | None = None
     if pairs:
-        scores, told = _of_pairs(captions, pairs, arguments)
+        scores, correctness = _of_pairs(captions, pairs, arguments)
     else:
         scores = _alone(captions, arguments)
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = prepared.references if prepared else None
     if arguments.per_pair:
-        results.write_each(arguments.per_pair, scores, captions, told, located.pairs)
+        results.write_each(arguments.per_pair, scores, captions, correctness, located.pairs)
     hashes = run_files.hashes_of_scored(vars(arguments))
-    results.write_metrics(arguments.out, scores, told, located.summary, references, arguments.summary, hashes)
-    _show(scores, told)
+    results.write_metrics(
+        arguments.out, scores, correctness, located.summary, references, arguments.summary, hashes
+    )
+    _show(scores, correctness)
 
 
 def _arguments() -> argparse.Namespace:
@@ -95,7 +97,7 @@ def _arguments() -> argparse.Namespace:
 
 def _of_pairs(
     captions: dict[str, str], pairs: list[Pair], arguments: argparse.Namespace
-) -> tuple[Scores, Told]:
+) -> tuple[Scores, Correctness]:
     everything = params.load()
     settings, grammar = everything.score, None
     if arguments.dataset:
@@ -130,7 +132,7 @@ def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
     return scores
 
 
-def _show(scores: Scores, told: Told | None) -> None:
+def _show(scores: Scores, correctness: Correctness | None) -> None:
     table = Table(title="scores × 100, as papers print them", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("")
     for name in scores.subsets["total"]:
@@ -139,12 +141,12 @@ def _show(scores: Scores, told: Told | None) -> None:
         table.add_row(name, *("–" if value is None else f"{100 * value:.1f}" for value in values.values()))
     console = PlainConsole(width=WIDTH)
     console.print(table)
-    if told and told.change_accuracy is not None:
-        console.print(f"change/no-change accuracy: {_percent(told.change_accuracy)}")
-    judged = [faults for faults in told.faults.values() if faults is not None] if told else []
+    if correctness and correctness.change_accuracy is not None:
+        console.print(f"change/no-change accuracy: {_percent(correctness.change_accuracy)}")
+    judged = [faults for faults in correctness.faults.values() if faults is not None] if correctness else []
     if unreadable := judged.count(UNREADABLE):
         console.print(f"unreadable: {_percent(unreadable / len(judged))}")
-    for name, value in (told.attributes if told else {}).items():
+    for name, value in (correctness.attributes if correctness else {}).items():
         console.print(f"{name} named correctly: {_percent(value)}")
 
 

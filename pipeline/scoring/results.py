@@ -37,7 +37,7 @@ DIGITS = 6  # digits of written numbers; further digits of a logarithm differ be
 
 
 @dataclass(frozen=True)
-class Told:
+class Correctness:
     """Correctness of captions by pair id. A value is None or {} if the correctness is unknown."""
 
     judged: dict[str, dict[str, bool | None]]  # each of JUDGED
@@ -69,15 +69,15 @@ def score_pairs(
     outside: bool = False,
     reader: tuple[Judge, Agree] = STRICT,
     exchanged: Mapping[str, str] | None = None,
-) -> tuple[Scores, Told]:
+) -> tuple[Scores, Correctness]:
     """Score one caption per pair, in total and by kind of change, and check the correctness of each caption.
 
-    `grammar`, `outside` and `reader`: see `told`. `exchanged`: the captions of the exchanged images.
+    `grammar`, `outside` and `reader`: see `correctness`. `exchanged`: the captions of the exchanged images.
     """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     parts = subsets(pairs)
     scores = score(captions, references, parts, meteor_timeout, tokeniser)
-    found = told(captions, pairs, no_change_phrases, grammar, outside, reader)
+    found = correctness(captions, pairs, no_change_phrases, grammar, outside, reader)
     agreements = {
         key: reversal.agreement(captions[key], text, grammar == GEOMETRIC, no_change_phrases)
         for key, text in (exchanged or {}).items()
@@ -100,14 +100,14 @@ def unread(ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
     ]
 
 
-def told(
+def correctness(
     captions: Mapping[str, str],
     pairs: Sequence[Pair],
     no_change_phrases: Sequence[str],
     grammar: str | None = None,
     outside: bool = False,
     reader: tuple[Judge, Agree] = STRICT,
-) -> Told:
+) -> Correctness:
     """Check one caption per pair by its scene, or by the references if `grammar` is GEOMETRIC.
 
     A caption that the dataset's grammar cannot parse is false. If `outside` is True (the model was not
@@ -127,7 +127,7 @@ def told(
     not_judged = _unreadable(captions, verdicts, agreed, no_change_phrases) if outside else []
     verdicts |= dict.fromkeys(not_judged)
     agreed |= dict.fromkeys(not_judged)
-    return Told(
+    return Correctness(
         {key: _judged(verdict, agreed.get(key)) for key, verdict in verdicts.items()},
         {key: verdict.faults if verdict else None for key, verdict in verdicts.items()},
         {pair.pair_id: pair.changed for pair in pairs},
@@ -160,7 +160,7 @@ def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | No
 def write_metrics(
     path: str | Path,
     scores: Scores,
-    told: Told | None,
+    correctness: Correctness | None,
     localisation: Mapping[str, float] | None = None,
     references: str | None = None,
     summary_path: str | Path | None = None,
@@ -172,9 +172,9 @@ def write_metrics(
     run_files.hashes_of_scored.
     """
     known = {
-        ACCURACY: told.change_accuracy if told else None,
-        NOT_JUDGED: (len(told.not_judged) or None) if told else None,
-        "attributes": told.attributes if told else None,
+        ACCURACY: correctness.change_accuracy if correctness else None,
+        NOT_JUDGED: (len(correctness.not_judged) or None) if correctness else None,
+        "attributes": correctness.attributes if correctness else None,
         "localisation": dict(localisation or {}),
     }
     known = {name: value for name, value in known.items() if value not in (None, {})}
@@ -189,19 +189,27 @@ def write_each(
     path: str | Path,
     scores: Scores,
     captions: dict[str, str],
-    told: Told | None,
+    correctness: Correctness | None,
     localisation: Mapping[str, dict[str, float | None]] | None = None,
 ) -> None:
     """Write one JSON line per pair: correctness, scores, and localisation of the attention."""
     located = localisation or {}
     lines = (
-        {"pair_id": key, "scene_id": told.scenes[key] if told else None, "caption": captions[key]}
-        | {"changed": told.changed[key] if told else None}
-        | (told.judged[key] if told else dict.fromkeys(JUDGED))
-        | {FAULTS: told.faults[key] if told else None}
-        | (reversal.named(told.reversible[key]) if told and key in told.reversible else {})
-        | ({NOT_JUDGED: True} if told and key in told.not_judged else {})
-        | rounded(own | {RIGHT: told.right[key] if told else None} | located.get(key, {}))
+        {
+            "pair_id": key,
+            "scene_id": correctness.scenes[key] if correctness else None,
+            "caption": captions[key],
+        }
+        | {"changed": correctness.changed[key] if correctness else None}
+        | (correctness.judged[key] if correctness else dict.fromkeys(JUDGED))
+        | {FAULTS: correctness.faults[key] if correctness else None}
+        | (
+            reversal.named(correctness.reversible[key])
+            if correctness and key in correctness.reversible
+            else {}
+        )
+        | ({NOT_JUDGED: True} if correctness and key in correctness.not_judged else {})
+        | rounded(own | {RIGHT: correctness.right[key] if correctness else None} | located.get(key, {}))
         for key, own in scores.pairs.items()
     )
     write_json_lines(path, lines)

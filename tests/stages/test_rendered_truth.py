@@ -1,4 +1,4 @@
-"""What `render` and `prepare` leave, a fifth of its captions with a relation: judged from the files."""
+"""References of a rendered dataset are true by its files."""
 
 from pipeline.datasets.schema import read_pairs
 from pipeline.scoring.truth import judge

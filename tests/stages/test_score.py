@@ -131,8 +131,8 @@ def test_metrics_of_the_pipeline(folder: Path) -> None:
     parts = {"total", "change", "no_change", "color", "move"}
     parts |= {f"viewpoint_iou_q{number}" for number in (1, 2, 3, 4)}
     wording = {"exact_match", "distinct_captions", "mean_length"}
-    told = {"change_accuracy", "attributes", "localisation", "scorers", "hashes"}
-    assert set(metrics) == parts | wording | told
+    said = {"change_accuracy", "attributes", "localisation", "scorers", "hashes"}
+    assert set(metrics) == parts | wording | said
     assert set(metrics["hashes"]) == {"captions", "attention", "pairs", "per_pair", "record"}
     names = {"BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"}
     names |= {"CIDEr-D/corpus-df", "SPICE"}
@@ -233,9 +233,9 @@ def test_without_java_it_says_what_to_do(tmp_path, monkeypatch, refused):
     given = write_captions(tmp_path / "captions.json", [("1.png", "a")])
     write_pairs(tmp_path / "pairs", PAIRS)
     chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs"), "--split", "train"]
-    told = refused(*chosen)
-    assert told.startswith(f"error: no Java: JAVA_HOME is {tmp_path}")
-    assert told.count("\n") == 1
+    said = refused(*chosen)
+    assert said.startswith(f"error: no Java: JAVA_HOME is {tmp_path}")
+    assert said.count("\n") == 1
 
 
 def test_a_split_without_pairs_and_an_unknown_dataset_are_refused(tmp_path: Path, refused) -> None:

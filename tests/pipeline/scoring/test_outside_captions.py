@@ -8,7 +8,7 @@ import pytest
 from pipeline.config import params
 from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.scoring.accuracy import PHRASES, says_no_change
-from pipeline.scoring.results import GEOMETRIC, told
+from pipeline.scoring.results import GEOMETRIC, correctness
 from pipeline.tabletop import words
 from tests import project_params
 from tests.running import refuse, succeed
@@ -37,8 +37,8 @@ def test_a_sentence_in_other_words_is_not_judged(pairs: list[Pair], scenes: bool
     empty = own[1].pair_id
     captions[empty] = " ."
     metric = "true" if scenes else "agrees"
-    ours = told(captions, own, PHRASES, GEOMETRIC)
-    theirs = told(captions, own, PHRASES, GEOMETRIC, outside=True)
+    ours = correctness(captions, own, PHRASES, GEOMETRIC)
+    theirs = correctness(captions, own, PHRASES, GEOMETRIC, outside=True)
     assert ours.not_judged == ()
     assert theirs.not_judged == tuple(other)
     assert {key for key, judged in ours.judged.items() if judged[metric] is False} == {*other, empty}
@@ -56,7 +56,7 @@ def test_there_is_one_list_of_phrases(request: pytest.FixtureRequest, pairs: lis
     assert all(says_no_change(sentence, PHRASES) for sentence in words.NO_CHANGE)
     still = next(pair for pair in pairs if not pair.changed)
     captions = {still.pair_id: "rien n'a bougé"}
-    (own, other) = (told(captions, [still], phrases) for phrases in (PHRASES, ["rien"]))
+    (own, other) = (correctness(captions, [still], phrases) for phrases in (PHRASES, ["rien"]))
     assert (own.right, own.judged[still.pair_id]["true"]) == ({still.pair_id: False}, False)
     assert (other.right, other.judged[still.pair_id]["true"]) == ({still.pair_id: True}, True)
 

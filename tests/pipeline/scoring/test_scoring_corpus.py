@@ -187,11 +187,11 @@ def test_what_the_captions_are_like(everything: Scores) -> None:
 @pytest.mark.usefixtures("without_java")
 def test_a_subsets_spice_is_the_mean_of_its_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     captions = {"b": "the red cube moved", "a": "nothing changed", "c": "a ball is gone"}
-    told = {"b": 0.5, "a": 0.0, "c": 0.25}
+    values = {"b": 0.5, "a": 0.0, "c": 0.25}
     monkeypatch.setattr(spice, "unavailable", lambda timeout: None)
-    monkeypatch.setattr(spice, "scores", lambda captions, references, timeout: told)
+    monkeypatch.setattr(spice, "scores", lambda captions, references, timeout: values)
     found = score(captions, {key: [text] for key, text in captions.items()}, {"part": ["c", "b"]}, 60, "none")
-    assert {key: own["SPICE"] for key, own in found.pairs.items()} == told
+    assert {key: own["SPICE"] for key, own in found.pairs.items()} == values
     assert (found.subsets["total"]["SPICE"], found.subsets["part"]["SPICE"]) == (0.25, 0.375)
     assert found.scorers["SPICE"] == spice.VERSION
     assert not [warning for warning in found.warnings if "SPICE" in warning]

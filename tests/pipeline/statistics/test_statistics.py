@@ -1,4 +1,4 @@
-"""The bootstrap from sums against one that scores every resampled corpus anew; what is read, and refused."""
+"""The bootstrap from sums, against a bootstrap that scores every resampled corpus; reading of pairs.jsonl."""
 
 from pathlib import Path
 from statistics import stdev
@@ -115,9 +115,9 @@ def test_every_resample_scores_as_the_library_scores_it_anew(world, tmp_path):
     (own,) = bootstrap.resampled([model], RESAMPLES, 1)
     assert set(own) == {"BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change_accuracy"}
     for place, pairs in enumerate(drawn):
-        anew = [found[n][0].rescored(pairs) | {"METEOR": found[n][1][place]} for n in (0, 1)]
+        rescored = [found[n][0].rescored(pairs) | {"METEOR": found[n][1][place]} for n in (0, 1)]
         for metric, scores in own.items():
-            expected = (anew[0][metric] + anew[1][metric]) / 2
+            expected = (rescored[0][metric] + rescored[1][metric]) / 2
             assert scores[place] == pytest.approx(expected, rel=1e-9, abs=1e-6), metric
 
 

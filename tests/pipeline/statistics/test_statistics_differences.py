@@ -1,4 +1,4 @@
-"""Which differences are told: planted ones as often as stated, and fewer after Holm's correction."""
+"""Planted differences are found as often as stated, and less often after Holm's correction."""
 
 import numpy as np
 import pytest
@@ -30,10 +30,10 @@ def test_intervals_hold_a_planted_difference_as_often_as_they_say():
 
 
 def test_no_difference_is_rarely_taken_for_one():
-    told = sum(
+    significant = sum(
         comparisons.compare(*planted(0.0, 60, seed), 400, seed)["CIDEr-D"].significant for seed in range(200)
     )
-    assert told <= 22
+    assert significant <= 22
 
 
 def test_a_plain_difference_is_told_in_words():
@@ -47,10 +47,10 @@ def test_a_plain_difference_is_told_in_words():
     assert "(theirs − ours: 95 % interval −" in turned.sentence("theirs", "ours")
 
 
-@pytest.mark.parametrize(("pairs", "told"), [(1, False), (5, False), (8, True)])
-def test_a_handful_of_pairs_proves_nothing_however_one_sided(pairs, told):
+@pytest.mark.parametrize(("pairs", "significant"), [(1, False), (5, False), (8, True)])
+def test_a_handful_of_pairs_proves_nothing_however_one_sided(pairs, significant):
     a, b = planted(50.0, pairs, 1)
-    assert comparisons.compare(a, b, 2000)["CIDEr-D"].significant is told
+    assert comparisons.compare(a, b, 2000)["CIDEr-D"].significant is significant
 
 
 def test_what_prints_as_nothing_is_no_difference():

@@ -1,4 +1,4 @@
-"""The bootstrap draws scenes with all their pairs: against one that puts each drawn corpus together."""
+"""The bootstrap draws scenes with all their pairs, against a bootstrap that collects each drawn corpus."""
 
 import numpy as np
 import pytest

@@ -44,21 +44,21 @@ def main() -> None:
     if arguments.attention:
         run_files.check_attention(arguments.attention, arguments.pairs)
         located = attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
-    correctness: Correctness | None = None
+    truth: Correctness | None = None
     if pairs:
-        scores, correctness = _of_pairs(captions, pairs, arguments)
+        scores, truth = _of_pairs(captions, pairs, arguments)
     else:
         scores = _alone(captions, arguments)
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = prepared.references if prepared else None
     if arguments.per_pair:
-        results.write_each(arguments.per_pair, scores, captions, correctness, located.pairs)
+        results.write_each(arguments.per_pair, scores, captions, truth, located.pairs)
     hashes = run_files.hashes_of_scored(vars(arguments))
     results.write_metrics(
-        arguments.out, scores, correctness, located.summary, references, arguments.summary, hashes
+        arguments.out, scores, truth, located.summary, references, arguments.summary, hashes
     )
-    _show(scores, correctness)
+    _show(scores, truth)
 
 
 def _arguments() -> argparse.Namespace:
@@ -132,7 +132,7 @@ def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
     return scores
 
 
-def _show(scores: Scores, correctness: Correctness | None) -> None:
+def _show(scores: Scores, truth: Correctness | None) -> None:
     table = Table(title="scores × 100, as papers print them", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("")
     for name in scores.subsets["total"]:
@@ -141,12 +141,12 @@ def _show(scores: Scores, correctness: Correctness | None) -> None:
         table.add_row(name, *("–" if value is None else f"{100 * value:.1f}" for value in values.values()))
     console = PlainConsole(width=WIDTH)
     console.print(table)
-    if correctness and correctness.change_accuracy is not None:
-        console.print(f"change/no-change accuracy: {_percent(correctness.change_accuracy)}")
-    judged = [faults for faults in correctness.faults.values() if faults is not None] if correctness else []
+    if truth and truth.change_accuracy is not None:
+        console.print(f"change/no-change accuracy: {_percent(truth.change_accuracy)}")
+    judged = [faults for faults in truth.faults.values() if faults is not None] if truth else []
     if unreadable := judged.count(UNREADABLE):
         console.print(f"unreadable: {_percent(unreadable / len(judged))}")
-    for name, value in (correctness.attributes if correctness else {}).items():
+    for name, value in (truth.attributes if truth else {}).items():
         console.print(f"{name} named correctly: {_percent(value)}")
 
 

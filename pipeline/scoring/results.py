@@ -160,7 +160,7 @@ def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | No
 def write_metrics(
     path: str | Path,
     scores: Scores,
-    correctness: Correctness | None,
+    truth: Correctness | None,
     localisation: Mapping[str, float] | None = None,
     references: str | None = None,
     summary_path: str | Path | None = None,
@@ -172,9 +172,9 @@ def write_metrics(
     run_files.hashes_of_scored.
     """
     known = {
-        ACCURACY: correctness.change_accuracy if correctness else None,
-        NOT_JUDGED: (len(correctness.not_judged) or None) if correctness else None,
-        "attributes": correctness.attributes if correctness else None,
+        ACCURACY: truth.change_accuracy if truth else None,
+        NOT_JUDGED: (len(truth.not_judged) or None) if truth else None,
+        "attributes": truth.attributes if truth else None,
         "localisation": dict(localisation or {}),
     }
     known = {name: value for name, value in known.items() if value not in (None, {})}
@@ -189,27 +189,23 @@ def write_each(
     path: str | Path,
     scores: Scores,
     captions: dict[str, str],
-    correctness: Correctness | None,
+    truth: Correctness | None,
     localisation: Mapping[str, dict[str, float | None]] | None = None,
 ) -> None:
-    """Write one JSON line per pair: correctness, scores, and localisation of the attention."""
+    """Write one JSON line per pair: truth, scores, and localisation of the attention."""
     located = localisation or {}
     lines = (
         {
             "pair_id": key,
-            "scene_id": correctness.scenes[key] if correctness else None,
+            "scene_id": truth.scenes[key] if truth else None,
             "caption": captions[key],
         }
-        | {"changed": correctness.changed[key] if correctness else None}
-        | (correctness.judged[key] if correctness else dict.fromkeys(JUDGED))
-        | {FAULTS: correctness.faults[key] if correctness else None}
-        | (
-            reversal.named(correctness.reversible[key])
-            if correctness and key in correctness.reversible
-            else {}
-        )
-        | ({NOT_JUDGED: True} if correctness and key in correctness.not_judged else {})
-        | rounded(own | {RIGHT: correctness.right[key] if correctness else None} | located.get(key, {}))
+        | {"changed": truth.changed[key] if truth else None}
+        | (truth.judged[key] if truth else dict.fromkeys(JUDGED))
+        | {FAULTS: truth.faults[key] if truth else None}
+        | (reversal.named(truth.reversible[key]) if truth and key in truth.reversible else {})
+        | ({NOT_JUDGED: True} if truth and key in truth.not_judged else {})
+        | rounded(own | {RIGHT: truth.right[key] if truth else None} | located.get(key, {}))
         for key, own in scores.pairs.items()
     )
     write_json_lines(path, lines)

@@ -44,11 +44,10 @@ def main() -> None:
     if arguments.attention:
         run_files.check_attention(arguments.attention, arguments.pairs)
         located = attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
-    truth: Correctness | None = None
     if pairs:
         scores, truth = _of_pairs(captions, pairs, arguments)
     else:
-        scores = _alone(captions, arguments)
+        scores, truth = _alone(captions, arguments), Correctness()
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = prepared.references if prepared else None
@@ -132,7 +131,7 @@ def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
     return scores
 
 
-def _show(scores: Scores, truth: Correctness | None) -> None:
+def _show(scores: Scores, truth: Correctness) -> None:
     table = Table(title="scores × 100, as papers print them", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("")
     for name in scores.subsets["total"]:
@@ -141,12 +140,12 @@ def _show(scores: Scores, truth: Correctness | None) -> None:
         table.add_row(name, *("–" if value is None else f"{100 * value:.1f}" for value in values.values()))
     console = PlainConsole(width=WIDTH)
     console.print(table)
-    if truth and truth.change_accuracy is not None:
+    if truth.change_accuracy is not None:
         console.print(f"change/no-change accuracy: {_percent(truth.change_accuracy)}")
-    judged = [faults for faults in truth.faults.values() if faults is not None] if truth else []
+    judged = [faults for faults in truth.faults.values() if faults is not None]
     if unreadable := judged.count(UNREADABLE):
         console.print(f"unreadable: {_percent(unreadable / len(judged))}")
-    for name, value in (truth.attributes if truth else {}).items():
+    for name, value in truth.attributes.items():
         console.print(f"{name} named correctly: {_percent(value)}")
 
 

@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pipeline.datasets.schema import Pair
@@ -34,22 +35,22 @@ STRICT: tuple[Judge, Agree] = (judge, agrees)
 
 GEOMETRIC = "geometric"  # the grammar of captions that sentences.py parses
 DIGITS = 6  # digits of written numbers; further digits of a logarithm differ between processors
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Correctness:
-    """Correctness of captions by pair id. A value is None or {} if the correctness is unknown."""
+    """Correctness of captions by pair id. Unknown values are None or missing."""
 
-    judged: dict[str, dict[str, bool | None]]  # each of JUDGED
-    faults: dict[str, str | None]  # the false parts of the caption, as letters of truth.FAULTS
-    changed: dict[str, bool | None]  # True for a changed pair
-    right: dict[str, bool | None]  # True if the caption is correct about change or no change
-    change_accuracy: float | None  # the share of True in `right`
-    attributes: dict[str, float | None]  # see accuracy.attributes
-    scenes: dict[str, str]  # the scene, which several pairs may share
+    judged: Mapping[str, dict[str, bool | None]] = NOTHING  # each of JUDGED
+    faults: Mapping[str, str | None] = NOTHING  # the false parts of the caption, as letters of truth.FAULTS
+    changed: Mapping[str, bool | None] = NOTHING  # True for a changed pair
+    right: Mapping[str, bool | None] = NOTHING  # True if the caption is correct about change or no change
+    change_accuracy: float | None = None  # the share of True in `right`
+    attributes: Mapping[str, float | None] = NOTHING  # see accuracy.attributes
+    scenes: Mapping[str, str] = NOTHING  # the scene, which several pairs may share
     not_judged: tuple[str, ...] = ()  # pairs with captions of other programs that are not parseable
-    # agreement between the captions of both image orders
-    reversible: dict[str, reversal.Agreement] = field(default_factory=dict)
+    reversible: Mapping[str, reversal.Agreement] = NOTHING  # captions of both image orders
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
         """Return metric -> share over these pairs. Metrics of JUDGED that no pair has are left out."""
@@ -160,7 +161,7 @@ def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | No
 def write_metrics(
     path: str | Path,
     scores: Scores,
-    truth: Correctness | None,
+    truth: Correctness,
     localisation: Mapping[str, float] | None = None,
     references: str | None = None,
     summary_path: str | Path | None = None,
@@ -172,9 +173,9 @@ def write_metrics(
     run_files.hashes_of_scored.
     """
     known = {
-        ACCURACY: truth.change_accuracy if truth else None,
-        NOT_JUDGED: (len(truth.not_judged) or None) if truth else None,
-        "attributes": truth.attributes if truth else None,
+        ACCURACY: truth.change_accuracy,
+        NOT_JUDGED: len(truth.not_judged) or None,
+        "attributes": dict(truth.attributes),
         "localisation": dict(localisation or {}),
     }
     known = {name: value for name, value in known.items() if value not in (None, {})}
@@ -189,23 +190,18 @@ def write_each(
     path: str | Path,
     scores: Scores,
     captions: dict[str, str],
-    truth: Correctness | None,
-    localisation: Mapping[str, dict[str, float | None]] | None = None,
+    truth: Correctness,
+    localisation: Mapping[str, dict[str, float | None]],
 ) -> None:
     """Write one JSON line per pair: truth, scores, and localisation of the attention."""
-    located = localisation or {}
     lines = (
-        {
-            "pair_id": key,
-            "scene_id": truth.scenes[key] if truth else None,
-            "caption": captions[key],
-        }
-        | {"changed": truth.changed[key] if truth else None}
-        | (truth.judged[key] if truth else dict.fromkeys(JUDGED))
-        | {FAULTS: truth.faults[key] if truth else None}
-        | (reversal.named(truth.reversible[key]) if truth and key in truth.reversible else {})
-        | ({NOT_JUDGED: True} if truth and key in truth.not_judged else {})
-        | rounded(own | {RIGHT: truth.right[key] if truth else None} | located.get(key, {}))
+        {"pair_id": key, "scene_id": truth.scenes.get(key), "caption": captions[key]}
+        | {"changed": truth.changed.get(key)}
+        | truth.judged.get(key, dict.fromkeys(JUDGED))
+        | {FAULTS: truth.faults.get(key)}
+        | (reversal.named(truth.reversible[key]) if key in truth.reversible else {})
+        | ({NOT_JUDGED: True} if key in truth.not_judged else {})
+        | rounded(own | {RIGHT: truth.right.get(key)} | localisation.get(key, {}))
         for key, own in scores.pairs.items()
     )
     write_json_lines(path, lines)

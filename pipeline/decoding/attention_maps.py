@@ -22,6 +22,7 @@ of_run                   strings (1,)              DATASET/MODEL/SEED
 A map takes 392 bytes at 14 x 14 cells. No array is a pickle.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ Value = TypeVar("Value")
 Origin = Literal["weights", "pairs", "run"]
 ORIGINS: tuple[Origin, ...] = ("weights", "pairs", "run")
 """Hash of the weights' file, hash of the pairs' file, and name of the run that made the captions."""
+SUMS = {"map": (-2, -1), "block": (-2, -1), "weight": (-1,)}  # array -> axes over which its sums are 1
 ROUNDING = 0.01  # tolerance of a sum; rounding to float16 changes the sum of a map by at most 0.0005
 
 
@@ -186,45 +188,39 @@ def _read(path: str | Path, of: Callable[[Mapping[str, np.ndarray]], Value]) -> 
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
     """Yield (pair id, caption with attention). Raises KeyError or ValueError for arrays that do not fit."""
     pairs, start, words, maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
-    maps = maps[:, None] if maps.ndim == 3 else maps
-    _demand(pairs.shape == (len(set(pairs.tolist())),), "pair_id")
-    _demand(start.shape == (len(pairs) + 1,) and start.dtype.kind == "i", "start")
+    arrays["map"] = maps = maps[:, None] if maps.ndim == 3 else maps
+    optional = ("aligned_pair", "block_pair", "block_name", "weight_name")
+    aligned, blocked, blocks, weighed = (arrays[name].tolist() if name in arrays else [] for name in optional)
+    grid, cells = maps.shape[2:], math.prod(maps.shape[2:])
+    shapes = {
+        "start": (len(pairs) + 1,),
+        "map": (len(words), min(2, maps.shape[1]), *grid),
+        "alignment": (len(aligned), cells, cells),
+        "block": (len(blocked), len(blocks), 2, *grid),
+        "weight": (len(words), len(weighed)),
+    }
+    for name, shape in shapes.items():
+        _demand(name not in arrays or arrays[name].shape == shape, name)
+    for name, axes in SUMS.items():
+        _demand(name not in arrays or _shares(arrays[name], axes), name)
+    _demand(len(set(pairs.tolist())) == len(pairs), "pair_id")
+    _demand(len(set(weighed)) == len(weighed), "weight_name")
     _demand(start[0] == 0 and start[-1] == len(words) and (np.diff(start) >= 0).all(), "start")
-    _demand(maps.ndim == 4 and len(maps) == len(words) and maps.shape[1] <= 2 and _shares(maps), "map")
-    aligned, blocks = _alignments(arrays, maps.shape[2:]), _blocks(arrays, maps.shape[2:])
-    weighed, weights = _weights(arrays, len(words))
+    alignments = dict(zip(aligned, arrays.get("alignment", ()), strict=True))
+    of_blocks = {
+        pair: dict(zip(blocks, own, strict=True))
+        for pair, own in zip(blocked, arrays.get("block", ()), strict=True)
+    }
+    weights = arrays.get("weight")
     for pair, first, end in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
         spoken, own = tuple(words[first:end].tolist()), None if weights is None else weights[first:end]
-        yield pair, Attended(spoken, maps[first:end], aligned.get(pair), blocks.get(pair), weighed, own)
+        yield (
+            pair,
+            Attended(spoken, maps[first:end], alignments.get(pair), of_blocks.get(pair), tuple(weighed), own),
+        )
 
 
-def _alignments(arrays: dict[str, np.ndarray], grid: tuple[int, ...]) -> dict[str, np.ndarray]:
-    if "alignment" not in arrays:
-        return {}
-    pairs, alignment = arrays["aligned_pair"], arrays["alignment"]
-    cells = int(np.prod(grid))
-    _demand(alignment.shape == (len(pairs), cells, cells), "alignment")
-    return dict(zip(pairs.tolist(), alignment, strict=True))
-
-
-def _blocks(arrays: dict[str, np.ndarray], grid: tuple[int, ...]) -> dict[str, dict[str, np.ndarray]]:
-    if "block" not in arrays:
-        return {}
-    pairs, names, maps = arrays["block_pair"], arrays["block_name"].tolist(), arrays["block"]
-    _demand(maps.shape == (len(pairs), len(names), 2, *grid) and _shares(maps), "block")
-    return {pair: dict(zip(names, own, strict=True)) for pair, own in zip(pairs.tolist(), maps, strict=True)}
-
-
-def _weights(arrays: dict[str, np.ndarray], words: int) -> tuple[tuple[str, ...], np.ndarray | None]:
-    if not {"weight_name", "weight"} & arrays.keys():
-        return (), None
-    names, weights = arrays["weight_name"], arrays["weight"]
-    _demand(names.shape == (len(set(names.tolist())),), "weight_name")
-    _demand(weights.shape == (words, len(names)) and _shares(weights, (-1,)), "weight")
-    return tuple(names.tolist()), weights
-
-
-def _shares(maps: np.ndarray, axes: tuple[int, ...] = (-2, -1)) -> bool:
+def _shares(maps: np.ndarray, axes: tuple[int, ...]) -> bool:
     """Return True if all values are at least 0 and their sums over `axes` are 1; no value may be NaN."""
     sums = maps.sum(axes, dtype=np.float32)
     return bool((np.abs(sums - 1) <= ROUNDING).all() and (maps >= 0).all())

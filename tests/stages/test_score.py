@@ -228,16 +228,6 @@ def test_a_table_and_warnings_are_printed(folder: Path) -> None:
     assert "size named correctly: never named" in said
 
 
-def test_without_java_it_says_what_to_do(tmp_path, monkeypatch, refused):
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    given = write_captions(tmp_path / "captions.json", [("1.png", "a")])
-    write_pairs(tmp_path / "pairs", PAIRS)
-    chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs"), "--split", "train"]
-    said = refused(*chosen)
-    assert said.startswith(f"error: no Java: JAVA_HOME is {tmp_path}")
-    assert said.count("\n") == 1
-
-
 def test_a_split_without_pairs_and_an_unknown_dataset_are_refused(tmp_path: Path, refused) -> None:
     given = write_captions(tmp_path / "captions.json", [("1.png", "a")])
     write_pairs(tmp_path / "pairs", PAIRS)

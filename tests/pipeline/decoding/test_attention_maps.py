@@ -168,7 +168,6 @@ def test_the_arrays_that_the_next_test_spoils_are_good(tmp_path):
         {"aligned_pair": None},
         {"block": np.zeros((1, 2, 3, *GRID), np.float16)},
         {"block": np.zeros((1, 2, 2, *GRID), np.float16)},
-        {"weight": None},
         {"weight_name": np.array(["a", "b", "a"])},
         {"weight": weights(2)},
         {"weight": weights(3) * np.float16(1.1)},

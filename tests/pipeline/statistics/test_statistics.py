@@ -168,30 +168,6 @@ def test_a_value_that_hardly_any_resample_has(tmp_path):
         comparisons.compare(model, model, 1, seed=1)
 
 
-def test_truth_is_a_mean_over_pairs_and_over_those_with_a_change(tmp_path):
-    """Resampled by hand: the share among all pairs drawn, and among the drawn ones that have a change."""
-    random = np.random.default_rng(8)
-    changed = random.random(60) < 0.5
-    trues = random.random((2, 60)) < [[0.7], [0.4]]
-    rows = [
-        [line(n) | {"changed": bool(changed[n]), "true": bool(own[n])} for n in range(60)] for own in trues
-    ]
-    models = [pair_scores.read([write(tmp_path / "model", own)]) for own in rows]
-    assert list(models[0].numbers)[:2] == ["true_changes", "true"]
-    assert not {"fits", "agrees"} & set(models[0].numbers)  # nobody says
-    assert models[0].counted("true_changes") == changed.sum()
-    found = comparisons.compare(*models, resamples=200, seed=3)
-    drawn = np.vstack([*bootstrap.draws(60, 200, 3)])
-    for metric, among in (("true", np.ones(60)), ("true_changes", changed)):
-        rows = [(drawn * among * own).sum(1) / (drawn * among).sum(1) for own in trues]
-        low, high = np.quantile(rows[0] - rows[1], [0.025, 0.975])
-        assert (found[metric].low, found[metric].high) == pytest.approx((low, high), abs=1e-9)
-        whole = [own[among > 0].mean() for own in trues]
-        assert found[metric].difference == pytest.approx(whole[0] - whole[1])
-    assert found["true"].sentence("a", "b").startswith("a is better than b by")
-    assert " points of “true, changed”" in found["true_changes"].sentence("a", "b")
-
-
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=6))
 def test_over_seeds(values):
     found = seeds.over_seeds(values)

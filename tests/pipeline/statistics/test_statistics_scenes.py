@@ -57,6 +57,9 @@ def test_scenes_are_drawn_with_all_their_pairs(tmp_path):
         low, high = np.quantile(each, [0.025, 0.975])
         assert (found[metric].low, found[metric].high) == pytest.approx((low, high), abs=1e-6), metric
         assert found[metric].difference == pytest.approx(whole[0][metric][0] - whole[1][metric][0], abs=1e-6)
+    assert not {"fits", "agrees"} & set(a.numbers)  # unknown
+    assert a.counted("true_changes") == sum(row["changed"] for row in runs[0])
+    assert " points of “true, changed”" in found["true_changes"].sentence("a", "b")
     # a part of the pairs keeps their scenes
     assert a.part([0, 3]).scene_ids == (runs[0][0]["scene_id"], runs[0][3]["scene_id"])
 

@@ -165,7 +165,6 @@ def test_the_arrays_that_the_next_test_spoils_are_good(tmp_path):
         {"map": maps(3)[:, 0] + np.array([[[9, -9, 0], [0, 0, 0]]], np.float16)},
         {"alignment": np.zeros((1, 6, 5), np.float16)},
         {"word": np.array(["a", "b", None], dtype=object)},
-        {"aligned_pair": None},
         {"block": np.zeros((1, 2, 3, *GRID), np.float16)},
         {"block": np.zeros((1, 2, 2, *GRID), np.float16)},
         {"weight_name": np.array(["a", "b", "a"])},

@@ -47,7 +47,7 @@ def main() -> None:
     if pairs:
         scores, truth = _of_pairs(captions, pairs, arguments)
     else:
-        scores, truth = _alone(captions, arguments), Correctness()
+        scores, truth = _alone(captions, arguments), results.UNKNOWN
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = prepared.references if prepared else None

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pipeline.datasets.schema import Pair
@@ -35,22 +34,21 @@ STRICT: tuple[Judge, Agree] = (judge, agrees)
 
 GEOMETRIC = "geometric"  # the grammar of captions that sentences.py parses
 DIGITS = 6  # digits of written numbers; further digits of a logarithm differ between processors
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Correctness:
     """Correctness of captions by pair id. Unknown values are None or missing."""
 
-    judged: Mapping[str, dict[str, bool | None]] = NOTHING  # each of JUDGED
-    faults: Mapping[str, str | None] = NOTHING  # the false parts of the caption, as letters of truth.FAULTS
-    changed: Mapping[str, bool | None] = NOTHING  # True for a changed pair
-    right: Mapping[str, bool | None] = NOTHING  # True if the caption is correct about change or no change
-    change_accuracy: float | None = None  # the share of True in `right`
-    attributes: Mapping[str, float | None] = NOTHING  # see accuracy.attributes
-    scenes: Mapping[str, str] = NOTHING  # the scene, which several pairs may share
-    not_judged: tuple[str, ...] = ()  # pairs with captions of other programs that are not parseable
-    reversible: Mapping[str, reversal.Agreement] = NOTHING  # captions of both image orders
+    judged: Mapping[str, dict[str, bool | None]]  # each of JUDGED
+    faults: Mapping[str, str | None]  # the false parts of the caption, as letters of truth.FAULTS
+    changed: Mapping[str, bool | None]  # True for a changed pair
+    right: Mapping[str, bool | None]  # True if the caption is correct about change or no change
+    change_accuracy: float | None  # the share of True in `right`
+    attributes: Mapping[str, float | None]  # see accuracy.attributes
+    scenes: Mapping[str, str]  # the scene, which several pairs may share
+    not_judged: tuple[str, ...]  # pairs with captions of other programs that are not parseable
+    reversible: Mapping[str, reversal.Agreement]  # captions of both image orders
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
         """Return metric -> share over these pairs. Metrics of JUDGED that no pair has are left out."""
@@ -58,6 +56,9 @@ class Correctness:
         known = [name for name in JUDGED if any(own[name] is not None for own in self.judged.values())]
         both_ways = reversal.shares(self.reversible[key] for key in ids if key in self.reversible)
         return {name: accuracy.share(self.judged[key][name] for key in ids) for name in known} | both_ways
+
+
+UNKNOWN = Correctness({}, {}, {}, {}, None, {}, {}, (), {})
 
 
 def score_pairs(
@@ -137,6 +138,7 @@ def correctness(
         accuracy.attributes(captions, [pair for pair in pairs if pair.pair_id not in not_judged]),
         {pair.pair_id: pair.scene_id for pair in pairs},
         tuple(not_judged),
+        {},
     )
 
 

@@ -51,7 +51,8 @@ def main() -> None:
         raise InputError(f"--seed {arguments.seed} is the seed of the training scenes; name another")
     drawn = drawn.model_copy(update={"seed": arguments.seed})
     found = drawn_scenes.judge_new_scenes(captioner, drawn, arguments.scenes, Search(arguments.beam))
-    print(printable("\n".join([*map(line, found[: arguments.show]), table(found)])))
+    rows = [f"{name:<10}{100 * share:>6.1f}" for name, share in drawn_scenes.shares(found).items()]
+    print(printable("\n".join([*map(line, found[: arguments.show]), "true of   percent", *rows])))
 
 
 def line(judged: "JudgedCaption") -> str:
@@ -59,14 +60,6 @@ def line(judged: "JudgedCaption") -> str:
     kind, pair, caption, verdict = judged
     said = "true" if verdict.true else f"not true ({', '.join(verdict.wrong)})"
     return f"{kind}: {caption} | {said} | {pair.captions[0] if pair.captions else pair.pair_id}"
-
-
-def table(found: "list[JudgedCaption]") -> str:
-    """Return a table of the share of true captions by kind of change, in percent."""
-    from pipeline.demo import drawn_scenes
-
-    rows = [f"{name:<10}{100 * share:>6.1f}" for name, share in drawn_scenes.shares(found).items()]
-    return "\n".join(["true of   percent", *rows])
 
 
 if __name__ == "__main__":

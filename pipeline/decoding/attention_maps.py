@@ -158,10 +158,7 @@ def read_origin(path: str | Path) -> dict[Origin, str]:
 
 
 def read_exchanged(path: str | Path) -> dict[str, str] | None:
-    """Return pair id -> caption of (after, before); None if `decode.both_ways` was off.
-
-    Raises InputError as `read`.
-    """
+    """Return pair id -> caption of (after, before); None if there are none. Raises InputError as `read`."""
 
     def exchanged(arrays: Mapping[str, np.ndarray]) -> dict[str, str] | None:
         if "exchanged" not in arrays:

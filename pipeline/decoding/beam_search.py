@@ -166,7 +166,6 @@ class Beam:
         self.sums[:left].masked_fill_(ended, -torch.inf)
 
     def _leave(self, word: Tensor) -> Tensor:
-        """Remove settled pairs from the search; return the last words of the others."""
         left = len(word)
         settled = self._settled(left)
         places = Exchange(settled)

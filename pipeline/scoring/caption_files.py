@@ -94,26 +94,17 @@ def _of_coco(tree: Coco, path: Path) -> dict[str, list[str]]:
 
 
 def read_results(path: Path, remedy: str = CAPTIONS) -> dict[str, str]:
-    """Return id -> predicted caption, which may be empty.
-
-    Raises InputError if the file is missing, too large or in no known form, or has an id twice.
-    """
+    """Return id -> caption. Raises InputError if the file is in no known form, or has an id twice."""
     return _by_id(path, (), _text, remedy)
 
 
 def read_predictions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
-    """Return pair id -> predicted text of every pair.
-
-    Raises InputError in the same cases as read_results, or if a pair has no entry.
-    """
+    """Return pair id -> predicted text. Raises InputError as read_results, or if a pair has no entry."""
     return _of_pairs(path, pairs, _by_id(path, pairs, _text, CAPTIONS))
 
 
 def read_scores(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
-    """Return pair id -> score of every pair. A verdict in words becomes 1 or 0.
-
-    Raises InputError in the same cases as read_predictions.
-    """
+    """Return pair id -> score; true is 1 and false 0. Raises InputError as read_predictions."""
     return _of_pairs(path, pairs, _by_id(path, pairs, _score, NUMBERS))
 
 
@@ -140,7 +131,6 @@ def _by_id(
 
 
 def _rows(path: Path, remedy: str) -> list[Row]:
-    """Return the entries of a file of any form."""
     text = read_text(path, remedy)
     start = text.lstrip()[:1]
     if start not in ("{", "["):
@@ -175,7 +165,6 @@ def _is_json(line: str) -> bool:
 
 
 def _table(path: Path, text: str, remedy: str) -> list[Row]:
-    """Return the rows of a CSV or TSV with a header."""
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
     try:
         rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))

@@ -42,10 +42,7 @@ def reverse(said: Claims) -> Claims:
 def agreement(
     caption: str, exchanged: str, grammar: bool = True, phrases: Sequence[str] = PHRASES
 ) -> Agreement:
-    """Compare a caption with the caption of the exchanged images.
-
-    `grammar`: True if captions follow the grammar of coloured solids.
-    """
+    """Compare captions of both image orders; `grammar`: whether they follow that of coloured solids."""
     none = [says_no_change(text, phrases) for text in (caption, exchanged)]
     if not grammar or any(none):
         both = none[0] == none[1]
@@ -69,5 +66,4 @@ def shares(found: Iterable[Agreement]) -> dict[str, float]:
 
 
 def _two_values(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> bool:
-    """Return True if both captions name an attribute, but with different values."""
     return any(other.get(name) and other[name] != own for name, own in one.items() if own)

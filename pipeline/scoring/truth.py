@@ -124,7 +124,6 @@ def _described(scene: SceneFacts, kind: str) -> tuple[tuple[Placed, ...], Point]
 
 
 def _matching(sentence: re.Match[str], objects: tuple[Placed, ...], camera: Point) -> list[Placed]:
-    """Return the objects that fit the subject and its relation."""
     return [
         each
         for each in objects

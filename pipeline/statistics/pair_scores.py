@@ -93,10 +93,7 @@ class ScoredPair(BaseModel):
 
 
 def read(paths: Sequence[Path]) -> Evidence:
-    """Read the pairs.jsonl of each seed of a model.
-
-    Raises InputError if a file is missing or was not written by stages.score, or if pairs differ.
-    """
+    """Read the pairs.jsonl of each seed of a model. Raises InputError as read_pairs, or if pairs differ."""
     return evidence({str(path): read_pairs(path) for path in paths})
 
 

@@ -54,10 +54,11 @@ def score(
         "CIDEr-D document frequencies": "subset",
     }
     captions, references = _tokenized(captions, references, meteor_timeout, tokeniser)
-    with ThreadPoolExecutor(1) as thread:  # Java computes METEOR, and Python the other metrics
-        started = thread.submit(meteor.scores, captions, references, subsets, meteor_timeout)
-        scored, pairs = _python_scores(captions, references, subsets)
-        found = started.result()
+    with ThreadPoolExecutor(1) as thread:  # Java computes METEOR meanwhile
+        computed = thread.submit(_python_scores, captions, references, subsets)
+        # in the main thread, so that Java is killed if the stage is stopped
+        found = meteor.scores(captions, references, subsets, meteor_timeout)
+        scored, pairs = computed.result()
     spices, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
     for name, members in subsets.items():
         scored[name]["METEOR"] = found.subsets[name]

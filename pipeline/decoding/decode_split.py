@@ -103,7 +103,7 @@ def _attended(
     aligned: Collection[str],
 ) -> Iterator[Attended]:
     """Yield the captions of a batch, with alignments for the ids in `aligned`."""
-    captions = attended_batch(search, model, difference, vocabulary)
+    captions = attended_captions_of(search(model, difference), model, vocabulary)
     rows = [row for row, pair in enumerate(ids) if pair in aligned]
     alignment = difference.alignment(rows)  # (rows, N, N)
     alignments = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
@@ -111,15 +111,8 @@ def _attended(
         yield replace(caption, alignment=alignments.get(row))
 
 
-def attended_batch(
-    search: Search, model: Captioner, difference: Difference, vocabulary: Vocabulary
-) -> list[Attended]:
-    """Return the captions of a batch, with attention maps and input weights if the decoder computes them."""
-    return attended_captions_of(search(model, difference), model, vocabulary)
-
-
 def attended_captions_of(found: Captioned, model: Captioner, vocabulary: Vocabulary) -> list[Attended]:
-    """Return the captions that a search found, in the form that `attended_batch` returns."""
+    """Return the captions of a batch, with attention maps and input weights if the decoder computes them."""
     weighed = model.decoder.weighed
     nothing = torch.empty(*found.words.shape, 0, math.prod(model.cells), dtype=torch.float16)
     grids = (nothing if found.maps is None else found.maps).unflatten(-1, model.cells).cpu().numpy()

@@ -17,7 +17,7 @@ from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.decoding import attention_maps
 from pipeline.free_english.agreement import FREE
-from pipeline.io.errors import listed, printable
+from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write
 from pipeline.io.progress import PlainConsole
 from pipeline.scoring import attention_localisation, results, run_files
@@ -118,17 +118,12 @@ def _of_pairs(
 
 def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
     references = read_references(arguments.references)
-    lacking = [key for key in references if key not in captions]
+    predicted = {key: own for key, own in references.items() if key in captions}
     if arguments.predicted_only:
-        references = {key: own for key, own in references.items() if key in captions}
-    elif lacking and captions.keys() <= references.keys():
-        named = [f"{key}: has no prediction" for key in lacking]
-        how = "predict every id, or add --predicted-only to score only the predicted ids"
-        raise listed(named, f"{arguments.references} has ids that {arguments.captions} lacks", how)
-    scores = score(captions, references, {}, arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb")
-    if arguments.predicted_only:
-        print(f"{len(references):,} ids are predicted and scored; {len(lacking):,} of the references are not")
-    return scores
+        lacking = len(references) - len(predicted)
+        print(f"{len(predicted):,} ids are predicted and scored; {lacking:,} of the references are not")
+        references = predicted
+    return score(captions, references, {}, arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb")
 
 
 def _show(scores: Scores, truth: Correctness) -> None:

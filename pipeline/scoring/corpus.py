@@ -87,7 +87,8 @@ def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> No
     problems = [f"{key}: has no prediction" for key in references if key not in captions]
     problems += [f"{key}: is predicted but has no references" for key in captions if key not in references]
     if problems:
-        raise listed(problems, "predictions and references differ", "predict each id exactly once")
+        remedy = "predict each id, or score only the predicted ids with --predicted-only"
+        raise listed(problems, "predictions and references differ", remedy)
 
 
 def _tokenized(

@@ -42,9 +42,8 @@ def test_a_sentence_in_other_words_is_not_judged(pairs: list[Pair], scenes: bool
     assert ours.not_judged == ()
     assert theirs.not_judged == tuple(other)
     assert {key for key, judged in ours.judged.items() if judged[metric] is False} == {*other, empty}
-    assert {key: judged[metric] for key, judged in theirs.judged.items()} == {
-        key: None if key in other else key != empty for key in captions
-    }
+    expected = {key: None if key in other else key != empty for key in captions}
+    assert {key: judged[metric] for key, judged in theirs.judged.items()} == expected
     assert theirs.right == ours.right  # by the published list of phrases, whoever wrote the caption
     if scenes:
         assert {key for key, faults in theirs.faults.items() if faults is None} == {*other}

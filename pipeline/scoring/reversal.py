@@ -11,10 +11,7 @@ from pipeline.datasets.schema import CHANGE_TYPES, EXCHANGED
 from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.metric_names import REVERSED
 from pipeline.scoring.sentences import NONE, Claims, Sentence
-from pipeline.tabletop.words import NEW_VALUE
-
-ATTRIBUTE = {kind: attribute for attribute, kind in NEW_VALUE.items()}
-"""Kind of change -> the attribute that it changes."""
+from pipeline.scoring.truth import CHANGED
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ def reverse(said: Claims) -> Claims:
     """Return claims that describe the exchanged images: added and gone, old and new value are exchanged."""
     kinds = frozenset(EXCHANGED.get(kind, kind) for kind in said.kinds)
     look, value = dict(said.look), dict(said.value)
-    for attribute in {ATTRIBUTE[kind] for kind in kinds if kind in ATTRIBUTE}:
+    for attribute in {CHANGED[kind] for kind in kinds if kind in CHANGED}:
         old, new = look.pop(attribute, NONE), value.pop(attribute, NONE)
         look |= {attribute: new} if new else {}
         value |= {attribute: old} if old else {}

@@ -16,7 +16,7 @@ from pipeline.scoring.tokenizer import one_line
 from pipeline.tabletop import words
 from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES, Point, relations
 
-CHANGED = {kind: attribute for attribute, kind in words.NEW_VALUE.items()}
+CHANGED = {kind: attribute for attribute, kind in words.NEW_VALUE.items()}  # kind -> what it changes
 
 ATTRIBUTES = {"size": "z", "color": "c", "material": "m", "shape": "s"}  # letters of FAULTS
 RELATION, KIND, VALUE, OTHER, ALSO, SILENT, INVENTED, UNREADABLE = "rkvoantg"

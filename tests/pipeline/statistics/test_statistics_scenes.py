@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from pipeline.io.outputs import write_json, write_json_lines
-from pipeline.reporting import retrieval_results
 from pipeline.statistics import bootstrap, comparisons, pair_scores
 from tests.scored import line, write
 
@@ -64,32 +62,16 @@ def test_scenes_are_drawn_with_all_their_pairs(tmp_path):
     assert a.part([0, 3]).scene_ids == (runs[0][0]["scene_id"], runs[0][3]["scene_id"])
 
 
-def retrieved(folder, first, scenes):
-    """What `retrieve` writes. `first`: whether each pair is found first; `scenes`: of each pair."""
-    folder.mkdir()
-    figures = {key: {"R@1": 0.5} for key in (*retrieval_results.WAYS, "chance")}
-    write_json(folder / "retrieval.json", figures | {"pairs": len(first), "examples": []})
-    ranks = [1.0 if each else 2.0 for each in first]
-    rows = [{"pair_id": str(n), "text_to_pair": [r], "pair_to_text": r} for n, r in enumerate(ranks)]
-    rows = [row | {"scene_id": scene} for row, scene in zip(rows, scenes, strict=True)] if scenes else rows
-    write_json_lines(folder / "retrieved.jsonl", rows)
-    return retrieval_results.read(folder)
-
-
-def test_retrieval_draws_scenes_with_all_their_pairs(tmp_path):
-    """Two pairs of a scene that are always alike are one observation."""
+def test_two_pairs_of_a_scene_that_are_always_alike_are_one_observation():
     random = np.random.default_rng(5)
     each = [random.random(60) < rate for rate in (0.8, 0.5)]
     twice = [np.repeat(own, 2) for own in each]
-    scenes = [str(place // 2) for place in range(120)]
-    said = {
-        name: retrieval_results.sure(
-            {str(n): [retrieved(tmp_path / f"{name}{n}", own, known)] for n, own in enumerate(models)}
-        )
-        for name, models, known in (
-            ("scenes", each, None),
-            ("pairs", twice, scenes),
-            ("not known", twice, None),
-        )
-    }
-    assert said["pairs"] == said["scenes"] != said["not known"]
+    names = [str(n) for n in range(120)]
+
+    def compared(models, scenes):
+        runs = [[{"text_to_pair": own.astype(float)}] for own in models]
+        a, b = (pair_scores.of_retrieval(names[: len(scenes)], scenes, run) for run in runs)
+        return comparisons.compare(a, b, 1000)["text_to_pair"]
+
+    of_scenes = compared(twice, [str(n // 2) for n in range(120)])
+    assert of_scenes == compared(each, names[:60]) != compared(twice, names)

@@ -25,31 +25,20 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("runs", type=to_read, nargs="+", help="verdicts of each run")
-    parser.add_argument(
-        "--scores",
-        type=word,
-        nargs="+",
-        action="append",
-        default=[],
-        metavar="NAME FILE",
-        help="a metric's name, and one file of scores per run; may be repeated",
-    )
-    parser.add_argument("--models", type=word, nargs="+", help="the model of each run (default: all differ)")
+    add, files = parser.add_argument, "a metric's name, and one file of scores per run; may be repeated"
+    add("runs", type=to_read, nargs="+", help="verdicts of each run")
+    add("--scores", type=word, nargs="+", action="append", default=[], metavar="NAME FILE", help=files)
+    add("--models", type=word, nargs="+", help="the model of each run (default: all differ)")
     arguments = parsed(parser)
-    names = arguments.models or [None] * len(arguments.runs)
-    if len(names) != len(arguments.runs):
-        raise InputError(
-            f"--models has {len(names)} name(s) for {len(arguments.runs)} run(s); name one per run"
-        )
+    names, count = arguments.models or [None] * len(arguments.runs), len(arguments.runs)
+    if len(names) != count:
+        raise InputError(f"--models has {len(names)} name(s) for {count} run(s); name one per run")
     runs = [judged_judges.read_run(path, name) for path, name in zip(arguments.runs, names, strict=True)]
     found = judged_judges.known(runs)
     for name, *files in arguments.scores:
         found.append(judged_judges.of_scores(name, runs, [Path(file) for file in files]))
     if not found:
-        raise InputError(
-            "there is no metric to compare with truth; name a file of scores with --scores NAME FILE"
-        )
+        raise InputError("there is no metric to compare with truth; name one with --scores NAME FILE")
     pairs = sum(len(each.places) for each in runs)
     print(f"{len(runs)} run(s), {pairs:,} judged captions of changed pairs")
     show([of_judges([("", judge) for judge in found])])

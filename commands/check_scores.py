@@ -5,14 +5,26 @@ python -m commands.check_scores --against HEAD
 """
 
 import argparse
+import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import FiniteFloat, Strict
 
 from commands import run
 from pipeline.cli.arguments import parsed, word
 from pipeline.config import params
-from pipeline.io.errors import printable
-from pipeline.scoring import score_check
+from pipeline.io.errors import InputError, printable
+from pipeline.io.inputs import json_of, read_json
+from pipeline.io.records import checked
+from pipeline.scoring.metric_names import of_parts
+
+RUNS = "results/cells"
+FILE = "metrics.json"
+Score = Annotated[FiniteFloat, Strict()]  # Python's JSON reader accepts NaN, which compares as False
+RERUN = "run `dvc repro score constant` to make it"
 
 
 def main() -> None:
@@ -23,13 +35,70 @@ def main() -> None:
     )
     parser.add_argument("--against", type=word, default="HEAD", help="git revision (default: HEAD)")
     arguments = parsed(parser)
-    tolerance = params.load().check.tolerance
-    found, compared = score_check.falls(Path(), arguments.against, tolerance)
-    for fall in found:
-        print(printable(str(fall)), file=sys.stderr)
-    if found:
+    fallen, compared = falls(arguments.against, params.load().check.tolerance)
+    for line in fallen:
+        print(printable(line), file=sys.stderr)
+    if fallen:
         sys.exit(1)
     print(printable(f"none of {compared} scores fell since {arguments.against}"))
+
+
+def falls(revision: str, tolerance: Mapping[str, float]) -> tuple[list[str], int]:
+    """Return a line for each score that fell since the revision, and the number of compared scores.
+
+    The runs are those whose metrics.json the revision contains. Raises InputError if git cannot read the
+    revision, if a metrics.json is missing or damaged, or if there is nothing to compare.
+    """
+    fallen, compared = [], 0
+    for path in _committed(revision):
+        where, text = f"{revision}:{path}", _git("show", f"{revision}:./{path}")
+        before = _scores(json_of(text, where, "name another revision"), where, tolerance)
+        now = _scores(read_json(path, RERUN), str(path), tolerance)
+        compared += len(before)
+        for metric, score in before.items():
+            of_run = f"{path.parent.relative_to(RUNS)}: {metric}"
+            if metric not in now:
+                fallen.append(f"{of_run} is gone; it was {score:.4f}")
+            elif (fall := score - now[metric]) > tolerance[metric] + 1e-9:
+                change = f"fell by {fall:.4f}, from {score:.4f} to {now[metric]:.4f}"
+                fallen.append(f"{of_run} {change}; {tolerance[metric]:g} is allowed")
+    if not compared:
+        named = ", ".join(tolerance)
+        raise InputError(f"{revision} has none of the scores {named}; name others in check.tolerance")
+    return fallen, compared
+
+
+def _committed(revision: str) -> list[Path]:
+    listed = _git("ls-tree", "-r", "-z", "--name-only", f"{revision}^{{commit}}", "--", RUNS)
+    paths = [Path(name) for name in listed.split("\0") if Path(name).name == FILE]
+    if not paths:
+        raise InputError(f"{revision} has no {RUNS}/…/{FILE}; name a revision whose scores are committed")
+    return paths
+
+
+def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores in a metrics.json whose names are in `tolerance`.
+
+    True captions of changed pairs are compared by themselves: a model that reports "no change" more often
+    gains on unchanged pairs, so the share over all pairs would hide the fall.
+    """
+    if not isinstance(tree, dict) or not isinstance(tree.get("total"), dict):
+        raise InputError(f"{where} is no metrics.json: it lacks the key total; {RERUN} again")
+    subsets = {name: own for name, own in tree.items() if isinstance(own, dict)}
+    found = tree | tree["total"] | of_parts(subsets)
+    known = {name: found[name] for name in tolerance if found.get(name) is not None}
+    return checked(dict[str, Score], known, where, f"{RERUN} again")
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise InputError("git is not installed; install it to read committed scores") from None
+    if done.returncode:
+        said = [*done.stderr.splitlines(), f"exit code {done.returncode}"][0].removeprefix("fatal: ")
+        raise InputError(f"git cannot read the committed scores ({said}); name a commit with --against")
+    return done.stdout
 
 
 if __name__ == "__main__":

@@ -12,45 +12,30 @@ from pipeline.cli.arguments import SEEDS, parsed, resamples, to_read, whole, wor
 from pipeline.io.errors import InputError, printable
 from pipeline.statistics import comparisons, pair_scores
 
-MOST_SEEDS = 100  # per model, as the scores of all seeds are in memory at once
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("model", type=to_read, nargs="+", help="pairs.jsonl of each seed of a model")
-    parser.add_argument(
-        "--against",
-        type=to_read,
-        nargs="+",
-        required=True,
-        help="pairs.jsonl of each seed of the other model",
-    )
-    parser.add_argument(
-        "--names", type=word, nargs=2, metavar=("A", "B"), default=("A", "B"), help="names to print"
-    )
-    parser.add_argument("--resamples", type=resamples, default=10_000, help="how many (default: 10000)")
-    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="seed of resampling (default: 1)")
+    add, files = parser.add_argument, "pairs.jsonl of each seed of a model"
+    add("model", type=to_read, nargs="+", help=files)
+    add("--against", type=to_read, nargs="+", required=True, help=files)
+    add("--names", type=word, nargs=2, metavar=("A", "B"), default=("A", "B"), help="names to print")
+    add("--resamples", type=resamples, default=10_000, help="how many (default: 10000)")
+    add("--seed", type=whole(*SEEDS), default=1, help="seed of resampling (default: 1)")
     arguments = parsed(parser)
-    if max(len(arguments.model), len(arguments.against)) > MOST_SEEDS:
-        raise InputError(f"a model may have at most {MOST_SEEDS} seeds here; name fewer pairs.jsonl")
     a, b = pair_scores.read(arguments.model), pair_scores.read(arguments.against)
     one, other = arguments.names
     of_scenes = f" of {a.scenes} scenes" if a.scenes < len(a.pair_ids) else ""
-    print(
-        printable(
-            f"{len(a.pair_ids)} test pairs{of_scenes}; {one}: {a.seeds} seed(s), {other}: {b.seeds} seed(s)"
-        )
-    )
+    seeds = f"{one}: {a.seeds} seed(s), {other}: {b.seeds} seed(s)"
+    print(printable(f"{len(a.pair_ids)} test pairs{of_scenes}; {seeds}"))
     for comparison in comparisons.compare(a, b, arguments.resamples, arguments.seed).values():
         print(printable(comparison.sentence(one, other)))
     for name, model in ((one, a), (other, b)):
         if model.not_judged:
             raise InputError(
                 f"{name}: {model.not_judged:,} captions are not parseable by the dataset's grammar, so true "
-                "captions are not compared; use the scores above, or write the captions in that grammar and "
-                "score them again"
+                "captions are not compared; use the scores above, or write the captions in that grammar"
             )
 
 

@@ -26,7 +26,7 @@ from pipeline.results import false_words, own_records, record_comparisons, recor
 from pipeline.results.false_words import Faults
 from pipeline.results.results_figures import draw_faults, of_bars
 from pipeline.scoring import results
-from pipeline.scoring.coco_files import read_results
+from pipeline.scoring.caption_files import read_results
 from pipeline.scoring.truth import UNREADABLE, judge
 from pipeline.statistics.pair_scores import read_pairs
 

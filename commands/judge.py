@@ -17,27 +17,23 @@ from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write, write_json, write_json_lines
 from pipeline.reporting.tables import show
 from pipeline.results import answers
-from pipeline.results.answers import READERS, Answer
-from pipeline.scoring.prediction_files import read_predictions
+from pipeline.results.answers import READERS
+from pipeline.scoring.caption_files import read_predictions
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.judge", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("captions", type=to_read, help="the file of captions or answers")
-    parser.add_argument("--pairs", type=to_read, required=True, help="prepared pairs")
-    parser.add_argument("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
-    parser.add_argument(
-        "--reader",
-        choices=READERS,
-        default="strict",
-        help="strict: the grammar of the dataset (default); free: free English",
-    )
-    parser.add_argument("--name", type=word, default="answers", help="name in the leaderboard row")
-    parser.add_argument("--row", type=file_to_write, help="the leaderboard row to write, JSON")
-    parser.add_argument("--out", type=file_to_write, help="the verdicts to write, JSON lines")
-    parser.add_argument("--show", type=whole(0, 10_000), default=5, help="unreadable captions to print (5)")
+    add, how = parser.add_argument, "strict: the grammar of the dataset (default); free: free English"
+    add("captions", type=to_read, help="the file of captions or answers")
+    add("--pairs", type=to_read, required=True, help="prepared pairs")
+    add("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
+    add("--reader", choices=READERS, default="strict", help=how)
+    add("--name", type=word, default="answers", help="name in the leaderboard row")
+    add("--row", type=file_to_write, help="the leaderboard row to write, JSON")
+    add("--out", type=file_to_write, help="the verdicts to write, JSON lines")
+    add("--show", type=whole(0, 10_000), default=5, help="unreadable captions to print (5)")
     arguments = parsed(parser)
     pairs = pairs_of(arguments.pairs, arguments.split)
     texts = read_predictions(arguments.captions, pairs)
@@ -53,17 +49,10 @@ def main() -> None:
         row = answers.leaderboard_row(arguments.name, arguments.reader, arguments.split, found, hashes)
         write_json(arguments.row, row)
     show([answers.table(found)])
-    for line in _unreadable(found, arguments.show):
-        print(printable(line))
-
-
-def _unreadable(found: list[Answer], shown: int) -> list[str]:
     unread = [each for each in found if each.unreadable]
-    lines = [f"unreadable: {len(unread):,} of {len(found):,} captions; they count as false"]
-    return [
-        *lines,
-        *(f"  {each.pair.pair_id}: {' '.join(each.text.split())[:200]}" for each in unread[:shown]),
-    ]
+    print(f"unreadable: {len(unread):,} of {len(found):,} captions; they count as false")
+    for each in unread[: arguments.show]:
+        print(printable(f"  {each.pair.pair_id}: {' '.join(each.text.split())[:200]}"))
 
 
 if __name__ == "__main__":

@@ -12,27 +12,26 @@ from pipeline.datasets.schema import SPLITS
 from pipeline.features.object_storage import STORES
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import Contents, replacing
-from pipeline.scoring import retrieval_files
+from pipeline.scoring import retrieval
 
 CONTENTS = Contents("retrieval")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--first", type=to_read, required=True, help="the folder of weights that the stage pretrain wrote"
-    )
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--vocab", type=to_read, required=True)
-    parser.add_argument("--features", type=address_to_read, required=True, help=STORES)
-    parser.add_argument("--split", choices=SPLITS, default="test")
-    parser.add_argument("--ties", choices=("strict", "all_ties"), default="strict")
-    parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
+    add = parser.add_argument
+    add("--first", type=to_read, required=True, help="the folder of weights that the stage pretrain wrote")
+    add("--pairs", type=to_read, required=True)
+    add("--vocab", type=to_read, required=True)
+    add("--features", type=address_to_read, required=True, help=STORES)
+    add("--split", choices=SPLITS, default="test")
+    add("--ties", choices=("strict", "all_ties"), default="strict")
+    add("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
     arguments = parsed(parser)
     inputs = (arguments.first, arguments.pairs, arguments.vocab, arguments.features)
     with replacing(arguments.out, CONTENTS) as folder:
         folder.mkdir()
-        found = retrieval_files.write(folder, *inputs, arguments.split, arguments.ties)
+        found = retrieval.write(folder, *inputs, arguments.split, arguments.ties)
         if found is None:
             raise InputError(
                 f"{arguments.first} has no weights of a model for retrieval; name weights of clip4idc"

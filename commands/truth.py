@@ -22,17 +22,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter, prog="python -m commands.truth"
     )
-    parser.add_argument("--weights", type=to_read, required=True, help="a package, or trained weights")
-    parser.add_argument(
-        "--lab", type=to_read, default=Path(), help="the repository that the weights belong to"
-    )
-    parser.add_argument("--scenes", type=whole(1, 10_000), default=100, help="of each kind (100)")
-    parser.add_argument("--seed", type=whole(*SEEDS), default=2026, help="of the scenes (2026)")
-    parser.add_argument("--beam", type=beam, default=1, help="1 = greedy search (the default)")
-    parser.add_argument("--show", type=whole(0, 10_000), default=20, help="captions to print (20)")
-    parser.add_argument(
-        "--labelled", type=to_read, help="a folder of labelled images, in place of rendered scenes"
-    )
+    add = parser.add_argument
+    add("--weights", type=to_read, required=True, help="a package, or trained weights")
+    add("--lab", type=to_read, default=Path(), help="the repository that the weights belong to")
+    add("--scenes", type=whole(1, 10_000), default=100, help="of each kind (100)")
+    add("--seed", type=whole(*SEEDS), default=2026, help="of the scenes (2026)")
+    add("--beam", type=beam, default=1, help="1 = greedy search (the default)")
+    add("--show", type=whole(0, 10_000), default=20, help="captions to print (20)")
+    add("--labelled", type=to_read, help="a folder of labelled images, in place of rendered scenes")
     arguments = parsed(parser)
     check_there([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
     check_there([arguments.labelled], "name a folder of labelled images")
@@ -54,7 +51,8 @@ def main() -> None:
         raise InputError(f"--seed {arguments.seed} is the seed of the training scenes; name another")
     drawn = drawn.model_copy(update={"seed": arguments.seed})
     found = drawn_scenes.judge_new_scenes(captioner, drawn, arguments.scenes, Search(arguments.beam))
-    print(printable("\n".join([*map(line, found[: arguments.show]), table(found)])))
+    rows = [f"{name:<10}{100 * share:>6.1f}" for name, share in drawn_scenes.shares(found).items()]
+    print(printable("\n".join([*map(line, found[: arguments.show]), "true of   percent", *rows])))
 
 
 def line(judged: "JudgedCaption") -> str:
@@ -62,14 +60,6 @@ def line(judged: "JudgedCaption") -> str:
     kind, pair, caption, verdict = judged
     said = "true" if verdict.true else f"not true ({', '.join(verdict.wrong)})"
     return f"{kind}: {caption} | {said} | {pair.captions[0] if pair.captions else pair.pair_id}"
-
-
-def table(found: "list[JudgedCaption]") -> str:
-    """Return a table of the share of true captions by kind of change, in percent."""
-    from pipeline.demo import drawn_scenes
-
-    rows = [f"{name:<10}{100 * share:>6.1f}" for name, share in drawn_scenes.shares(found).items()]
-    return "\n".join(["true of   percent", *rows])
 
 
 if __name__ == "__main__":

@@ -15,14 +15,13 @@ from stages import run
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--manifest", type=to_read, required=True, help="the manifest of the prepared pairs")
-    parser.add_argument("--captions", type=file_to_write, required=True, help="captions.json to write")
-    parser.add_argument("--out", type=file_to_write, required=True, help="metrics.json to write")
-    parser.add_argument(
-        "--summary", type=file_to_write, help="summary.json to write: the scores that DVC shows"
-    )
+    add = parser.add_argument
+    add("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
+    add("--pairs", type=to_read, required=True)
+    add("--manifest", type=to_read, required=True, help="the manifest of the prepared pairs")
+    add("--captions", type=file_to_write, required=True, help="captions.json to write")
+    add("--out", type=file_to_write, required=True, help="metrics.json to write")
+    add("--summary", type=file_to_write, help="summary.json to write: the scores that DVC shows")
     arguments = parsed(parser)
     everything = params.load()
     settings = everything.score
@@ -38,7 +37,7 @@ def main() -> None:
     )
 
     captions = {pair.pair_id: chosen.caption for pair in test}
-    scores, told = results.score_pairs(
+    scores, correctness = results.score_pairs(
         captions,
         test,
         settings.no_change_phrases,
@@ -52,7 +51,7 @@ def main() -> None:
     results.write_metrics(
         arguments.out,
         scores,
-        told,
+        correctness,
         references=prepared.references,
         summary_path=arguments.summary,
         hashes=run_files.hashes_of_scored(vars(arguments)),

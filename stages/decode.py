@@ -46,18 +46,12 @@ def main() -> None:
     decode = params.load().decode
     search = searching(decode.beam, decode.length_penalty)
     found = attended_captions(model, pairs, store, vocabulary, decode.batch, aligned, search)
-    exchanged = (
-        exchanged_captions(model, pairs, store, vocabulary, decode.batch, search)
-        if decode.both_ways
-        else None
-    )
-    origin = (
-        trained_model.sha256_of(arguments.weights),
-        content_hashes.file_hash(arguments.pairs),
-        trained.run,
-    )
-    named = dict(zip(attention_maps.ORIGINS, origin, strict=True))
-    attention_maps.write(arguments.attention, found, named, exchanged)
+    exchanged = None
+    if decode.both_ways:
+        exchanged = exchanged_captions(model, pairs, store, vocabulary, decode.batch, search)
+    hashes = trained_model.sha256_of(arguments.weights), content_hashes.file_hash(arguments.pairs)
+    origin = dict(zip(attention_maps.ORIGINS, (*hashes, trained.run), strict=True))
+    attention_maps.write(arguments.attention, found, origin, exchanged)
     write_json(arguments.out, [{"image_id": pair, "caption": each.caption} for pair, each in found.items()])
 
 

@@ -32,7 +32,7 @@ from pipeline.io.outputs import replacing
 from pipeline.io.provenance import sha256
 from pipeline.io.records import read_records
 from pipeline.negatives.generation import generate
-from pipeline.scoring import retrieval_files
+from pipeline.scoring import retrieval as retrieving
 from pipeline.training import phases
 from pipeline.training.phases import Beside
 from pipeline.training.task_sampling import CLASS_PAIRS, FDA, ClassItems
@@ -84,9 +84,9 @@ def retrieval(arguments: argparse.Namespace) -> Measure:
 
     Raises InputError, before any training, if no test pair can be retrieved.
     """
-    retrieval_files.candidates(arguments.pairs, "test")
+    retrieving.candidates(arguments.pairs, "test")
     inputs = {"pairs": arguments.pairs, "vocab": arguments.vocab, "features": arguments.features}
-    return lambda weights, curves: retrieval_files.write(curves, weights, **inputs)
+    return lambda weights, curves: retrieving.write(curves, weights, **inputs)
 
 
 def nothing(arguments: argparse.Namespace, why: str) -> None:

@@ -14,19 +14,17 @@ from rich.table import Table
 from pipeline.cli.arguments import pairs_of, parsed, seconds, to_read, word
 from pipeline.config import params
 from pipeline.datasets import manifest
-from pipeline.datasets.manifest import Manifest
-from pipeline.datasets.schema import SPLITS
+from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.decoding import attention_maps
 from pipeline.free_english.agreement import FREE
-from pipeline.io.errors import listed, printable
+from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write
 from pipeline.io.progress import PlainConsole
 from pipeline.scoring import attention_localisation, results, run_files
 from pipeline.scoring.attention_localisation import Localisation
-from pipeline.scoring.coco_files import read_references, read_results
+from pipeline.scoring.caption_files import read_predictions, read_references, read_results
 from pipeline.scoring.corpus import Scores, score
-from pipeline.scoring.prediction_files import read_predictions
-from pipeline.scoring.results import Told
+from pipeline.scoring.results import Correctness
 from pipeline.scoring.tokenizer import OF_SCORES
 from pipeline.scoring.truth import UNREADABLE
 from stages import run
@@ -36,108 +34,69 @@ WIDTH = 500  # columns; a narrow terminal wraps lines, but no number is cut off
 
 def main() -> None:
     arguments = _arguments()
-    captions = _captions(arguments)
-    prepared = _prepared(arguments)
-    located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
-    scores, told = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
+    pairs = pairs_of(arguments.pairs, arguments.split) if arguments.pairs else []
+    prepared = manifest.read(arguments.manifest) if arguments.manifest else None
+    if prepared and pairs:
+        prepared.check_split(pairs, arguments.split, arguments.pairs)
+        manifest.check_files(arguments.manifest, prepared, arguments.pairs, arguments.images)
+    captions = read_predictions(arguments.captions, pairs) if pairs else read_results(arguments.captions)
+    located = Localisation({}, {})
+    if arguments.attention:
+        run_files.check_attention(arguments.attention, arguments.pairs)
+        located = attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
+    if pairs:
+        scores, truth = _of_pairs(captions, pairs, arguments)
+    else:
+        scores, truth = _alone(captions, arguments), results.UNKNOWN
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = prepared.references if prepared else None
     if arguments.per_pair:
-        results.write_each(arguments.per_pair, scores, captions, told, located.pairs)
+        results.write_each(arguments.per_pair, scores, captions, truth, located.pairs)
     hashes = run_files.hashes_of_scored(vars(arguments))
-    results.write_metrics(arguments.out, scores, told, located.summary, references, arguments.summary, hashes)
-    _show(scores, told)
-
-
-def _captions(arguments: argparse.Namespace) -> dict[str, str]:
-    if arguments.reader == "free" and arguments.pairs:
-        return read_predictions(arguments.captions, pairs_of(arguments.pairs, arguments.split))
-    return read_results(arguments.captions)
-
-
-def _prepared(arguments: argparse.Namespace) -> Manifest | None:
-    """Return the manifest, or None without one.
-
-    Raises InputError if the pairs or the index do not match it.
-    """
-    prepared = manifest.read(arguments.manifest) if arguments.manifest else None
-    if prepared and arguments.pairs:
-        pairs = pairs_of(arguments.pairs, arguments.split)
-        prepared.check_split(pairs, arguments.split, arguments.pairs)
-        manifest.check_files(arguments.manifest, prepared, arguments.pairs, arguments.images)
-    return prepared
+    results.write_metrics(
+        arguments.out, scores, truth, located.summary, references, arguments.summary, hashes
+    )
+    _show(scores, truth)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m stages.score", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument(
-        "--captions",
-        type=to_read,
-        required=True,
-        help='[{"image_id": …, "caption": "…"}, …], or what commands.caption wrote with --out',
-    )
-    against = parser.add_mutually_exclusive_group(required=True)
-    against.add_argument(
-        "--pairs", type=to_read, help="prepared pairs, for references and subsets; reads params.yaml"
-    )
+    add, against = parser.add_argument, parser.add_mutually_exclusive_group(required=True)
+    add("--captions", type=to_read, required=True, help="captions of any program (docs/evaluation.md)")
+    against.add_argument("--pairs", type=to_read, help="prepared pairs, for references and subsets")
     against.add_argument("--references", type=to_read, help="references in COCO form, or id -> sentences")
-    parser.add_argument(
-        "--predicted-only",
-        action="store_true",
-        help="score only ids with a prediction, if the references have more ids",
-    )
-    parser.add_argument(
-        "--manifest",
-        type=to_read,
-        help="the manifest of the prepared pairs, which states how the references were chosen",
-    )
-    parser.add_argument(
-        "--dataset",
-        type=word,
-        help="dataset of the pairs, for its grammar (negatives.grammar in params.yaml)",
-    )
-    parser.add_argument(
-        "--reader",
-        choices=("strict", "free"),
-        default="strict",
-        help="how captions are parsed, with --pairs: the dataset's own grammar (default), or free English",
-    )
-    parser.add_argument("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
-    parser.add_argument("--out", type=file_to_write, required=True, help="metrics.json to write")
-    parser.add_argument(
-        "--summary", type=file_to_write, help="summary.json to write: the few scores that DVC shows"
-    )
-    parser.add_argument(
-        "--per-pair", type=file_to_write, help="pairs.jsonl to write: the scores of each pair"
-    )
-    parser.add_argument("--attention", type=to_read, help="attention.npz of these captions, for localisation")
-    parser.add_argument("--images", type=to_read, help="the index of the dataset's images, for localisation")
-    parser.add_argument(
-        "--meteor-timeout",
-        type=seconds,
-        help="seconds that a run of Java may take (default: of params.yaml with --pairs, else 600)",
-    )
-    parser.add_argument(
-        "--tokeniser",
-        choices=tuple(OF_SCORES),
-        help="tokeniser of captions and references (default: of params.yaml with --pairs, else ptb)",
-    )
+    add("--predicted-only", action="store_true", help="score only the ids that have a prediction")
+    add("--manifest", type=to_read, help="the manifest of the prepared pairs")
+    add("--dataset", type=word, help="dataset of the pairs, for its grammar (negatives.grammar)")
+    how = "how captions are parsed, with --pairs: the dataset's own grammar (default), or free English"
+    add("--reader", choices=("strict", "free"), default="strict", help=how)
+    add("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
+    add("--out", type=file_to_write, required=True, help="metrics.json to write")
+    add("--summary", type=file_to_write, help="summary.json to write: the few scores that DVC shows")
+    add("--per-pair", type=file_to_write, help="pairs.jsonl to write: the scores of each pair")
+    add("--attention", type=to_read, help="attention.npz of these captions, for localisation")
+    add("--images", type=to_read, help="the index of the dataset's images, for localisation")
+    default = "(default: of params.yaml with --pairs, else {})"
+    limit = f"seconds that a run of Java may take {default.format(600)}"
+    add("--meteor-timeout", type=seconds, help=limit)
+    tokeniser = f"tokeniser of captions and references {default.format('ptb')}"
+    add("--tokeniser", choices=tuple(OF_SCORES), help=tokeniser)
     arguments = parsed(parser)
     if arguments.attention and not (arguments.pairs and arguments.images):
         parser.error("--attention needs --pairs and --images")
     if arguments.predicted_only and not arguments.references:
         parser.error("--predicted-only needs --references")
-    if arguments.dataset and not arguments.pairs:
-        parser.error("--dataset needs --pairs")
-    if arguments.reader == "free" and not arguments.pairs:
-        parser.error("--reader free needs --pairs")
+    if (arguments.dataset or arguments.reader == "free") and not arguments.pairs:
+        parser.error("--dataset and --reader free need --pairs")
     return arguments
 
 
-def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, Told]:
+def _of_pairs(
+    captions: dict[str, str], pairs: list[Pair], arguments: argparse.Namespace
+) -> tuple[Scores, Correctness]:
     everything = params.load()
     settings, grammar = everything.score, None
     if arguments.dataset:
@@ -145,41 +104,29 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
         grammar = everything.negatives.grammar.get(arguments.dataset)
     return results.score_pairs(
         captions,
-        pairs_of(arguments.pairs, arguments.split),
+        pairs,
         settings.no_change_phrases,
         arguments.meteor_timeout or settings.meteor_timeout,
         arguments.tokeniser or settings.tokeniser,
         grammar,
-        # unreadable captions count as false if a model of this project wrote them (such captions have an
-        # attention file), or if the reader is `free`
+        # unreadable captions of our models (they have an attention file) and of the reader `free` are false
         outside=arguments.attention is None and arguments.reader == "strict",
         reader=FREE if arguments.reader == "free" else results.STRICT,
         exchanged=attention_maps.read_exchanged(arguments.attention) if arguments.attention else None,
     )
 
 
-def _located(captions: dict[str, str], arguments: argparse.Namespace) -> Localisation:
-    pairs = pairs_of(arguments.pairs, arguments.split)
-    run_files.check_attention(arguments.attention, arguments.pairs)
-    return attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
-
-
-def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, None]:
+def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
     references = read_references(arguments.references)
-    lacking = [key for key in references if key not in captions]
+    predicted = {key: own for key, own in references.items() if key in captions}
     if arguments.predicted_only:
-        references = {key: own for key, own in references.items() if key in captions}
-    elif lacking and captions.keys() <= references.keys():
-        named = [f"{key}: has no prediction" for key in lacking]
-        how = "predict every id, or add --predicted-only to score only the predicted ids"
-        raise listed(named, f"{arguments.references} has ids that {arguments.captions} lacks", how)
-    scores = score(captions, references, {}, arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb")
-    if arguments.predicted_only:
-        print(f"{len(references):,} ids are predicted and scored; {len(lacking):,} of the references are not")
-    return scores, None
+        lacking = len(references) - len(predicted)
+        print(f"{len(predicted):,} ids are predicted and scored; {lacking:,} of the references are not")
+        references = predicted
+    return score(captions, references, {}, arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb")
 
 
-def _show(scores: Scores, told: Told | None) -> None:
+def _show(scores: Scores, truth: Correctness) -> None:
     table = Table(title="scores × 100, as papers print them", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("")
     for name in scores.subsets["total"]:
@@ -188,17 +135,13 @@ def _show(scores: Scores, told: Told | None) -> None:
         table.add_row(name, *("–" if value is None else f"{100 * value:.1f}" for value in values.values()))
     console = PlainConsole(width=WIDTH)
     console.print(table)
-    if told and told.change_accuracy is not None:
-        console.print(f"change/no-change accuracy: {_percent(told.change_accuracy)}")
-    if told and UNREADABLE in "".join(filter(None, told.faults.values())):
-        console.print(f"unreadable: {_percent(_unreadable(told))}")
-    for name, value in (told.attributes if told else {}).items():
+    if truth.change_accuracy is not None:
+        console.print(f"change/no-change accuracy: {_percent(truth.change_accuracy)}")
+    judged = [faults for faults in truth.faults.values() if faults is not None]
+    if unreadable := judged.count(UNREADABLE):
+        console.print(f"unreadable: {_percent(unreadable / len(judged))}")
+    for name, value in truth.attributes.items():
         console.print(f"{name} named correctly: {_percent(value)}")
-
-
-def _unreadable(told: Told) -> float:
-    known = [faults for faults in told.faults.values() if faults is not None]
-    return sum(faults == UNREADABLE for faults in known) / len(known)
 
 
 def _percent(share: float | None) -> str:

@@ -6,7 +6,6 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,11 +74,10 @@ def no_spice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def made_up_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace METEOR, which loads for 10 s, by a constant score of 0.5."""
 
-    def scores(jvm: None, asked: dict, subsets: dict) -> Meteor:
-        half = dict.fromkeys(asked, 0.5)
-        return Meteor(dict.fromkeys(subsets, 0.5), half, {key: [0.0] * 23 for key in asked})
+    def scores(captions: dict, references: dict, subsets: dict, timeout: float) -> Meteor:
+        half = dict.fromkeys(captions, 0.5)
+        return Meteor(dict.fromkeys(subsets, 0.5), half, {key: [0.0] * 23 for key in captions})
 
-    monkeypatch.setattr(meteor, "started", lambda asked, timeout: nullcontext())
     monkeypatch.setattr(meteor, "scores", scores)
 
 

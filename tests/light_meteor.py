@@ -8,22 +8,21 @@ import tempfile
 from pathlib import Path
 from unittest.mock import patch
 
-from pipeline.scoring import meteor
-from pipeline.scoring.java import running
+from pipeline.scoring import java, meteor
 from stages import run, score
 
 
 def arguments(folder: Path) -> list[str]:
-    """METEOR's, with an empty table in `folder`."""
+    """The arguments of METEOR, with an empty table in `folder`."""
     table = folder / "none.gz"
     table.write_bytes(gzip.compress(b""))
     return [*meteor.ARGUMENTS, "-a", str(table)]
 
 
 def answers(folder: Path, questions: list[str]) -> list[list[float]]:
-    """The numbers of each line that the jar answers to SCORE and EVAL lines, at once."""
-    with running("METEOR", arguments(folder), 120, "".join(f"{line}\n" for line in questions)) as jvm:
-        return [[float(word) for word in line.split()] for line in jvm.answer().splitlines()]
+    """The numbers that the jar answers to SCORE and EVAL lines."""
+    found, _ = java.run("METEOR", arguments(folder), 120, "".join(f"{line}\n" for line in questions))
+    return [[float(word) for word in line.split()] for line in found.splitlines()]
 
 
 if __name__ == "__main__":

@@ -8,8 +8,15 @@ def line(number: int) -> dict:
     """A pair's line, all of whose scores are 0."""
     bleu = {"matches": [0] * 4, "guesses": [0] * 4, "length": 0, "reference_length": 5}
     scores = {"BLEU-4": 0.0, "METEOR": 0.0, "ROUGE-L": 0.0, "CIDEr-D": 0.0, "SPICE": None}
-    told = {"right": None, "faults": None}
-    return {"pair_id": f"{number}.png", "caption": "", **scores, **told, "bleu": bleu, "meteor": [0.0] * 23}
+    other = {"right": None, "faults": None}
+    return {
+        "pair_id": f"{number}.png",
+        "caption": "",
+        **scores,
+        **other,
+        "bleu": bleu,
+        "meteor": [0.0] * 23,
+    }
 
 
 def write(path: Path, rows: list[dict]) -> Path:

@@ -32,7 +32,7 @@ from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import read_json, read_text
 from pipeline.io.outputs import Contents, check, free_name, replacing, write_json, yaml_of
 from pipeline.scoring import run_files
-from pipeline.scoring.coco_files import read_results
+from pipeline.scoring.caption_files import read_results
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 
@@ -173,7 +173,8 @@ def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[
         own = seed == trained.seed
         try:
             place = weights if own else lab / "data/weights" / run / str(seed)
-            found[seed] = run_files.check_captions(file.parent, place)
+            run_files.check_scores(file.parent, weights=place)
+            found[seed] = read_json(file, run_files.SCORE)
         except InputError as error:
             if own:
                 raise

@@ -20,7 +20,7 @@ from pipeline.confidence.signals import Signalled, signalled
 from pipeline.config.store_contents import recorded_spec
 from pipeline.decoding.attention_maps import Attended
 from pipeline.decoding.beam_search import n_best
-from pipeline.decoding.decode_split import attended_batch, attended_captions_of, searching
+from pipeline.decoding.decode_split import attended_captions_of, searching
 from pipeline.features.backbone_weights import input_shape
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
@@ -124,9 +124,8 @@ class PictureCaptioner:
         If `aligned`, each caption also has the alignment of the two images, if the model computes it.
         """
         difference = self._encoded(pairs)
-        found = attended_batch(
-            searching(search.beam, search.length_penalty), self.model, difference, self.vocabulary
-        )
+        method = searching(search.beam, search.length_penalty)
+        found = attended_captions_of(method(self.model, difference), self.model, self.vocabulary)
         return self._aligned(found, difference) if aligned else found
 
     @torch.inference_mode()

@@ -22,11 +22,11 @@ of_run                   strings (1,)              DATASET/MODEL/SEED
 A map takes 392 bytes at 14 x 14 cells. No array is a pickle.
 """
 
-import zipfile
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -38,15 +38,14 @@ REMEDY = "run `dvc repro decode` to make it"
 Value = TypeVar("Value")
 Origin = Literal["weights", "pairs", "run"]
 ORIGINS: tuple[Origin, ...] = ("weights", "pairs", "run")
+"""Hash of the weights' file, hash of the pairs' file, and name of the run that made the captions."""
+SUMS = {"map": (-2, -1), "block": (-2, -1), "weight": (-1,)}  # array -> axes over which its sums are 1
 ROUNDING = 0.01  # tolerance of a sum; rounding to float16 changes the sum of a map by at most 0.0005
 
 
 @dataclass(frozen=True)
 class Attended:
-    """Caption with the attention maps of its words, and the weights that the decoder gives to its inputs.
-
-    The letters of shapes are explained at the top of this file.
-    """
+    """Caption with the attention maps of its words, and the weights that the decoder gives to its inputs."""
 
     words: tuple[str, ...]
     maps: np.ndarray  # float16, (words, I, H, W), each map sums to 1
@@ -74,8 +73,7 @@ class Attended:
     def on(self, side: int) -> np.ndarray | None:
         """Return the words' maps on the before image (`side` 0) or on the after image (1), (words, H, W).
 
-        Return None if there is no attention. If a word has only a single map, this map is returned for either
-        image.
+        A single map is returned for either image; without attention, the result is None.
         """
         return self.maps[:, min(side, self.images - 1)] if self.images else None
 
@@ -86,9 +84,7 @@ def attended(
     weighed: tuple[str, ...] = (),
     weights: np.ndarray | None = None,
 ) -> Attended:
-    """Return a caption with the attention of its words, computed from the attention of its tokens.
-
-    A word may consist of several tokens. The word's maps and weights are the means over its tokens.
+    """Return a caption whose words have the mean maps and weights of their tokens.
 
     spoken: each word with its number of tokens
     maps: maps of the tokens, (tokens, I, H, W)
@@ -101,10 +97,7 @@ def attended(
 
 
 def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
-    """Average the values of each word's tokens: (tokens, ...) becomes (words, ...), float16.
-
-    `counts` has the number of tokens of each word.
-    """
+    """Average the values of each word's tokens: (tokens, ...) becomes (words, ...), float16."""
     if not counts:
         return rows[:0].astype(np.float16)
     summed = np.add.reduceat(rows[: sum(counts)].astype(np.float32), np.cumsum([0, *counts[:-1]]))
@@ -120,7 +113,7 @@ def write(
     """Write captions with their attention. Equal arguments give files of equal bytes.
 
     attended: pair id -> caption with attention; must not be empty
-    origin: hash of the weights' file, hash of the pairs' file and name of the run, for these captions
+    origin: see ORIGINS
     exchanged: pair id -> caption of the pair's images in exchanged order, (after, before)
     """
     captions = list(attended.values())
@@ -146,38 +139,39 @@ def write(
         arrays["exchanged"] = np.array([exchanged[pair] for pair in attended], dtype=np.str_)
     arrays |= {f"of_{name}": np.array([value], dtype=np.str_) for name, value in (origin or {}).items()}
     with replacing(path) as beside, beside.open("wb") as file:
-        # not compressed, because the bytes of a compressor differ between versions; no time stamps are
-        # written (type: ignore, because an array could be named like numpy's keyword allow_pickle)
+        # not compressed, because the bytes of a compressor differ between versions
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def read(path: str | Path) -> dict[str, Attended]:
     """Return pair id -> caption with attention. Raises InputError if the file is missing or not valid."""
-    return _read(path, lambda file: dict(_attended({name: file[name] for name in file.files})))
+    return _read(path, lambda arrays: dict(_attended({name: arrays[name] for name in arrays})))
 
 
 def read_origin(path: str | Path) -> dict[Origin, str]:
-    """Return the `origin` that was given to `write`.
+    """Return the `origin` that was given to `write`. Raises InputError as `read`."""
 
-    Raises InputError if the file is missing or not valid.
-    """
-    return _read(path, _origin)
+    def origin(arrays: Mapping[str, np.ndarray]) -> dict[Origin, str]:
+        return {name: str(arrays[f"of_{name}"][0]) for name in ORIGINS if f"of_{name}" in arrays}
+
+    return _read(path, origin)
 
 
 def read_exchanged(path: str | Path) -> dict[str, str] | None:
-    """Return pair id -> caption of the pair's images in exchanged order, (after, before).
+    """Return pair id -> caption of (after, before); None if there are none. Raises InputError as `read`."""
 
-    Return None if the file has no such captions, because `decode.both_ways` was off. Raises InputError if the
-    file is missing or not valid.
-    """
-    return _read(path, _exchanged)
+    def exchanged(arrays: Mapping[str, np.ndarray]) -> dict[str, str] | None:
+        if "exchanged" not in arrays:
+            return None
+        return dict(zip(arrays["pair_id"].tolist(), arrays["exchanged"].tolist(), strict=True))
+
+    return _read(path, exchanged)
 
 
-def _read(path: str | Path, of: Callable[[Any], Value]) -> Value:
+def _read(path: str | Path, of: Callable[[Mapping[str, np.ndarray]], Value]) -> Value:
     try:
         # np.load does not close a file that it opened itself if it fails
         with opened(path) as numbers, np.load(numbers, allow_pickle=False) as file:
-            _check_unpacked(file.zip, Path(path).stat().st_size)
             return of(file)
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {REMEDY}") from None
@@ -188,86 +182,47 @@ def _read(path: str | Path, of: Callable[[Any], Value]) -> Value:
         raise InputError(f"{path} does not hold attention maps ({reason}); {REMEDY} again") from None
 
 
-def _origin(file: Any) -> dict[Origin, str]:
-    return {name: str(file[f"of_{name}"][0]) for name in ORIGINS if f"of_{name}" in file.files}
-
-
-def _exchanged(file: Any) -> dict[str, str] | None:
-    if "exchanged" not in file.files:
-        return None
-    return dict(zip(file["pair_id"].tolist(), file["exchanged"].tolist(), strict=True))
-
-
-def _check_unpacked(file: zipfile.ZipFile, size: int) -> None:
-    """Raise ValueError if the file's arrays are compressed or overlap, which `write` never does."""
-    parts = file.infolist()
-    if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-        raise ValueError("its arrays are packed")
-    if sum(part.file_size for part in parts) > size:
-        raise ValueError("its arrays overlap")
-
-
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
-    """Yield (pair id, caption with attention) for all pairs.
-
-    Raises KeyError or ValueError if an array is missing or if arrays do not fit each other.
-    """
+    """Yield (pair id, caption with attention). Raises KeyError or ValueError for arrays that do not fit."""
     pairs, start, words, maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
-    maps = maps[:, None] if maps.ndim == 3 else maps
-    _demand(pairs.shape == (len(set(pairs.tolist())),), "pair_id has duplicates")
-    _demand(
-        start.shape == (len(pairs) + 1,) and start.dtype.kind == "i", "start is not one longer than pair_id"
-    )
-    _demand(start[0] == 0 and start[-1] == len(words) and (np.diff(start) >= 0).all(), "start does not rise")
-    _demand(maps.ndim == 4 and len(maps) == len(words), "there is not one map a word")
-    _demand(maps.shape[1] <= 2, "there are more maps a word than images")
-    _demand(_shares(maps), "a map does not sum to 1")
-    aligned, blocks = _alignments(arrays, maps.shape[2:]), _blocks(arrays, maps.shape[2:])
-    weighed, weights = _weights(arrays, len(words))
+    arrays["map"] = maps = maps[:, None] if maps.ndim == 3 else maps
+    optional = ("aligned_pair", "block_pair", "block_name", "weight_name")
+    aligned, blocked, blocks, weighed = (arrays[name].tolist() if name in arrays else [] for name in optional)
+    grid, cells = maps.shape[2:], math.prod(maps.shape[2:])
+    shapes = {
+        "start": (len(pairs) + 1,),
+        "map": (len(words), min(2, maps.shape[1]), *grid),
+        "alignment": (len(aligned), cells, cells),
+        "block": (len(blocked), len(blocks), 2, *grid),
+        "weight": (len(words), len(weighed)),
+    }
+    for name, shape in shapes.items():
+        _demand(name not in arrays or arrays[name].shape == shape, name)
+    for name, axes in SUMS.items():
+        _demand(name not in arrays or _shares(arrays[name], axes), name)
+    _demand(len(set(pairs.tolist())) == len(pairs), "pair_id")
+    _demand(len(set(weighed)) == len(weighed), "weight_name")
+    _demand(start[0] == 0 and start[-1] == len(words) and (np.diff(start) >= 0).all(), "start")
+    alignments = dict(zip(aligned, arrays.get("alignment", ()), strict=True))
+    of_blocks = {
+        pair: dict(zip(blocks, own, strict=True))
+        for pair, own in zip(blocked, arrays.get("block", ()), strict=True)
+    }
+    weights = arrays.get("weight")
     for pair, first, end in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
         spoken, own = tuple(words[first:end].tolist()), None if weights is None else weights[first:end]
-        yield pair, Attended(spoken, maps[first:end], aligned.get(pair), blocks.get(pair), weighed, own)
+        yield (
+            pair,
+            Attended(spoken, maps[first:end], alignments.get(pair), of_blocks.get(pair), tuple(weighed), own),
+        )
 
 
-def _alignments(arrays: dict[str, np.ndarray], grid: tuple[int, ...]) -> dict[str, np.ndarray]:
-    if "alignment" not in arrays:
-        return {}
-    pairs, alignment = arrays["aligned_pair"], arrays["alignment"]
-    cells = int(np.prod(grid))
-    _demand(alignment.shape == (len(pairs), cells, cells), "alignment is not cells x cells for each pair")
-    return dict(zip(pairs.tolist(), alignment, strict=True))
-
-
-def _blocks(arrays: dict[str, np.ndarray], grid: tuple[int, ...]) -> dict[str, dict[str, np.ndarray]]:
-    if "block" not in arrays:
-        return {}
-    pairs, names, maps = arrays["block_pair"], arrays["block_name"].tolist(), arrays["block"]
-    _demand(
-        maps.shape == (len(pairs), len(names), 2, *grid), "there are not two maps for each block and pair"
-    )
-    _demand(_shares(maps), "a block's map does not sum to 1")
-    return {pair: dict(zip(names, own, strict=True)) for pair, own in zip(pairs.tolist(), maps, strict=True)}
-
-
-def _weights(arrays: dict[str, np.ndarray], words: int) -> tuple[tuple[str, ...], np.ndarray | None]:
-    if not {"weight_name", "weight"} & arrays.keys():
-        return (), None
-    names, weights = arrays["weight_name"], arrays["weight"]
-    _demand(names.shape == (len(set(names.tolist())),), "weight_name has duplicates")
-    _demand(weights.shape == (words, len(names)), "there is not one weight for each word and name")
-    _demand(_shares(weights, (-1,)), "a word's weights do not sum to 1")
-    return tuple(names.tolist()), weights
-
-
-def _shares(maps: np.ndarray, axes: tuple[int, ...] = (-2, -1)) -> bool:
-    """Return True if all values are at least 0 and their sums over `axes` are 1.
-
-    Return False if a value is NaN.
-    """
+def _shares(maps: np.ndarray, axes: tuple[int, ...]) -> bool:
+    """Return True if all values are at least 0 and their sums over `axes` are 1; no value may be NaN."""
     sums = maps.sum(axes, dtype=np.float32)
     return bool((np.abs(sums - 1) <= ROUNDING).all() and (maps >= 0).all())
 
 
-def _demand(holds: bool | np.bool, otherwise: str) -> None:
+def _demand(holds: bool | np.bool, array: str) -> None:
     if not holds:
-        raise ValueError(otherwise)
+        raise ValueError(f"the array {array} has a wrong shape or wrong values")

@@ -7,10 +7,6 @@ Tell, 2016). With a length_penalty of 0, the usual choice, the score is the sum;
 scores are equal, the caption with the better place is preferred, then the lowest word id, then the caption
 that ended first.
 
-`beam_search` returns the best caption of each pair, and `n_best` the best few captions.
-
-Beam search is not in greedy.py, so that DVC does not repeat training after a change of beam search.
-
 B: pairs; k: beam, the number of places; L: tokens of the longest caption that was found; V: words of the
 vocabulary; longest: the model's limit of tokens. A pair is settled if no further word can give a better
 caption for it; left: number of pairs that are not settled.
@@ -37,7 +33,7 @@ def beam_search(model: Captioner, difference: Difference, beam: int, length_pena
 def beam_attending(
     model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0
 ) -> Captioned:
-    """Return the captions of `beam_search`, with attention maps and the weights of the decoder's inputs."""
+    """Return the captions of `beam_search`, with attention."""
     search = Beam(model, difference, beam, length_penalty, attending=True).run()
     return captioned(search.decoder, search.words, search.seen, search.state)
 
@@ -69,12 +65,11 @@ def n_best(
 
 
 class Beam:
-    """Beam search over a batch.
+    """Beam search over a batch. Nothing is computed for settled pairs.
 
-    `words`, `scores` and `seen` hold the tokens, the score and the attention of each pair's best ended
-    caption. For settled pairs, nothing is computed any more. `order[row]` is the index of the pair at row
-    `row` of `state`; pairs that are not settled come first. `sums`, `free`, `written` and `looked` have the
-    same order as `state`.
+    `words`, `scores` and `seen` hold the best ended caption of each pair, in the batch's order. `state`,
+    `sums`, `free`, `written` and `looked` have the pairs that are not settled first: row `row` is the pair
+    `order[row]`.
     """
 
     def __init__(
@@ -102,7 +97,7 @@ class Beam:
         self.seen: Tensor | None = None  # (B, longest, ...), attention of the best ended caption
 
     def run(self) -> "Beam":
-        """Decode all captions, and return this object. `words` is cut to the longest caption."""
+        """Decode all captions. `words` is cut to the longest caption."""
         word = torch.full_like(self.written[:, :, 0], START)  # (left, k)
         for position in range(self.longest):
             step = self.decoder.step(word.flatten(), position, self.state)
@@ -119,7 +114,6 @@ class Beam:
         return self
 
     def _keep(self, looked: Tensor | None, position: int) -> None:
-        """Store the attention of a decoding step, from which maps and weights are computed at the end."""
         if looked is None or not self.attending:
             return
         if self.looked is None:
@@ -129,9 +123,8 @@ class Beam:
         self.looked[: len(own), :, position] = own
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose the best continuations of each pair's captions: (caption, next word) for each free place.
+        """Choose the best of each pair's k * V continuations, given `logits`, (left, k, V).
 
-        The candidates are all combinations of the pair's k captions and V words. `logits`: (left, k, V).
         Returns, for each place, the index of the caption that is extended, and the word that is appended,
         (left, k) each.
         """
@@ -145,7 +138,7 @@ class Beam:
         return places // V, places % V
 
     def _follow(self, parents: Tensor, word: Tensor, position: int) -> None:
-        """Copy the chosen captions, with their state, to their new places, and append their new words."""
+        """Move the chosen captions, with their state, to their new places, and append their new words."""
         left = len(word)
         rows = (parents + self.beam * torch.arange(left, device=parents.device)[:, None]).flatten()
         self.state.follow(rows)
@@ -173,7 +166,6 @@ class Beam:
         self.sums[:left].masked_fill_(ended, -torch.inf)
 
     def _leave(self, word: Tensor) -> Tensor:
-        """Remove settled pairs from the search; return the last words of the others."""
         left = len(word)
         settled = self._settled(left)
         places = Exchange(settled)
@@ -186,11 +178,7 @@ class Beam:
         return word[: places.left]
 
     def _settled(self, left: int) -> Tensor:
-        """Return (left,), true for the settled pairs among the first `left` pairs.
-
-        More words can only lower the sum of a caption's log-probabilities. So the best score that the caption
-        can reach is its current sum, divided by `longest` ** length_penalty.
-        """
+        """Return (left,), true for settled pairs. More words can only lower a caption's sum."""
         reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:left]]
 
@@ -203,7 +191,6 @@ class NBest(Beam):
         self.ended: list[list[Candidate]] = [[] for _ in range(len(difference.before))]
 
     def _end(self, word: Tensor, position: int) -> None:
-        """Store the captions that end at this position; then do the same as Beam._end."""
         left = len(word)
         last = position == self.longest - 1
         ending = ((word == END) | last) & self.sums[:left].isfinite()
@@ -221,8 +208,7 @@ class NBest(Beam):
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the `count` highest values of each row in descending order, and their indices.
 
-    Equal values keep their order. Maxima are found one at a time, because torch.topk does not define the
-    order of equal values, and a full sort is slower.
+    Equal values keep their order, which torch.topk does not promise.
     """
     values, places = [], []
     for _ in range(count):

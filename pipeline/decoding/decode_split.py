@@ -1,8 +1,4 @@
-"""Caption many pairs by greedy or beam search, with attention maps.
-
-This module is separate from greedy.py, which training uses. So DVC does not repeat training after a change of
-this module. N: cells of an image.
-"""
+"""Caption many pairs by greedy or beam search, with attention maps. N: cells of an image."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,10 +21,7 @@ Search = Callable[[Captioner, Difference], Captioned]
 
 
 def searching(beam: int, length_penalty: float) -> Search:
-    """Return a search function for the given beam size: greedy search for 1, else beam search.
-
-    A beam search with a beam of 1 would give the same captions as greedy search, but more slowly.
-    """
+    """Return beam search, or greedy search for a beam of 1: it finds the same captions faster."""
     if beam == 1:
         return greedy_attending
     return partial(beam_attending, beam=beam, length_penalty=length_penalty)
@@ -46,9 +39,8 @@ def attended_captions(
 ) -> dict[str, Attended]:
     """Return pair id -> caption with attention, in the order of the pairs. Progress is shown.
 
-    With greedy search, the captions are the same as those of `greedy.captions`. For the pairs whose ids are
-    in `aligned`, the results also contain the alignment of the images and the class-token attention of the
-    image encoder, if the model has them. The maps of the 15,940 test pairs of CLEVR-Change take 75 MB.
+    For the pairs whose ids are in `aligned`, the results also contain the alignment of the images and the
+    class-token attention of the image encoder, if the model has them.
     """
     ids = [pair.pair_id for pair in pairs]
     with evaluating(model):
@@ -74,10 +66,7 @@ def exchanged_captions(
     batch: int,
     search: Search = greedy_attending,
 ) -> dict[str, str]:
-    """Return pair id -> caption of the pair's images in exchanged order, (after, before).
-
-    Progress is shown.
-    """
+    """Return pair id -> caption of the pair's images in exchanged order, (after, before)."""
     turned = [replace(pair, before=pair.after, after=pair.before) for pair in pairs]
     with evaluating(model):
         found = (
@@ -92,10 +81,7 @@ def exchanged_captions(
 def _class_token_attention(
     model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return pair id -> block name -> attention map of the image encoder's class token.
-
-    The result is empty if the model has no class tokens.
-    """
+    """Return pair id -> block name -> class-token attention; {} if the image encoder has no class tokens."""
     device, found = next(model.parameters()).device, {}
     starts = range(0, len(pairs), batch)
     for start, images in zip(starts, feature_batches(pairs, store, batch), strict=True):
@@ -116,8 +102,8 @@ def _attended(
     ids: list[str],
     aligned: Collection[str],
 ) -> Iterator[Attended]:
-    """Yield the captions of a batch; pairs whose ids are in `aligned` also get their alignment."""
-    captions = attended_batch(search, model, difference, vocabulary)
+    """Yield the captions of a batch, with alignments for the ids in `aligned`."""
+    captions = attended_captions_of(search(model, difference), model, vocabulary)
     rows = [row for row, pair in enumerate(ids) if pair in aligned]
     alignment = difference.alignment(rows)  # (rows, N, N)
     alignments = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
@@ -125,15 +111,8 @@ def _attended(
         yield replace(caption, alignment=alignments.get(row))
 
 
-def attended_batch(
-    search: Search, model: Captioner, difference: Difference, vocabulary: Vocabulary
-) -> list[Attended]:
-    """Return the captions of a batch, with attention maps and input weights if the decoder computes them."""
-    return attended_captions_of(search(model, difference), model, vocabulary)
-
-
 def attended_captions_of(found: Captioned, model: Captioner, vocabulary: Vocabulary) -> list[Attended]:
-    """Return the captions that a search found, in the form that `attended_batch` returns."""
+    """Return the captions of a batch, with attention maps and input weights if the decoder computes them."""
     weighed = model.decoder.weighed
     nothing = torch.empty(*found.words.shape, 0, math.prod(model.cells), dtype=torch.float16)
     grids = (nothing if found.maps is None else found.maps).unflatten(-1, model.cells).cpu().numpy()

@@ -1,7 +1,4 @@
-"""Choose the test pairs for the report's gallery of examples.
-
-For the chosen pairs, decoding also writes alignments and class-token attention.
-"""
+"""Choose the test pairs for the report's gallery, for which decoding also writes alignments."""
 
 from collections.abc import Sequence
 
@@ -12,10 +9,7 @@ ALIGNED = 24
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Choose `count` pairs; return change type -> pairs (None: unknown type).
-
-    If `count` is at most ALIGNED, all chosen pairs have alignments.
-    """
+    """Choose `count` pairs like `choose`, of those with alignments if there are enough."""
     if count > ALIGNED:
         return choose(pairs, count)
     return choose([pair for kind in choose(pairs, ALIGNED).values() for pair in kind], count)
@@ -24,25 +18,17 @@ def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
 def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
     """Choose up to `count` pairs; return change type -> pairs (None: unknown type).
 
-    The numbers of pairs of the types are as equal as possible. The chosen pairs of a type are evenly spaced
-    among all pairs of the type. The types are in the schema's order, followed by changes of unnamed type, no
-    change, and unknown (None).
+    The numbers of pairs of the types are as equal as possible. The chosen pairs of a type are evenly spaced.
     """
     order = (*CHANGE_TYPES, CHANGE, NO_CHANGE, None)
     kinds = {kind: [p for p in pairs if p.change_type == kind] for kind in order}
-    shares = _shares({kind: len(members) for kind, members in kinds.items()}, count)
-    return {kind: _spread(kinds[kind], share) for kind, share in shares.items() if share}
-
-
-def _shares(sizes: dict[str | None, int], count: int) -> dict[str | None, int]:
-    """Return type -> number of pairs to choose, `count` in all, as equal as possible."""
-    shares = dict.fromkeys(sizes, 0)
-    for _ in range(min(count, sum(sizes.values()))):
-        # the first kind among those with the smallest share so far
-        kind = min((kind for kind in sizes if shares[kind] < sizes[kind]), key=shares.__getitem__)
-        shares[kind] += 1
-    return shares
-
-
-def _spread(members: list[Pair], count: int) -> list[Pair]:
-    return [members[number * len(members) // count] for number in range(count)]
+    shares = dict.fromkeys(kinds, 0)
+    for _ in range(min(count, sum(map(len, kinds.values())))):
+        # the first type among those with the smallest share so far
+        least = min((kind for kind in kinds if shares[kind] < len(kinds[kind])), key=shares.__getitem__)
+        shares[least] += 1
+    return {
+        kind: [members[number * len(members) // shares[kind]] for number in range(shares[kind])]
+        for kind, members in kinds.items()
+        if shares[kind]
+    }

@@ -1,4 +1,4 @@
-"""Greedy search, which appends the most likely next word to a caption at each position.
+"""Greedy search, which appends the most likely next word to a caption at each position; and sampling.
 
 B: pairs; L: tokens of the longest caption that was found; longest: the model's limit of tokens; I: attention
 maps per word; N: cells of an image; K: number of inputs to which the decoder gives a weight for each word; R:
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.common.captioner import Captioner, Difference
+from models.common.captioner import Captioner, Difference, rows
 from models.common.decoder_protocol import Decoder, Exchange
 from pipeline.datasets.schema import Pair
 from pipeline.features.store import FeatureStore, feature_batches
@@ -41,13 +41,13 @@ class Captioned:
 
 @torch.inference_mode()
 def greedy_attending(model: Captioner, difference: Difference) -> Captioned:
-    """Return the captions of `greedy`, with attention maps and the weights of the decoder's inputs."""
+    """Return the captions of `greedy`, with attention."""
     search = Greedy(model, difference, attending=True).run()
     return captioned(search.decoder, search.words, search.looked, search.state)
 
 
 def captioned(decoder: Decoder[Any], words: Tensor, looked: Tensor | None, state: Any) -> Captioned:
-    """Return captions with attention maps and the weights of the decoder's inputs.
+    """Return captions with attention.
 
     words: token ids of the captions, (B, L)
     looked: `NextWord.looked` of the search's steps, (B, longest, ...)
@@ -59,10 +59,9 @@ def captioned(decoder: Decoder[Any], words: Tensor, looked: Tensor | None, state
 
 
 class Greedy:
-    """Greedy search over a batch.
+    """Greedy search over a batch. Nothing is computed for captions that have ended.
 
-    For captions that have ended, nothing is computed any more: the first rows of `state` are the captions
-    that have not ended, and `order` holds their indices in the batch.
+    The first rows of `state` are the captions that have not ended; `order` holds their indices in the batch.
     """
 
     def __init__(self, model: Captioner, difference: Difference, attending: bool = False):
@@ -76,7 +75,7 @@ class Greedy:
         self.looked: Tensor | None = None  # (B, longest, ...), `NextWord.looked` of the steps
 
     def run(self) -> "Greedy":
-        """Decode all captions, and return this object. `words` is cut to the longest caption."""
+        """Decode all captions. `words` is cut to the longest caption."""
         word = torch.full_like(self.order, START)
         for position in range(self.longest):
             rows = self.order[: len(word)]
@@ -95,7 +94,6 @@ class Greedy:
         return logits.argmax(-1)
 
     def _keep(self, looked: Tensor | None, rows: Tensor, position: int) -> None:
-        """Store the attention of a decoding step, from which maps and weights are computed at the end."""
         if looked is None or not self.attending:
             return
         if self.looked is None:
@@ -113,6 +111,23 @@ class Greedy:
         return word[: places.left]
 
 
+class Sampling(Greedy):
+    """Search like Greedy, except that each word is drawn at random, with torch's global generator."""
+
+    def _choose(self, logits: Tensor) -> Tensor:
+        return torch.multinomial(logits.float().softmax(-1), 1)[:, 0]
+
+
+@torch.no_grad()
+def sample(model: Captioner, difference: Difference, samples: int) -> Tensor:
+    """Return `samples` random captions of each of B pairs, as token ids, (B * samples, L), as `greedy` does.
+
+    The captions of a pair are consecutive.
+    """
+    repeated = rows(difference, lambda x: x.repeat_interleave(samples, 0))
+    return Sampling(model, repeated).run().words
+
+
 @torch.inference_mode()
 def captions(
     model: Captioner,
@@ -123,12 +138,12 @@ def captions(
 ) -> dict[str, str]:
     """Return pair id -> caption by greedy search, in the order of the pairs, computed in float32."""
     with evaluating(model):
-        rows = [
-            row
+        found = [
+            vocabulary.decode(row)
             for difference in differences(model, pairs, store, batch)
             for row in greedy(model, difference).tolist()
         ]
-    return {pair.pair_id: vocabulary.decode(row) for pair, row in zip(pairs, rows, strict=True)}
+    return dict(zip([pair.pair_id for pair in pairs], found, strict=True))
 
 
 @contextmanager
@@ -145,10 +160,7 @@ def evaluating(model: Captioner) -> Iterator[None]:
 def differences(
     model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> Iterator[Difference]:
-    """Yield the model's Difference for each batch of `batch` pairs, in order.
-
-    Differences are computed in float32 on the model's device.
-    """
+    """Yield the model's Difference for each batch of pairs, in float32 on the model's device."""
     device = next(model.parameters()).device
     for before, after in feature_batches(pairs, store, batch):
         yield model.encode(before.to(device).float(), after.to(device).float())

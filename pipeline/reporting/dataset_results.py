@@ -21,7 +21,7 @@ from pipeline.reporting import paper_results, retrieval_results, run_curves
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import Retrieved
 from pipeline.reporting.run_curves import Curve, read_curve
-from pipeline.scoring import coco_files, run_files
+from pipeline.scoring import caption_files, run_files
 from pipeline.scoring.metric_names import CIDER, CORPUS
 from pipeline.statistics import pair_scores
 from pipeline.statistics.pair_scores import Evidence, ScoredPair
@@ -201,7 +201,7 @@ def read_metrics(path: Path) -> Metrics:
 
 def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
     """Read pair id -> caption from a captions.json, which must have a caption for each of `pairs`."""
-    return _of_all(path, coco_files.read_results(path, REMEDY), pairs)
+    return _of_all(path, caption_files.read_results(path, REMEDY), pairs)
 
 
 def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -> dict[str, Attended]:

@@ -17,11 +17,9 @@ ADJECTIVES = "visible|obvious|apparent|noticeable|significant|clear|real"
 
 
 def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
-    """Return True if the caption contains one of the phrases. Case and white space are ignored.
+    """Return True if the caption contains one of the phrases, in any case, from the start of a word.
 
-    A phrase must start at a word boundary ("the piano changed" does not contain "no change"), but may end
-    inside a word ("no changes" does contain it). A phrase "no X" also matches "no visible X" and "not see any
-    X", with any verb in place of "see".
+    A phrase "no X" also matches "no visible X" and "not see any X", with any verb in place of "see".
     """
     text = one_line(caption).lower()
     return any(re.search(_pattern(one_line(phrase).lower()), text) for phrase in phrases)
@@ -50,10 +48,8 @@ def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, 
     """Return shares (0 to 1) over the changed pairs whose changed object is known; {} without such a pair.
 
     "type": the share of these pairs whose caption ends in a verb phrase of the true kind of change.
-    "size", "color", "material", "shape": among the captions that name the attribute in the subject,
-    the share that name only the true value; None if no caption names it. A missing attribute is not
-    wrong, because the grammar itself leaves out attributes that are not needed to identify the object.
-    The true value is the value before the change; for an added object, the value after the change.
+    "size", "color", "material", "shape": among the captions that name the attribute in the subject, the share
+    that name only the value before the change (after it, for an added object); None if no caption names it.
     """
     known = [
         (pair.change_type, asdict(truth), *read(captions[pair.pair_id]))

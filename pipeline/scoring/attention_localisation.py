@@ -1,10 +1,9 @@
 """Compare the attention maps of captions with the change boxes: localisation (SCORER Fig. 6).
 
-If the decoder's input is a single grid, fused from both images, a word has a single map. The map is compared
-with the union of both images' boxes. If a word has a map per image, each map is compared with the box of its
-own image, and the pair's score is the mean over the images that have a box. A decoder without attention has
-no score. Images are squashed to a square before they become (H, W) cells, so a box is scaled by its image's
-width and height separately.
+If a word has a single map, the map is compared with the union of both images' boxes. If a word has a map per
+image, each map is compared with the box of its own image, and the pair's score is the mean over the images
+that have a box. Images are squashed to a square before they become (H, W) cells, so a box is scaled by its
+image's width and height separately.
 
 pointing: the centre of the cell with the most attention lies in a box (the pointing game of Zhang et
     al., ECCV 2016, without its tolerance; the first of several equal cells counts).
@@ -39,13 +38,15 @@ Placed = tuple[Box, Size]
 
 @dataclass(frozen=True)
 class Localisation:
-    """Localisation scores of a split, as fractions."""
+    """Localisation scores of a split, as fractions.
+
+    `summary`: each measure's mean over the pairs that have it, chance, and the numbers of pairs; empty if no
+    pair has a box. `pairs`: pair id -> measure -> score; None without a box, or without a word that names an
+    object.
+    """
 
     summary: dict[str, float | int]
-    """Each measure's mean over the pairs that have it, chance, and the numbers of pairs; empty if no pair
-    has a box."""
     pairs: dict[str, dict[str, float | None]]
-    """Pair id -> measure -> score; None without a box, or without a word that names an object."""
 
 
 def of_files(
@@ -91,11 +92,7 @@ def localise(
 
 
 def named_object(words: Sequence[str]) -> int | None:
-    """Return the position of the word that names the changed object: the first word in OBJECTS.
-
-    In the grammars of CLEVR-Change and tabletop the changed object is mentioned first, and its shape
-    is the head of its noun phrase: "the small red BALL that is behind the cube is gone".
-    """
+    """Return the position of the first word in OBJECTS: captions mention the changed object first."""
     return next((place for place, word in enumerate(words) if word.lower() in OBJECTS), None)
 
 
@@ -107,10 +104,7 @@ def inside(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
 
 
 def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
-    """Return a mask (H, W) of the cells whose centre lies in a box.
-
-    The left and upper edges belong to a box, the right and lower ones do not.
-    """
+    """Return a mask (H, W) of the cells whose centre lies in a box, or on its left or upper edge."""
     H, W = grid
     found = np.zeros(grid, dtype=bool)
     for (left, top, w, h), (width, height) in boxes:
@@ -156,10 +150,7 @@ def _overlap(box: Box, grid: tuple[int, int]) -> np.ndarray:
 
 
 def _covered(start: float, length: float, cells: int) -> np.ndarray:
-    """Divide the interval from 0 to 1 into `cells` equal cells.
-
-    Return the fraction of each cell that lies between `start` and `start + length`, (cells,).
-    """
+    """Return the fraction of each of `cells` equal parts of 0 to 1 that lies in an interval, (cells,)."""
     edges = np.arange(cells + 1) / cells
     return np.diff(np.clip(edges, start, start + length)) * cells
 

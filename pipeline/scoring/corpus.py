@@ -1,5 +1,6 @@
 """Scores of a corpus of captions, of its subsets, and of each pair; `score` is the entry point."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain, islice
@@ -18,11 +19,9 @@ Values = dict[str, float | None]
 class Scores:
     """Scores as fractions: CIDEr-D 1.268 is the papers' 126.8.
 
-    A subset has BLEU-1 … BLEU-4, METEOR, ROUGE-L, CIDEr-D (document frequencies of the subset),
-    CIDEr-D/corpus-df (document frequencies of the total) and SPICE. A pair has BLEU-4, METEOR, ROUGE-L,
-    CIDEr-D (document frequencies of the total) and SPICE. A pair's `bleu` and `meteor` contain counts: summed
-    over pairs, they give the corpus's BLEU and METEOR. SPICE is None if it is unavailable; `scorers` says
-    why.
+    A subset has its own document frequencies of CIDEr-D; CIDEr-D of a pair, and CIDEr-D/corpus-df of a
+    subset, have those of the total. A pair's `bleu` and `meteor` are counts, whose sums over pairs give the
+    corpus's scores. SPICE is None if it is unavailable; `scorers` says why.
     """
 
     subsets: dict[str, Values]
@@ -43,8 +42,7 @@ def score(
 
     `subsets` (name -> ids, at least one) are scored as separate corpora, in addition to "total". Each run of
     Java may take `meteor_timeout` seconds. `tokeniser` is a key of tokenizer.OF_SCORES. Raises InputError if
-    captions and references have different ids or none, if an id has no reference with a word in it, or if
-    Java is missing, dies or stalls.
+    the ids differ, if an id has no reference with a word in it, or if Java fails.
     """
     _check_ids(captions, references)
     subsets = {TOTAL: list(references), **subsets}
@@ -56,20 +54,18 @@ def score(
         "CIDEr-D document frequencies": "subset",
     }
     captions, references = _tokenized(captions, references, meteor_timeout, tokeniser)
-    asked = meteor.questions(captions, references)
-    with meteor.started(asked, meteor_timeout) as jvm:  # meanwhile, Python computes other metrics
-        scored, pairs = _python_scores(captions, references, subsets)
-        found = meteor.scores(jvm, asked, subsets)
+    with ThreadPoolExecutor(1) as thread:  # Java computes METEOR meanwhile
+        computed = thread.submit(_python_scores, captions, references, subsets)
+        # in the main thread, so that Java is killed if the stage is stopped
+        found = meteor.scores(captions, references, subsets, meteor_timeout)
+        scored, pairs = computed.result()
     spices, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
     for name, members in subsets.items():
         scored[name]["METEOR"] = found.subsets[name]
         scored[name]["SPICE"] = None if spices is None else _mean(np.array([spices[k] for k in members]))
     for key, own in pairs.items():
-        own |= {
-            "METEOR": found.pairs[key],
-            "SPICE": None if spices is None else spices[key],
-            "meteor": found.statistics[key],
-        }
+        own["METEOR"], own["SPICE"] = found.pairs[key], spices[key] if spices else None
+        own["meteor"] = found.statistics[key]
     warnings = [
         f"{name}: CIDEr-D is 0 by definition over fewer than 2 distinct sets of references"
         for name, members in subsets.items()
@@ -91,7 +87,8 @@ def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> No
     problems = [f"{key}: has no prediction" for key in references if key not in captions]
     problems += [f"{key}: is predicted but has no references" for key in captions if key not in references]
     if problems:
-        raise listed(problems, "predictions and references differ", "predict each id exactly once")
+        remedy = "predict each id, or score only the predicted ids with --predicted-only"
+        raise listed(problems, "predictions and references differ", remedy)
 
 
 def _tokenized(
@@ -109,7 +106,7 @@ def _tokenized(
 def _python_scores(
     captions: dict[str, str], references: dict[str, list[str]], subsets: dict[str, list[str]]
 ) -> tuple[dict[str, Values], dict[str, dict[str, Any]]]:
-    """Compute BLEU, ROUGE-L and CIDEr-D of subsets and pairs; n-grams are counted only once."""
+    """Compute BLEU, ROUGE-L and CIDEr-D of subsets and pairs. METEOR and SPICE are None for now."""
     grams = metrics.counted(captions, references)
     counts = metrics.bleu_counts(captions, references, grams)
     means = {name: of_pairs(captions, references) for name, of_pairs in metrics.MEANS.items()}
@@ -121,32 +118,27 @@ def _python_scores(
         rows = [row[key] for key in members]
         of_subset = of_total if name == TOTAL else cider.each(rows)
         scored[name] = {f"BLEU-{n}": b for n, b in enumerate(metrics.bleu(counts[rows].sum(0)), 1)}
-        scored[name] |= {"METEOR": None}  # filled in later; the key keeps its place
+        scored[name] |= {"METEOR": None}
         scored[name] |= {metric: _mean(values[rows]) for metric, values in means.items()}
         scored[name] |= {"CIDEr-D": _mean(of_subset), "CIDEr-D/corpus-df": _mean(of_total[rows])}
-    own = {name: values.tolist() for name, values in means.items()}
-    each = zip(references, counts, of_total.tolist(), strict=True)
-    return scored, {
-        key: _of_pair(pair_counts, {name: values[row[key]] for name, values in own.items()}, pair_cider)
-        for key, pair_counts, pair_cider in each
+    pairs: dict[str, dict[str, Any]] = {
+        key: {
+            "BLEU-4": metrics.bleu(counts[n])[3],
+            "METEOR": None,
+            **{name: float(values[n]) for name, values in means.items()},
+            "CIDEr-D": float(of_total[n]),
+            "SPICE": None,
+            "bleu": _bleu_counts(counts[n].tolist()),
+        }
+        for key, n in row.items()
     }
+    return scored, pairs
 
 
-def _of_pair(counts: np.ndarray, means: dict[str, float], cider: float) -> dict[str, Any]:
-    *runs, words, closest = counts.tolist()
-    return {
-        "BLEU-4": metrics.bleu(counts)[3],
-        "METEOR": None,
-        **means,
-        "CIDEr-D": cider,
-        "SPICE": None,
-        "bleu": {
-            "matches": runs[: metrics.LONGEST],
-            "guesses": runs[metrics.LONGEST :],
-            "length": words,
-            "reference_length": closest,
-        },
-    }
+def _bleu_counts(counts: list[int]) -> dict[str, Any]:
+    *runs, words, closest = counts
+    matches, guesses = runs[: metrics.LONGEST], runs[metrics.LONGEST :]
+    return {"matches": matches, "guesses": guesses, "length": words, "reference_length": closest}
 
 
 def _spice(

@@ -1,4 +1,4 @@
-"""METEOR 1.5's score as a function of its statistics, vectorised over captions or corpora."""
+"""METEOR 1.5's score as a function of its statistics. Comparisons import it without pycocoevalcap."""
 
 import numpy as np
 
@@ -33,5 +33,4 @@ def from_statistics(statistics: np.ndarray) -> np.ndarray:
 
 
 def _ratio(part: np.ndarray | float, whole: np.ndarray) -> np.ndarray:
-    """Divide `part` by `whole`. The result is 0 where `whole` is 0."""
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole != 0)

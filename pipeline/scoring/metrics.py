@@ -1,8 +1,7 @@
 """BLEU, ROUGE-L and CIDEr-D of tokenised captions, equal to pycocoevalcap's to the last digit.
 
-Captions are id -> sentence, references id -> sentences (at least one); both have the same ids. Values that
-depend only on sentences are computed once per distinct sentence and reused for all subsets. Sums run
-in the library's order, because floating-point sums depend on it.
+Captions are id -> sentence, references id -> sentences (at least one); both have the same ids. Sums run in
+the library's order, because floating-point sums depend on it.
 """
 
 import math
@@ -42,7 +41,7 @@ def bleu_counts(
 ) -> np.ndarray:
     """Return int64 counts, (pairs, 10). The counts of a corpus are the sums over its pairs.
 
-    The ten counts are: matched n-grams of 1 to 4 words (4), all n-grams of 1 to 4 words (4), words of the
+    The counts are: matched n-grams of 1 to 4 words (4), all n-grams of 1 to 4 words (4), words of the
     caption, and words of the reference closest in length.
     """
     rows = [_bleu_counts(captions[key], references[key], grams) for key in references]
@@ -78,10 +77,7 @@ def rouge_l(captions: Captions, references: References) -> np.ndarray:
 
 
 def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], int]) -> float:
-    """Return ROUGE-L of a caption, from the best precision and the best recall over its references.
-
-    `known` caches the lengths of common subsequences.
-    """
+    """Return ROUGE-L from the best precision and the best recall. `known` caches common subsequences."""
     words = caption.split(" ")  # as in the library: an empty caption has one word, the empty string
     precision = recall = 0.0
     for text in references:
@@ -97,8 +93,8 @@ def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], i
 def common_words(one: Sequence[str], other: Sequence[str]) -> int:
     """Return the length of the longest common subsequence.
 
-    Each row of the usual table of dynamic programming is computed at once, as bits (Hyyrö 2004, "Bit-parallel
-    LCS-length computation revisited"): a bit is 0 where the length grows.
+    Each row of the table of dynamic programming is computed at once, as bits that are 0 where the length
+    grows (Hyyrö 2004, "Bit-parallel LCS-length computation revisited").
     """
     places: dict[str, int] = {}
     for place, word in enumerate(one):
@@ -118,26 +114,20 @@ A metric that is added here is in metrics.json (of every subset) and in pairs.js
 
 
 def cider_d(captions: Captions, references: References) -> float:
-    """Return CIDEr-D of the corpus, 0 to 10 (the papers' 126.8 is 1.268), with its own document frequencies.
-
-    It is 0 by definition for fewer than two distinct sets of references.
-    """
+    """Return CIDEr-D of the corpus, 0 to 10; 0 for fewer than two distinct sets of references."""
     return float(cider_d_each(captions, references).mean())
 
 
 def cider_d_each(captions: Captions, references: References) -> np.ndarray:
-    """Return CIDEr-D of each caption, 0 to 10, with the document frequencies of these references.
-
-    pycocoevalcap's CIDEr is CIDEr-D, too: clipped, with the Gaussian length penalty.
-    """
+    """Return CIDEr-D of each caption, 0 to 10, with the document frequencies of these references."""
     return CiderD(captions, references, counted(captions, references)).each(range(len(references)))
 
 
 class CiderD:
     """CIDEr-D of any subset of a corpus, with the subset's own document frequencies.
 
-    A "term" is an n-gram and its count in a sentence. The weight of a term depends only on these two. A
-    "couple" is a caption and one of its references. Equal couples are compared only once.
+    A "term" is an n-gram and its count in a sentence, which decide its weight. A "couple" is a caption and
+    one of its references. Equal couples are compared only once.
     """
 
     def __init__(self, captions: Captions, references: References, grams: Mapping[str, Counter[Ngram]]):
@@ -175,17 +165,15 @@ class CiderD:
     def _index_couples(
         self, captions: Captions, references: References, sentences: Mapping[str, Mapping[int, int]]
     ) -> None:
-        """Store the n-grams that the caption and the reference of each distinct couple share.
-
-        They are in the caption's order. Also store the couples of each image pair.
-        """
+        """Store the couples of each pair, and the shared n-grams of each couple, in the caption's order."""
         every = [(captions[key], text) for key, texts in references.items() for text in texts]
         self._of_pair = np.repeat(np.arange(len(references)), [len(texts) for texts in references.values()])
         couples = {couple: number for number, couple in enumerate(dict.fromkeys(every))}
         self._couple = np.array([couples[couple] for couple in every], dtype=np.int64)
         place = {text: number for number, text in enumerate(sentences)}
         self._sides = np.array([[place[text] for text in couple] for couple in couples]).reshape(-1, 2)
-        shared = [_shared(sentences[one], sentences[other]) for one, other in couples]
+        sides = [(sentences[one], sentences[other]) for one, other in couples]
+        shared = [[(term, b[gram]) for gram, term in a.items() if gram in b] for a, b in sides]
         self._shared = np.array(list(chain.from_iterable(shared)), dtype=np.int64).reshape(-1, 2)
         rows = np.repeat(np.arange(len(couples)), [len(own) for own in shared])
         self._shared_slot = rows * LONGEST + self._order[self._shared[:, 0]]
@@ -208,10 +196,7 @@ class CiderD:
         return self._count * rarity[self._gram]
 
     def _similarities(self, weight: np.ndarray) -> np.ndarray:
-        """Return the similarity of each couple, for n-grams of each length: (couples, LONGEST).
-
-        The similarity is the clipped cosine times the length penalty.
-        """
+        """Return the clipped cosine times the length penalty of each couple: (couples, LONGEST)."""
         # Python's ** gives the library's squares; numpy's may differ in the last bit
         square = np.array([value**2 for value in weight.tolist()])
         size = self._sentences * LONGEST
@@ -226,11 +211,6 @@ class CiderD:
 
 def _flat(rows: Iterable[Iterable[int]]) -> np.ndarray:
     return np.fromiter(chain.from_iterable(rows), dtype=np.int64)
-
-
-def _shared(one: Mapping[int, int], other: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return the two terms of each n-gram that is in both sentences, in the order of `one`."""
-    return [(term, other[gram]) for gram, term in one.items() if gram in other]
 
 
 def bigrams(sentence: str) -> int:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,30 +37,28 @@ DIGITS = 6  # digits of written numbers; further digits of a logarithm differ be
 
 
 @dataclass(frozen=True)
-class Told:
-    """Correctness of captions. A value is None or {} if the correctness is unknown."""
+class Correctness:
+    """Correctness of captions by pair id. Unknown values are None or missing."""
 
-    judged: dict[str, dict[str, bool | None]]  # id -> each of JUDGED
-    faults: dict[str, str | None]  # id -> the false parts of the caption, as letters of truth.FAULTS
-    changed: dict[str, bool | None]  # id -> True for a changed pair
-    right: dict[str, bool | None]  # id -> True if the caption is correct about change or no change
+    judged: Mapping[str, dict[str, bool | None]]  # each of JUDGED
+    faults: Mapping[str, str | None]  # the false parts of the caption, as letters of truth.FAULTS
+    changed: Mapping[str, bool | None]  # True for a changed pair
+    right: Mapping[str, bool | None]  # True if the caption is correct about change or no change
     change_accuracy: float | None  # the share of True in `right`
-    attributes: dict[str, float | None]  # see accuracy.attributes
-    scenes: dict[str, str]  # id -> the scene, which several pairs may share
-    not_judged: tuple[str, ...] = ()  # ids of captions of other programs that are not parseable
-    # id -> agreement between the captions of both image orders
-    reversible: dict[str, reversal.Agreement] = field(default_factory=dict)
+    attributes: Mapping[str, float | None]  # see accuracy.attributes
+    scenes: Mapping[str, str]  # the scene, which several pairs may share
+    not_judged: tuple[str, ...]  # pairs with captions of other programs that are not parseable
+    reversible: Mapping[str, reversal.Agreement]  # captions of both image orders
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
-        """Return metric -> share over these pairs, for the metrics in JUDGED and for reversibility.
-
-        Reversibility compares the captions of (before, after) and (after, before). A metric of JUDGED that no
-        pair has is left out.
-        """
+        """Return metric -> share over these pairs. Metrics of JUDGED that no pair has are left out."""
         ids = list(pair_ids)
         known = [name for name in JUDGED if any(own[name] is not None for own in self.judged.values())]
         both_ways = reversal.shares(self.reversible[key] for key in ids if key in self.reversible)
         return {name: accuracy.share(self.judged[key][name] for key in ids) for name in known} | both_ways
+
+
+UNKNOWN = Correctness({}, {}, {}, {}, None, {}, {}, (), {})
 
 
 def score_pairs(
@@ -73,17 +71,15 @@ def score_pairs(
     outside: bool = False,
     reader: tuple[Judge, Agree] = STRICT,
     exchanged: Mapping[str, str] | None = None,
-) -> tuple[Scores, Told]:
+) -> tuple[Scores, Correctness]:
     """Score one caption per pair, in total and by kind of change, and check the correctness of each caption.
 
-    The first score of a subset is the share of true captions if the scenes are known. It is the share that
-    agrees with the references if the scenes are unknown and `grammar` is GEOMETRIC. `outside` and `reader`:
-    see `told`. `exchanged`: the captions of the exchanged images, for reversibility.
+    `grammar`, `outside` and `reader`: see `correctness`. `exchanged`: the captions of the exchanged images.
     """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     parts = subsets(pairs)
     scores = score(captions, references, parts, meteor_timeout, tokeniser)
-    found = told(captions, pairs, no_change_phrases, grammar, outside, reader)
+    found = correctness(captions, pairs, no_change_phrases, grammar, outside, reader)
     agreements = {
         key: reversal.agreement(captions[key], text, grammar == GEOMETRIC, no_change_phrases)
         for key, text in (exchanged or {}).items()
@@ -106,25 +102,23 @@ def unread(ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
     ]
 
 
-def told(
+def correctness(
     captions: Mapping[str, str],
     pairs: Sequence[Pair],
     no_change_phrases: Sequence[str],
     grammar: str | None = None,
     outside: bool = False,
     reader: tuple[Judge, Agree] = STRICT,
-) -> Told:
-    """Check the correctness of one caption per pair.
+) -> Correctness:
+    """Check one caption per pair by its scene, or by the references if `grammar` is GEOMETRIC.
 
     A caption that the dataset's grammar cannot parse is false. If `outside` is True (the model was not
-    trained on this grammar), such a caption is not judged, unless it has no word. `reader`: the functions
-    that judge by the scene and by the references.
+    trained on this grammar), such a caption is not judged, unless it has no word.
     """
     right = {
         pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)
         for pair in pairs
     }
-    # by default, the judgement is the same as in training and on the demo's page
     judged, agreeing = reader
     verdicts = {pair.pair_id: judged(captions[pair.pair_id], pair, no_change_phrases) for pair in pairs}
     agreed = {
@@ -135,7 +129,7 @@ def told(
     not_judged = _unreadable(captions, verdicts, agreed, no_change_phrases) if outside else []
     verdicts |= dict.fromkeys(not_judged)
     agreed |= dict.fromkeys(not_judged)
-    return Told(
+    return Correctness(
         {key: _judged(verdict, agreed.get(key)) for key, verdict in verdicts.items()},
         {key: verdict.faults if verdict else None for key, verdict in verdicts.items()},
         {pair.pair_id: pair.changed for pair in pairs},
@@ -144,6 +138,7 @@ def told(
         accuracy.attributes(captions, [pair for pair in pairs if pair.pair_id not in not_judged]),
         {pair.pair_id: pair.scene_id for pair in pairs},
         tuple(not_judged),
+        {},
     )
 
 
@@ -153,17 +148,13 @@ def _unreadable(
     agreed: Mapping[str, bool | None],
     phrases: Sequence[str],
 ) -> list[str]:
-    """Return the ids of captions that would count as false only because they are not parseable.
-
-    Captions without a word are not among them.
-    """
+    """Return the ids of captions that have a word, and are false only because they are not parseable."""
     found = [key for key, verdict in verdicts.items() if verdict and verdict.faults == UNREADABLE]
     found += [key for key, own in agreed.items() if own is False and not readable(captions[key], phrases)]
     return [key for key in found if re.search(r"\w", captions[key])]
 
 
 def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | None]:
-    """Return the values of JUDGED for one caption."""
     if verdict is None:
         return {TRUE: None, FITS: None, AGREES: agreed}
     return {TRUE: verdict.true, FITS: verdict.fits, AGREES: None}
@@ -172,26 +163,25 @@ def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | No
 def write_metrics(
     path: str | Path,
     scores: Scores,
-    told: Told | None,
+    truth: Correctness,
     localisation: Mapping[str, float] | None = None,
     references: str | None = None,
     summary_path: str | Path | None = None,
     hashes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write metrics.json: {"total": {...}, ..., "exact_match": ..., "scorers": {...}}.
+    """Write metrics.json, and summary.json (the few scores that DVC shows) to `summary_path`.
 
-    The keys change_accuracy, attributes and localisation are left out if their values are unknown.
-    `references` is a text that describes the references; it is written into scorers. `hashes`: name -> hash
-    of a scored file. `summary_path`: if given, the few scores that DVC shows are written to this file.
+    Unknown values are left out. `references` describes how the references were chosen. `hashes`: see
+    run_files.hashes_of_scored.
     """
     known = {
-        ACCURACY: told.change_accuracy if told else None,
-        NOT_JUDGED: (len(told.not_judged) or None) if told else None,
-        "attributes": told.attributes if told else None,
+        ACCURACY: truth.change_accuracy,
+        NOT_JUDGED: len(truth.not_judged) or None,
+        "attributes": dict(truth.attributes),
         "localisation": dict(localisation or {}),
     }
     known = {name: value for name, value in known.items() if value not in (None, {})}
-    scorers = scores.scorers if references is None else scores.scorers | {"references": references}
+    scorers = scores.scorers | ({} if references is None else {"references": references})
     metrics = rounded(scores.subsets | scores.wording | known) | {"scorers": scorers}
     write_json(path, with_hashes(metrics, hashes or {}))
     if summary_path is not None:
@@ -202,19 +192,18 @@ def write_each(
     path: str | Path,
     scores: Scores,
     captions: dict[str, str],
-    told: Told | None,
-    localisation: Mapping[str, dict[str, float | None]] | None = None,
+    truth: Correctness,
+    localisation: Mapping[str, dict[str, float | None]],
 ) -> None:
-    """Write one JSON line per pair: correctness, scores, and localisation of the attention."""
-    located = localisation or {}
+    """Write one JSON line per pair: truth, scores, and localisation of the attention."""
     lines = (
-        {"pair_id": key, "scene_id": told.scenes[key] if told else None, "caption": captions[key]}
-        | {"changed": told.changed[key] if told else None}
-        | (told.judged[key] if told else dict.fromkeys(JUDGED))
-        | {FAULTS: told.faults[key] if told else None}
-        | (reversal.named(told.reversible[key]) if told and key in told.reversible else {})
-        | ({NOT_JUDGED: True} if told and key in told.not_judged else {})
-        | rounded(own | {RIGHT: told.right[key] if told else None} | located.get(key, {}))
+        {"pair_id": key, "scene_id": truth.scenes.get(key), "caption": captions[key]}
+        | {"changed": truth.changed.get(key)}
+        | truth.judged.get(key, dict.fromkeys(JUDGED))
+        | {FAULTS: truth.faults.get(key)}
+        | (reversal.named(truth.reversible[key]) if key in truth.reversible else {})
+        | ({NOT_JUDGED: True} if key in truth.not_judged else {})
+        | rounded(own | {RIGHT: truth.right.get(key)} | localisation.get(key, {}))
         for key, own in scores.pairs.items()
     )
     write_json_lines(path, lines)

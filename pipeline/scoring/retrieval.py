@@ -5,8 +5,10 @@ candidates + half the number of equally similar candidates. R@k is the share of 
 median of the ranks, MnR their mean.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -15,11 +17,22 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.common.trainable import Retrieves
-from pipeline.datasets.schema import NO_CHANGE, Pair
+from pipeline.compute import devices
+from pipeline.datasets import manifest
+from pipeline.datasets.schema import NO_CHANGE, Pair, of_split
+from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore, feature_batches
+from pipeline.io import content_hashes
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import write_json, write_text
+from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary, pad
+from pipeline.weights import trained_model
 
 KS = (1, 5, 10)
+FIGURES, RANKS = "retrieval.json", "retrieved.jsonl"
+BATCH = 256  # pairs
+EXAMPLES, FOUND = 4, 3  # number of example sentences, and of pairs shown for each sentence
 Ties = Literal["strict", "all_ties"]
 
 
@@ -63,11 +76,7 @@ class Ranks:
 
 
 def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
-    """Return the rank of each sentence's pair, and of each pair's sentences.
-
-    similarity: (Q, P); the rows are the sentences of the first pair, then of the second pair, and so on
-    sentences: the sentences of each pair
-    """
+    """Return ranks. `similarity`: (Q, P), as `similarities` returns it; `sentences`: of each pair."""
     owner = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
     own = similarity[np.arange(len(owner)), owner]
     best = np.stack([similarity[owner == pair].max(0) for pair in range(len(sentences))])  # (P, P)
@@ -98,9 +107,8 @@ def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.nd
 def figures(found: Ranks, ties: Ties = "strict") -> dict[str, Any]:
     """Return R@k, MdR and MnR of both directions, and their values at chance.
 
-    With `ties="strict"`, they are computed from the ranks. `all_ties` is the convention of the authors'
-    program: in a search by a pair, each tied position of the sorted list counts as a separate entry. For
-    searches by a sentence, the median is the lower of the two middle values.
+    `all_ties` is the convention of the authors' program: in a search by a pair, each tied position counts as
+    a separate entry, and in searches by a sentence, the median is the lower of the two middle values.
     """
     pair_to_text, middle = found.pair_to_text, "median_unbiased"
     if ties == "all_ties":
@@ -125,3 +133,75 @@ def figures(found: Ranks, ties: Ties = "strict") -> dict[str, Any]:
 def _figures(each: np.ndarray, middle: Any) -> dict[str, float]:
     shares = {f"R@{k}": float((each <= k).mean()) for k in KS}
     return shares | {"MdR": float(np.quantile(each, 0.5, method=middle)), "MnR": float(each.mean())}
+
+
+def candidates(path: Path, split: str) -> list[Pair]:
+    """Return the pairs of a split that can be retrieved. Raises InputError if there are none."""
+    if pairs := retrievable(of_split(manifest.read_pairs(path), split)):
+        return pairs
+    raise InputError(f"{path} has no pair of the split {split} where something changed; choose another split")
+
+
+def write(
+    folder: Path,
+    weights: Path,
+    pairs: Path,
+    vocab: Path,
+    features: str,
+    split: str = "test",
+    ties: Ties = "strict",
+) -> dict[str, Any] | None:
+    """Write FIGURES and RANKS. Return the figures, or None if the model does not learn retrieval.
+
+    `weights`: the folder that pre-training wrote. `features`: the folder of the feature stores. Raises
+    InputError if the split has no changed pair, or if an input does not match the weights.
+    """
+    model, trained = trained_model.load_first(weights)
+    if not isinstance(model, Retrieves):
+        return None
+    devices.repeatable()
+    vocabulary = vocabularies.load(vocab)
+    trained.check_vocabulary(vocabulary, vocab)
+    store = FeatureStore(store_of(features, trained.recipe.input), expected=trained.recipe.features)
+    trained.check_store(store)
+    manifest.check_images(pairs, store.location.name, store.images)
+    searched = candidates(pairs, split)
+    similarity = similarities(model.to(devices.device()), searched, store, vocabulary, BATCH).numpy()
+    ranked = ranks(similarity, [pair.captions for pair in searched])
+    found = figures(ranked, ties)
+    write_text(folder / RANKS, "".join(f"{json.dumps(line)}\n" for line in lines(searched, ranked)))
+    hashes = {
+        "weights": trained_model.sha256_of(weights),
+        "pairs": content_hashes.file_hash(pairs),
+        "ranks": content_hashes.file_hash(folder / RANKS),
+        "run": trained.run,
+    }
+    record = found | {"examples": examples(searched, similarity)}
+    write_json(folder / FIGURES, content_hashes.with_hashes(record, hashes))
+    return found
+
+
+def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
+    """Yield a record per pair with the ranks of searches by its sentences, and of the search by the pair."""
+    each = iter(ranked.text_to_pair.tolist())
+    for pair, own in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
+        by_sentence = [next(each) for _ in pair.captions]
+        names = {"pair_id": pair.pair_id, "scene_id": pair.scene_id}
+        yield names | {"text_to_pair": by_sentence, "pair_to_text": own}
+
+
+def examples(pairs: list[Pair], similarity: np.ndarray) -> list[dict[str, Any]]:
+    """Return EXAMPLES searches by a pair's first sentence, each with the FOUND most similar pairs."""
+    first = np.cumsum([0, *(len(pair.captions) for pair in pairs)])
+    chosen = sorted({number * len(pairs) // EXAMPLES for number in range(EXAMPLES)})
+    return [
+        {
+            "sentence": pairs[place].captions[0],
+            "pair": pairs[place].pair_id,
+            "found": [
+                pairs[pair].pair_id
+                for pair in np.argsort(-similarity[first[place]], kind="stable")[:FOUND].tolist()
+            ],
+        }
+        for place in chosen
+    ]

@@ -1,8 +1,7 @@
 """Reversibility: a model should report the reverse change if the two images are exchanged.
 
 `added` becomes `gone`, and `the red ball turned blue` becomes `the blue ball turned red`. Captions are
-compared by their claims (sentences.py), so synonyms and the choice of attributes do not matter. If captions
-follow no grammar, the only comparison is whether both report a change, or both report none.
+compared by their claims (sentences.py), so synonyms and the choice of attributes do not matter.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,35 +11,25 @@ from pipeline.datasets.schema import CHANGE_TYPES, EXCHANGED
 from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.metric_names import REVERSED
 from pipeline.scoring.sentences import NONE, Claims, Sentence
-from pipeline.tabletop.words import NEW_VALUE
-
-ATTRIBUTE = {kind: attribute for attribute, kind in NEW_VALUE.items()}
-"""Kind of change -> the attribute that it changes."""
+from pipeline.scoring.truth import CHANGED
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of the caption of (before, after) with the caption of (after, before).
-
-    The change in the second caption is reversed first, for example "added" becomes "gone". Without a grammar,
-    only `change` is known; the other values are None.
-    """
+    """Agreement of the caption of (before, after) with the reversed caption of (after, before)."""
 
     change: bool  # both report a change, or both report none
+    # the other values are None without a grammar
     kind: bool | None = None  # both report the same kind of change, or none
     object: bool | None = None  # `change`, and no attribute of the object has two values
     exact: bool | None = None  # kind and object agree, and so do old and new value
 
 
 def reverse(said: Claims) -> Claims:
-    """Return the claims of the caption `said`, changed so that they describe the exchanged images.
-
-    An added object becomes a gone object, and the reverse. The old value and the new value of a changed
-    attribute are exchanged. A value that the caption does not name stays unknown.
-    """
+    """Return claims that describe the exchanged images: added and gone, old and new value are exchanged."""
     kinds = frozenset(EXCHANGED.get(kind, kind) for kind in said.kinds)
     look, value = dict(said.look), dict(said.value)
-    for attribute in {ATTRIBUTE[kind] for kind in kinds if kind in ATTRIBUTE}:
+    for attribute in {CHANGED[kind] for kind in kinds if kind in CHANGED}:
         old, new = look.pop(attribute, NONE), value.pop(attribute, NONE)
         look |= {attribute: new} if new else {}
         value |= {attribute: old} if old else {}
@@ -50,11 +39,7 @@ def reverse(said: Claims) -> Claims:
 def agreement(
     caption: str, exchanged: str, grammar: bool = True, phrases: Sequence[str] = PHRASES
 ) -> Agreement:
-    """Compare a caption with the caption of the exchanged images.
-
-    `grammar`: True if captions follow the grammar of coloured solids. If False, the only comparison is
-    whether both captions report a change, or both report none.
-    """
+    """Compare captions of both image orders; `grammar`: whether they follow that of coloured solids."""
     none = [says_no_change(text, phrases) for text in (caption, exchanged)]
     if not grammar or any(none):
         both = none[0] == none[1]
@@ -78,5 +63,4 @@ def shares(found: Iterable[Agreement]) -> dict[str, float]:
 
 
 def _two_values(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> bool:
-    """Return True if both captions name an attribute, but with different values."""
     return any(other.get(name) and other[name] != own for name, own in one.items() if own)

@@ -1,12 +1,8 @@
 """Parse captions of coloured solids (CLEVR-Change, CLEVR-DC, tabletop) and compare what they claim.
 
 A sentence names a kind of change, a subject ("the small red ball"), perhaps a landmark ("that is behind the
-metal cube") and perhaps a new value ("turned blue"). Landmarks are not compared, because the captions do not
-describe positions in full. The parser accepts any words between these parts; pipeline/scoring/truth.py parses
-tabletop's captions strictly.
-
-A caption that agrees with its references may still be untrue. A true caption always agrees, unless it names
-something that no reference names.
+metal cube") and perhaps a new value ("turned blue"), with any words between these parts. Landmarks are not
+compared, because the captions do not describe positions in full.
 """
 
 import re
@@ -53,18 +49,12 @@ class Sentence:
 
     @cached_property
     def subject(self) -> range:
-        """Positions of the words after the article of the first noun, up to and including this noun.
-
-        The range is empty without an article or a noun.
-        """
+        """Positions of the words from the article of the first noun (exclusive) to this noun (inclusive)."""
         return self._phrase(0, self.nouns[0]) if self.nouns else range(0)
 
     @cached_property
     def landmark(self) -> range:
-        """Positions of the words after the article of the second noun, up to and including this noun.
-
-        The range is empty without an article or a second noun.
-        """
+        """Positions of the words from the article of the second noun (exclusive) to this noun (inclusive)."""
         return self._phrase(self.subject.stop, self.nouns[1]) if len(self.nouns) > 1 else range(0)
 
     @cached_property
@@ -107,10 +97,7 @@ class Sentence:
 
 
 def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
-    """Return the claims of all references of a pair.
-
-    If the dataset names the kind of change, that kind replaces the kinds in the references.
-    """
+    """Return the claims of a pair's references. The dataset's kind of change, if any, replaces theirs."""
     claims = [sentence.claims for sentence in references]
     kinds = frozenset(kind for each in claims for kind in each.kinds)
     if pair.change_type in (*CHANGE_TYPES, NO_CHANGE):
@@ -119,11 +106,10 @@ def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
 
 
 def contradicts(candidate: Claims, truth: Claims) -> bool:
-    """Return True if `candidate` and `truth` cannot both be true for the same pair.
+    """Return True if both name kinds of change or values of an attribute, and no kind or value is the same.
 
-    This is the case if they name different kinds of change, or different values of an attribute that both
-    name. A candidate whose subject already has its new value ("the rubber ball became rubber") never counts
-    as a contradiction, because no reference contains such a sentence.
+    A candidate whose subject already has its new value ("the rubber ball became rubber") never counts as a
+    contradiction, because no reference contains such a sentence.
     """
     if any(candidate.look.get(name, NONE) & own for name, own in candidate.value.items()):
         return False
@@ -137,10 +123,9 @@ def contradicts(candidate: Claims, truth: Claims) -> bool:
 def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
     """Return True if the caption agrees with the pair's references; None if they name no kind of change.
 
-    The caption's kind of change must be the dataset's kind, or a kind in the references if the dataset names
-    none. Each attribute of the subject must be in a reference, and must contradict no reference. The new
-    value must be a new value of the references. For a pair without a change, the caption must contain one of
-    `phrases`.
+    The kind of change and the new value must be those of a reference. Each attribute of the subject must be
+    in a reference, and must contradict no reference. For a pair without a change, the caption must contain
+    one of `phrases`.
     """
     truth = of_pair(pair, [Sentence.of(text) for text in pair.captions])
     if not truth.kinds:

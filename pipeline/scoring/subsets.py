@@ -8,10 +8,7 @@ QUARTILES = tuple(f"viewpoint_iou_q{number}" for number in (1, 2, 3, 4))
 
 
 def subsets(pairs: Sequence[Pair]) -> dict[str, list[str]]:
-    """Return name -> pair ids: change, no_change, each kind of change, quartiles of viewpoint overlap (IoU).
-
-    A subset without pairs is left out.
-    """
+    """Return name -> pair ids, as docs/evaluation.md lists them. Subsets without pairs are left out."""
     parts = {
         "change": [pair.pair_id for pair in pairs if pair.changed],
         "no_change": [pair.pair_id for pair in pairs if pair.changed is False],
@@ -21,9 +18,9 @@ def subsets(pairs: Sequence[Pair]) -> dict[str, list[str]]:
 
 
 def _quartiles(pairs: Sequence[Pair]) -> dict[str, list[str]]:
-    """Split the pairs with a known overlap into quarters; q1 has the least overlap, ties keep their order.
+    """Split the pairs with a known overlap into quarters, of which q1 has the least overlap.
 
-    With fewer than four pairs there are no quartiles. The members of a quartile keep the pairs' order.
+    Fewer than four pairs have no quartiles. The members of a quartile keep the pairs' order.
     """
     ious = {n: pair.viewpoint_iou for n, pair in enumerate(pairs) if pair.viewpoint_iou is not None}
     if len(ious) < len(QUARTILES):

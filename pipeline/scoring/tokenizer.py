@@ -1,8 +1,4 @@
-"""Run the Penn Treebank tokenizer of the COCO caption evaluation so that no sentence affects another.
-
-pycocoevalcap's jar is located only when it is used: training on plain words (`plain`) needs neither that
-package nor Java.
-"""
+"""The Penn Treebank tokenizer of the COCO caption evaluation, and two tokenizers without Java."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from pipeline.io.errors import InputError
-from pipeline.scoring.java import running
+from pipeline.scoring import java
 
 JAR = "stanford-corenlp-3.4.1.jar"
 NAME = f"{JAR.removesuffix('.jar')} PTBTokenizer, round and curly brackets dropped"
@@ -25,8 +21,7 @@ GUARDED = "the ' . '' ."
 
 It separates the sentences, because the lexer looks ahead, even across lines. Before "The", no abbreviation
 keeps its full stop, and the full stop after a single letter is punctuation. The quoted value of a tag may
-span
-lines: the value ends at one of the quotation marks, and the next full stop is outside the tag.
+span lines: it ends at one of the quotation marks, and the next full stop is outside the tag.
 """
 ARGUMENTS = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"]
 
@@ -34,8 +29,7 @@ ARGUMENTS = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerC
 def tokenize(sentences: list[str], timeout: float = 300.0) -> list[str]:
     """Return each sentence in lower case, as tokens joined by one space, without punctuation.
 
-    Each call starts one JVM (0.2 s), which may take `timeout` seconds. Raises InputError if Java is
-    missing, dies or stalls.
+    Each call starts Java (0.2 s), which may take `timeout` seconds. Raises InputError if Java fails.
     """
     lines = [one_line(sentence) for sentence in sentences]
     distinct = list(dict.fromkeys(lines))
@@ -44,17 +38,13 @@ def tokenize(sentences: list[str], timeout: float = 300.0) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """Collapse all white space in `text`.
-
-    Java ends a line at \\r, \\v, \\f, U+2028 and U+2029, too, which would assign all later sentences to
-    the wrong pairs. `str.split` treats all of them as white space.
-    """
+    """Collapse all white space in `text`, with all characters that Java reads as line breaks."""
     return " ".join(text.split())
 
 
 def jar() -> Path:
     """Return the tokenizer's jar. Raises InputError if pycocoevalcap is not installed."""
-    try:
+    try:  # not at the top: training with `plain` needs no pycocoevalcap
         found = distribution("pycocoevalcap").locate_file(f"pycocoevalcap/tokenizer/{JAR}")
     except PackageNotFoundError:
         raise InputError("no PTB tokenizer: pycocoevalcap is not installed; `pip install` it") from None
@@ -62,11 +52,9 @@ def jar() -> Path:
 
 
 def plain(sentences: list[str]) -> list[str]:
-    """Return the sentences unchanged, without Java.
+    """Return the sentences unchanged, without Java. `tokenize` leaves tabletop's captions unchanged, too.
 
-    Raises InputError unless they consist of lower-case words. `tokenize` also leaves all of tabletop's
-    captions unchanged. In captions of other datasets, `tokenize` changes the spelling of some words (colour)
-    and splits others (cannot).
+    Raises InputError unless the sentences consist of lower-case words.
     """
     for sentence in sentences:
         if not PLAIN.fullmatch(sentence):
@@ -75,11 +63,7 @@ def plain(sentences: list[str]) -> list[str]:
 
 
 def as_written(sentences: list[str], timeout: float = 0.0) -> list[str]:
-    """Return each sentence split only at white space, without Java; `timeout` is ignored.
-
-    IDC-PCL's program scores this way (docs/evaluation.md, "Tokenizer"): case matters, and
-    separate punctuation marks are words.
-    """
+    """Return each sentence split only at white space, without Java, as IDC-PCL's program scores it."""
     return [one_line(sentence) for sentence in sentences]
 
 
@@ -94,8 +78,8 @@ OF_SCORES: dict[str, tuple[str, Callable[[list[str], float], list[str]]]] = {
 
 def _tokenized(lines: list[str], timeout: float) -> list[str]:
     text = "".join(f"{line}\n{GUARD}\n" for line in lines)
-    with running("the PTB tokenizer", ["-cp", str(jar()), *ARGUMENTS], timeout, text) as jvm:
-        answer = jvm.answer().split("\n")[:-1]
+    output, _ = java.run("the PTB tokenizer", ["-cp", str(jar()), *ARGUMENTS], timeout, text)
+    answer = output.split("\n")[:-1]
     if len(answer) != 2 * len(lines) or {*answer[1::2]} - {GUARDED}:
         raise InputError(
             f"the PTB tokenizer gave {len(answer[::2])} lines for {len(lines)} sentences: "

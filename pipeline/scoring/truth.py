@@ -2,10 +2,7 @@
 
 Captions are parsed strictly by tabletop's grammar: `the [size] [color] [material] noun`, optionally
 `that is RELATION the [size] [color] [material] noun`, and a verb phrase. A caption that is not parseable is
-false. Relations are judged as the image's camera sees them (pipeline/tabletop/words.py).
-
-A verdict lists all false parts of a caption as letters of FAULTS. To find them, each attribute of the subject
-is compared with the changed object.
+false. A verdict lists all false parts of a caption as letters of FAULTS.
 """
 
 import re
@@ -19,7 +16,7 @@ from pipeline.scoring.tokenizer import one_line
 from pipeline.tabletop import words
 from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES, Point, relations
 
-CHANGED = {kind: attribute for attribute, kind in words.NEW_VALUE.items()}
+CHANGED = {kind: attribute for attribute, kind in words.NEW_VALUE.items()}  # kind -> what it changes
 
 ATTRIBUTES = {"size": "z", "color": "c", "material": "m", "shape": "s"}  # letters of FAULTS
 RELATION, KIND, VALUE, OTHER, ALSO, SILENT, INVENTED, UNREADABLE = "rkvoantg"
@@ -44,10 +41,7 @@ def _any(options: Iterable[str]) -> str:
 
 
 def _phrase(prefix: str) -> str:
-    """Return a regular expression for a noun phrase.
-
-    The expression has a group per attribute; the group's name is `prefix` + attribute.
-    """
+    """Return a regular expression for a noun phrase, with groups named `prefix` + attribute."""
     names = ("size", "color", "material")
     adjectives = "".join(rf"(?: (?P<{prefix}{name}>{_any(MEANINGS[name])}))?" for name in names)
     return rf"the{adjectives} (?P<{prefix}shape>{_any(NOUNS)})"
@@ -75,11 +69,10 @@ class Verdict:
 def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict | None:
     """Check a caption against the pair's scene; None if the scene is unknown.
 
-    For a changed pair, three conditions must hold. The subject, with its relation, fits the changed object
-    and no other object of the image (the after image for an added object, else the before image). The verb
-    phrase names the true kind of change. The new value is the true one. A relation is true if it holds for
-    at least one object that fits its noun phrase. For an unchanged pair, the caption must contain one of
-    `phrases`. Raises InputError for a pair whose scene lacks the changed object.
+    A true caption of a changed pair has a subject, with its relation, that fits only the changed object
+    (in the after image for an added object, else in the before image), the true kind of change, and the true
+    new value. A true caption of an unchanged pair contains one of `phrases`. Raises InputError for a pair
+    whose scene lacks the changed object.
     """
     if pair.scene is None or pair.change_type is None:
         return None
@@ -131,7 +124,6 @@ def _described(scene: SceneFacts, kind: str) -> tuple[tuple[Placed, ...], Point]
 
 
 def _matching(sentence: re.Match[str], objects: tuple[Placed, ...], camera: Point) -> list[Placed]:
-    """Return the objects that fit the subject and its relation."""
     return [
         each
         for each in objects
@@ -158,10 +150,7 @@ def _fits(sentence: re.Match[str], prefix: str, item: Placed) -> bool:
 
 
 def _agrees(word: str | None, attribute: str, item: Placed | None) -> bool:
-    """Compare a word of the caption with the object's value.
-
-    Return True without a word or for a word like `thing`.
-    """
+    """Return True if a word fits the object's value: also without a word, and for a word like `thing`."""
     value = MEANINGS[attribute].get(word.lower()) if word else None
     return value is None or value == getattr(item, attribute)
 

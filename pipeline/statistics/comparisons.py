@@ -39,7 +39,7 @@ class Comparison:
 
     @property
     def printed(self) -> str:
-        """Return 100 times the difference, and its interval, as text."""
+        """100 times the difference, and its interval."""
         return f"{signed(self.difference)} [{signed(self.low)}, {signed(self.high)}]"
 
     def sentence(self, a_name: str, b_name: str) -> str:
@@ -58,10 +58,9 @@ class Comparison:
 def compare(a: Evidence, b: Evidence, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, Comparison]:
     """Return metric -> paired bootstrap of a - b, for the metrics that both models have.
 
-    Whole scenes are resampled, because the test pairs of a scene are alike; both models get the same scenes.
-    A model's score is the mean over its seeds, which are not resampled. The interval therefore covers the
-    variation over scenes of the same kind, but not the variation over training runs. CIDEr-D keeps the
-    document frequencies of all test pairs. Raises InputError if the models' pairs differ.
+    Whole scenes are resampled, and both models get the same scenes. A model's score is the mean over its
+    seeds, which are not resampled, so the interval does not cover the variation over training runs. CIDEr-D
+    keeps the document frequencies of all test pairs. Raises InputError if the models' pairs differ.
     """
     return compare_all({"a": a, "b": b}, resamples, seed)["a", "b"]
 
@@ -78,8 +77,6 @@ def compare_all(
     difference is significant if the corrected p is below 0.05, the interval excludes 0, and the difference
     does not print as 0.0.
     """
-    if resamples < 1:
-        raise InputError(f"{resamples} resamples are too few; take at least 1")
     names, every = list(models), list(models.values())
     if len(names) < 2:
         return {}
@@ -110,7 +107,7 @@ def _comparison(metric: str, pairs: int, observed: Array, differences: Array) ->
     """Compute interval and p of an observed difference from the differences of all resamples.
 
     pairs: number of pairs that have the metric
-    differences: one per resample; NaN if no pair of the resample has the metric
+    differences: per resample; NaN if none of its pairs has the metric
     """
     drawn = np.round(differences[np.isfinite(differences)], DIGITS)
     if not len(drawn):

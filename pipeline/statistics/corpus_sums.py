@@ -1,7 +1,4 @@
-"""Corpus scores from sums over pairs, as pycocoevalcap and METEOR 1.5 compute them.
-
-Sums are (..., numbers), with any leading shape (such as resamples).
-"""
+"""Corpus scores from sums over pairs, (..., numbers), as pycocoevalcap and METEOR 1.5 compute them."""
 
 from collections.abc import Callable
 
@@ -9,10 +6,9 @@ import numpy as np
 
 from pipeline.scoring import metric_names as named
 from pipeline.scoring.meteor_formula import from_statistics
+from pipeline.scoring.metrics import SMALL, TINY
 
 Array = np.ndarray
-# added to numerators and denominators in pycocoevalcap's BleuScorer.compute_score
-TINY, SMALL = 1e-15, 1e-9
 MILLION = 1e6
 
 
@@ -26,10 +22,8 @@ def bleu_4(sums: Array) -> Array:
 
 def mean(sums: Array) -> Array:
     """Return the mean from sums (..., 2): the sum of the values in millionths, and the number of values."""
-    return (
-        np.divide(sums[..., 0], sums[..., 1], np.full(sums.shape[:-1], np.nan), where=sums[..., 1] > 0)
-        / MILLION
-    )
+    means = np.full(sums.shape[:-1], np.nan)
+    return np.divide(sums[..., 0], sums[..., 1], means, where=sums[..., 1] > 0) / MILLION
 
 
 SUMMED: dict[str, Callable[[Array], Array]] = {

@@ -24,8 +24,7 @@ class Evidence:
     """Numbers of a model for the bootstrap: metric -> integer array (seeds, pairs, numbers per pair).
 
     corpus_sums.SUMMED computes the metric's score from an array's sums over pairs. Sums of integers are exact
-    in any order, so a comparison gives the same bits on every machine. A metric that a seed lacks (SPICE
-    without its files) is left out.
+    in any order, so a comparison gives the same bits on every machine.
     """
 
     pair_ids: tuple[str, ...]
@@ -35,7 +34,7 @@ class Evidence:
 
     @property
     def seeds(self) -> int:
-        """Number of runs of the model."""
+        """Number of runs."""
         return len(next(iter(self.numbers.values())))
 
     @property
@@ -94,18 +93,12 @@ class ScoredPair(BaseModel):
 
 
 def read(paths: Sequence[Path]) -> Evidence:
-    """Read the pairs.jsonl of each seed of a model.
-
-    Raises InputError if no path is given, if a file is missing or was not written by stages.score, or if the
-    files have different pairs.
-    """
-    if not paths:
-        raise InputError("there is no pairs.jsonl to read; name one for each seed")
+    """Read the pairs.jsonl of each seed of a model. Raises InputError as read_pairs, or if pairs differ."""
     return evidence({str(path): read_pairs(path) for path in paths})
 
 
 def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
-    """Combine the scored pairs of all seeds (file -> pairs); the files must have the same pairs."""
+    """Combine the pairs of all seeds (file -> pairs). Metrics that a seed lacks are left out."""
     ids = {name: tuple(pair.pair_id for pair in run) for name, run in runs.items()}
     first = next(iter(ids))
     for name, own in ids.items():
@@ -138,10 +131,7 @@ def of_retrieval(
 
 
 def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
-    """Check that two tables have the same pairs in the same order.
-
-    Raises InputError with a message that begins with `what`.
-    """
+    """Raise InputError, which begins with `what`, unless two tables have the same pairs in the same order."""
     if tuple(a) != tuple(b):
         place = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
         named = [repr(ids[place]) if place < len(ids) else "none" for ids in (a, b)]
@@ -152,10 +142,7 @@ def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
 
 
 def _summed(numbers: Array, rows: Array, count: int) -> Array:
-    """Sum numbers, (seeds, pairs, numbers), over groups of pairs. `rows` has the group of each pair.
-
-    The result is (seeds, groups, numbers), with `count` groups.
-    """
+    """Sum numbers, (seeds, pairs, numbers), over the groups in `rows`: (seeds, count, numbers)."""
     sums = np.zeros((count, len(numbers), numbers.shape[2]))
     np.add.at(sums, rows, np.moveaxis(numbers, 1, 0))
     return np.moveaxis(sums, 0, 1)
@@ -184,8 +171,5 @@ def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
 
 
 def _millionths(values: Sequence[float | None] | Sequence[float]) -> Array:
-    """Return a row per value, (pairs, 2): the value in whole millionths and 1, or 0 and 0 for None.
-
-    A value in pairs.jsonl has at most six decimals, so no digit is lost.
-    """
+    """Return (pairs, 2): the value in whole millionths and 1, or 0 and 0 for None; files have 6 decimals."""
     return np.array([(0.0, 0.0) if v is None else (float(np.rint(v * MILLION)), 1.0) for v in values])

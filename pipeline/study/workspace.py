@@ -26,7 +26,7 @@ from pipeline.io import dvc_lock, named_files
 from pipeline.io.errors import InputError, writing
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import remove, replacing, write_text, yaml_of
-from pipeline.scoring.spice_files import DEFAULT as SPICE
+from pipeline.scoring.spice import DEFAULT as SPICE
 from pipeline.study.overrides import Tree
 from pipeline.study.study_cells import Cell, prepared, prepared_beside, to_prepare
 

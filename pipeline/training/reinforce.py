@@ -24,8 +24,7 @@ from models.common.distributed_batch import total
 from models.common.trainable import Labels
 from pipeline.compute import devices
 from pipeline.datasets.schema import Pair, exchanged
-from pipeline.decoding.greedy import evaluating, greedy
-from pipeline.decoding.sampling import sample
+from pipeline.decoding.greedy import evaluating, greedy, sample
 from pipeline.text.vocabularies import NULL, START, Vocabulary
 from pipeline.training import compiling
 from pipeline.training.rewards import Reward, tells_change

@@ -1,4 +1,4 @@
-"""The stage `compare`: a sentence for each metric, and mistakes in one line."""
+"""commands.compare prints a sentence for each metric."""
 
 from tests.scored import line, write
 
@@ -13,12 +13,6 @@ def test_a_sentence_for_each_metric(tmp_path, leaves):
     assert out[0] == "20 test pairs; A: 2 seed(s), B: 1 seed(s)"
     assert ["not significant" in sentence for sentence in out[1:]] == [True, True, True, False]
     assert out[4].startswith("A is better than B by 59.5 CIDEr-D (A − B: 95 % interval +5")
-
-
-def test_seeds_are_bounded(tmp_path, leaves):
-    path = write(tmp_path / "a.jsonl", [line(0)])
-    code, _, said = leaves("compare", path, "--against", *[path] * 101)
-    assert (code, "at most 100 seeds" in said) == (2, True)
 
 
 def test_names_cannot_steer_the_terminal(tmp_path, leaves):

@@ -37,10 +37,8 @@ def rows(said):
 
 
 def test_free_english_is_judged(place, capsys):
-    succeed(
-        place,
-        "judge answers.jsonl --pairs pairs.jsonl --reader free --name some --row row.json --out v.jsonl",
-    )
+    outputs = "--name some --row row.json --out v.jsonl"
+    succeed(place, f"judge answers.jsonl --pairs pairs.jsonl --reader free {outputs}")
     said = capsys.readouterr().out
     found = rows(said)
     assert (found["all"][:2], found["changed"][:2]) == (["4", "50.0"], ["3", "33.3"])
@@ -66,22 +64,15 @@ def test_the_strict_grammar_is_the_default(place, capsys):
 
 
 def test_without_scenes_the_references_are_compared(place, capsys):
-    captions = (
-        "the yellow cylinder turned cyan",
-        "the large blue cylinder is gone",
-        "there is no change",
-        "x",
-    )
+    captions = "the yellow cylinder turned cyan", "the large blue cylinder is gone", "there is no change", "x"
     bare = [replace(pair, scene=None, captions=(said,)) for pair, said in zip(PAIRS, captions, strict=True)]
     write_pairs(place / "pairs.jsonl", bare)
     succeed(place, "judge answers.jsonl --pairs pairs.jsonl --reader free --row row.json")
     assert rows(capsys.readouterr().out)["unchanged"][1] == "100.0"
     row = json.loads((place / "row.json").read_text())
     assert (row["judged_by"], row["true"]["color"]["value"]) == ("references", 1.0)
-    write_pairs(
-        place / "pairs.jsonl",
-        [replace(each, change_type=None, captions=("the ball looks nice",)) for each in bare],
-    )
+    unknown = [replace(each, change_type=None, captions=("the ball looks nice",)) for each in bare]
+    write_pairs(place / "pairs.jsonl", unknown)
     refuse(place, "judge answers.jsonl --pairs pairs.jsonl", "pair color.png has no scene")
 
 
@@ -102,13 +93,14 @@ def test_scores_of_other_judges_are_compared_with_truth(place, capsys):
     found = {words[0]: words for words in said if words}
     assert found["LLM"][-2:] == ["100", "%"]
     assert found["inverse"][-2:] == ["0", "%"]
-    refuse(
-        place, "agreement v.jsonl --scores LLM good.json bad.csv", "LLM has 2 file(s) of scores for 1 run(s)"
-    )
-    refuse(place, "agreement v.jsonl", "no metric to compare")
-    refuse(place, "agreement v.jsonl --models a b --scores LLM good.json", "--models has 2 name(s)")
     (place / "short.json").write_text(json.dumps({"color.png": 1}))
-    refuse(place, "agreement v.jsonl --scores LLM short.json", "short.json lacks pairs")
+    for arguments, said in (
+        ("--scores LLM good.json bad.csv", "LLM has 2 file(s) of scores for 1 run(s)"),
+        ("", "no metric to compare"),
+        ("--models a b --scores LLM good.json", "--models has 2 name(s)"),
+        ("--scores LLM short.json", "short.json lacks pairs"),
+    ):
+        refuse(place, f"agreement v.jsonl {arguments}", said)
 
 
 def test_several_runs_are_ranked(place, capsys):

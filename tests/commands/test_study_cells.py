@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from pipeline.io.errors import InputError
-from pipeline.scoring import spice_files
+from pipeline.scoring import spice
 from pipeline.study import study_cells, workspace
 from pipeline.study.places import Local
 from pipeline.study.queue import Queue
@@ -165,10 +165,10 @@ def test_other_code_trains_again_and_one_that_fails_stops_no_other_and_goes_on_w
 
 @pytest.mark.slow
 def test_a_job_finds_spices_files_under_the_name_that_dvc_repro_has(lab, monkeypatch):
-    monkeypatch.delenv(spice_files.VARIABLE, raising=False)
+    monkeypatch.delenv(spice.VARIABLE, raising=False)
     with workspace.opened(lab, "d", ["grid"]) as base:
         folder = base.made(cell_of("spice"))
-    command = "from pipeline.scoring import spice_files as s; print(s.shown(), s.folder().resolve())"
+    command = "from pipeline.scoring import spice as s; print(s.shown(), s.folder().resolve())"
     said = subprocess.run(
         [sys.executable, "-c", command], cwd=folder, capture_output=True, text=True, check=True
     ).stdout

@@ -25,7 +25,7 @@ from models.scorer.subtraction import Subtraction
 from models.vard.model import TransformerSizes, VardSizes
 from pipeline.decoding import attention_maps
 from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
-from pipeline.decoding.decode_split import attended_batch, searching
+from pipeline.decoding.decode_split import attended_captions_of, searching
 from pipeline.decoding.greedy import greedy, greedy_attending
 from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
 from tests.lstm_speaker import Speaker
@@ -218,8 +218,8 @@ def test_maps_and_weights_of_a_word_sum_to_1_or_there_are_none(name, variant):
 def test_what_a_speaker_looked_at_is_kept_and_read(tmp_path, variant, count):
     model, difference = speaking("lstm", variant)
     vocabulary = WordVocabulary(("<NULL>", "<UNK>", "<START>", "<END>", *"abcdefghij"), LONGEST, True)
-    found = attended_batch(searching(1, 0.0), model, difference, vocabulary)
     searched = greedy_attending(model, difference)
+    found = attended_captions_of(searched, model, vocabulary)
     attention_maps.write(tmp_path / "a.npz", {str(row): each for row, each in enumerate(found)})
     for row, each in enumerate(attention_maps.read(tmp_path / "a.npz").values()):
         assert each.caption == vocabulary.decode(searched.words[row].tolist())

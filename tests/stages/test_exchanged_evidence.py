@@ -4,7 +4,6 @@ Each change must end in exit code 2 and one line that names the file.
 """
 
 import shutil
-from contextlib import nullcontext
 
 import pytest
 
@@ -70,11 +69,10 @@ def copy(once, tmp_path, monkeypatch):
 def quick(patched):
     """METEOR's tables load for seconds, and no score is looked at here."""
 
-    def scores(jvm, asked, subsets):
-        half = dict.fromkeys(asked, 0.5)
-        return meteor.Meteor(dict.fromkeys(subsets, 0.5), half, {key: [0.0] * 23 for key in asked})
+    def scores(captions, references, subsets, timeout):
+        half = dict.fromkeys(captions, 0.5)
+        return meteor.Meteor(dict.fromkeys(subsets, 0.5), half, {key: [0.0] * 23 for key in captions})
 
-    patched.setattr(meteor, "started", lambda asked, timeout: nullcontext())
     patched.setattr(meteor, "scores", scores)
 
 

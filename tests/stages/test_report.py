@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +11,6 @@ import pytest
 
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.io.folder_records import RECORD
-from pipeline.scoring import corpus
-from pipeline.scoring.meteor import Meteor
 from tests import running
 from tests.folders import contents
 from tests.report_lab import make_cell, make_study, write_json
@@ -153,20 +150,8 @@ def test_a_missing_cell_is_named_and_the_old_report_stays(study, capsys):
     assert contents(study / "results/report") == before
 
 
-@pytest.fixture
-def no_meteor(monkeypatch):
-    """METEOR without its JVM, which loads for seconds; the tokenizer's is the real one."""
-    monkeypatch.setattr(corpus.meteor, "started", lambda *_: nullcontext())
-    monkeypatch.setattr(
-        corpus.meteor,
-        "scores",
-        lambda _, asked, subsets: Meteor(
-            *(dict.fromkeys(names, 0.5) for names in (subsets, asked)), dict.fromkeys(asked, [0.0] * 23)
-        ),
-    )
-
-
-def test_the_constant_caption_is_chosen_on_validation_and_scored_on_test_as_a_models(study, no_meteor):
+@pytest.mark.usefixtures("made_up_meteor")
+def test_the_constant_caption_is_chosen_on_validation_and_scored_on_test_as_a_models(study):
     pairs = ("--pairs", "data/pairs/tabletop.jsonl", "--manifest", "data/pairs/tabletop.manifest.json")
     captions = ("--captions", "captions.json")
     assert stage(study, "constant", "--dataset", "tabletop", *pairs, *captions, "--out", "metrics.json") == 0

@@ -1,4 +1,4 @@
-"""The stage `score`, in the pipeline and alone; the latter under a German locale."""
+"""The stage `score`, with pairs, and with a file of references under a German locale."""
 
 import json
 import os
@@ -60,7 +60,7 @@ CAPTIONS = {
 }
 BOXED = [replace(PAIRS[0], before_box=(0, 0, 6, 4), after_box=(6, 4, 6, 4)), *PAIRS[1:]]
 WORDS = {pair: tuple(caption.split()) for pair, caption in CAPTIONS.items()}
-# every word looks at the upper left of 2 x 2 cells
+# the attention of every word is in the upper left of 2 x 2 cells
 ATTENDED = {
     pair: Attended(words, np.array([[[1, 0], [0, 0]]] * len(words), np.float16).reshape(-1, 1, 2, 2))
     for pair, words in WORDS.items()
@@ -75,16 +75,20 @@ def write_captions(path: Path, captions: list[tuple[Any, str]]) -> str:
     return str(path)
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What both ways of use write for the same captions: pipeline.json(l) and alone.json(l)."""
+    """Scores of the same captions with pairs, pipeline.json(l), and with references, alone.json(l)."""
     folder = tmp_path_factory.mktemp("score")
     captions = ["--captions", write_captions(folder / "captions.json", [*CAPTIONS.items()])]
     write_pairs(folder / "pairs.file", BOXED)
     write_index(folder / "images", [Indexed(name, 12, 8, 1, "") for name in images_of(PAIRS)])
     attention_maps.write(folder / "attention.npz", ATTENDED)
     attending = ["--attention", str(folder / "attention.npz"), "--images", str(folder / "images")]
-    read = ["--dataset", "clevr_change"]  # whose references can be read where no scene is known
+    read = ["--dataset", "clevr_change"]  # its references are parsed if no scene is known
     references = {pair.pair_id: pair.captions for pair in PAIRS if pair.split == "test"}
     (folder / "references.json").write_text(json.dumps(references))
     pipeline = ["--pairs", str(folder / "pairs.file"), "--split", "test", *read, *attending]
@@ -110,7 +114,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def refused(leaves, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """What stands on standard error where captions are not scored."""
+    """Return the error message of a score that fails."""
     monkeypatch.chdir(ROOT)
 
     def run(*arguments: str) -> str:
@@ -127,8 +131,8 @@ def test_metrics_of_the_pipeline(folder: Path) -> None:
     parts = {"total", "change", "no_change", "color", "move"}
     parts |= {f"viewpoint_iou_q{number}" for number in (1, 2, 3, 4)}
     wording = {"exact_match", "distinct_captions", "mean_length"}
-    told = {"change_accuracy", "attributes", "localisation", "scorers", "hashes"}
-    assert set(metrics) == parts | wording | told
+    said = {"change_accuracy", "attributes", "localisation", "scorers", "hashes"}
+    assert set(metrics) == parts | wording | said
     assert set(metrics["hashes"]) == {"captions", "attention", "pairs", "per_pair", "record"}
     names = {"BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"}
     names |= {"CIDEr-D/corpus-df", "SPICE"}
@@ -156,40 +160,29 @@ def test_localisation_of_the_pairs_with_boxes(folder: Path) -> None:
     metrics = json.loads((folder / "pipeline.json").read_text())
     measures = {"pointing": 1.0, "coverage": 1.0, "pointing_at_object": 1.0, "coverage_at_object": 1.0}
     assert metrics["localisation"] == measures | {"chance": 0.5, "pairs": 1, "pairs_at_object": 1}
-    lines = [json.loads(line) for line in (folder / "pipeline.jsonl").read_text().split("\n")[:-1]]
+    lines = read_lines(folder / "pipeline.jsonl")
     assert {name: lines[0][name] for name in measures} == measures
     assert {name: lines[1][name] for name in measures} == dict.fromkeys(measures)
 
 
-def test_attention_needs_pairs_and_sizes(refused) -> None:
-    chosen = ["--captions", "c", "--references", "r", "--attention", "a", "--images", "i"]
-    assert "--attention needs --pairs and --images" in refused(*chosen)
-    chosen = ["--captions", "c", "--references", "r", "--dataset", "tabletop"]
-    assert "--dataset needs --pairs" in refused(*chosen)
-    chosen = ["--captions", "c", "--references", "r", "--reader", "free"]
-    assert "--reader free needs --pairs" in refused(*chosen)
-    chosen = ["--captions", "c", "--pairs", "p", "--attention", "a"]
-    assert "--attention needs --pairs and --images" in refused(*chosen)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--references r --attention a --images i", "--attention needs --pairs and --images"),
+        ("--pairs p --attention a", "--attention needs --pairs and --images"),
+        ("--references r --dataset tabletop", "--dataset and --reader free need --pairs"),
+        ("--references r --reader free", "--dataset and --reader free need --pairs"),
+        ("--pairs p --predicted-only", "--predicted-only needs --references"),
+    ],
+)
+def test_arguments_that_need_others(refused, arguments: str, said: str) -> None:
+    assert said in refused("--captions", "c", *arguments.split())
 
 
 def test_scores_of_each_pair(folder: Path) -> None:
-    lines = [json.loads(line) for line in (folder / "pipeline.jsonl").read_text().split("\n")[:-1]]
-    names = [
-        "pair_id",
-        "scene_id",
-        "caption",
-        "changed",
-        *JUDGED,
-        "faults",
-        "BLEU-4",
-        "METEOR",
-        "ROUGE-L",
-        "CIDEr-D",
-        "SPICE",
-        "bleu",
-        "meteor",
-        "right",
-    ]
+    lines = read_lines(folder / "pipeline.jsonl")
+    names = ["pair_id", "scene_id", "caption", "changed", *JUDGED, "faults"]
+    names += ["BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE", "bleu", "meteor", "right"]
     assert all(list(line) == [*names, *MEASURES] for line in lines)
     assert [line["right"] for line in lines] == [True, True, False, True, None]
     assert [line["changed"] for line in lines] == [True, False, True, False, None]
@@ -201,12 +194,8 @@ def test_scores_of_each_pair(folder: Path) -> None:
         (None, None, None),  # "the cube left" names no kind of change
     ]
     assert [line["faults"] for line in lines] == ["", "", None, None, None]
-    assert lines[0]["bleu"] == {
-        "matches": [4, 1, 0, 0],
-        "guesses": [5, 4, 3, 2],
-        "length": 5,
-        "reference_length": 4,
-    }
+    counts = {"matches": [4, 1, 0, 0], "guesses": [5, 4, 3, 2]}
+    assert lines[0]["bleu"] == counts | {"length": 5, "reference_length": 4}
     assert all(len(line["meteor"]) == 23 for line in lines)
     assert [line["scene_id"] for line in lines] == ["7", "7", "8", "8", "9"]
     assert [(line["pair_id"], line["caption"]) for line in lines] == [*CAPTIONS.items()]
@@ -214,20 +203,16 @@ def test_scores_of_each_pair(folder: Path) -> None:
     assert lines[4]["METEOR"] == 0
 
 
-def test_alone_and_under_a_german_locale_the_numbers_are_the_same(folder: Path) -> None:
+def test_with_references_under_a_german_locale_the_numbers_are_the_same(folder: Path) -> None:
     metrics, alone = (json.loads((folder / f"{name}.json").read_text()) for name in ("pipeline", "alone"))
     shared = ("total", "exact_match", "distinct_captions", "mean_length", "scorers")
     plain = {name: value for name, value in metrics["total"].items() if name not in JUDGED}
     assert alone.pop("hashes").keys() == {"captions", "per_pair", "record"}
     assert alone == {name: metrics[name] for name in shared} | {"total": plain}
-    lines, told = (
-        [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().split("\n")[:-1]]
-        for name in ("alone", "pipeline")
-    )
-    # alone, nobody knows what changed, nor where
+    lines, expected = (read_lines(folder / f"{name}.jsonl") for name in ("alone", "pipeline"))
     unknown = dict.fromkeys(("scene_id", "changed", *JUDGED, "faults", "right"))
     assert lines == [
-        {name: value for name, value in (line | unknown).items() if name not in MEASURES} for line in told
+        {name: value for name, value in (line | unknown).items() if name not in MEASURES} for line in expected
     ]
 
 
@@ -243,20 +228,10 @@ def test_a_table_and_warnings_are_printed(folder: Path) -> None:
     assert "size named correctly: never named" in said
 
 
-def test_without_java_it_says_what_to_do(tmp_path, monkeypatch, refused):
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+def test_a_split_without_pairs_and_an_unknown_dataset_are_refused(tmp_path: Path, refused) -> None:
     given = write_captions(tmp_path / "captions.json", [("1.png", "a")])
     write_pairs(tmp_path / "pairs", PAIRS)
-    chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs"), "--split", "train"]
-    told = refused(*chosen)
-    assert told.startswith(f"error: no Java: JAVA_HOME is {tmp_path}")
-    assert told.count("\n") == 1
-
-
-def test_a_split_without_pairs_is_refused(tmp_path: Path, refused) -> None:
-    given = write_captions(tmp_path / "captions.json", [("1.png", "a")])
-    write_pairs(tmp_path / "pairs", PAIRS)
-    chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs"), "--split", "val"]
-    assert "no pair of the split val" in refused(*chosen)
-    told = refused(*chosen, "--dataset", "tabeltop")
-    assert told.startswith("error: unknown dataset 'tabeltop'; params.yaml has tabletop")
+    chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs")]
+    assert "no pair of the split val" in refused(*chosen, "--split", "val")
+    said = refused(*chosen, "--split", "train", "--dataset", "tabeltop")
+    assert said.startswith("error: unknown dataset 'tabeltop'; params.yaml has tabletop")

@@ -11,7 +11,9 @@ import yaml
 
 from pipeline.captioning import package, sources
 from pipeline.captioning.feature_backbone import Made
+from pipeline.io.content_hashes import with_hashes
 from pipeline.io.errors import InputError
+from pipeline.scoring import run_files
 from pipeline.scoring.results import summary
 from pipeline.weights import trained_model
 from tests.backbones import write_tiny
@@ -41,7 +43,9 @@ def write_scores(cell, captions, own):
     metrics = {"total": total} | (
         {"change_accuracy": own["change_accuracy"]} if own["change_accuracy"] else {}
     )
-    (cell / "metrics.json").write_text(json.dumps(metrics))
+    files = {"captions": "captions.json", "attention": "attention.npz", "per_pair": "pairs.jsonl"}
+    hashes = run_files.hashes_of_scored({name: cell / file for name, file in files.items()})
+    (cell / "metrics.json").write_text(json.dumps(with_hashes(metrics, hashes)))
     (cell / "summary.json").write_text(json.dumps(summary(metrics)))
 
 
@@ -143,7 +147,7 @@ def numbers(name):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (random_weights, "attention.npz"),
+        (random_weights, "weights.safetensors"),
         (exchanged("attention.npz", CELLS), "attention.npz"),
         (exchanged("captions.json", CELLS), "captions.json"),
         (exchanged("pairs.jsonl", CELLS), "pairs.jsonl"),

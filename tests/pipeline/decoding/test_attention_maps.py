@@ -1,7 +1,7 @@
-"""attention.npz: what is written is read, the same bytes each time, and every damage is one clear error."""
+"""attention.npz: written and read, with the same bytes each time; damaged files end in one line."""
 
 import itertools
-from dataclasses import replace
+import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.decoding.attention_maps import Attended, read, write
 from pipeline.decoding.attention_maps import attended as join
-from pipeline.io.errors import InputError
+from tests.hostile import refused
 
 GRID = (2, 3)
 NAMES = ("before", "difference", "after")
@@ -37,16 +37,11 @@ def assert_same(one, other):
     assert list(one) == list(other)
     for pair in one:
         a, b = one[pair], other[pair]
-        assert a.words == b.words
-        assert a.maps.dtype == b.maps.dtype == np.float16
-        assert np.array_equal(a.maps, b.maps)
-        assert (a.alignment is None) == (b.alignment is None)
-        assert a.alignment is None or np.array_equal(a.alignment, b.alignment)
-        assert a.weighed == b.weighed
-        assert (a.weights is None) == (b.weights is None) == (a.weighed == ())
-        if a.weights is not None:
-            assert a.weights.dtype == b.weights.dtype == np.float16
-            assert np.array_equal(a.weights, b.weights)
+        assert (a.words, a.weighed) == (b.words, b.weighed)
+        for name in ("maps", "alignment", "weights"):
+            mine, theirs = getattr(a, name), getattr(b, name)
+            assert (mine is None) == (theirs is None)
+            assert mine is None or (mine.dtype == theirs.dtype == np.float16 and np.array_equal(mine, theirs))
 
 
 @pytest.fixture(scope="module")
@@ -80,25 +75,11 @@ def test_the_arrays_are_those_that_the_format_names(tmp_path):
         assert arrays["map"].shape == (3, *GRID)
         assert arrays["aligned_pair"].tolist() == ["3"]
         assert arrays["alignment"].dtype == np.float16
-    write(tmp_path / "b.npz", {"1.png": given["1.png"]})
+    write(tmp_path / "b.npz", {"1.png": attended(["the", "ball"], weighed=NAMES[::2])})
     with np.load(tmp_path / "b.npz", allow_pickle=False) as arrays:
-        assert set(arrays) == {"pair_id", "start", "word", "map"}
-
-
-def test_weights_have_arrays_of_their_own_and_change_none_of_the_others(tmp_path):
-    with_weights = {"1": attended(["the", "ball"], weighed=NAMES[::2]), "2": attended([], weighed=NAMES[::2])}
-    without = {pair: replace(each, weighed=(), weights=None) for pair, each in with_weights.items()}
-    found = []
-    for name, captions in {"a": without, "b": with_weights}.items():
-        write(tmp_path / f"{name}.npz", captions)
-        with np.load(tmp_path / f"{name}.npz", allow_pickle=False) as arrays:
-            found.append({key: arrays[key] for key in arrays.files})
-    plain, more = found
-    assert list(more) == [*plain, "weight_name", "weight"]
-    assert all(np.array_equal(array, more[key]) for key, array in plain.items())
-    assert more["weight_name"].tolist() == ["before", "after"]
-    assert more["weight"].dtype == np.float16
-    assert np.array_equal(more["weight"], with_weights["1"].weights)
+        assert set(arrays) == {"pair_id", "start", "word", "map", "weight_name", "weight"}
+        assert arrays["weight_name"].tolist() == ["before", "after"]
+        assert arrays["weight"].dtype == np.float16
 
 
 def test_a_words_weights_are_the_mean_of_its_tokens():
@@ -112,7 +93,7 @@ def test_a_words_weights_are_the_mean_of_its_tokens():
     assert join(tokens, maps(7)).weights is None
 
 
-def test_one_map_a_word_is_kept_as_it_always_was(tmp_path):
+def test_shapes_of_maps(tmp_path):
     for images, shape in ((0, (2, 0, *GRID)), (1, (2, *GRID)), (2, (2, 2, *GRID))):
         own = attended(["the", "ball"], images=images)
         write(tmp_path / "a.npz", {"1": own})
@@ -124,10 +105,9 @@ def test_one_map_a_word_is_kept_as_it_always_was(tmp_path):
 def test_what_is_shown_on_each_image():
     assert attended(["a"], images=0).on(0) is attended(["a"], images=0).on(1) is None
     one, two = attended(["a", "b"]), attended(["a", "b"], images=2)
-    assert np.array_equal(one.on(0), one.maps[:, 0])
-    assert np.array_equal(one.on(1), one.maps[:, 0])
-    assert np.array_equal(two.on(0), two.maps[:, 0])
-    assert np.array_equal(two.on(1), two.maps[:, 1])
+    for side in (0, 1):
+        assert np.array_equal(one.on(side), one.maps[:, 0])
+        assert np.array_equal(two.on(side), two.maps[:, side])
 
 
 def test_the_same_bytes_at_another_time(tmp_path, monkeypatch):
@@ -170,60 +150,51 @@ def test_the_arrays_that_the_next_test_spoils_are_good(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    "changes",
     [
-        ({"pair_id": np.array(["1", "1"])}, "pair_id has duplicates"),
-        ({"start": np.array([0, 3])}, "start is not one longer than pair_id"),
-        ({"start": np.array([0, 4, 3])}, "start does not rise"),
-        ({"start": np.array([1, 2, 3])}, "start does not rise"),
-        ({"map": maps(2)[:, 0]}, "there is not one map a word"),
-        ({"map": maps(3).reshape(3, 6)}, "there is not one map a word"),
-        ({"map": maps(3, images=3)}, "there are more maps a word than images"),
-        ({"map": None}, "map"),
-        ({"map": maps(3)[:, 0] * np.float16(2)}, "a map does not sum to 1"),
-        ({"map": maps(3)[:, 0] * np.float16(np.nan)}, "a map does not sum to 1"),
-        ({"map": maps(3)[:, 0] + np.array([[[9, -9, 0], [0, 0, 0]]], np.float16)}, "a map does not sum to 1"),
-        ({"alignment": np.zeros((1, 6, 5), np.float16)}, "alignment is not cells x cells"),
-        ({"word": np.array(["a", "b", None], dtype=object)}, "allow_pickle=False"),
-        ({"word": None}, "word"),
-        ({"aligned_pair": None}, "aligned_pair"),
-        ({"block": np.zeros((1, 2, 3, *GRID), np.float16)}, "there are not two maps for each block and pair"),
-        ({"block": np.zeros((1, 2, 2, *GRID), np.float16)}, "a block's map does not sum to 1"),
-        ({"block_name": np.array(["one"])}, "there are not two maps for each block and pair"),
-        ({"weight": None}, "weight"),
-        ({"weight_name": np.array(["a", "b", "a"])}, "weight_name has duplicates"),
-        ({"weight": weights(2)}, "there is not one weight for each word and name"),
-        ({"weight": weights(3) * np.float16(1.1)}, "a word's weights do not sum to 1"),
-        ({"weight": weights(3) + np.array([9, -9, 0], np.float16)}, "a word's weights do not sum to 1"),
+        {"pair_id": np.array(["1", "1"])},
+        {"start": np.array([0, 3])},
+        {"start": np.array([0, 4, 3])},
+        {"start": np.array([1, 2, 3])},
+        {"map": maps(2)[:, 0]},
+        {"map": maps(3).reshape(3, 6)},
+        {"map": maps(3, images=3)},
+        {"map": None},
+        {"map": maps(3)[:, 0] * np.float16(2)},
+        {"map": maps(3)[:, 0] * np.float16(np.nan)},
+        {"map": maps(3)[:, 0] + np.array([[[9, -9, 0], [0, 0, 0]]], np.float16)},
+        {"alignment": np.zeros((1, 6, 5), np.float16)},
+        {"word": np.array(["a", "b", None], dtype=object)},
+        {"block": np.zeros((1, 2, 3, *GRID), np.float16)},
+        {"block": np.zeros((1, 2, 2, *GRID), np.float16)},
+        {"weight_name": np.array(["a", "b", "a"])},
+        {"weight": weights(2)},
+        {"weight": weights(3) * np.float16(1.1)},
     ],
+    ids=lambda changes: next(iter(changes)),
 )
-def test_arrays_that_do_not_fit(tmp_path, changes, said):
+def test_arrays_that_do_not_fit(tmp_path, changes):
     arrays = {name: array for name, array in (GOOD | changes).items() if array is not None}
     np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(InputError) as caught:
-        read(tmp_path / "a.npz")
-    assert said in str(caught.value)
-    assert str(caught.value).startswith(f"{tmp_path / 'a.npz'} does not hold attention maps (")
-    assert str(caught.value).endswith("; run `dvc repro decode` to make it again")
+    said = refused(lambda: read(tmp_path / "a.npz"))
+    assert said.startswith(f"{tmp_path / 'a.npz'} does not hold attention maps (")
+    assert next(iter(changes)) in said or "allow_pickle=False" in said
+    assert said.endswith("; run `dvc repro decode` to make it again")
 
 
-@pytest.mark.parametrize("spoil", ["missing", "folder", "empty", "text", "npy", "cut", "flipped"])
-def test_damaged_files(tmp_path, spoil):
+@pytest.mark.parametrize("damage", ["cut", "flipped", "text", "pickle", "folder", "missing"])
+def test_damaged_files(tmp_path, damage):
     path = tmp_path / "a.npz"
     write(path, {"1": attended(["the", "ball"])})
     whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[whole.index(maps(2).tobytes())] ^= 1
     path.unlink()
-    if spoil == "folder":
+    if damage == "folder":
         path.mkdir()
-    elif spoil == "npy":
-        with path.open("wb") as file:
-            np.save(file, maps(1))
-    elif spoil != "missing":
-        flipped = bytearray(whole)
-        flipped[whole.index(maps(2).tobytes())] ^= 1
-        path.write_bytes({"empty": b"", "text": b"{}", "cut": whole[:-99], "flipped": bytes(flipped)}[spoil])
-    with pytest.raises(InputError) as caught:
-        read(path)
-    assert str(path) in str(caught.value)
-    assert "run `dvc repro decode`" in str(caught.value)
-    assert "\n" not in str(caught.value)
+    elif damage != "missing":
+        contents = {"cut": whole[:-99], "flipped": bytes(flipped), "text": b"{}", "pickle": pickle.dumps([1])}
+        path.write_bytes(contents[damage])
+    said = refused(lambda: read(path))
+    assert str(path) in said
+    assert "run `dvc repro decode`" in said

@@ -13,7 +13,7 @@ from pipeline.text.vocabularies import END
 from tests.own_settings import GRID_MODELS, settings_of
 from tests.reference.attention_by_hand import of_memory
 
-RESPECTIVE = "scorer-respective"  # its decoder attends to each image by itself
+RESPECTIVE = "scorer-respective"  # the decoder attends to each image by itself
 
 
 def make(name, prepared):
@@ -22,16 +22,14 @@ def make(name, prepared):
     base = name.removesuffix("-respective")
     switches = {"initialisation": "torch"} | ({"fusion": "respective"} if name == RESPECTIVE else {})
     model = build(base, sizes, settings_of(base, dropout=0.1) | {"switches": switches}).eval()
-    # what the decoder sees weighs more, so that captions differ in words and length from pair to pair
+    # larger weights of the images, so that captions differ from pair to pair in words and length
     with torch.no_grad():
         model.decoder.vocabulary.weight.mul_(8)
         model.decoder.vocabulary.bias[END] = 6
         for parameter in model.difference.parameters():
             parameter.mul_(5 if parameter.ndim == 2 else 1)
         for layer in model.decoder.layers:
-            if (
-                name == RESPECTIVE
-            ):  # what is seen of two images is more alike, unless it is looked for closely
+            if name == RESPECTIVE:
                 layer.cross_attention.each.query.weight.mul_(10)
             layer.cross_attention.output.weight.mul_(2 if name == RESPECTIVE else 20)
     return model
@@ -51,23 +49,22 @@ def test_the_captions_are_those_without_attention(prepared, name):
     model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
     found = attend(model, prepared, pairs)
     plain = captions(model, pairs, prepared.store, prepared.vocabulary, 7)
-    assert {pair: each.caption for pair, each in found.items()} == plain
-    assert list(found) == list(plain)
+    assert [(pair, each.caption) for pair, each in found.items()] == [*plain.items()]
     assert len({len(each.words) for each in found.values()}) > 1
     assert all(each.maps.shape == (len(each.words), 1, 3, 3) for each in found.values())
 
 
-def test_only_the_asked_pairs_are_aligned_each_with_its_own(model, prepared):
+def test_only_the_asked_pairs_are_aligned(model, prepared):
     pairs = of_split(prepared.pairs, "train")
-    asked = {pairs[place].pair_id for place in (0, 8, 9, 30)}
-    found = attend(model, prepared, pairs, aligned=asked)
-    assert {pair for pair, each in found.items() if each.alignment is not None} == asked
-    for pair in pairs:
-        if pair.pair_id in asked:
-            grids = torch.from_numpy(prepared.store.read([pair.before, pair.after])).float()
-            with torch.no_grad():
-                expected = model.encode(grids[:1], grids[1:]).alignment([0])[0]
-            np.testing.assert_allclose(found[pair.pair_id].alignment, expected, rtol=2e-3, atol=1e-6)
+    asked = [pairs[place] for place in (0, 8, 9, 30)]
+    found = attend(model, prepared, pairs, aligned={pair.pair_id for pair in asked})
+    alignments = {pair: each.alignment for pair, each in found.items() if each.alignment is not None}
+    assert list(alignments) == [pair.pair_id for pair in asked]
+    for pair in asked:
+        grids = torch.from_numpy(prepared.store.read([pair.before, pair.after])).float()
+        with torch.no_grad():
+            expected = model.encode(grids[:1], grids[1:]).alignment([0])[0]
+        np.testing.assert_allclose(alignments[pair.pair_id], expected, rtol=2e-3, atol=1e-6)
 
 
 def test_there_is_no_dropout_and_the_mode_stays(model, prepared):
@@ -79,19 +76,15 @@ def test_there_is_no_dropout_and_the_mode_stays(model, prepared):
 
 
 @pytest.mark.parametrize("name", ["subtraction", "scorer", RESPECTIVE])
-def test_a_beam_writes_its_own_captions_and_their_maps(prepared, name):
+def test_a_beam_has_its_own_captions_and_their_maps(prepared, name):
     model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
     found = attend(model, prepared, pairs, search=searching(3, 1.0))
     grids = [torch.from_numpy(prepared.store.read([p.before, p.after])).float()[:, None] for p in pairs]
     with torch.inference_mode():
         memory = torch.cat([model.encode(*grid).memory for grid in grids])
     words = beam_search(model, of_memory(memory), 3, 1.0).tolist()
-    assert [each.caption for each in found.values()] == [prepared.vocabulary.decode(row) for row in words]
+    own = [each.caption for each in found.values()]
+    assert own == [prepared.vocabulary.decode(row) for row in words]
+    assert own != [each.caption for each in attend(model, prepared, pairs).values()]
     assert all(each.maps.shape == (len(each.words), 1, 3, 3) for each in found.values())
-    assert [each.caption for each in attend(model, prepared, pairs).values()] != [
-        each.caption for each in found.values()
-    ]
-
-
-def test_a_beam_of_one_is_searched_greedily():
     assert searching(1, 0.5) is greedy_attending

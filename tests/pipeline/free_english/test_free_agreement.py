@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.datasets.schema import Pair
 from pipeline.free_english.agreement import FREE, agreement, agrees_free
-from pipeline.scoring.results import GEOMETRIC, told
+from pipeline.scoring.results import GEOMETRIC, correctness
 from pipeline.scoring.sentences import agrees
 from tests.pipeline.free_english.scenes import SCENES
 from tests.tabletop_pairs import draw_pairs
@@ -53,10 +53,10 @@ def test_texts_are_compared_with_the_references(text, faults):
 def test_scores_may_use_the_free_reader():
     texts = {"0.png": "The ball was painted green.", "color.png": "A yellow cylinder became turquoise."}
     pairs = [GREEN, replace(SCENES["color"], pair_id="color.png")]
-    found = told(texts, pairs, ("no change",), GEOMETRIC, reader=FREE)
+    found = correctness(texts, pairs, ("no change",), GEOMETRIC, reader=FREE)
     assert found.judged["0.png"]["agrees"]
     assert found.judged["color.png"]["true"]
-    strict = told(texts, pairs, ("no change",), GEOMETRIC)
+    strict = correctness(texts, pairs, ("no change",), GEOMETRIC)
     assert strict.judged["color.png"]["true"] is False
 
 

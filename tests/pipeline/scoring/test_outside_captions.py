@@ -1,4 +1,4 @@
-"""Captions from outside that the grammar cannot read: not judged, and never compared by truth."""
+"""Captions of other programs that the grammar cannot parse are not judged."""
 
 import json
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from pipeline.config import params
 from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.scoring.accuracy import PHRASES, says_no_change
-from pipeline.scoring.results import GEOMETRIC, told
+from pipeline.scoring.results import GEOMETRIC, correctness
 from pipeline.tabletop import words
 from tests import project_params
 from tests.running import refuse, succeed
@@ -21,7 +21,7 @@ def pairs() -> list[Pair]:
 
 
 def in_free_english(pair: Pair) -> str:
-    """A true sentence that is none of the grammar."""
+    """A true sentence that the grammar cannot parse."""
     if not pair.changed:
         return "both pictures show one and the same scene"
     return f"Compare both pictures: {pair.captions[0]}, isn't it?"
@@ -30,24 +30,20 @@ def in_free_english(pair: Pair) -> str:
 @pytest.mark.parametrize("scenes", [True, False], ids=["by scenes", "by references"])
 def test_a_sentence_in_other_words_is_not_judged(pairs: list[Pair], scenes: bool) -> None:
     own = pairs if scenes else [replace(pair, scene=None, changed_object=None) for pair in pairs]
-    other = [
-        pair.pair_id
-        for pair in own[::3]
-        if scenes or not pair.changed  # by references a sentence is read more freely
-    ]
+    # references are parsed more freely
+    other = [pair.pair_id for pair in own[::3] if scenes or not pair.changed]
     captions = {pair.pair_id: pair.captions[0] for pair in own}
     captions |= {pair.pair_id: in_free_english(pair) for pair in own if pair.pair_id in other}
     empty = own[1].pair_id
     captions[empty] = " ."
     metric = "true" if scenes else "agrees"
-    ours = told(captions, own, PHRASES, GEOMETRIC)
-    theirs = told(captions, own, PHRASES, GEOMETRIC, outside=True)
+    ours = correctness(captions, own, PHRASES, GEOMETRIC)
+    theirs = correctness(captions, own, PHRASES, GEOMETRIC, outside=True)
     assert ours.not_judged == ()
     assert theirs.not_judged == tuple(other)
     assert {key for key, judged in ours.judged.items() if judged[metric] is False} == {*other, empty}
-    assert {key: judged[metric] for key, judged in theirs.judged.items()} == {
-        key: None if key in other else key != empty for key in captions
-    }
+    expected = {key: None if key in other else key != empty for key in captions}
+    assert {key: judged[metric] for key, judged in theirs.judged.items()} == expected
     assert theirs.right == ours.right  # by the published list of phrases, whoever wrote the caption
     if scenes:
         assert {key for key, faults in theirs.faults.items() if faults is None} == {*other}
@@ -59,13 +55,13 @@ def test_there_is_one_list_of_phrases(request: pytest.FixtureRequest, pairs: lis
     assert all(says_no_change(sentence, PHRASES) for sentence in words.NO_CHANGE)
     still = next(pair for pair in pairs if not pair.changed)
     captions = {still.pair_id: "rien n'a bougé"}
-    (own, other) = (told(captions, [still], phrases) for phrases in (PHRASES, ["rien"]))
+    (own, other) = (correctness(captions, [still], phrases) for phrases in (PHRASES, ["rien"]))
     assert (own.right, own.judged[still.pair_id]["true"]) == ({still.pair_id: False}, False)
     assert (other.right, other.judged[still.pair_id]["true"]) == ({still.pair_id: True}, True)
 
 
 @pytest.mark.usefixtures("without_java")
-def test_scores_say_how_many_and_truth_is_not_compared(tmp_path, capsys, pairs: list[Pair]) -> None:
+def test_scores_have_the_number_and_truth_is_not_compared(tmp_path, capsys, pairs: list[Pair]) -> None:
     project_params.write(tmp_path, score__tokeniser="none")
     write_pairs(tmp_path / "pairs", pairs)
     sentences = {"ours": lambda pair: pair.captions[0], "theirs": in_free_english}
@@ -77,22 +73,13 @@ def test_scores_say_how_many_and_truth_is_not_compared(tmp_path, capsys, pairs: 
         done = succeed(tmp_path, f"score --captions {name} --pairs pairs {out}")
         assert ("are not judged (the first is of " in done.stderr) == (name != "ours")
     scores = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in sentences}
-    assert {name: own.get("not_judged") for name, own in scores.items()} == {
-        "ours": None,
-        "theirs": len(pairs),
-        "some": 1,
-    }
-    assert {name: own["total"].get("true") for name, own in scores.items()} == {
-        "ours": 1.0,
-        "theirs": None,
-        "some": 1.0,
-    }
+    assert [own.get("not_judged") for own in scores.values()] == [None, len(pairs), 1]
+    assert [own["total"].get("true") for own in scores.values()] == [1.0, None, 1.0]
     for name in ("theirs", "some"):
         capsys.readouterr()
         count = scores[name]["not_judged"]
-        refuse(
-            tmp_path, f"compare ours.jsonl --against {name}.jsonl --resamples 50", f"B: {count} captions are"
-        )
+        command = f"compare ours.jsonl --against {name}.jsonl --resamples 50"
+        refuse(tmp_path, command, f"B: {count} captions are")
         printed = capsys.readouterr().out
         assert "CIDEr-D" in printed
         assert "points true" not in printed

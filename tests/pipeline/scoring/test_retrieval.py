@@ -1,4 +1,4 @@
-"""Retrieval's figures against loops, ties included."""
+"""Ranks and figures of retrieval against loops, with ties."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_figures():
     assert (found["pairs"], found["sentences"]) == (3, 6)
 
 
-def test_the_released_programs_ties():
+def test_ties_of_the_authors_program():
     """Two groups tie for the first pair: ranks 1 and 2 are both entries; the others' are as they were."""
     similarity = np.array([[5, 0, 0], [5, 9, 0], [0, 0, 9]], np.float32)
     each = ranks(similarity, [("a",), ("b",), ("c",)])

@@ -1,4 +1,4 @@
-"""Captions of exchanged images: what reverses, and what only seems to."""
+"""Agreement of captions with the captions of the exchanged images."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pipeline.scoring import reversal
 from pipeline.scoring.reversal import Agreement, agreement
 from pipeline.scoring.sentences import Claims
-from pipeline.tabletop.words import COLORS, CUES, MATERIALS, SHAPES, SIZES
+from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
 
 ALL, NOTHING = Agreement(True, True, True, True), Agreement(False, False, False, False)
 
@@ -60,20 +60,9 @@ def test_a_change_reversed_twice_is_the_change(said):
     assert reversal.reverse(reversal.reverse(said)) == said
 
 
-@given(claims())
-def test_a_reversed_kind_has_its_own_words(said):
-    (kind,), (other,) = said.kinds, reversal.reverse(said).kinds
-    assert {kind, other} in ({"add", "drop"}, {kind})
-    assert (kind in CUES) == (other in CUES)
-
-
 def test_shares_have_the_names_of_metrics():
     assert reversal.shares([]) == {}
     assert reversal.shares([Agreement(True), Agreement(False)]) == {"reversed_change": 0.5}
+    names = "reversed_change", "reversed_kind", "reversed_object", "reversed_exact"
     found = reversal.shares([ALL, agreement("the ball is gone", "the ball is gone")])
-    assert found == {
-        "reversed_change": 1.0,
-        "reversed_kind": 0.5,
-        "reversed_object": 1.0,
-        "reversed_exact": 0.5,
-    }
+    assert found == dict(zip(names, (1.0, 0.5, 1.0, 0.5), strict=True))

@@ -1,211 +1,160 @@
-"""SPICE driven through a Java that is made up: the right pair, one clear line, and nothing left behind."""
+"""SPICE with a made-up Java: each score on its pair, faults in one line, and nothing left behind."""
 
+import hashlib
 import json
-import re
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from pipeline.compute import memory
 from pipeline.io.errors import InputError
-from pipeline.scoring import java, spice, spice_files
+from pipeline.scoring import java, spice
 from pipeline.scoring.corpus import score
-from tests.pipeline.scoring.conftest import left_behind
 
 CAPTIONS = {"2": "a cat", "10": "a dog", "1": "é \u2028 ||| \ud800"}
 REFERENCES = {"2": ["a cat sat"], "10": ["a dog", "dogs"], "1": ["a"]}
-GIST = ' "scores": {"All": {"f": '
-# f is a tenth of the number
-ANSWER = f'[{{"image_id": 2,{GIST}0.2}}}}}}, {{"image_id": 0,{GIST}0}}}}}}, {{"image_id": 1,{GIST}0.1}}}}}}]'
-WELL = f"echo '{ANSWER}' > \"$answer\""
-
-
-class Fake:
-    """A JAVA_HOME whose `java` notes its process id, keeps its questions, then does what the lines say."""
-
-    def __init__(self, home: Path):
-        self.home = home
-        (home / "bin").mkdir(parents=True)
-
-    def does(self, act: str, version: str = "21.0.1") -> None:
-        script = self.home / "bin" / "java"
-        script.write_text(
-            f'#!/bin/sh\necho $$ >> "{self.home}/pids"\n'
-            f"""case "$*" in *-version) echo 'openjdk version "{version}"' >&2; exit ;; esac\n"""
-            f'echo "$@" >> "{self.home}/calls"\n'
-            f'while [ "$1" != {spice.MAIN} ]; do shift; done\nquestion="$2"; answer="$4"; graphs="$9"\n'
-            f'(cat "$question"; echo) >> "{self.home}/questions"\n{act}\n'
-        )
-        script.chmod(0o755)
-
-    def questions(self) -> list[list[dict]]:
-        return [json.loads(line) for line in (self.home / "questions").read_text().splitlines()]
+ITEM = '{"image_id": %d, "scores": {"All": {"f": %s}}}'
+DISTINCT = 6  # sentences
+WHOLE = f"[{ITEM % (2, 0.2)}, {ITEM % (0, 0)}, {ITEM % (1, 0.1)}]"
+PARSED = f"[{', '.join(ITEM % (n, 1) for n in range(DISTINCT))}]"
+CONTENT = {"alpha-1.jar": b"the first", "beta-2-models.jar": b"the second"}
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder, with all files taken for right, on a machine with 8 GiB free."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """SPICE's folder with two made-up jars, on a machine with 8 GiB of free memory."""
     (tmp_path / "cache").mkdir()
-    told = psutil.virtual_memory()._replace(available=2**33)
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: told)
-    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+    for name, content in CONTENT.items():
+        (tmp_path / "cache" / name).write_bytes(content)
+    jars = {name: ("org:" + name, hashlib.sha256(content).hexdigest()) for name, content in CONTENT.items()}
+    monkeypatch.setattr(spice, "JARS", jars)
     monkeypatch.setenv("SPICE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(spice_files, "problem", lambda: None)
     monkeypatch.setattr(spice, "CACHES", True)
+    monkeypatch.setattr(memory, "free", lambda: 2**33)
     return tmp_path / "cache"
 
 
 @pytest.fixture
-def fake(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
-    fake = Fake(tmp_path / "java home")
-    monkeypatch.setenv("JAVA_HOME", str(fake.home))
-    fake.does(WELL)
-    yield fake
-    assert left_behind(fake.home / "pids") == []
-    assert list(cache.glob("run-*")) == []
+def fake(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Write a `java` that keeps its questions in a file, and then runs a shell command."""
+    home = tmp_path / "java home"
+    (home / "bin").mkdir(parents=True)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+
+    def write(command: str = "", version: str = "21.0.1", whole: str = WHOLE) -> Path:
+        for name, answer in (("whole", whole), ("parsed", PARSED)):
+            (home / name).write_text(answer)
+        (home / "bin/java").write_text(
+            f'#!/bin/sh\ncd "{home}"\n'
+            f"""case "$*" in *-version) echo 'openjdk version "{version}"' >&2; exit ;; esac\n"""
+            f'while [ "$1" != {spice.MAIN} ]; do shift; done\nquestion="$2"; answer="$4"; graphs="$9"\n'
+            '(cat "$question"; echo) >> questions\n'
+            'if [ -n "$graphs" ]; then cat "$graphs/data.mdb" >> caches; echo x >> "$graphs/data.mdb"; fi\n'
+            f'if grep -q "a cat sat.*image_id.*: 5" "$question"; then cp parsed "$answer"; exit; fi\n'
+            f'cp whole "$answer"\n{command}\n'
+        )
+        (home / "bin/java").chmod(0o755)
+        return home
+
+    yield write
+    assert {path.name for path in folder.iterdir()} <= {*CONTENT, spice.GRAPHS}
 
 
-def refused(timeout: float = 60) -> str:
-    with pytest.raises(InputError) as caught:
-        spice.scores(CAPTIONS, REFERENCES, timeout)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+def questions(home: Path) -> list[list[dict]]:
+    return [json.loads(line) for line in (home / "questions").read_text().splitlines()]
 
 
-def test_each_score_lands_on_its_pair(fake: Fake) -> None:
-    scores = spice.scores(CAPTIONS, REFERENCES, 60)
-    assert list(scores.items()) == [("2", 0.0), ("10", 0.1), ("1", 0.2)]
-    items = [
+def test_distinct_sentences_are_parsed_first_and_each_score_is_its_pairs(fake, folder) -> None:
+    home = fake()
+    assert spice.unavailable(60) is None
+    assert list(spice.scores(CAPTIONS, REFERENCES, 60).items()) == [("2", 0.0), ("10", 0.1), ("1", 0.2)]
+    parsed, whole = questions(home)
+    assert [item["test"] for item in parsed] == [*CAPTIONS.values(), "a cat sat", "dogs", "a"]
+    assert whole == [
         {"image_id": n, "test": CAPTIONS[key], "refs": REFERENCES[key]} for n, key in enumerate(CAPTIONS)
     ]
-    assert fake.questions() == [items]
+    # each run of Java found the sentences of the run before
+    assert (folder / spice.GRAPHS).read_text() == "x\nx\n"
+    assert (home / "caches").read_text() == "x\n"
 
 
-def test_it_is_available(fake: Fake) -> None:
-    assert spice.unavailable(60) is None
-    assert spice.VERSION == "1.0, CoreNLP 3.6.0"
+def test_without_a_cache_for_the_processor_there_is_one_run(fake, folder, monkeypatch) -> None:
+    monkeypatch.setattr(spice, "CACHES", False)
+    home = fake()
+    spice.scores(CAPTIONS, REFERENCES, 60)
+    assert [len(items) for items in questions(home)] == [3]
+    assert not (folder / spice.GRAPHS).exists()
 
 
-@pytest.mark.parametrize("version", ["1.8.0_402", "10.0.2"])
-def test_unavailable_with_an_old_java(fake: Fake, version: str) -> None:
-    fake.does("exit 1", version)
-    assert spice.unavailable(60) == f"Java is {version}, and SPICE needs 11 or later; {java.REMEDY}"
-
-
-def test_unavailable_where_the_cache_cannot_be_written(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPICE_CACHE", "/proc/self")
-    assert re.match(r"cannot write to \$SPICE_CACHE \(.+\); set SPICE_CACHE to", spice.unavailable(60))
-    assert refused().startswith("SPICE cannot write to $SPICE_CACHE (")
-
-
-def test_unavailable_where_java_cuts_the_path(
-    fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("SPICE_CACHE", str(tmp_path / "a:b"))
-    assert "$SPICE_CACHE has ':' in its path" in spice.unavailable(60)
-
-
-def test_unavailable_without_memory(fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(memory, "free", lambda: 2**30)
-    assert spice.unavailable(60) == "1.0 GiB of memory are free, and SPICE needs 3; free some"
+def test_sentences_are_parsed_in_portions(fake, monkeypatch) -> None:
+    monkeypatch.setattr(spice, "PORTION", 3)
+    home = fake()
+    spice.scores(CAPTIONS, REFERENCES, 60)
+    assert [len(items) for items in questions(home)] == [3, 3, 3]
 
 
 @pytest.mark.parametrize(
-    ("act", "said"),
+    ("command", "whole", "said"),
     [
-        ("true", "SPICE wrote no answer (FileNotFoundError)"),
-        ("echo '[{}]' > \"$answer\"", "SPICE answered no numbers: KeyError 'image_id'"),
-        (WELL.replace("0.2", "null"), "SPICE answered no numbers: TypeError"),
-        (WELL.replace("0.2", "NaN"), "SPICE answered 3 scores instead of 3 from 0 to 1"),
-        (WELL.replace('"image_id": 2', '"image_id": 1'), "SPICE answered 2 scores"),
+        ('rm "$answer"', WHOLE, "SPICE gave no scores (FileNotFoundError)"),
+        ("", "[{}]", "SPICE gave no scores (KeyError)"),
+        ("", WHOLE.replace("0.2", "null"), "SPICE gave no scores (TypeError)"),
+        ("", WHOLE.replace('"image_id": 2', '"image_id": 1'), "SPICE gave 2 scores instead of 3"),
         (
-            "echo 'Error: failed\norg.x.LMDBException: MDB_INVALID: no LMDB file' >&2; exit 1",
-            "SPICE cannot use its cache (MDB_INVALID: no LMDB file); delete scene-graphs.mdb in $SPICE_CACHE",
+            "echo 'Error: failed\norg.x.LMDBException: MDB_INVALID' >&2; exit 1",
+            WHOLE,
+            "(LMDBException: MDB_INVALID); free some memory or disk space, or delete scene-graphs.mdb in $",
         ),
-        ("kill -9 $$", "SPICE: Java was killed by signal 9"),
+        ("kill -9 $$", WHOLE, "SPICE: Java ended with exit code -9"),
         (
-            f"{WELL}; echo 'WARNING: Parsing of sentence ran out of memory (length=99).  Will ignore.' >&2",
-            "SPICE's parser ran out of its 3 GiB over a sentence of 99 words",
+            "echo 'WARNING: Parsing of sentence ran out of memory (length=99).  Will ignore.' >&2",
+            WHOLE,
+            "over a sentence of 99 words",
         ),
     ],
 )
-def test_a_jar_that_fails_is_one_line_and_nothing_is_kept(fake, cache, act, said):
-    fake.does(f'echo parses > "$graphs/data.mdb"\n{act}')
-    assert said in refused()
-    assert [path.name for path in cache.iterdir() if path.name != spice.GRAPHS] == []
-    if "exit code" in said or "memory" in said:
-        assert not (cache / spice.GRAPHS).exists()
+def test_a_jar_that_fails_is_one_line(fake, command: str, whole: str, said: str) -> None:
+    fake(command, whole=whole)
+    with pytest.raises(InputError) as caught:
+        spice.scores(CAPTIONS, REFERENCES, 60)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("where", ["caption", "reference"])
-def test_a_sentence_that_is_too_long(cache: Path, where: str) -> None:
+def test_a_sentence_that_is_too_long(where: str) -> None:
     long = "word " * 2000
-    captions = {"1": "a", "x": long if where == "caption" else "a"}
-    with pytest.raises(
-        InputError, match=r"^SPICE: a sentence of x has 2000 words \('word word .*; shorten it$"
-    ):
-        spice.scores(captions, {"1": ["a"], "x": ["a", long if where == "reference" else "a"]}, 60)
+    references = {"1": ["a"], "x": ["a", long if where == "reference" else "a"]}
+    with pytest.raises(InputError, match="a sentence of x has 2000 words"):
+        spice.scores({"1": "a", "x": long if where == "caption" else "a"}, references, 60)
 
 
-def test_parses_are_kept_for_the_next_run(fake: Fake, cache: Path) -> None:
-    parse = f'touch "$graphs/data.mdb"; grep -q x "$graphs/data.mdb" || echo x >> "$graphs/data.mdb"; {WELL}'
-    fake.does(parse)
-    spice.scores(CAPTIONS, REFERENCES, 60)
-    assert (cache / spice.GRAPHS).read_text() == "x\n"
-    fake.does(f'cat "$graphs/data.mdb" > "{fake.home}/read"; {WELL}')
-    kept = (cache / spice.GRAPHS).stat()
-    spice.scores(CAPTIONS, REFERENCES, 60)
-    assert (fake.home / "read").read_text() == "x\n"
-    assert (cache / spice.GRAPHS).stat() == kept, "nothing new, nothing written"
-
-
-def test_runs_at_the_same_time_work_on_copies(fake: Fake, cache: Path) -> None:
-    fake.does(f'[ ! -e "$graphs/data.mdb" ] || exit 1; echo $$ > "$graphs/data.mdb"; sleep 0.5; {WELL}')
-    got: list[dict[str, float]] = []
-    threads = [
-        threading.Thread(target=lambda: got.append(spice.scores(CAPTIONS, REFERENCES, 60))) for _ in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert got == [{"2": 0.0, "10": 0.1, "1": 0.2}] * 3
-    assert (cache / spice.GRAPHS).read_text() in (fake.home / "pids").read_text()
-
-
-def scored_many(fake: Fake, count: int) -> list[list[dict]]:
-    """The questions asked for `count` captions that are one of seven sentences."""
-    one = "[{" + f'"image_id": %d,{GIST}0.5' + "}}}]"
-    answer = json.loads(one % 0)
-    (fake.home / "answer").write_text(json.dumps([answer[0] | {"image_id": n} for n in range(count)]))
-    fake.does(f'cp "{fake.home}/answer" "$answer"')
-    captions = {str(n): f"sentence {n % 7}" for n in range(count)}
-    assert spice.scores(captions, {key: ["a reference"] for key in captions}, 60) == dict.fromkeys(
-        captions, 0.5
+def test_reasons_why_it_is_unavailable(fake, folder, monkeypatch) -> None:
+    fake(version="1.8.0_402")
+    assert spice.unavailable(60) == f"Java is 1.8.0_402, and SPICE needs 11 or later; {java.REMEDY}"
+    fake()
+    monkeypatch.setattr(memory, "free", lambda: 2**30)
+    assert spice.unavailable(60) == "1.0 GiB of memory are free, and SPICE needs 3; free some"
+    (folder / "beta-2-models.jar").write_bytes(b"the thirst")
+    assert spice.unavailable(60).startswith("beta-2-models.jar in $SPICE_CACHE is not the published file")
+    (folder / "alpha-1.jar").unlink()
+    assert spice.unavailable(60) == (
+        "alpha-1.jar is not in $SPICE_CACHE; put Maven's org:alpha-1.jar there (docs/evaluation.md#spice)"
     )
-    return fake.questions()
 
 
-def test_repeated_sentences_are_parsed_once_and_in_portions(fake, monkeypatch):
-    monkeypatch.setattr(spice, "PORTION", 5)
-    *portions, whole = scored_many(fake, 60)
-    assert [len(portion) for portion in portions] == [5, 3]
-    parsed = [item["test"] for portion in portions for item in portion]
-    assert sorted(parsed) == ["a reference", *(f"sentence {n}" for n in range(7))]
-    assert len(whole) == 60
-
-
-def test_without_a_cache_for_the_processor_all_is_parsed_in_one_run(fake, monkeypatch):
-    monkeypatch.setattr(spice, "CACHES", False)
-    assert [len(question) for question in scored_many(fake, 60)] == [60]
-    assert "-cache" not in (fake.home / "calls").read_text()
+def test_the_folder(monkeypatch) -> None:
+    monkeypatch.delenv("SPICE_CACHE", raising=False)
+    assert spice.folder() == Path(__file__).parents[3] / ".cache/spice"
+    assert spice.shown() == ".cache/spice"
+    monkeypatch.setenv("SPICE_CACHE", "/proc/self")
+    assert (spice.folder(), spice.shown()) == (Path("/proc/self"), "$SPICE_CACHE")
+    with pytest.raises(InputError, match=r"SPICE cannot write to \$SPICE_CACHE"):
+        spice.scores(CAPTIONS, REFERENCES, 60)
 
 
 @pytest.mark.usefixtures("without_java")
-def test_where_spice_fails_the_other_metrics_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_spice_fails_the_other_metrics_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise InputError("SPICE took too long")
 

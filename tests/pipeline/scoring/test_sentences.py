@@ -1,4 +1,4 @@
-"""Contradiction against worlds: what contradicts the references is false wherever they are all true."""
+"""Contradictions, against all possible worlds; claims of sentences of the real datasets."""
 
 from functools import cache
 from itertools import product
@@ -23,12 +23,12 @@ def _worlds():
         yield from (("texture", look, material) for material in MATERIALS if material != look[2])
 
 
-WORLDS = list(_worlds())  # kind of change, look of the object, its new value: all that can have happened
+WORLDS = list(_worlds())  # all combinations of kind of change, look of the object, and new value
 read = cache(accuracy.read)
 
 
 def true_in(caption, world):
-    """By a reader of captions that shares nothing with sentences."""
+    """Truth by another parser of captions."""
     kind, look, new = world
     said, looks = read(caption)
     named = all(not values or values == {value} for values, value in zip(looks.values(), look, strict=True))
@@ -44,11 +44,8 @@ def captions(draw):
     noun = draw(st.sampled_from((*(word for shape in SHAPES for word in WORDS[shape]), *ANY_SHAPE)))
     subject = [draw(st.sampled_from(WORDS.get(value, (value,)))) for value in said if value]
     ending = draw(st.sampled_from(VERBS[kind]))
-    new = draw(
-        st.sampled_from(
-            {"color": tuple(COLORS), "material": (*WORDS["metal"], *WORDS["rubber"])}.get(kind, ("",))
-        )
-    )
+    values = {"color": tuple(COLORS), "material": (*WORDS["metal"], *WORDS["rubber"])}
+    new = draw(st.sampled_from(values.get(kind, ("",))))
     landmark = draw(st.sampled_from(("", "that is behind the red cube", "left of the tiny metal thing")))
     return " ".join(["the", *subject, noun, *landmark.split(), *ending.split(), *new.split()])
 
@@ -59,7 +56,7 @@ def parsed(caption):
 
 @settings(max_examples=100)
 @given(st.lists(captions(), min_size=1, max_size=3), captions())
-def test_what_contradicts_the_references_is_false_wherever_they_are_true(references, candidate):
+def test_a_contradiction_is_false_in_every_world_of_the_references(references, candidate):
     truth = sentences.of_pair(PAIR, [parsed(caption) for caption in references])
     together = [world for world in WORLDS if all(true_in(caption, world) for caption in references)]
     if sentences.contradicts(parsed(candidate).claims, truth):
@@ -68,8 +65,8 @@ def test_what_contradicts_the_references_is_false_wherever_they_are_true(referen
 
 @settings(max_examples=100)
 @given(captions(), captions())
-def test_what_does_not_contradict_can_be_true_or_says_nothing(reference, candidate):
-    """One reference leaves every other value open, so the test is exact: it passes over no contradiction."""
+def test_a_caption_that_is_no_contradiction_can_be_true(reference, candidate):
+    """With a single reference, the test misses no contradiction."""
     both = [world for world in WORLDS if true_in(reference, world) and true_in(candidate, world)]
     possible = any(true_in(reference, world) for world in WORLDS)
     claims = any(true_in(candidate, world) for world in WORLDS)
@@ -112,13 +109,13 @@ def test_sentences_of_the_real_datasets(caption, kind, subject, landmark, value)
     assert (None if sentence.value is None else sentence.words[sentence.value]) == value
 
 
-def test_the_dataset_s_kind_of_change_counts_before_the_verb():
+def test_the_datasets_kind_of_change_replaces_the_verbs():
     pair = Pair("0", "0", "train", "a", "b", ("",), change_type="move")
     assert sentences.of_pair(pair, [parsed("the ball")]).kinds == {"move"}
     assert sentences.of_pair(PAIR, [parsed("the ball is gone")]).kinds == {"drop"}
 
 
-def test_a_subject_that_has_its_new_value_already_is_no_negative():
+def test_a_subject_that_has_its_new_value_is_no_contradiction():
     truth = sentences.of_pair(PAIR, [parsed("the red ball is gone")])
     assert sentences.contradicts(parsed("the rubber ball became metal").claims, truth)
     assert not sentences.contradicts(parsed("the rubber ball became matte").claims, truth)

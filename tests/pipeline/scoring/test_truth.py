@@ -1,4 +1,4 @@
-"""Truth by the scenes: every reference is true, every negative false, and a plain twin judges alike."""
+"""Truth by the scenes: references are true, negatives false, and a reference implementation agrees."""
 
 import cmath
 import random
@@ -30,7 +30,7 @@ def test_every_reference_is_true(pairs: list[Pair]) -> None:
 
 
 def test_no_negative_is_true(pairs: list[Pair]) -> None:
-    """Each of the six of every pair is made false on purpose, and still a sentence of the grammar."""
+    """A pair has six negatives, which are sentences of the grammar."""
     own = {pair.pair_id: pair for pair in pairs}
     judged = 0
     for each in generate("geometric", pairs, seed=3):
@@ -46,8 +46,8 @@ def test_no_negative_is_true(pairs: list[Pair]) -> None:
     assert judged == 6 * len(pairs)
 
 
-class Twin:
-    """A made-up statement as values, not words, and whether it is true: the definition once more."""
+class Statement:
+    """A made-up statement as values, not words, and a second implementation of its truth."""
 
     def __init__(self, pair: Pair, chance: random.Random):
         assert pair.scene is not None
@@ -58,7 +58,7 @@ class Twin:
         self.camera = scene.after_camera if added else scene.before_camera
         self.changed = next(thing for thing in self.things if thing.number == scene.changed)
         after = [thing for thing in scene.after if thing.number == scene.changed]
-        # mostly of the thing itself, so that truth is no rare chance
+        # mostly of the changed object, so that many statements are true
         self.subject = self.named(
             self.changed if chance.random() < 0.8 else chance.choice(self.things), chance
         )
@@ -75,7 +75,7 @@ class Twin:
         return {name: getattr(thing, name) for name in NAMES if chance.random() < 0.5}
 
     def sides(self, thing: Placed, other: Placed) -> set[str]:
-        """The table turned until the camera looks along the real axis."""
+        """Relations after turning the table until the camera looks along the real axis."""
         ahead = -complex(*self.camera[:2])
         step = complex(thing.x - other.x, thing.y - other.y) * cmath.exp(-1j * cmath.phase(ahead))
         deep = {"behind"} if step.real >= 0.2 else {"front"} if step.real <= -0.2 else set()
@@ -98,7 +98,7 @@ class Twin:
         return found
 
     def faults(self) -> set[str]:
-        """The definition once more, each part by itself."""
+        """The faults, each by its own definition."""
         letters = {"size": "z", "color": "c", "material": "m", "shape": "s"}
         found = {
             letters[name] for name, value in self.subject.items() if getattr(self.changed, name) != value
@@ -116,8 +116,8 @@ class Twin:
         return found or ({"a"} if self.meant() != [self.changed] else set())
 
     def verdict(self) -> tuple[bool, bool]:
-        told = self.said == self.kind and self.right_value
-        return told and self.meant() == [self.changed], told and self.changed in self.meant()
+        right = self.said == self.kind and self.right_value
+        return right and self.meant() == [self.changed], right and self.changed in self.meant()
 
     def sentence(self, chance: random.Random) -> str:
         def phrase(look: dict[str, str]) -> str:
@@ -133,25 +133,25 @@ class Twin:
         return f"{phrase(self.subject)}{place} {verb} {value}".strip()
 
 
-def test_a_plain_twin_judges_alike(pairs: list[Pair]) -> None:
+def test_a_second_implementation_agrees(pairs: list[Pair]) -> None:
     chance = random.Random(5)
     seen = set()
     letters: set[str] = set()
     for pair in (pair for pair in pairs if pair.changed):
         for _ in range(25):
-            twin = Twin(pair, chance)
-            sentence = twin.sentence(chance)
+            statement = Statement(pair, chance)
+            sentence = statement.sentence(chance)
             verdict = judge(sentence, pair)
             assert verdict is not None
-            assert (verdict.true, verdict.fits) == twin.verdict(), (sentence, pair)
-            assert set(verdict.faults) == twin.faults(), (sentence, pair)
+            assert (verdict.true, verdict.fits) == statement.verdict(), (sentence, pair)
+            assert set(verdict.faults) == statement.faults(), (sentence, pair)
             assert list(verdict.faults) == [letter for letter in FAULTS if letter in verdict.faults]
             assert (not verdict.wrong) == verdict.true
             assert all(f" {phrase} " in f" {sentence} " for phrase in verdict.wrong)
             letters.update(verdict.faults)
-            seen.add((pair.change_type, verdict.true, verdict.fits, twin.relation))
-    every = {(kind, *own) for kind in (*words.VERBS, "texture") for own in ((True, True), (False, True))}
-    every |= {(kind, False, False) for kind in (*words.VERBS, "texture")}
-    assert letters == set(FAULTS) - {"n", "t", "g"}  # each is made at least once
-    assert {key[:3] for key in seen} == {key for key in every if key[0] != "material"}
-    assert len({key[3] for key in seen if key[1]}) == 5  # each relation, and none, in true ones
+            seen.add((pair.change_type, verdict.true, verdict.fits, statement.relation))
+    kinds = {*words.VERBS, "texture"} - {"material"}
+    outcomes = [(True, True), (False, True), (False, False)]
+    assert letters == set(FAULTS) - {"n", "t", "g"}
+    assert {key[:3] for key in seen} == {(kind, *own) for kind in kinds for own in outcomes}
+    assert len({key[3] for key in seen if key[1]}) == 5  # four relations, and no relation

@@ -1,4 +1,4 @@
-"""The bootstrap from sums against one that scores every resampled corpus anew; what is read, and refused."""
+"""The bootstrap from sums, against a bootstrap that scores every resampled corpus; reading of pairs.jsonl."""
 
 from pathlib import Path
 from statistics import stdev
@@ -12,26 +12,13 @@ from pycocoevalcap.cider.cider_scorer import CiderScorer
 from pycocoevalcap.rouge.rouge import Rouge
 
 from pipeline.io.errors import InputError
-from pipeline.scoring import meteor as jar
+from pipeline.scoring import meteor
 from pipeline.statistics import bootstrap, comparisons, pair_scores, seeds
 from tests import light_meteor
+from tests.hostile import refused
 from tests.scored import line, write
 
-WORDS = [
-    "the",
-    "a",
-    "red",
-    "cube",
-    "cubes",
-    "ball",
-    "automobile",
-    "car",
-    "is",
-    "was",
-    "running",
-    "run",
-    "big",
-]
+WORDS = ["the", "a", "red", "cube", "cubes", "ball", "automobile", "car", "is", "running", "run", "big"]
 PAIRS, RESAMPLES = 14, 25
 PERFECT, EMPTY = 0, 1  # pairs whose captions are these
 
@@ -108,11 +95,8 @@ def world(tmp_path_factory):
     found = []
     folder = tmp_path_factory.mktemp("meteor")
     for run in runs:
-        names = range(PAIRS)
-        asked = jar.questions(dict(zip(names, run, strict=True)), dict(zip(names, references, strict=True)))
-        lines = [
-            jar._counts(" ".join(map(str, own))) for own in light_meteor.answers(folder, [*asked.values()])
-        ]
+        asked = [meteor.question(*each) for each in zip(run, references, strict=True)]
+        lines = [meteor.parsed(" ".join(map(str, own))) for own in light_meteor.answers(folder, asked)]
         sums = [np.array(lines)[own].sum(0).tolist() for own in (*drawn, np.arange(PAIRS))]
         line = " ||| ".join(["EVAL", *(" ".join(map(str, own)) for own in sums)])
         scores = [score for (score,) in light_meteor.answers(folder, [line])[:-1]]  # the last: all together
@@ -131,9 +115,9 @@ def test_every_resample_scores_as_the_library_scores_it_anew(world, tmp_path):
     (own,) = bootstrap.resampled([model], RESAMPLES, 1)
     assert set(own) == {"BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change_accuracy"}
     for place, pairs in enumerate(drawn):
-        anew = [found[n][0].rescored(pairs) | {"METEOR": found[n][1][place]} for n in (0, 1)]
+        rescored = [found[n][0].rescored(pairs) | {"METEOR": found[n][1][place]} for n in (0, 1)]
         for metric, scores in own.items():
-            expected = (anew[0][metric] + anew[1][metric]) / 2
+            expected = (rescored[0][metric] + rescored[1][metric]) / 2
             assert scores[place] == pytest.approx(expected, rel=1e-9, abs=1e-6), metric
 
 
@@ -167,12 +151,10 @@ def test_a_model_is_never_significant_from_itself(world, tmp_path):
 
 def test_a_metric_that_a_seed_lacks_is_left_out(world, tmp_path):
     found, _ = world
-    with_spice, without = tmp_path / "with", tmp_path / "without"
-    with_spice.mkdir(), without.mkdir()
-    a, b = read(found, with_spice, (0,), spice=True), read(found, without, (1,))
+    a, b = read(found, tmp_path, (0,), spice=True), read(found, tmp_path, (1,))
     assert "SPICE" in a.numbers
     assert "SPICE" not in comparisons.compare(a, b, 10)
-    mixed = pair_scores.read([with_spice / "0.jsonl", without / "1.jsonl"])
+    mixed = pair_scores.read([tmp_path / "0.jsonl", tmp_path / "1.jsonl"])
     assert "SPICE" not in mixed.numbers
     assert mixed.seeds == 2
 
@@ -184,37 +166,6 @@ def test_a_value_that_hardly_any_resample_has(tmp_path):
     assert model.counted("change_accuracy") == 1
     with pytest.raises(InputError, match=r"no resample .* change_accuracy; take more than 1$"):
         comparisons.compare(model, model, 1, seed=1)
-
-
-def test_truth_is_a_mean_over_pairs_and_over_those_with_a_change(tmp_path):
-    """Resampled by hand: the share among all pairs drawn, and among the drawn ones that have a change."""
-    random = np.random.default_rng(8)
-    changed = random.random(60) < 0.5
-    trues = random.random((2, 60)) < [[0.7], [0.4]]
-    models = [
-        pair_scores.read(
-            [
-                write(
-                    tmp_path / "m",
-                    [line(n) | {"changed": bool(changed[n]), "true": bool(own[n])} for n in range(60)],
-                )
-            ]
-        )
-        for own in trues
-    ]
-    assert list(models[0].numbers)[:2] == ["true_changes", "true"]
-    assert not {"fits", "agrees"} & set(models[0].numbers)  # nobody says
-    assert models[0].counted("true_changes") == changed.sum()
-    found = comparisons.compare(*models, resamples=200, seed=3)
-    drawn = np.vstack([*bootstrap.draws(60, 200, 3)])
-    for metric, among in (("true", np.ones(60)), ("true_changes", changed)):
-        rows = [(drawn * among * own).sum(1) / (drawn * among).sum(1) for own in trues]
-        low, high = np.quantile(rows[0] - rows[1], [0.025, 0.975])
-        assert (found[metric].low, found[metric].high) == pytest.approx((low, high), abs=1e-9)
-        whole = [own[among > 0].mean() for own in trues]
-        assert found[metric].difference == pytest.approx(whole[0] - whole[1])
-    assert found["true"].sentence("a", "b").startswith("a is better than b by")
-    assert " points of “true, changed”" in found["true_changes"].sentence("a", "b")
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=6))
@@ -236,14 +187,10 @@ def without(key: str) -> dict:
     ("rows", "said"),
     [
         ([], "remove it"),
-        ([without("bleu")], "line 1: the key bleu is missing"),
+        (["captions"], "line 1: "),
         ([line(0), without("meteor")], "line 2: the key meteor is missing"),
-        (
-            [line(0) | {"meteor": [1.0] * 22}],
-            "line 1: meteor: List should have at least 23",
-        ),
+        ([line(0) | {"meteor": [1.0] * 22}], "line 1: meteor: List should have at least 23"),
         ([line(0) | {"ROUGE-L": None}], "line 1: ROUGE-L: "),
-        ([line(0) | {"right": 1}], "line 1: right: "),
         ([line(0) | {"true": "yes"}], "line 1: true: "),
         ([line(0) | {"CIDEr-D": float("nan")}], "line 1: "),
         ([line(0), line(1), line(0)], "line 3: the pair_id '0.png' is in an earlier line"),
@@ -251,20 +198,13 @@ def without(key: str) -> dict:
 )
 def test_a_file_that_is_something_else(tmp_path, rows, said):
     path = write(tmp_path / "pairs.jsonl", rows)
-    with pytest.raises(InputError) as error:
-        pair_scores.read([path])
-    assert said in str(error.value)
-    assert str(path) in str(error.value)
-    assert "\n" not in str(error.value)
+    found = refused(lambda: pair_scores.read([path]))
+    assert said in found
+    assert str(path) in found
 
 
-def test_files_that_are_missing_or_no_text(tmp_path):
-    with pytest.raises(InputError, match=r"no pairs\.jsonl to read"):
-        pair_scores.read([])
+def test_a_missing_file(tmp_path):
     with pytest.raises(InputError, match=r"pairs\.jsonl is missing; run `dvc repro score`"):
-        pair_scores.read([tmp_path / "pairs.jsonl"])
-    (tmp_path / "pairs.jsonl").write_text("captions\n")
-    with pytest.raises(InputError, match=r"line 1: Invalid JSON"):
         pair_scores.read([tmp_path / "pairs.jsonl"])
 
 
@@ -276,5 +216,3 @@ def test_other_pairs_are_not_compared(tmp_path):
         pair_scores.read([two, three])
     with pytest.raises(InputError, match=r"scores of a and b are not of the same pairs: number 1 is '0.png'"):
         comparisons.compare(pair_scores.read([two]), pair_scores.read([turned]), 10)
-    with pytest.raises(InputError, match="0 resamples are too few"):
-        comparisons.compare(pair_scores.read([two]), pair_scores.read([two]), 0)

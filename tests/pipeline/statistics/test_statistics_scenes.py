@@ -1,10 +1,8 @@
-"""The bootstrap draws scenes with all their pairs: against one that puts each drawn corpus together."""
+"""The bootstrap draws scenes with all their pairs, against a bootstrap that collects each drawn corpus."""
 
 import numpy as np
 import pytest
 
-from pipeline.io.outputs import write_json, write_json_lines
-from pipeline.reporting import retrieval_results
 from pipeline.statistics import bootstrap, comparisons, pair_scores
 from tests.scored import line, write
 
@@ -36,12 +34,8 @@ def of_scenes(random: np.random.Generator, scenes: int, rate: float) -> list[dic
         easy = random.random() < rate
         for changed in (True, False)[: 1 + (scene % 5 > 0)]:
             true = bool(random.random() < (0.95 if easy else 0.1))
-            bleu = {
-                "matches": [9, 7, 5, 3 + true],
-                "guesses": [9, 8, 7, 6],
-                "length": 9,
-                "reference_length": 9,
-            }
+            bleu = {"matches": [9, 7, 5, 3 + true], "guesses": [9, 8, 7, 6]}
+            bleu |= {"length": 9, "reference_length": 9}
             made = {"scene_id": str(scene), "changed": changed, "true": true, "bleu": bleu}
             rows.append(line(2 * scene + changed) | made | {"CIDEr-D": round(random.random() + true, 6)})
     return [rows[place] for place in np.random.default_rng(9).permutation(len(rows))]
@@ -61,49 +55,23 @@ def test_scenes_are_drawn_with_all_their_pairs(tmp_path):
         low, high = np.quantile(each, [0.025, 0.975])
         assert (found[metric].low, found[metric].high) == pytest.approx((low, high), abs=1e-6), metric
         assert found[metric].difference == pytest.approx(whole[0][metric][0] - whole[1][metric][0], abs=1e-6)
+    assert not {"fits", "agrees"} & set(a.numbers)  # unknown
+    assert a.counted("true_changes") == sum(row["changed"] for row in runs[0])
+    assert " points of “true, changed”" in found["true_changes"].sentence("a", "b")
     # a part of the pairs keeps their scenes
     assert a.part([0, 3]).scene_ids == (runs[0][0]["scene_id"], runs[0][3]["scene_id"])
 
 
-def test_the_interval_of_a_total_is_wider_by_scenes_and_that_of_changes_is_not(tmp_path):
-    random = np.random.default_rng(4)
-    widths = {}
-    runs = [of_scenes(random, 300, rate) for rate in (0.7, 0.5)]
-    for known in (True, False):
-        rows = [[row if known else row | {"scene_id": None} for row in run] for run in runs]
-        models = [pair_scores.read([write(tmp_path / "run", own)]) for own in rows]
-        found = comparisons.compare(*models, resamples=2000)
-        widths[known] = {name: own.high - own.low for name, own in found.items()}
-    assert widths[True]["true"] > 1.15 * widths[False]["true"]
-    assert widths[True]["true_changes"] == pytest.approx(widths[False]["true_changes"], rel=0.1)
-
-
-def retrieved(folder, first, scenes):
-    """What `retrieve` writes. `first`: whether each pair is found first; `scenes`: of each pair."""
-    folder.mkdir()
-    figures = {key: {"R@1": 0.5} for key in (*retrieval_results.WAYS, "chance")}
-    write_json(folder / "retrieval.json", figures | {"pairs": len(first), "examples": []})
-    ranks = [1.0 if each else 2.0 for each in first]
-    rows = [{"pair_id": str(n), "text_to_pair": [r], "pair_to_text": r} for n, r in enumerate(ranks)]
-    rows = [row | {"scene_id": scene} for row, scene in zip(rows, scenes, strict=True)] if scenes else rows
-    write_json_lines(folder / "retrieved.jsonl", rows)
-    return retrieval_results.read(folder)
-
-
-def test_retrieval_draws_scenes_with_all_their_pairs(tmp_path):
-    """Two pairs of a scene that are always alike are one observation."""
+def test_two_pairs_of_a_scene_that_are_always_alike_are_one_observation():
     random = np.random.default_rng(5)
     each = [random.random(60) < rate for rate in (0.8, 0.5)]
     twice = [np.repeat(own, 2) for own in each]
-    scenes = [str(place // 2) for place in range(120)]
-    said = {
-        name: retrieval_results.sure(
-            {str(n): [retrieved(tmp_path / f"{name}{n}", own, known)] for n, own in enumerate(models)}
-        )
-        for name, models, known in (
-            ("scenes", each, None),
-            ("pairs", twice, scenes),
-            ("not known", twice, None),
-        )
-    }
-    assert said["pairs"] == said["scenes"] != said["not known"]
+    names = [str(n) for n in range(120)]
+
+    def compared(models, scenes):
+        runs = [[{"text_to_pair": own.astype(float)}] for own in models]
+        a, b = (pair_scores.of_retrieval(names[: len(scenes)], scenes, run) for run in runs)
+        return comparisons.compare(a, b, 1000)["text_to_pair"]
+
+    of_scenes = compared(twice, [str(n // 2) for n in range(120)])
+    assert of_scenes == compared(each, names[:60]) != compared(twice, names)

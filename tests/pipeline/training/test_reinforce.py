@@ -13,7 +13,7 @@ from pipeline.compute import devices
 from pipeline.compute.process_group import join
 from pipeline.config import recipe_file
 from pipeline.datasets.schema import NO_CHANGE, exchanged, of_split
-from pipeline.decoding.sampling import sample
+from pipeline.decoding.greedy import sample
 from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
 from pipeline.training import phases

@@ -24,8 +24,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import plain
 
 if TYPE_CHECKING:
-    from pipeline.captioning.answers import Limits
-    from pipeline.captioning.picture_captioner import PictureCaptioner
+    from pipeline.captioning.picture_captioner import Limits, PictureCaptioner
 
 MOST_PIXELS = 1 << 20  # limit for rendered images, whose size a package may set
 WEIGHTS = (Path("demo/clip4idc"),)
@@ -54,8 +53,7 @@ def main() -> None:
     arguments = parsed(parser)
     check_there(arguments.weights, "name a folder of weights or a package, such as demo/clip4idc")
     # imported late: the import takes seconds, and the arguments are checked first
-    from pipeline.captioning.answers import Limits
-    from pipeline.captioning.picture_captioner import Search
+    from pipeline.captioning.picture_captioner import Limits, Search
     from pipeline.compute import devices
 
     devices.repeatable()

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from pipeline.captioning.answers import ALL, Limits
-from pipeline.captioning.picture_captioner import PictureCaptioner
+from pipeline.captioning.picture_captioner import ALL, Limits, PictureCaptioner
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.demo import drawn_scenes, pair_html
 from pipeline.demo.drawn_scenes import KINDS, VIEWPOINTS, Drawn

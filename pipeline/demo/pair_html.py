@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pipeline.captioning.answers import ALL, Answer, Limits
 from pipeline.captioning.features import opened, turned
 from pipeline.captioning.overlay import HEAT, opacities
-from pipeline.captioning.picture_captioner import PictureCaptioner
+from pipeline.captioning.picture_captioner import ALL, Answer, Limits, PictureCaptioner
 from pipeline.datasets.images import read_bytes
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended

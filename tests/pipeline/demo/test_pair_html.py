@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from commands import demo
-from pipeline.captioning.answers import Answer, Limits
 from pipeline.captioning.features import opened
+from pipeline.captioning.picture_captioner import Answer, Limits
 from pipeline.config.params import Tabletop
 from pipeline.decoding.attention_maps import Attended
 from pipeline.demo import drawn_scenes, pair_html

@@ -26,9 +26,7 @@ from pipeline.io.records import plain
 if TYPE_CHECKING:
     from pipeline.captioning.picture_captioner import Limits, PictureCaptioner
 
-MOST_PIXELS = 1 << 20  # limit for rendered images, whose size a package may set
 WEIGHTS = (Path("demo/clip4idc"),)
-SESSIONS = 200  # sessions whose last answer is kept; Gradio's default is 10,000
 # Gradio requests its own page to check that the server works; these variables would mislead its HTTP client
 MISLEADING = re.compile(r".*_proxy|gradio_.*|uvicorn_.*|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE)
 # Gradio must not contact other servers
@@ -59,15 +57,15 @@ def main() -> None:
     devices.repeatable()
     print("loading the models and rendering a first scene", file=sys.stderr)
     captioners = loaded(arguments.weights, arguments.lab)
+    limits = Limits(arguments.at_least)
+    for captioner in captioners.values():
+        captioner.check_limits(Search(), limits)
+    drawn = settings(captioners, arguments.lab)
     with tempfile.TemporaryDirectory(prefix="uploads-") as uploads:
         for name in filter(MISLEADING.fullmatch, list(os.environ)):
             del os.environ[name]
         os.environ.update(QUIET | {"GRADIO_TEMP_DIR": uploads})
-        drawn = settings(captioners, arguments.lab)
-        limits = Limits(arguments.at_least)
-        for captioner in captioners.values() if arguments.at_least else ():
-            captioner.check_limits(Search(), limits)
-        serve(captioners, drawn, Path(uploads), arguments.port, not arguments.no_browser, limits)
+        serve(captioners, drawn, arguments.port, not arguments.no_browser, limits)
 
 
 def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
@@ -75,7 +73,7 @@ def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
 
     If two captioners have the same name, the path is added to the second name.
     """
-    from pipeline.captioning.picture_captioner import PictureCaptioner
+    from pipeline.captioning import PictureCaptioner
 
     found: dict[str, PictureCaptioner] = {}
     for place in places:
@@ -93,16 +91,10 @@ def settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
     """
     from pipeline.captioning import feature_backbone, sources
 
+    kind = Tabletop
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
-            kind = Tabletop
-            drawn = plain(Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY)
-            if drawn.width * drawn.height > MOST_PIXELS:
-                raise InputError(
-                    f"{sources.SCORES}: rendered: images of {drawn.width} x {drawn.height} pixels take "
-                    f"minutes to render; {feature_backbone.REMEDY}"
-                )
-            return drawn
+            return plain(Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY)
     rendered = params.load(lab / "params.yaml").tabletop if (lab / "params.yaml").is_file() else None
     for captioner in captioners.values():
         dataset = captioner.trained.recipe.dataset
@@ -114,7 +106,6 @@ def settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
 def serve(
     captioners: "dict[str, PictureCaptioner]",
     drawn: Tabletop,
-    uploads: Path,
     port: int | None,
     browser: bool,
     limits: "Limits",
@@ -124,7 +115,9 @@ def serve(
     Raises InputError if the port is taken or the page does not start.
     """
     # imported late: Gradio reads the environment on import, and importing takes seconds
-    from pipeline.demo import guard, page, pair_html
+    from starlette.middleware import Middleware
+
+    from pipeline.demo import page, pair_html
 
     blocks = page.page(captioners, drawn, limits)
     try:
@@ -139,9 +132,8 @@ def serve(
             ssr_mode=False,
             pwa=False,
             mcp_server=False,
-            app_kwargs={"lifespan": guard.guarded(uploads)},
+            app_kwargs={"middleware": [Middleware(page.Guard)]},
             footer_links=[],
-            state_session_capacity=SESSIONS,
             theme=page.THEME,
             css=pair_html.CSS,
             head=pair_html.HEAD,
@@ -149,13 +141,6 @@ def serve(
     except OSError as error:
         raise InputError(
             f"port {port or 'from 7860 on'} is not available ({error}); name another --port"
-        ) from None
-    except Exception as error:  # Gradio raises exceptions of any kind
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise InputError(
-            f"the page does not start ({reason}); "
-            "try `env -i PATH=$PATH python -m commands.demo`, without the "
-            "environment's other variables"
         ) from None
     print(f"open {address} in your browser; Ctrl-C stops the demo", flush=True)
     try:

@@ -1,4 +1,4 @@
-"""Truth of scenes that no training saw: who is right always, never, or of one kind alone."""
+"""Shares of true captions on newly rendered scenes."""
 
 from types import SimpleNamespace
 
@@ -12,11 +12,11 @@ from pipeline.demo.drawn_scenes import KINDS, NOTHING, draw
 SETTINGS = Tabletop(
     scenes=20, seed=9, min_objects=3, max_objects=4, width=96, height=64, viewpoint="moderate"
 )
-SCENES = 5  # of each kind: 30 pairs, more than are captioned at once
+SCENES = 5  # of each kind: 30 pairs, more than a batch
 
 
 class Saying:
-    """In place of a captioner: it says the sentences that it was given, in order."""
+    """Fake captioner that returns given captions in order."""
 
     features = SimpleNamespace(squashed=lambda data, name: data)
 
@@ -28,7 +28,7 @@ class Saying:
 
 
 def truth():
-    """A true sentence of every pair, in the order in which they are asked for."""
+    """Return a true caption of each pair."""
     return [
         draw(SETTINGS, kind, "moderate", number).pair.captions[0]
         for number in range(SCENES)
@@ -40,17 +40,17 @@ def judged(sentences):
     return drawn_scenes.judge_new_scenes(Saying(sentences), SETTINGS, SCENES, Search())
 
 
-def test_who_tells_the_truth_is_true_of_every_kind():
+def test_true_captions_give_shares_of_1():
     assert set(drawn_scenes.shares(judged(truth())).values()) == {1.0}
 
 
-def test_who_says_that_nothing_changed_is_true_of_that_alone():
+def test_captions_of_no_change_are_true_only_of_unchanged_pairs():
     shares = drawn_scenes.shares(judged(["there is no change"] * SCENES * len(KINDS)))
     assert shares.pop(NOTHING) == 1.0
     assert set(shares.values()) == {0.0}
 
 
-def test_one_kind_told_wrongly_lowers_its_share_and_that_of_all_changes():
+def test_wrong_captions_lower_the_share_of_their_kind_and_of_all_changes():
     said = truth()
     for number in range(2):
         said[number * len(KINDS)] = "there is no change"  # the first kind's

@@ -47,14 +47,13 @@ def main() -> None:
     captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
     if arguments.labelled:
         found = judging.judged_labelled(captioner, arguments.labelled, Search(arguments.beam))
-        print(printable("\n".join([*map(line, found[: arguments.show]), *judging.summary(found)])))
-        return
-    drawn = settings({str(arguments.weights): captioner}, arguments.lab)
-    if drawn.seed == arguments.seed:
-        raise InputError(f"--seed {arguments.seed} is the seed of the training scenes; name another")
-    drawn = drawn.model_copy(update={"seed": arguments.seed})
-    found = drawn_scenes.judge_new_scenes(captioner, drawn, arguments.scenes, Search(arguments.beam))
-    print(printable("\n".join([*map(line, found[: arguments.show]), table(found)])))
+    else:
+        drawn = settings({str(arguments.weights): captioner}, arguments.lab)
+        if drawn.seed == arguments.seed:
+            raise InputError(f"--seed {arguments.seed} is the seed of the training scenes; name another")
+        drawn = drawn.model_copy(update={"seed": arguments.seed})
+        found = drawn_scenes.judge_new_scenes(captioner, drawn, arguments.scenes, Search(arguments.beam))
+    print(printable("\n".join([*map(line, found[: arguments.show]), *judging.summary(found)])))
 
 
 def line(judged: "JudgedCaption") -> str:
@@ -62,14 +61,6 @@ def line(judged: "JudgedCaption") -> str:
     kind, pair, caption, verdict = judged
     said = "true" if verdict.true else f"not true ({', '.join(verdict.wrong)})"
     return f"{kind}: {caption} | {said} | {pair.captions[0] if pair.captions else pair.pair_id}"
-
-
-def table(found: "list[JudgedCaption]") -> str:
-    """Return a table of the share of true captions by kind of change, in percent."""
-    from pipeline.demo import drawn_scenes
-
-    rows = [f"{name:<10}{100 * share:>6.1f}" for name, share in drawn_scenes.shares(found).items()]
-    return "\n".join(["true of   percent", *rows])
 
 
 if __name__ == "__main__":

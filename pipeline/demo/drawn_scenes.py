@@ -1,4 +1,4 @@
-"""Render new scenes with their scene descriptions, and measure the share of true captions on them."""
+"""Render new scenes with their scene descriptions, and judge captions of them."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -84,13 +84,6 @@ def judge_new_scenes(
             for kind in KINDS:
                 drawn = draw(settings, kind, settings.viewpoint, number)
                 assert drawn.pair is not None  # rendered here, so the scene is known
-                yield kind, drawn.pair, drawn.before, drawn.after
+                yield NO_CHANGE if kind == NOTHING else kind, drawn.pair, drawn.before, drawn.after
 
     return judging.judge_captions(captioner, shown(), scenes * len(KINDS), search)
-
-
-def shares(found: Sequence[JudgedCaption]) -> dict[str, float]:
-    """Return share of true captions: of all changed pairs (`changes`), and of each of KINDS."""
-    kinds = {kind: [verdict.true for own, _, _, verdict in found if own == kind] for kind in KINDS}
-    changed = [true for kind, values in kinds.items() if kind != NOTHING for true in values]
-    return {name: sum(values) / len(values) for name, values in {"changes": changed, **kinds}.items()}

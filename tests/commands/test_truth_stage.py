@@ -26,9 +26,9 @@ def test_it_prints_captions_and_the_share_of_true_ones_by_kind(lab, capsys):
     lines = capsys.readouterr().out.strip().split("\n")
     assert [line.split(":")[0] for line in lines[:3]] == ["color", "material", "add"]
     assert all(line.count(" | ") == 2 for line in lines[:3])
-    names = [line.split()[0] for line in lines[3:]]
-    assert names == ["true", "changes", "color", "material", "add", "drop", "move", "nothing"]
-    assert all(0 <= float(line.split()[1]) <= 100 for line in lines[4:])
+    names = [line[:24].strip() for line in lines[3:]]
+    assert names == ["pairs", "all changes", "color", "material", "add", "drop", "move", "no change"]
+    assert [int(line[24:30]) for line in lines[4:]] == [5, 1, 1, 1, 1, 1, 1]
 
 
 def test_the_trainings_own_scenes_are_refused(lab):
@@ -51,7 +51,7 @@ def test_from_elsewhere_the_laboratory_is_named_as_it_lies(lab, tmp_path, capsys
     assert up.startswith("../")
     below = place.relative_to(folder)
     succeed(tmp_path, f"truth --weights {up}/{below} --lab {up} --scenes 1 --show 0")
-    assert capsys.readouterr().out.startswith("true of   percent\n")
+    assert capsys.readouterr().out.startswith("pairs ")
 
 
 def test_labelled_images_are_judged_by_kind_with_interval_and_faults(lab, tmp_path, capsys):

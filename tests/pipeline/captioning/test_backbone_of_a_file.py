@@ -45,6 +45,7 @@ def test_a_package_with_the_backbone_needs_nothing_else(trained, tmp_path, monke
     assert captions(PictureCaptioner.load(tmp_path / "whole.zip", tmp_path), lab) == wanted
     with pytest.raises(InputError, match=r"data/backbone\.safetensors is missing"):
         PictureCaptioner.load(tmp_path / "small.zip", tmp_path)
+    (tmp_path / FILE).parent.mkdir()
     write_tiny(tmp_path / FILE, name="tf_efficientnet_lite0")
     with pytest.raises(InputError, match=r"backbone\.safetensors holds no weights"):
         PictureCaptioner.load(tmp_path / "small.zip", tmp_path)

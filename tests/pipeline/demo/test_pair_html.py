@@ -34,6 +34,9 @@ class Brightness:
             return Answer(None, 0.8, "not <sure>")
         return Answer(attended.caption, 0.8, attended=attended)
 
+    def check_limits(self, search, limits):
+        pass
+
     def attended(self, before, after):
         words = tuple(f"{np.asarray(opened(side)).mean():.3f}" for side in (before, after))
         maps = np.zeros((2, 1, 2, 3), dtype=np.float16)

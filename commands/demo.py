@@ -69,10 +69,7 @@ def main() -> None:
 
 
 def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
-    """Load a captioner for each package or folder of weights in `places`. Return name -> captioner.
-
-    If two captioners have the same name, the path is added to the second name.
-    """
+    """Load a captioner for each package or folder of weights in `places`. Return name -> captioner."""
     from pipeline.captioning import PictureCaptioner
 
     found: dict[str, PictureCaptioner] = {}
@@ -110,10 +107,7 @@ def serve(
     browser: bool,
     limits: "Limits",
 ) -> None:
-    """Serve the page until the user stops it.
-
-    Raises InputError if the port is taken or the page does not start.
-    """
+    """Serve the page until the user stops it. Raises InputError if the port is taken."""
     # imported late: Gradio reads the environment on import, and importing takes seconds
     from starlette.middleware import Middleware
 

@@ -95,8 +95,7 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
 def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
     """Refit the captioner's calibration to the labelled pairs in a folder: slope, shift and thresholds.
 
-    Raises InputError if the captioner has no calibration, if there are too few pairs or scenes, or if labels
-    or images are wrong.
+    Raises InputError without a calibration, with too few pairs or scenes, and for wrong labels or images.
     """
     own = captioner.calibrated()
     pairs = labelled_scenes.read(folder)

@@ -1,8 +1,7 @@
 """Load the backbone that made a model's features, from a laboratory or from a package of weights.
 
-The backbone's weights come from the same source as in feature extraction, or from the package. Their hash is
-checked. The statistics that standardise the channels come from the laboratory's feature store, or from the
-package.
+The backbone's weights come from the same source as in feature extraction, or from the package. The statistics
+that standardise the channels come from the laboratory's feature store, or from the package.
 """
 
 from dataclasses import dataclass, replace
@@ -54,10 +53,7 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
 
 
 def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
-    """Load the backbone that filled `store`, with the store's channel statistics.
-
-    Raises InputError if the backbone is not available.
-    """
+    """Load the backbone that filled `store`, with the store's channel statistics, as `of_lab` does."""
     place, attributes = Path(store.location.name), store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
     made = plain(place, Made, said, REMAKE)
@@ -88,10 +84,7 @@ def of_package(folder: Path, spec: Spec) -> tuple[Backbone, Made]:
 
 
 def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
-    """Write the channel statistics into a package. If `carried`, write the backbone's weights too.
-
-    Returns `made` with this value of `carried`.
-    """
+    """Write the channel statistics and, if `carried`, the backbone's weights. Return how they are packed."""
     if network.standardise is not None:
         save_file(network.standardise.state_dict(), folder / CHANNELS)
     if carried:

@@ -37,10 +37,7 @@ class Features:
             self.network = for_inference(network, dtype).to(self.device)
 
     def squashed(self, picture: Picture, name: str = "the image") -> np.ndarray:
-        """Open an image and resize it to the model's input size, whatever its shape: uint8 (3, H, W).
-
-        Raises InputError if the image cannot be opened.
-        """
+        """Open an image as `opened` does, and resize it to the model's input size: uint8 (3, H, W)."""
         return RESIZES[self.spec.resize](opened(picture, name), self.spec.squashed).transpose(2, 0, 1)
 
     @torch.inference_mode()

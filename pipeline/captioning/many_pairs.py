@@ -133,10 +133,7 @@ def _written(
 
 
 def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Squashed | str:
-    """Return a pair's images, resized to a square, or an error message.
-
-    Appends to `warnings` if the two images have different orientations.
-    """
+    """Return a pair's resized images, or an error message. Append to `warnings` if orientations differ."""
     if job.fault:
         return job.fault
     try:

@@ -42,10 +42,7 @@ MARK = (1980, 1, 1, 0, 0, 0)  # time of each file in a .zip, so that equal conte
 
 
 def to_write(text: str) -> Path:
-    """Convert a command-line argument to the path of a package to write.
-
-    Raises InputError if the path exists and must not be replaced.
-    """
+    """Convert an argument to the path of a package to write. Raises InputError if it must not be replaced."""
     check(path := Path(text), _contents(path))
     return path
 
@@ -62,8 +59,6 @@ def write(
     licence: a sentence for the model card
     licence_id: an identifier for hubs, such as "mit"
     with_backbone: also pack the backbone's weights if they come from a file (110 MB for ResNet-101)
-
-    Raises InputError naming a missing file.
     """
     if sources.is_package(weights):
         raise InputError(f"{weights} is a package already; copy or zip it")
@@ -141,8 +136,7 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
 def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[str, Any]]:
     """Return seed -> summary, for the scored runs of the dataset and the model of the weights.
 
-    Raises InputError if the scores for the weights' seed belong to other weights or captions. For another
-    seed, such scores are left out, and a note is printed.
+    Raises InputError if the scores of the weights' seed belong to other weights; other seeds are left out.
     """
     runs = Path(trained.run).parent
     found: dict[int, Mapping[str, Any]] = {}

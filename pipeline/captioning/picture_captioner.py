@@ -132,19 +132,13 @@ class PictureCaptioner:
         return self.attended(before, after, search).caption
 
     def attended(self, before: Picture, after: Picture, search: Search | None = None) -> Attended:
-        """Return the caption with the attention of each word, and with the alignment of the two images.
-
-        The alignment is None if the model computes none. Raises InputError for an image that does not open.
-        """
+        """Return the caption with each word's attention, and the images' alignment if the model has one."""
         return self.of_squashed([self._squashed(before, after)], search or Search())[0]
 
     def answer(
         self, before: Picture, after: Picture, limits: Limits | None = None, search: Search | None = None
     ) -> Answer:
-        """Return the caption with the probability that it is correct, or the reason why it is withheld.
-
-        Raises InputError for an image that does not open, and as `check_limits` does.
-        """
+        """Return the caption with the probability that it is correct, or the reason why it is withheld."""
         pair = self._squashed(before, after)
         return self.answers([pair], search or Search(), limits or Limits())[0]
 

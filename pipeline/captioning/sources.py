@@ -84,10 +84,7 @@ def is_package(weights: Path) -> bool:
 
 
 def load(folder: Path, lab: Path) -> tuple[Captioner, Trained, Vocabulary]:
-    """Load the model, its description and its vocabulary.
-
-    Raises InputError naming a file that is missing, or that training cannot have written.
-    """
+    """Load the model, its description and its vocabulary. Raises InputError naming a wrong file."""
     trained = trained_model.describe(folder, remedy=REMEDY)
     check_features(folder / MODEL, trained.recipe.features, REMEDY)
     model = trained_model.load(folder, remedy=REMEDY)[0]
@@ -100,10 +97,7 @@ def load(folder: Path, lab: Path) -> tuple[Captioner, Trained, Vocabulary]:
 
 
 def scores(folder: Path) -> dict[str, Any] | None:
-    """Return the content of a package's scores.json; None if the file is absent.
-
-    Raises InputError if the content is not a dictionary.
-    """
+    """Return the content of a package's scores.json; None if the file is absent."""
     path = folder / SCORES
     if not path.exists():
         return None
@@ -125,21 +119,16 @@ def confidence_file(folder: Path, trained: Trained, lab: Path) -> Path:
 def confidence(
     folder: Path, trained: Trained, lab: Path, sha256: str, given: Path | None = None
 ) -> Calibration | None:
-    """Read the calibration of weights, from the file `given` or, if this is None, from its usual path.
+    """Read the calibration of weights with the hash `sha256`, from the file `given` or the usual file.
 
-    Returns None if there is no file at the usual path. Raises InputError if the file is not valid, or does
-    not belong to the weights with the hash `sha256`.
+    Returns None if there is no usual file.
     """
     path = given or confidence_file(folder, trained, lab)
     return calibration.read(path, sha256) if given or path.exists() else None
 
 
 def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, Made]:
-    """Load the backbone of the weights. Return it, and how the features are made.
-
-    The backbone is None for a model whose input is pixels. Raises InputError naming a file that is not
-    available.
-    """
+    """Load the backbone of the weights (None: the input is pixels). Return it, and how features are made."""
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):
         return None, READ

@@ -69,10 +69,7 @@ class Calibration(Strict):
 
 
 def read(path: Path, weights: str) -> Calibration:
-    """Read a confidence.json. `weights` is the SHA-256 of the weights' file.
-
-    Raises InputError if a key is wrong, or if the file is for other weights.
-    """
+    """Read a confidence.json. Raises InputError if it is not for weights with the SHA-256 `weights`."""
     found = plain(path, Calibration, read_json(path, REMEDY, LARGEST), REMEDY)
     if found.weights != weights:
         raise InputError(f"{path} was calibrated for other weights; {REMEDY}")

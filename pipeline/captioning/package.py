@@ -10,7 +10,7 @@ scores.json                        truth by kind of change, test scores by seed,
                                    settings that render more such images
 confidence.json                    calibration: probability that a caption is correct, and limits beyond which
                                    images are refused; only if commands.calibrate has run
-README.md                          the model card, with front matter for hubs
+a README                           the model card, with front matter for hubs
 """
 
 import shutil

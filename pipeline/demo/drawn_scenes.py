@@ -1,7 +1,7 @@
 """Render new scenes with their scene descriptions, and judge captions of them."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,13 +49,10 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
         things, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng, own.relations)
     first, second = draw_effects(own.variation, 2, rng) if own.variation else (NONE, NONE)
     before = painted(own, scene.before, scene.default, first)
-    return Drawn(before, painted(own, things, view, second), _pair(scene, kind, truth))
-
-
-def _pair(scene: scenes.Scene, kind: str, truth: Sequence[str]) -> Pair:
     name, shown = str(scene.number), scene.facts(changed=kind != NOTHING)
     change = NO_CHANGE if kind == NOTHING else TYPES[kind]
-    return Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)
+    pair = Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)
+    return Drawn(before, painted(own, things, view, second), pair)
 
 
 def painted(

@@ -1,14 +1,12 @@
-"""Rows of any pairs, written and read as Parquet and JSON; front matter of any values."""
+"""Rows of any pairs, written and read as Parquet and JSON."""
 
 import json
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import CHANGE_TYPES, ChangedObject, Look, Pair, Placed, SceneFacts
-from pipeline.io import front_matter
 from pipeline.publishing import rows
 from pipeline.publishing.rows import pair_of
 
@@ -45,14 +43,3 @@ def test_pairs_are_the_same_after_parquet_and_json(tmp_path_factory, pairs):
     rows.write(path, iter(written))
     assert [pair_of(row, "test") for row in parquet.read_table(path).to_pylist()] == pairs
     assert [pair_of(row, "test") for row in json.loads(json.dumps(written))] == pairs
-
-
-VALUES = st.recursive(TEXT | st.integers() | st.booleans(), lambda inner: st.lists(inner, max_size=3))
-
-
-@given(values=st.dictionaries(TEXT, VALUES, min_size=1, max_size=4))
-def test_front_matter_is_yaml(values):
-    made = front_matter.text(values)
-    assert made.startswith("---\n")
-    assert made.endswith("\n---\n")
-    assert yaml.safe_load(made[4:-4]) == values

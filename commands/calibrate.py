@@ -52,16 +52,13 @@ def main() -> None:
         result = calibrating.on_labelled(captioner, arguments.labelled)
     else:
         result = calibrating.on_validation(captioner, arguments.lab, search)
-    out = arguments.out or calibrating.place(captioner, arguments.weights, arguments.lab)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, result.calibration.model_dump_json(indent=1) + "\n")
-    calibrating.seal(out)
+    out = calibrating.save(result, captioner, arguments.weights, arguments.lab, arguments.out)
     print("\n".join([*result.lines, f"wrote {out}"]))
     if arguments.figure:
-        from pipeline.confidence import summary
+        from pipeline.confidence import measures
         from pipeline.reporting.figures import WIDE, svg_file
 
-        write_text(arguments.figure, svg_file(summary.drawing(result.measured), WIDE))
+        write_text(arguments.figure, svg_file(measures.drawing(result.measured), WIDE))
 
 
 if __name__ == "__main__":

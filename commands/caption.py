@@ -1,7 +1,7 @@
 """Caption your own images with trained weights: a folder that training wrote, or a shared package.
 
 python -m commands.caption before.png after.png --weights demo/clip4idc
-python -m commands.caption before.png after.png --weights demo/clip4idc --top 5 --overlay looked.png
+python -m commands.caption before.png after.png --weights demo/clip4idc --top 5 --overlay attention.png
 python -m commands.caption --pairs pairs.csv --out captions.jsonl --weights data/weights/tabletop/scorer_cbr/1
 
 If the weights have a confidence.json, the command also prints the probability that a caption is correct, and
@@ -9,7 +9,8 @@ refuses images that are unlike the training images (docs/evaluation.md, "Confide
 
 --pairs: a table (.csv or .jsonl) with the columns `before` and `after`, a folder with pairs.csv or
 pairs.jsonl, or a folder with the folders before/ and after/.
-One line per pair is appended to --out; a stopped run resumes. Exit code 1: some pairs have errors.
+--out has one line per pair, and is written when all pairs are done; a stopped run resumes.
+Exit code 1: some pairs have errors.
 """
 
 import argparse
@@ -25,8 +26,7 @@ from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, replacing
 
 if TYPE_CHECKING:
-    from pipeline.captioning.answers import Limits
-    from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+    from pipeline.captioning.picture_captioner import Limits, PictureCaptioner, Search
 
 
 def main() -> None:
@@ -34,8 +34,7 @@ def main() -> None:
     check(arguments)
     # imported late: the import takes seconds, and the arguments are checked first
     from pipeline.captioning import many_pairs, pair_jobs
-    from pipeline.captioning.answers import Limits
-    from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+    from pipeline.captioning.picture_captioner import Limits, PictureCaptioner, Search
     from pipeline.compute import devices
 
     devices.repeatable()
@@ -45,18 +44,16 @@ def main() -> None:
     captioner = PictureCaptioner.load(arguments.weights, arguments.lab, arguments.confidence)
     limits = Limits(arguments.at_least, arguments.any_images)
     captioner.check_limits(search, limits)
-    if arguments.part:
-        whole_file = many_pairs.caption_part(
-            captioner, pairs, arguments.out, search, arguments.top, arguments.part, limits
-        )
-        print(f"{arguments.out} is {'complete' if whole_file else 'waiting for other parts'}")
-    elif arguments.pairs:
-        failed = many_pairs.caption(captioner, pairs, arguments.out, search, arguments.top, limits)
-        print(f"{arguments.out}: {len(pairs)} pairs, {failed} of them with an error")
-        if failed:
-            sys.exit(1)
-    else:
+    if not arguments.pairs:
         one(arguments, captioner, search, limits)
+        return
+    out, part = arguments.out, arguments.part
+    if not many_pairs.caption(captioner, pairs, out, search, arguments.top, limits, part or (0, 1)):
+        print(f"{out} is waiting for other parts")
+        return
+    failed = many_pairs.errors_in(out)
+    print(f"{out}: {len(pairs)} pairs, {failed} of them with an error")
+    sys.exit(1 if failed and not part else 0)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -86,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
         "--overlay", type=file_to_write, help="an image file to write: the attention at each word"
     )
     made.add_argument("--pairs", type=to_read, help="many pairs: a table or a folder")
-    made.add_argument("--out", type=file_to_write, help="captions of --pairs: JSON Lines, appended to")
+    made.add_argument("--out", type=file_to_write, help="captions of --pairs: JSON Lines")
     made.add_argument(
         "--part", type=part_of, help="I/N: only this part (python -m commands.parts starts all parts)"
     )

@@ -24,12 +24,9 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import plain
 
 if TYPE_CHECKING:
-    from pipeline.captioning.answers import Limits
-    from pipeline.captioning.picture_captioner import PictureCaptioner
+    from pipeline.captioning.picture_captioner import Limits, PictureCaptioner
 
-MOST_PIXELS = 1 << 20  # limit for rendered images, whose size a package may set
 WEIGHTS = (Path("demo/clip4idc"),)
-SESSIONS = 200  # sessions whose last answer is kept; Gradio's default is 10,000
 # Gradio requests its own page to check that the server works; these variables would mislead its HTTP client
 MISLEADING = re.compile(r".*_proxy|gradio_.*|uvicorn_.*|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE)
 # Gradio must not contact other servers
@@ -54,30 +51,26 @@ def main() -> None:
     arguments = parsed(parser)
     check_there(arguments.weights, "name a folder of weights or a package, such as demo/clip4idc")
     # imported late: the import takes seconds, and the arguments are checked first
-    from pipeline.captioning.answers import Limits
-    from pipeline.captioning.picture_captioner import Search
+    from pipeline.captioning.picture_captioner import Limits, Search
     from pipeline.compute import devices
 
     devices.repeatable()
     print("loading the models and rendering a first scene", file=sys.stderr)
     captioners = loaded(arguments.weights, arguments.lab)
+    limits = Limits(arguments.at_least)
+    for captioner in captioners.values():
+        captioner.check_limits(Search(), limits)
+    drawn = settings(captioners, arguments.lab)
     with tempfile.TemporaryDirectory(prefix="uploads-") as uploads:
         for name in filter(MISLEADING.fullmatch, list(os.environ)):
             del os.environ[name]
         os.environ.update(QUIET | {"GRADIO_TEMP_DIR": uploads})
-        drawn = settings(captioners, arguments.lab)
-        limits = Limits(arguments.at_least)
-        for captioner in captioners.values() if arguments.at_least else ():
-            captioner.check_limits(Search(), limits)
-        serve(captioners, drawn, Path(uploads), arguments.port, not arguments.no_browser, limits)
+        serve(captioners, drawn, arguments.port, not arguments.no_browser, limits)
 
 
 def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
-    """Load a captioner for each package or folder of weights in `places`. Return name -> captioner.
-
-    If two captioners have the same name, the path is added to the second name.
-    """
-    from pipeline.captioning.picture_captioner import PictureCaptioner
+    """Load a captioner for each package or folder of weights in `places`. Return name -> captioner."""
+    from pipeline.captioning import PictureCaptioner
 
     found: dict[str, PictureCaptioner] = {}
     for place in places:
@@ -95,16 +88,10 @@ def settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
     """
     from pipeline.captioning import feature_backbone, sources
 
+    kind = Tabletop
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
-            kind = Tabletop
-            drawn = plain(Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY)
-            if drawn.width * drawn.height > MOST_PIXELS:
-                raise InputError(
-                    f"{sources.SCORES}: rendered: images of {drawn.width} x {drawn.height} pixels take "
-                    f"minutes to render; {feature_backbone.REMEDY}"
-                )
-            return drawn
+            return plain(Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY)
     rendered = params.load(lab / "params.yaml").tabletop if (lab / "params.yaml").is_file() else None
     for captioner in captioners.values():
         dataset = captioner.trained.recipe.dataset
@@ -116,17 +103,15 @@ def settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
 def serve(
     captioners: "dict[str, PictureCaptioner]",
     drawn: Tabletop,
-    uploads: Path,
     port: int | None,
     browser: bool,
     limits: "Limits",
 ) -> None:
-    """Serve the page until the user stops it.
-
-    Raises InputError if the port is taken or the page does not start.
-    """
+    """Serve the page until the user stops it. Raises InputError if the port is taken."""
     # imported late: Gradio reads the environment on import, and importing takes seconds
-    from pipeline.demo import guard, page, pair_html
+    from starlette.middleware import Middleware
+
+    from pipeline.demo import page, pair_html
 
     blocks = page.page(captioners, drawn, limits)
     try:
@@ -141,9 +126,8 @@ def serve(
             ssr_mode=False,
             pwa=False,
             mcp_server=False,
-            app_kwargs={"lifespan": guard.guarded(uploads)},
+            app_kwargs={"middleware": [Middleware(page.Guard)]},
             footer_links=[],
-            state_session_capacity=SESSIONS,
             theme=page.THEME,
             css=pair_html.CSS,
             head=pair_html.HEAD,
@@ -151,13 +135,6 @@ def serve(
     except OSError as error:
         raise InputError(
             f"port {port or 'from 7860 on'} is not available ({error}); name another --port"
-        ) from None
-    except Exception as error:  # Gradio raises exceptions of any kind
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise InputError(
-            f"the page does not start ({reason}); "
-            "try `env -i PATH=$PATH python -m commands.demo`, without the "
-            "environment's other variables"
         ) from None
     print(f"open {address} in your browser; Ctrl-C stops the demo", flush=True)
     try:

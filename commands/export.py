@@ -4,8 +4,7 @@ python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out sco
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out demo/clip4idc    a folder
 
 The file contains weights, vocabulary, settings, scores, a model card, and the name and hash of the backbone.
-Model hubs read model.safetensors, config.json and the card's front matter. --weights may also be a package of
-an earlier version; the command then writes that package again with these files.
+Model hubs read model.safetensors, config.json and the card's front matter.
 """
 
 import argparse
@@ -15,7 +14,6 @@ from commands import run
 from pipeline.captioning import package
 from pipeline.cli.arguments import parsed, to_read, word
 from pipeline.compute import devices
-from pipeline.io.errors import InputError
 
 LICENCE = "MIT, as the program that trained them. The terms of the dataset also apply."
 
@@ -24,9 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.export", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument(
-        "--weights", type=to_read, required=True, help="the folder that training wrote, or a package"
-    )
+    parser.add_argument("--weights", type=to_read, required=True, help="the folder that training wrote")
     parser.add_argument("--out", type=package.to_write, required=True, help="FILE.zip, or a folder")
     parser.add_argument("--lab", type=to_read, default=Path(), help="the repository that trained them")
     parser.add_argument("--licence", type=word, help="a sentence for the model card")
@@ -36,18 +32,15 @@ def main() -> None:
     parser.add_argument("--with-backbone", action="store_true", help="also pack backbone weights from a file")
     arguments = parsed(parser)
     devices.repeatable()
-    weights: Path = arguments.weights
     out: Path = arguments.out
-    licence_id = arguments.licence_id or ("other" if arguments.licence else "mit")
-    if not package.is_package(weights):
-        licence = arguments.licence or LICENCE
-        package.write(weights, arguments.lab, out, licence, arguments.with_backbone, licence_id)
-    elif arguments.licence or arguments.with_backbone:
-        raise InputError(
-            f"{weights} is a package; --licence and --with-backbone are for a folder of training"
-        )
-    else:
-        package.renew(weights, out, licence_id)
+    package.write(
+        arguments.weights,
+        arguments.lab,
+        out,
+        arguments.licence or LICENCE,
+        arguments.with_backbone,
+        arguments.licence_id or ("other" if arguments.licence else "mit"),
+    )
     files = list(out.iterdir()) if out.is_dir() else [out]
     print(f"{out}: {sum(file.stat().st_size for file in files) / 1e6:.2f} MB")
 

@@ -4,7 +4,7 @@ python -m commands.publish tabletop --out published/tabletop
 python -m commands.publish my_pairs --out published/my_pairs --no-shards
 
 The folder has images with metadata.parquet (load_dataset), conversations about two images (JSON Lines),
-WebDataset shards, Croissant metadata, and the dataset's card. The licence is in data/cards/DATASET.yaml.
+WebDataset shards, and the dataset's card. The licence is in data/cards/DATASET.yaml.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from commands import run
 from pipeline.cli.arguments import parsed, word
-from pipeline.publishing import dataset, folder, metadata
+from pipeline.publishing import dataset, folder, rows
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--out", type=folder.CONTENTS.to_write, required=True, help="the folder to write")
     parser.add_argument("--no-shards", action="store_true", help="no WebDataset shards: half the size")
     arguments = parsed(parser)
-    metadata.check_installed()
+    rows.check_installed()
     found = dataset.load(arguments.dataset)
     out: Path = arguments.out
     folder.write(found, out, not arguments.no_shards)

@@ -44,15 +44,13 @@ def main() -> None:
     captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
     if arguments.labelled:
         found = judging.judged_labelled(captioner, arguments.labelled, Search(arguments.beam))
-        print(printable("\n".join([*map(line, found[: arguments.show]), *judging.summary(found)])))
-        return
-    drawn = settings({str(arguments.weights): captioner}, arguments.lab)
-    if drawn.seed == arguments.seed:
-        raise InputError(f"--seed {arguments.seed} is the seed of the training scenes; name another")
-    drawn = drawn.model_copy(update={"seed": arguments.seed})
-    found = drawn_scenes.judge_new_scenes(captioner, drawn, arguments.scenes, Search(arguments.beam))
-    rows = [f"{name:<10}{100 * share:>6.1f}" for name, share in drawn_scenes.shares(found).items()]
-    print(printable("\n".join([*map(line, found[: arguments.show]), "true of   percent", *rows])))
+    else:
+        drawn = settings({str(arguments.weights): captioner}, arguments.lab)
+        if drawn.seed == arguments.seed:
+            raise InputError(f"--seed {arguments.seed} is the seed of the training scenes; name another")
+        drawn = drawn.model_copy(update={"seed": arguments.seed})
+        found = drawn_scenes.judge_new_scenes(captioner, drawn, arguments.scenes, Search(arguments.beam))
+    print(printable("\n".join([*map(line, found[: arguments.show]), *judging.summary(found)])))
 
 
 def line(judged: "JudgedCaption") -> str:

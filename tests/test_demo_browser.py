@@ -1,16 +1,16 @@
-"""The demo's answer in a real browser: a word that is pointed at, tapped or reached by key shows a map."""
+"""The demo's answer in a real browser: attention of a word, and marks of wrong words."""
 
 import pytest
 
 from pipeline.demo import drawn_scenes, pair_html
 from pipeline.demo.pair_html import CSS, HEAD
 from pipeline.tabletop.words import COLORS
-from tests.pipeline.demo.test_pair_html import SETTINGS, Saying, Told
+from tests.pipeline.demo.test_pair_html import SETTINGS, Brightness, Saying
 
 
 @pytest.fixture
 def opened(browser, tmp_path):
-    """An answer's HTML as a page of that width."""
+    """Show HTML as a page of a width."""
 
     def show(html, width):
         (tmp_path / "page.html").write_text(f"{HEAD}<style>{CSS}</style>{html}", encoding="utf-8")
@@ -22,9 +22,9 @@ def opened(browser, tmp_path):
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_word_shows_where_the_model_looked_in_both_pictures(opened, width):
+def test_a_word_shows_its_attention_in_both_images(opened, width):
     drawn = drawn_scenes.draw(SETTINGS, "color", "moderate", 1)
-    html = pair_html.answer({"told": Told()}, drawn)
+    html = pair_html.answer({"one": Brightness()}, drawn)
     view = opened(html, width)
     heat, words = view.locator(".lab-heat:visible"), view.locator(".lab-word")
     assert (heat.count(), words.count()) == (0, 3)
@@ -47,11 +47,10 @@ def test_a_word_shows_where_the_model_looked_in_both_pictures(opened, width):
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_wrong_word_is_underlined_and_named_beside_the_truth(opened, width):
-    """By more than a colour: a line under the word, and words beneath the caption."""
+def test_a_wrong_word_is_underlined_and_named(opened, width):
     drawn = drawn_scenes.draw(SETTINGS, "color", "moderate", 1)
     true = drawn.pair.captions[0]
-    value = next(color for color in COLORS if color not in true)  # said once, it is named alone
+    value = next(color for color in COLORS if color not in true)
     models = {"honest": Saying(true), "liar": Saying(" ".join([*true.split()[:-1], value]))}
     html = pair_html.answer(models, drawn)
     view = opened(html, width)

@@ -3,8 +3,7 @@
     from pipeline.captioning import PictureCaptioner
     PictureCaptioner.load("FILE.zip")("before.png", "after.png")
 
-This package computes features of any images, packs weights to share, and writes captions of many pairs. The
-search for captions is in pipeline/decoding.
+The search for captions is in pipeline/decoding.
 """
 
 from pipeline.captioning.picture_captioner import PictureCaptioner

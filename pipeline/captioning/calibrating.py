@@ -9,20 +9,20 @@ from torch import Tensor
 
 from pipeline.captioning import package, sources
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
-from pipeline.confidence import calibration, collecting, familiarity, probability, summary
+from pipeline.confidence import calibration, collecting, familiarity, measures, probability
 from pipeline.confidence.calibration import SAID, Calibration
-from pipeline.confidence.collecting import BATCH, Collected, Reader
+from pipeline.confidence.collecting import BATCH, Collected
 from pipeline.confidence.signals import NAMES
 from pipeline.config import params
 from pipeline.config.store_contents import GRID
 from pipeline.datasets import labelled_scenes, manifest
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import Pair, of_split
-from pipeline.decoding.decode_split import searching
 from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.io import folder_records
 from pipeline.io.errors import InputError
+from pipeline.io.outputs import write_text
 from pipeline.scoring.results import GEOMETRIC
 
 LEAST = 100  # minimum number of validation pairs for a full calibration
@@ -41,32 +41,22 @@ class Calibrated:
 def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Calibrated:
     """Fit a calibration to the validation pairs of the repository `lab`, and measure it on the test pairs.
 
-    Raises InputError if pairs or features are missing or do not belong to the weights, or if the captions
-    cannot be judged.
+    Raises InputError if the captions cannot be judged, or if pairs or features do not belong to the weights.
     """
-    dataset, read = captioner.trained.recipe.dataset, captioner.trained.recipe.input
-    settings = params.load(lab / "params.yaml")
+    trained, settings = captioner.trained, params.load(lab / "params.yaml")
+    dataset, read = trained.recipe.dataset, trained.recipe.input
     path = lab / f"data/pairs/{dataset}.jsonl"
     pairs = read_pairs(path)
-    store = FeatureStore(
-        store_of(lab / f"data/features/{dataset}", read), expected=captioner.trained.recipe.features
-    )
-    captioner.trained.check_store(store)
+    store = FeatureStore(store_of(lab / f"data/features/{dataset}", read), expected=trained.recipe.features)
+    trained.check_store(store)
     manifest.check_images(path, store.location.name, store.images)
     grammar = settings.negatives.grammar.get(dataset) == GEOMETRIC
     phrases = settings.score.no_change_phrases
-    meaning = calibration.meaning_of(pairs, grammar)
-    validation = of_split(pairs, "val")
+    meaning, validation = calibration.meaning_of(pairs, grammar), of_split(pairs, "val")
     if meaning is None or len(validation) < LEAST:
-        fault = (
-            "does not say which pairs changed"
-            if meaning is None
-            else f"has {len(validation)} validation pairs"
-        )
-        raise InputError(f"{path} {fault}; a calibration needs {LEAST} validation pairs of known truth")
-    reader = Reader(
-        captioner.model, captioner.vocabulary, searching(search.beam, search.length_penalty), grammar, phrases
-    )
+        fault = "pairs of unknown truth" if meaning is None else f"{len(validation)} validation pairs"
+        raise InputError(f"{path} has {fault}; a calibration needs {LEAST} validation pairs of known truth")
+    reader = captioner.reader(search, grammar, phrases)
     familiar = collecting.familiar_with(of_split(pairs, "train"), store) if read == GRID else None
 
     def collected(own: list[Pair]) -> Collected:
@@ -77,7 +67,7 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
         familiar = familiarity.with_thresholds(familiar, fitting.distances)
     choice = probability.fit(fitting.signals, fitting.reports_change, fitting.correct, fitting.scenes)
     chances = choice.probability(test.signals, test.reports_change)
-    numbers = summary.measured(test, chances)
+    numbers = measures.measured(test, chances)
     found = Calibration(
         weights=captioner.sha256,
         signals=list(NAMES),
@@ -96,8 +86,7 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
     lines = [
         f"probability that {SAID[meaning]}, fitted on {len(fitting.pairs)} validation pairs",
         f"cross-validated log-loss: {losses}; chosen: {choice.method}",
-        *summary.lines("test", numbers),
-        *summary.by_kind(test, chances),
+        *measures.lines("test", numbers),
         *_refused("test", found, test),
     ]
     return Calibrated(found, lines, {"test": (test, chances)})
@@ -106,8 +95,7 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
 def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
     """Refit the captioner's calibration to the labelled pairs in a folder: slope, shift and thresholds.
 
-    Raises InputError if the captioner has no calibration, if there are fewer than FEW pairs or too few
-    scenes, or if labels or images are wrong.
+    Raises InputError without a calibration, with too few pairs or scenes, and for wrong labels or images.
     """
     own = captioner.calibrated()
     pairs = labelled_scenes.read(folder)
@@ -117,7 +105,8 @@ def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
             f"{folder / labelled_scenes.FILE} gives {len(pairs)} pairs of {scenes} scenes; label at least "
             f"{FEW} pairs of {probability.FOLDS} scenes"
         )
-    found = labelled(captioner, folder, pairs)
+    reader = captioner.reader(Search(own.beam, own.length_penalty), own.grammar, own.phrases)
+    found = collecting.collect(reader, pairs, _grids(captioner, folder, pairs), "true", own.familiarity)
     before = own.probability(found.signals, found.reports_change)
     refitted = probability.refit(own.probability, found.signals, found.reports_change, found.correct)
     held_out = probability.held_out_refits(
@@ -126,44 +115,35 @@ def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
     losses = [probability.log_loss(each, found.correct) for each in (before, held_out)]
     familiar = own.familiarity
     if familiar:
-        unlike, scenes = found.distances.max(0)
-        wider = {"unlike": max(familiar.unlike, float(unlike)), "scenes": max(familiar.scenes, float(scenes))}
+        furthest = dict(zip(("unlike", "scenes"), found.distances.max(0).tolist(), strict=True))
+        wider = {name: max(getattr(familiar, name), value) for name, value in furthest.items()}
         familiar = familiar.model_copy(update=wider)
     result = own.model_copy(
         update={"probability": refitted, "familiarity": familiar, "refitted": len(found.pairs)}
     )
-    numbers = summary.measured(found, before)
+    numbers = measures.measured(found, before)
     lines = [
         *_refused("before, labelled", own, found),
-        *summary.lines("before, labelled", numbers),
-        *summary.lines("refitted, cross-validated", summary.measured(found, held_out)),
+        *measures.lines("before, labelled", numbers),
+        *measures.lines("refitted, cross-validated", measures.measured(found, held_out)),
         f"log-loss: before {losses[0]:.4f}, refitted {losses[1]:.4f}, cross-validated; lower is better",
     ]
     return Calibrated(result, lines, {"labelled": (found, before)})
 
 
-def labelled(captioner: PictureCaptioner, folder: Path, pairs: list[Pair]) -> Collected:
-    """Write and judge captions of labelled pairs, with the settings of the captioner's calibration."""
-    own = captioner.calibrated()
-    return collecting.collect(
-        captioner.reader(own), pairs, _grids(captioner, folder, pairs), "true", own.familiarity
-    )
+def save(result: Calibrated, captioner: PictureCaptioner, weights: Path, lab: Path, out: Path | None) -> Path:
+    """Write the calibration to `out`, or to the file that is read with `weights`. Return the path.
 
-
-def place(captioner: PictureCaptioner, weights: Path, lab: Path) -> Path:
-    """Return the path of the calibration file that is read with `weights`.
-
-    Raises InputError if `weights` is a .zip.
+    Raises InputError if `out` is None and `weights` is a .zip.
     """
-    if weights.is_file():
+    if out is None and weights.is_file():
         raise InputError(f"{weights} is a .zip; unzip it, or name a file by --out")
-    return sources.confidence_file(weights, captioner.trained, lab)
-
-
-def seal(out: Path) -> None:
-    """If the new calibration `out` is in a package, add the calibration to the package's record of files."""
-    if folder_records.recorded(out.parent, package.CONTENTS.by) is not None:
-        package.CONTENTS.seal(out.parent)
+    path = out or sources.confidence_file(weights, captioner.trained, lab)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, result.calibration.model_dump_json(indent=1) + "\n")
+    if folder_records.recorded(path.parent, package.CONTENTS.by) is not None:
+        package.CONTENTS.seal(path.parent)  # the package's record of files
+    return path
 
 
 def _grids(captioner: PictureCaptioner, folder: Path, pairs: list[Pair]) -> Iterator[tuple[Tensor, Tensor]]:

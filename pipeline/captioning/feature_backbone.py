@@ -1,8 +1,7 @@
 """Load the backbone that made a model's features, from a laboratory or from a package of weights.
 
-A laboratory is a repository in which models are trained. The backbone's weights come from the same source as
-in feature extraction, or from the package. Their hash is checked. The statistics that standardise the
-channels come from the laboratory's feature store, or from the package.
+The backbone's weights come from the same source as in feature extraction, or from the package. The statistics
+that standardise the channels come from the laboratory's feature store, or from the package.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +26,6 @@ from pipeline.weights.tensor_checks import check_finite, tensors_said
 MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
 REMEDY = "bring the package again, whole"
 REMAKE = "run `dvc repro extract` to make it again"
-MOST_NUMBERS = 200_000_000  # maximum number of parameters of a backbone; ResNet-101 has a fourth
 
 
 @dataclass(frozen=True)
@@ -55,62 +53,38 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
 
 
 def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
-    """Load the backbone that filled `store`, with the store's channel statistics.
-
-    Raises InputError if the backbone is not available.
-    """
+    """Load the backbone that filled `store`, with the store's channel statistics, as `of_lab` does."""
     place, attributes = Path(store.location.name), store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
     made = plain(place, Made, said, REMAKE)
     # stages name a file of weights by its path from the laboratory's root
     here = spec if spec.weights == IMAGENET else replace(spec, weights=str(lab / spec.weights))
-    network = _checked(here, made.weights_id, str(place))
+    network, _ = backbone_weights.load(here)
+    _check_identity(network, made, here.weights, place)
     if network.standardise is not None:
         numbers = plain(place, dict[str, list[float]], attributes.get(STATISTICS), REMAKE)
-        found = {key: torch.tensor(values) for key, values in numbers.items()}
-        _take_statistics(network, found, str(place))
+        _take_statistics(network, {key: torch.tensor(own) for key, own in numbers.items()}, place)
     return network, made
 
 
-def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]:
-    """Load the backbone of the package in `folder`.
-
-    Raises InputError if the backbone is not available. The message names `weights`.
-    """
-    record = read_yaml(folder / MADE, REMEDY, foreign=True)
-    made = plain(weights / MADE, Made, record, REMEDY)
-    named = f"{weights}: {WEIGHTS}"
-    said = tensors_said(folder / WEIGHTS, named, REMEDY) if made.carried else None
-    _check_size(spec, said, weights)
+def of_package(folder: Path, spec: Spec) -> tuple[Backbone, Made]:
+    """Load the backbone of the package in `folder`. Raises InputError if the backbone is not available."""
+    made = plain(folder / MADE, Made, read_yaml(folder / MADE, REMEDY, foreign=True), REMEDY)
     if made.carried:
+        source = str(folder / WEIGHTS)
         network = backbone_weights.untrained(spec)
-        backbone_weights.filled(network, _tensors(folder / WEIGHTS, weights), spec.backbone, named)
-        _check_identity(network, made.weights_id, named, str(weights))
+        backbone_weights.filled(network, _tensors(folder / WEIGHTS), spec.backbone, source)
     else:
-        network = _checked(spec, made.weights_id, str(weights))
+        source = spec.weights
+        network, _ = backbone_weights.load(spec)
+    _check_identity(network, made, source, folder)
     if network.standardise is not None:
-        _take_statistics(network, _tensors(folder / CHANNELS, weights), f"{weights}: {CHANNELS}")
+        _take_statistics(network, _tensors(folder / CHANNELS), folder / CHANNELS)
     return network, made
-
-
-def _check_size(spec: Spec, carried: dict[str, Tensor] | None, weights: Path) -> None:
-    """Raise InputError if the backbone of an untrusted package is too large or its weights do not fit."""
-    with torch.device("meta"):  # names and shapes only
-        network = backbone_weights.untrained(spec)
-    if (count := sum(tensor.numel() for tensor in network.state_dict().values())) > MOST_NUMBERS:
-        raise InputError(
-            f"{weights}: its backbone, {spec.backbone}, has {count:,} numbers; a package may have at most "
-            f"{MOST_NUMBERS:,}; {REMEDY}"
-        )
-    if carried is not None:
-        backbone_weights.filled(network, carried, spec.backbone, f"{weights}: {WEIGHTS}")
 
 
 def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
-    """Write the channel statistics into a package. If `carried`, write the backbone's weights too.
-
-    Returns `made` with this value of `carried`.
-    """
+    """Write the channel statistics and, if `carried`, the backbone's weights. Return how they are packed."""
     if network.standardise is not None:
         save_file(network.standardise.state_dict(), folder / CHANNELS)
     if carried:
@@ -125,37 +99,29 @@ def _smallest(tensor: Tensor) -> Tensor:
     return (half if torch.equal(half.to(tensor.dtype), tensor) else tensor).contiguous()
 
 
-def _checked(spec: Spec, identity: str, whose: str) -> Backbone:
-    network, _ = backbone_weights.load(spec)
-    _check_identity(network, identity, spec.weights, whose)
-    return network
-
-
-def _check_identity(network: Backbone, identity: str, source: str, whose: str) -> None:
-    found = backbone_weights.identity(network)
-    if found != identity:
+def _check_identity(network: Backbone, made: Made, source: str, whose: Path) -> None:
+    if (found := backbone_weights.identity(network)) != made.weights_id:
         raise InputError(
-            f"{source} holds {found}; {whose} was made with features of {identity}: "
+            f"{source} holds {found}; {whose} was made with features of {made.weights_id}: "
             "bring the weights that made them"
         )
 
 
-def _take_statistics(network: Backbone, found: dict[str, Tensor], name: str) -> None:
+def _take_statistics(network: Backbone, found: dict[str, Tensor], path: Path) -> None:
     """Load the channel statistics. Raises InputError if they do not fit this network's channels."""
     part = network.standardise
     assert part is not None
     for key, own in part.state_dict().items():
         tensor = found.get(key)
-        fits = tensor is not None and tensor.shape == own.shape and tensor.is_floating_point()
-        if tensor is None or not fits or not tensor.isfinite().all():
-            raise InputError(f"{name} lacks the {key} of {len(own)} channels; {REMEDY}")
+        if tensor is None or tensor.shape != own.shape or not tensor.isfinite().all():
+            raise InputError(f"{path} lacks the {key} of {len(own)} channels; {REMEDY}")
     if not (found["deviation"] > 0).all():
-        raise InputError(f"{name}: a deviation is not above 0; {REMEDY}")
+        raise InputError(f"{path}: a deviation is not above 0; {REMEDY}")
     part.load_state_dict({key: found[key].float() for key in part.state_dict()})
 
 
-def _tensors(path: Path, weights: Path) -> dict[str, Tensor]:
-    tensors_said(path, f"{weights}: {path.name}", REMEDY)
+def _tensors(path: Path) -> dict[str, Tensor]:
+    tensors_said(path, str(path), REMEDY)
     tensors = dict(load_file(path))
-    check_finite(tensors, f"{weights}: {path.name}", REMEDY)
+    check_finite(tensors, str(path), REMEDY)
     return tensors

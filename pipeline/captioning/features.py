@@ -1,4 +1,4 @@
-"""Compute the features of any image, exactly as the stage "extract" does with the settings in the weights.
+"""Compute the features of any image, as the stage "extract" does with the settings in the weights.
 
 C: channels; H, W: height and width.
 """
@@ -36,11 +36,8 @@ class Features:
             dtype = devices.precision(precision, self.device)
             self.network = for_inference(network, dtype).to(self.device)
 
-    def squashed(self, picture: Picture, name: str = "the picture") -> np.ndarray:
-        """Open an image and resize it to the model's input size, whatever its shape: uint8 (3, H, W).
-
-        Raises InputError if the image cannot be opened.
-        """
+    def squashed(self, picture: Picture, name: str = "the image") -> np.ndarray:
+        """Open an image as `opened` does, and resize it to the model's input size: uint8 (3, H, W)."""
         return RESIZES[self.spec.resize](opened(picture, name), self.spec.squashed).transpose(2, 0, 1)
 
     @torch.inference_mode()
@@ -62,7 +59,7 @@ class Features:
         return grids
 
 
-def opened(picture: Picture, name: str = "the picture") -> Image.Image:
+def opened(picture: Picture, name: str = "the image") -> Image.Image:
     """Open an image as RGB, like a dataset's images. Raises InputError if the image cannot be opened."""
     if isinstance(picture, str | Path):
         return decode(read_bytes(Path(picture)), str(picture))

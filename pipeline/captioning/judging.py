@@ -24,13 +24,10 @@ def judge_captions(
     """Write and judge captions of `count` pairs. Raises InputError for an image that does not open."""
     found: list[JudgedCaption] = []
     batches = iter(lambda: list(islice(shown, BATCH)), [])
+    squashed = captioner.features.squashed
     for some in track(batches, "captioning", "batches", -(-count // BATCH)):
-        squashed = captioner.features.squashed
         images = [
-            (
-                squashed(before, f"{pair.before} of {pair.pair_id}"),
-                squashed(after, f"{pair.after} of {pair.pair_id}"),
-            )
+            (squashed(before, f"before of {pair.pair_id}"), squashed(after, f"after of {pair.pair_id}"))
             for _, pair, before, after in some
         ]
         for (kind, pair, _, _), said in zip(some, captioner.of_squashed(images, search), strict=True):
@@ -50,8 +47,7 @@ def judged_labelled(captioner: PictureCaptioner, folder: Path, search: Search) -
 def summary(found: Sequence[JudgedCaption]) -> list[str]:
     """Return the lines of a table with a row per kind of change: pairs, percent of true captions, faults.
 
-    The most frequent fault comes first. The percentage has a 95 % interval. The bootstrap resamples scenes,
-    because the pairs of a scene are not independent.
+    The 95 % interval is a bootstrap over scenes, because the pairs of a scene are not independent.
     """
     kinds = list(dict.fromkeys(kind for kind, *_ in found))
     groups = {kind: [each for each in found if each[0] == kind] for kind in kinds}

@@ -1,35 +1,35 @@
-"""Write captions of many pairs. A stopped run can be resumed.
+"""Write captions of many pairs, in one process or several. A stopped run can be resumed.
 
-The output is JSON Lines: one line per pair, in the order of the input. Lines are appended and never
-rewritten. A stopped run resumes after the last complete line. The line of a pair that cannot be captioned has
-an `error` instead of a `caption`. If a caption is withheld, its line has `"caption": null` and a `reason`.
+The output is JSON Lines: one line per pair, in the order of the input. The line of a pair that cannot be
+captioned has an `error` instead of a `caption`. If a caption is withheld, its line has `"caption": null` and
+a `reason`. The lines are written in shards in a scratch folder, each complete or absent. When all shards
+exist, they become the output.
 """
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from pipeline.captioning.answers import ALL, Limits
 from pipeline.captioning.features import opened, turned
 from pipeline.captioning.pair_jobs import Job
-from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+from pipeline.captioning.picture_captioner import ALL, Limits, PictureCaptioner, Search, Squashed
 from pipeline.datasets.checking import on_disk
 from pipeline.io.errors import InputError, printable, writing
+from pipeline.io.inputs import read_text
 from pipeline.io.outputs import replacing, write_text
 from pipeline.io.prefetch import prefetch
 from pipeline.io.progress import track
 from pipeline.io.provenance import sha256
-from pipeline.io.scratch_folders import alone, begin, finish, in_turn, scratch
+from pipeline.io.scratch_folders import begin, finish, scratch
 
 BATCH = 16  # pairs: 32 images, as in extraction
-SHARD = 16 * BATCH  # pairs per shard; whole batches, so that the results equal those of a single run
+SHARD = 16 * BATCH  # pairs per shard; whole batches, so that the results do not depend on the parts
 REMEDY = "name another --out, or move the file away"
-Images = tuple[np.ndarray, np.ndarray]
 
 
 def caption(
@@ -39,73 +39,36 @@ def caption(
     search: Search,
     top: int | None = None,
     limits: Limits = ALL,
-) -> int:
-    """Append the missing lines to `out`. Return how many of all lines have an error.
-
-    Raises InputError if `out` has lines of other pairs, weights or settings, if another process appends to
-    `out`, or if `out` cannot be written.
-    """
-    by = _described(captioner, search, top, limits)
-    with alone(out), writing(out):
-        failed = _done(out, pairs, by)
-        with out.open("a", encoding="utf-8") as file:
-            found = _records(captioner, pairs[len(failed) :], search, top, limits)
-            for record in track(found, "captioning", "pairs", len(pairs), len(failed)):
-                file.write(_line(record, by))
-                file.flush()
-                failed.append("error" in record)
-    return sum(failed)
-
-
-def caption_part(
-    captioner: PictureCaptioner,
-    pairs: Sequence[Job],
-    out: Path,
-    search: Search,
-    top: int | None,
-    part: tuple[int, int],
-    limits: Limits = ALL,
+    part: tuple[int, int] = (0, 1),
 ) -> bool:
-    """Write the captions of one part of the pairs, so that several processes can share the work.
+    """Write the captions of one part of the pairs. The part that finishes last writes `out`.
 
-    Part i of n writes the shards i, i + n, …; `part` is (i, n), and i counts from 0. A shard is SHARD pairs
-    in a file of its own, which is complete or absent. The part that finishes last joins all shards to `out`.
-    Returns True if `out` is complete. Raises InputError if `out` comes from a run without parts, or from
-    other pairs, weights or settings.
+    `part` is (i, n), and i counts from 0: part i of n writes the shards i, i + n, … Returns True if `out` is
+    complete. Raises InputError if `out` has lines of other pairs, weights or settings.
     """
     by = _described(captioner, search, top, limits)
-    if _whole(out, pairs, by):
+    if out.exists():
+        _check(out, pairs, by)
         return True
     folder = scratch(out, sha256(by, repr(pairs))[:16])
-    shards = [folder / f"{start}.jsonl" for start in range(0, len(pairs), SHARD)]
-    index, count = part
+    shards = {
+        folder / f"{start}.jsonl": pairs[start : start + SHARD] for start in range(0, len(pairs), SHARD)
+    }
+    todo = {shard: shards[shard] for shard in [*shards][part[0] :: part[1]] if not shard.exists()}
     with writing(out):
         begin(folder)
-    for number in range(index, len(shards), count):
-        if not shards[number].exists():
-            own = pairs[number * SHARD : (number + 1) * SHARD]
-            found = _records(captioner, own, search, top, limits)
-            write_text(shards[number], "".join(_line(record, by) for record in found))
-            print(f"captioning: shard {number + 1} of {len(shards)}", file=sys.stderr, flush=True)
-    with in_turn(out):
-        if not all(shard.exists() for shard in shards):
-            return out.exists()
-        with alone(out), replacing(out) as beside, beside.open("wb") as file:
-            for shard in shards:
-                file.write(shard.read_bytes())
+    work = _written(captioner, todo, by, search, top, limits)
+    for _ in track(work, "captioning", "pairs", sum(map(len, todo.values()))):
+        pass
+    try:
+        lines = b"".join(shard.read_bytes() for shard in shards)
+    except FileNotFoundError:  # another part is unfinished, or has written `out` meanwhile
+        return out.exists()
+    with replacing(out) as beside:
+        beside.write_bytes(lines)
+    with suppress(FileNotFoundError):  # another part removes the same folder
         finish(folder)
     return True
-
-
-def _whole(out: Path, pairs: Sequence[Job], by: str) -> bool:
-    """Return True if `out` is complete because another part has joined the shards.
-
-    Raises InputError if `out` is the unfinished output of a run without parts.
-    """
-    with in_turn(out), alone(out):
-        if out.exists() and len(_done(out, pairs, by)) < len(pairs):
-            raise InputError(f"{out} is the unfinished output of a run without parts; {REMEDY}")
-        return out.exists()
 
 
 def errors_in(out: Path) -> int:
@@ -114,15 +77,8 @@ def errors_in(out: Path) -> int:
         return sum("error" in json.loads(line) for line in file)
 
 
-def _line(record: dict[str, Any], by: str) -> str:
-    return json.dumps(record | {"by": by}, ensure_ascii=False) + "\n"
-
-
 def _described(captioner: PictureCaptioner, search: Search, top: int | None, limits: Limits) -> str:
-    """Return a text that describes a run: weights, features, search, confidence.
-
-    A stopped run is resumed only if its text is equal to the new run's text.
-    """
+    """Return a text that describes a run: weights, features, search, confidence. It is in each line."""
     recipe, own = captioner.trained.recipe, captioner.calibration
     limited = f", at least {limits.at_least:g}" + ", any images" * limits.any_images
     confidence = f", confidence {sha256(own.model_dump_json())[:12]}{limited}" if own else ""
@@ -133,95 +89,70 @@ def _described(captioner: PictureCaptioner, search: Search, top: int | None, lim
     )
 
 
-def _done(out: Path, pairs: Sequence[Job], by: str) -> list[bool]:
-    """Check the existing lines of `out`. Return a bool per line: True if the line has an error.
-
-    A killed run may leave an incomplete last line; it is cut off. Raises InputError if a line, complete or
-    not, belongs to another run.
-    """
-    if not out.exists():
-        return []
-    *lines, half = out.read_bytes().split(b"\n")
-    failed = [_checked(line, f"{out}, line {n}", pairs, n - 1, by) for n, line in enumerate(lines, 1)]
-    if half:
-        todo = pairs[len(lines) :]
-        start = (json.dumps(_names(todo[0]), ensure_ascii=False)[:-1] if todo else "").encode()
-        if not todo or not start.startswith(half[: len(start)]):
-            raise InputError(f"{out}, line {len(lines) + 1} is no caption of a pair; {REMEDY}")
-        os.truncate(out, out.stat().st_size - len(half))
-    return failed
+def _check(out: Path, pairs: Sequence[Job], by: str) -> None:
+    """Raise InputError if `out` is not the output of this run."""
+    lines = read_text(out, REMEDY).removesuffix("\n").split("\n")
+    end = json.dumps({"by": by}, ensure_ascii=False)[1:]
+    for number, (line, job) in enumerate(zip_longest(lines, pairs), 1):
+        start = json.dumps(_names(job), ensure_ascii=False)[:-1] if job else ""
+        if not line or not job or not (line.startswith(start) and line.endswith(end)):
+            raise InputError(f"{out}, line {number} is not of these pairs, weights and settings; {REMEDY}")
 
 
-def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str) -> bool:
-    """Return True if the line has an error. Raises InputError if it belongs to another run."""
-    try:
-        record = json.loads(line.decode())
-        own = [record[key] for key in ("pair_id", "before", "after", "by")]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(f"{where} is no caption of a pair; {REMEDY}") from None
-    if place >= len(pairs):
-        raise InputError(f"{where}: there are only {len(pairs)} pairs; {REMEDY}")
-    job = pairs[place]
-    for found, wanted in zip(own, (job.pair_id, job.before, job.after, by), strict=True):
-        if found != wanted:
-            raise InputError(f"{where} has {found!r}, but this run expects {wanted!r}; {REMEDY}")
-    return "error" in record
-
-
-def _records(
-    captioner: PictureCaptioner, pairs: Sequence[Job], search: Search, top: int | None, limits: Limits
-) -> Iterator[dict[str, Any]]:
-    """Caption pairs, and yield one record per pair, in order. Threads read images in advance.
+def _written(
+    captioner: PictureCaptioner,
+    shards: Mapping[Path, Sequence[Job]],
+    by: str,
+    search: Search,
+    top: int | None,
+    limits: Limits,
+) -> Iterator[None]:
+    """Write shards: file -> pairs. Yield after each pair. Threads read images in advance.
 
     At the end, the number of pairs with a warning is printed, with the first warning.
     """
     warnings: list[str] = []
 
-    def load(job: Job) -> Images | str:
+    def load(job: Job) -> Squashed | str:
         return _load(captioner, job, warnings)
 
-    loaded = prefetch(load, pairs, os.cpu_count() or 1, 2 * BATCH)
-    for start in range(0, len(pairs), BATCH):
-        part = [(job, next(loaded)) for job in pairs[start : start + BATCH]]
-        images = [each for _, each in part if not isinstance(each, str)]
-        said = iter(_said(captioner, images, search, top, limits) if images else [])
-        for job, each in part:
-            yield _names(job) | ({"error": each} if isinstance(each, str) else next(said))
+    for shard, pairs in shards.items():
+        lines = []
+        loaded = prefetch(load, pairs, os.cpu_count() or 1, 2 * BATCH)
+        for start in range(0, len(pairs), BATCH):
+            batch = [(job, next(loaded)) for job in pairs[start : start + BATCH]]
+            images = [each for _, each in batch if not isinstance(each, str)]
+            said = iter(_said(captioner, images, search, top, limits) if images else [])
+            for job, each in batch:
+                own = {"error": each} if isinstance(each, str) else next(said)
+                lines.append(json.dumps(_names(job) | own | {"by": by}, ensure_ascii=False) + "\n")
+                yield
+        write_text(shard, "".join(lines))
     if warnings:
         print(printable(f"warning: {len(warnings)} pair(s), one of them {warnings[0]}"), file=sys.stderr)
 
 
-def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Images | str:
-    """Return a pair's images, resized to a square, or an error message.
-
-    Appends to `warnings` if the two images have different orientations.
-    """
+def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Squashed | str:
+    """Return a pair's resized images, or an error message. Append to `warnings` if orientations differ."""
     if job.fault:
         return job.fault
-    pictures = []
-    for name in (job.before, job.after):
-        try:
-            pictures.append(opened(job.root / on_disk(job.root, name)))
-        except InputError as error:
-            return printable(str(error))
-    before, after = pictures
+    try:
+        before, after = (opened(job.root / on_disk(job.root, name)) for name in (job.before, job.after))
+    except InputError as error:
+        return printable(str(error))
     if warning := turned(before, after):
         warnings.append(f"{job.pair_id}: {warning}")
     return captioner.features.squashed(before), captioner.features.squashed(after)
 
 
 def _names(job: Job) -> dict[str, str]:
-    """Return the first entries of a pair's line: its id and its images."""
     return {"pair_id": job.pair_id, "before": job.before, "after": job.after}
 
 
 def _said(
-    captioner: PictureCaptioner, pairs: Sequence[Images], search: Search, top: int | None, limits: Limits
+    captioner: PictureCaptioner, pairs: Sequence[Squashed], search: Search, top: int | None, limits: Limits
 ) -> list[dict[str, Any]]:
-    """Caption pairs. Return, for each pair, the entries of its line that come from the model.
-
-    They are the entries of the answer. If `top` is not None, the entry "top" has the `top` best captions.
-    """
+    """Return the entries of each pair's line that come from the model, with the `top` best captions."""
     answers = [each.record for each in captioner.answers(pairs, search, limits)]
     if top is None:
         return answers

@@ -1,4 +1,4 @@
-"""The model card of shared weights: data, training, scores and limits. model_card.j2 is its template."""
+"""The model card of shared weights: front matter for model hubs, and the text of model_card.j2."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,11 +11,24 @@ from pipeline.config.store_contents import recorded_spec
 from pipeline.datasets import cards
 from pipeline.datasets.manifest import read as read_manifest
 from pipeline.datasets.schema import CHANGE_TYPES
-from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, HEADINGS, SHOWN, TRUE, TRUE_CHANGES
+from pipeline.io import front_matter
+from pipeline.scoring.metric_names import (
+    AGREES,
+    FITS,
+    HEADINGS,
+    SHOWN,
+    TRUE,
+    TRUE_CHANGES,
+    TRUE_NO_CHANGE,
+)
 from pipeline.statistics.seeds import over_seeds
 from pipeline.weights.model_description import Trained
 
 TEMPLATE = Path(__file__).with_name("model_card.j2")
+LIBRARY, TASK = "change-captioning-lab", "image-to-text"
+TAGS = ("change-captioning", "image-difference")
+# metric of ours -> its name on hubs; others keep their name
+ON_HUBS = {"BLEU-4": "bleu", "METEOR": "meteor", "ROUGE-L": "rouge", "CIDEr-D": "cider", "SPICE": "spice"}
 # setting that selects the snapshot -> the validation score in the card
 SELECTED = {"truth": "truth of both kinds", "last": "CIDEr-D"}
 TRUTH = {TRUE: "true", FITS: "true or ambiguous", AGREES: "agrees with a reference"}
@@ -26,11 +39,44 @@ SUBSETS = {  # subset of the test split -> heading
 }
 
 
+def front(trained: Trained, scores: Mapping[str, Any], licence: str) -> str:
+    """Return the front matter of the card. `licence` is an identifier such as "mit"."""
+    recipe = trained.recipe
+    values: dict[str, Any] = front_matter.licence(licence) | {
+        "language": ["en"],
+        "library_name": LIBRARY,
+        "pipeline_tag": TASK,
+        "tags": [*TAGS, recipe.model],
+        "datasets": [recipe.dataset],
+    }
+    if metrics := _metrics(scores):
+        dataset = {"type": recipe.dataset, "name": recipe.dataset, "split": scores["split"]}
+        result = {"task": {"type": TASK, "name": "change captioning"}, "dataset": dataset, "metrics": metrics}
+        name = f"{recipe.model} on {recipe.dataset}, seed {trained.seed}"
+        values["model-index"] = [{"name": name, "results": [result]}]
+    return front_matter.text(values)
+
+
+def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the scores of the weights' seed in percent, as hubs read them. Truth metrics come first."""
+    own = dict(scores["own"] or {})
+    own[TRUE_NO_CHANGE] = scores["truth"].get("no_change", {}).get(TRUE)
+    names = [name for name in (TRUE_CHANGES, TRUE_NO_CHANGE, *SHOWN[1:]) if own.get(name) is not None]
+    return [
+        {
+            "type": ON_HUBS.get(name, name),
+            "name": HEADINGS.get(name, name),
+            "value": round(100 * own[name], 2),
+        }
+        for name in names
+    ]
+
+
 def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licence: str) -> str:
-    """Render the card as Markdown."""
+    """Render the card as Markdown, without its front matter. `licence` is a sentence."""
     recipe, select = trained.recipe, trained.recipe.train.get("select", "CIDEr-D")
     card = lab / cards.path_of(recipe.dataset)
-    own, seeds = scores["own"], scores["seeds"]
+    own, seeds = scores["own"] or {}, scores["seeds"].values()
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
@@ -44,9 +90,12 @@ def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licenc
         "sizes": recipe.sizes,
         "loss weights": recipe.loss,
         "run": {key: value for key, value in recipe.train.items() if key != "reinforce"},
+        "then, reward phase": recipe.train.get("reinforce"),
     }
-    if "reinforce" in recipe.train:
-        shown["then, reward phase"] = recipe.train["reinforce"]
+    known = [name for name in SHOWN if own.get(name) is not None]
+    spread = {
+        name: over_seeds([each[name] for each in seeds if each.get(name) is not None]) for name in known
+    }
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         trained=trained,
         made=made,
@@ -55,15 +104,11 @@ def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licenc
         selected=SELECTED.get(select, select),
         card=cards.load(card) if card.exists() else None,
         counts=_counts(lab / f"data/pairs/{recipe.dataset}.manifest.json"),
-        own=own,
-        seeds=seeds,
-        scores=[
-            (HEADINGS.get(name, name), own[name], _spread(seeds, name)) for name in SHOWN if _has(own, name)
-        ],
+        own=scores["own"],
+        seeds=scores["seeds"],
+        scores=[(HEADINGS.get(name, name), own[name], spread[name]) for name in known],
         truth=_truth(scores["truth"]),
         squashed=recorded_spec(recipe.features).squashed,
-        untrue=_percent_wrong(own, TRUE_CHANGES),
-        mistaken=_percent_wrong(own, ACCURACY),
         licence=licence,
     )
 
@@ -73,18 +118,6 @@ def _counts(manifest: Path) -> str | None:
         return None
     counts = read_manifest(manifest).counts
     return " / ".join(f"{counts[split]['pairs']:,}" for split in ("train", "val", "test"))
-
-
-def _has(scores: Mapping[str, Any] | None, name: str) -> bool:
-    return scores is not None and scores.get(name) is not None
-
-
-def _spread(seeds: Mapping[str, Any], name: str) -> Any:
-    return over_seeds([each[name] for each in seeds.values() if _has(each, name)])
-
-
-def _percent_wrong(own: Mapping[str, Any] | None, name: str) -> str | None:
-    return f"{100 * (1 - own[name]):.0f}" if own is not None and _has(own, name) else None
 
 
 def _truth(truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:

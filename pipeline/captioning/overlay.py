@@ -14,10 +14,7 @@ STRONGEST = 0.7  # opacity at the cell with the most attention
 
 
 def drawn(before: Image.Image, after: Image.Image, attended: Attended) -> Image.Image:
-    """Return an image with a row per word: the word's attention over each of the two images.
-
-    A word has one map for each image, or a single map that is drawn over both images.
-    """
+    """Return an image with a row per word: the word's attention over each of the two images."""
     small = [_thumbnail(picture) for picture in (before, after)]
     height = max(picture.height for picture in small)
     rows = max(1, len(attended.words))
@@ -46,6 +43,5 @@ def opacities(map_: np.ndarray, strongest: float) -> np.ndarray:
 
 
 def _thumbnail(picture: Image.Image) -> Image.Image:
-    """Scale an image to the width WIDTH. If it would be higher than ROW, squash it to this height."""
     height = min(ROW, max(1, round(picture.height * WIDTH / picture.width)))
     return picture.resize((WIDTH, height), Image.Resampling.BICUBIC)

@@ -1,7 +1,7 @@
 """Packages of weights to share: one file or folder with everything needed to caption new images.
 
 model.safetensors, model.yaml      as training wrote them (there, the first file is weights.safetensors)
-config.json                        architecture and sizes, for hubs of models
+config.json                        architecture and sizes, for model hubs; not read here
 vocabulary.json                    the words
 features.yaml                      how features are made: hash of the backbone's weights, and precision
 statistics.safetensors             mean and deviation of the backbone's channels, if they are standardised
@@ -15,37 +15,34 @@ a README                           the model card, with front matter for hubs
 
 import shutil
 import sys
+import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pipeline.captioning import feature_backbone, hub_files, model_card, sources
+from pipeline.captioning import feature_backbone, model_card, sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.confidence import calibration
 from pipeline.config import params
 from pipeline.config.store_contents import IMAGENET, PixelSpec, recorded_spec
-from pipeline.io import front_matter
 from pipeline.io.errors import InputError, printable
-from pipeline.io.inputs import read_json, read_text
-from pipeline.io.outputs import Contents, check, free_name, replacing, write_json, yaml_of
+from pipeline.io.inputs import read_json
+from pipeline.io.outputs import Contents, check, replacing, write_json, yaml_of
 from pipeline.scoring import run_files
 from pipeline.scoring.caption_files import read_results
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 
 CONTENTS = Contents("package")  # contents of a package that is a folder
+CONFIG, CARD = "config.json", "README.md"
 SAMPLE = 24  # test pairs whose captions are in scores.json
 MARK = (1980, 1, 1, 0, 0, 0)  # time of each file in a .zip, so that equal contents give equal bytes
 
 
 def to_write(text: str) -> Path:
-    """Convert a command-line argument to the path of a package to write.
-
-    Raises InputError if the path exists and must not be replaced.
-    """
+    """Convert an argument to the path of a package to write. Raises InputError if it must not be replaced."""
     check(path := Path(text), _contents(path))
     return path
 
@@ -62,13 +59,14 @@ def write(
     licence: a sentence for the model card
     licence_id: an identifier for hubs, such as "mit"
     with_backbone: also pack the backbone's weights if they come from a file (110 MB for ResNet-101)
-
-    Raises InputError naming a missing file.
     """
-    if is_package(weights):
+    if sources.is_package(weights):
         raise InputError(f"{weights} is a package already; copy or zip it")
     _, trained = trained_model.load(weights)
-    with _packing(out) as folder:
+    contents = _contents(out)
+    with replacing(out, contents) as beside, tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "package"
+        folder.mkdir()
         shutil.copyfile(trained_model.weights_file(weights), folder / trained_model.PACKED)
         shutil.copyfile(weights / sources.MODEL, folder / sources.MODEL)
         vocabulary = sources.vocabulary_file(weights, trained, lab)
@@ -80,56 +78,35 @@ def write(
             shutil.copyfile(confidence, folder / calibration.FILE)
         scores = _scores(trained, weights, lab)
         write_json(folder / sources.SCORES, scores)
-        _describe(folder, trained, scores, model_card.text(trained, made, scores, lab, licence), licence_id)
+        write_json(folder / CONFIG, config(trained))
+        front = model_card.front(trained, scores, licence_id)
+        card = model_card.text(trained, made, scores, lab, licence)
+        (folder / CARD).write_text(f"{front}\n{card}", encoding="utf-8")
+        if contents:
+            shutil.copytree(folder, beside)
+            return
+        with zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as package:
+            for path in sorted(folder.iterdir()):
+                package.writestr(zipfile.ZipInfo(path.name, MARK), path.read_bytes())
 
 
-def is_package(weights: Path) -> bool:
-    """Return True if `weights` is a package, False if it is a folder that training wrote."""
-    return weights.suffix == ".zip" or (weights / sources.FEATURES).exists()
-
-
-def renew(old: Path, out: Path, licence_id: str) -> None:
-    """Convert a package of an earlier version: write `old` as `out`, with the files of this version.
-
-    The captions that the package gives stay the same.
-    """
-    with sources.opened(old) as folder:
-        _, trained, _ = sources.load(folder, old, Path())
-        scores = sources.scores(folder, old)
-        if scores is None or not (folder / sources.CARD).exists():
-            raise InputError(f"{old} lacks {sources.SCORES} or {sources.CARD}; export the weights again")
-        text = read_text(folder / sources.CARD, feature_backbone.REMEDY, sources.LARGEST[sources.CARD])
-        with _packing(out) as new:
-            for name in sources.LARGEST:
-                if (folder / name).exists():
-                    kept = trained_model.PACKED if name == trained_model.FILE else name
-                    shutil.copyfile(folder / name, new / kept)
-            _describe(new, trained, scores, front_matter.without(text), licence_id)
-
-
-@contextmanager
-def _packing(out: Path) -> Iterator[Path]:
-    """Yield an empty folder to fill. If the block succeeds, it becomes `out`, or is zipped to `out`."""
-    contents = _contents(out)
-    with replacing(out, contents) as beside:
-        folder = beside if contents else free_name(beside)
-        folder.mkdir()
-        try:
-            yield folder
-            if contents is None:
-                with zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as package:
-                    for path in sorted(folder.iterdir()):
-                        package.writestr(zipfile.ZipInfo(path.name, MARK), path.read_bytes())
-        finally:
-            if folder != beside:
-                shutil.rmtree(folder)
-
-
-def _describe(folder: Path, trained: Trained, scores: dict[str, Any], card: str, licence_id: str) -> None:
-    """Write the files that model hubs read."""
-    write_json(folder / hub_files.CONFIG, hub_files.config(trained))
-    text = f"{hub_files.card_head(trained, scores, licence_id)}\n{card}"
-    (folder / sources.CARD).write_text(text, encoding="utf-8")
+def config(trained: Trained) -> dict[str, Any]:
+    """Return the content of config.json, which hubs read: architecture, sizes, input, hash of the weights."""
+    recipe = trained.recipe
+    return {
+        "model_type": model_card.LIBRARY,
+        "architectures": [recipe.model],
+        "dataset": recipe.dataset,
+        "seed": trained.seed,
+        "settings": recipe.settings,
+        "sizes": recipe.sizes,
+        "image_size": list(recorded_spec(recipe.features).squashed),
+        "features": recipe.features,
+        "feature_shape": list(trained.shape),
+        "vocab_size": trained.vocabulary,
+        "max_length": trained.longest,
+        "weights_sha256": trained.hashes.get("weights"),
+    }
 
 
 def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:
@@ -142,38 +119,33 @@ def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:
 
 def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
     recipe, seeds = trained.recipe, _summaries(trained, weights, lab)
-    run = lab / "results/cells" / recipe.dataset / recipe.model / str(trained.seed)
+    run = lab / "results/cells" / trained.run
     own, tabletop = seeds.get(trained.seed), params.load(lab / "params.yaml").tabletop
     captions = read_results(run / run_files.CAPTIONS, run_files.DECODE) if own else {}
+    rendered = recipe.dataset in tabletop.viewpoint
     return {
         "split": "test",
         "own": own,
         "truth": _truth(run / run_files.METRICS) if own else {},
         "seeds": {str(seed): scores for seed, scores in sorted(seeds.items())},
         "sample": dict(list(captions.items())[:SAMPLE]),
-        # settings that render more such images
-        "rendered": tabletop.of(recipe.dataset).model_dump()
-        if recipe.dataset in tabletop.viewpoint
-        else None,
+        "rendered": tabletop.of(recipe.dataset).model_dump() if rendered else None,
     }
 
 
 def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[str, Any]]:
-    """Return a dictionary: seed -> summary of the run. The runs have the dataset and model of the weights.
+    """Return seed -> summary, for the scored runs of the dataset and the model of the weights.
 
-    Runs without scores are left out. Raises InputError if the scores for the weights' seed belong to other
-    weights or captions. For another seed, such scores are left out, and a note is printed.
+    Raises InputError if the scores of the weights' seed belong to other weights; other seeds are left out.
     """
-    run = Path(trained.recipe.dataset, trained.recipe.model)
+    runs = Path(trained.run).parent
     found: dict[int, Mapping[str, Any]] = {}
-    for file in sorted((lab / "results/cells" / run).glob(f"*/{run_files.SUMMARY}")):
-        if not file.parent.name.isdecimal():
-            continue
-        seed = int(file.parent.name)
+    for file in sorted((lab / "results/cells" / runs).glob(f"[0-9]*/{run_files.SUMMARY}")):
+        run, seed = file.parent, int(file.parent.name)
         own = seed == trained.seed
         try:
-            place = weights if own else lab / "data/weights" / run / str(seed)
-            run_files.check_scores(file.parent, weights=place)
+            place = weights if own else lab / "data/weights" / runs / run.name
+            run_files.check_scores(run, weights=place)
             found[seed] = read_json(file, run_files.SCORE)
         except InputError as error:
             if own:
@@ -183,11 +155,11 @@ def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[
 
 
 def _truth(metrics: Path) -> dict[str, dict[str, float]]:
-    """Return a nested dictionary: subset of the test pairs -> truth metric -> share. Omit unknown shares."""
+    """Return subset of the test pairs -> truth metric -> share. Unknown shares are left out."""
     found = read_json(metrics, run_files.SCORE)
-    own = {subset: found[subset] for subset in model_card.SUBSETS if subset in found}
-    known = {
-        subset: {name: each[name] for name in model_card.TRUTH if each.get(name) is not None}
-        for subset, each in own.items()
+    shares = {
+        subset: {name: own[name] for name in model_card.TRUTH if own.get(name) is not None}
+        for subset in model_card.SUBSETS
+        if (own := found.get(subset))
     }
-    return {subset: shares for subset, shares in known.items() if shares}
+    return {subset: own for subset, own in shares.items() if own}

@@ -5,18 +5,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-import models.common.captioner
-from pipeline.captioning import answers, sources
-from pipeline.captioning.answers import ALL, Answer, Limits
+from models.common.captioner import Captioner, Difference
+from pipeline.captioning import sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.captioning.features import Features, Picture
 from pipeline.confidence import calibration
 from pipeline.confidence.calibration import Calibration
-from pipeline.confidence.collecting import Reader
-from pipeline.confidence.signals import Signalled, signalled
+from pipeline.confidence.signals import Reader, Signalled
 from pipeline.config.store_contents import recorded_spec
 from pipeline.decoding.attention_maps import Attended
 from pipeline.decoding.beam_search import n_best
@@ -24,9 +23,16 @@ from pipeline.decoding.decode_split import attended_captions_of, searching
 from pipeline.features.backbone_weights import input_shape
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
+from pipeline.scoring.accuracy import says_no_change
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
+
+UNSURE_WHAT = "something changed; not sure what"
+UNSURE_WHETHER = "not sure whether anything changed"
+DIGITS = 4  # decimal places of a probability
+Squashed = tuple[np.ndarray, np.ndarray]
+"""Before and after image of a pair, from Features.squashed."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,40 @@ class Search:
 
     beam: int = 1
     length_penalty: float = 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Conditions under which a pair gets a caption. Otherwise, its caption is withheld."""
+
+    at_least: float = 0.0  # minimum probability of a caption
+    any_images: bool = False  # also caption images that are unlike the training images
+
+
+ALL = Limits()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer about one pair: a caption, or the reason why the caption is withheld."""
+
+    caption: str | None
+    probability: float | None = None  # that the caption is correct; None: unknown
+    reason: str | None = None  # why there is no caption
+    attended: Attended | None = None  # the caption's words with their attention
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Answer as a JSON object; `probability` and `reason` are left out if they are None."""
+        known = {"probability": self.probability, "reason": self.reason}
+        return {"caption": self.caption} | {name: own for name, own in known.items() if own is not None}
+
+    @property
+    def text(self) -> str:
+        """Answer as a line of text: the caption or the reason, and the probability if it is known."""
+        said = self.reason if self.caption is None else self.caption
+        chance = "" if self.probability is None else f"  (probability {self.probability:.2f})"
+        return f"{said}{chance}"
 
 
 @dataclass(frozen=True)
@@ -49,14 +89,13 @@ class Ranked:
 class PictureCaptioner:
     """Captioner of image pairs. `load` returns a captioner; call it with a "before" and an "after" image."""
 
-    model: models.common.captioner.Captioner
+    model: Captioner
     trained: Trained
     vocabulary: Vocabulary
     features: Features
     made: Made
-    identity: str  # the first twelve digits of the weights' sha256
     scores: dict[str, Any] | None  # scores.json of a package; None without it
-    sha256: str = ""  # hash of the weights' file
+    sha256: str  # hash of the weights' file
     calibration: Calibration | None = None  # confidence.json; None without it
 
     @classmethod
@@ -68,40 +107,38 @@ class PictureCaptioner:
         `confidence` names a confidence.json to use in place of the usual file. Raises InputError naming a
         file that is missing or does not fit.
         """
-        weights, lab, given = Path(weights), Path(lab), Path(confidence) if confidence else None
-        with sources.opened(weights) as folder:
-            model, trained, vocabulary = sources.load(folder, weights, lab)
-            network, made = sources.backbone(folder, weights, trained, lab)
+        lab, given = Path(lab), Path(confidence) if confidence else None
+        with sources.opened(Path(weights)) as folder:
+            model, trained, vocabulary = sources.load(folder, lab)
+            network, made = sources.backbone(folder, trained, lab)
             sha256 = content_hashes.sha256(trained_model.weights_file(folder))
-            found = sources.scores(folder, weights)
-            own = sources.confidence(folder, weights, trained, lab, sha256, given)
+            scores = sources.scores(folder)
+            own = sources.confidence(folder, trained, lab, sha256, given)
         spec = recorded_spec(trained.recipe.features)
         if input_shape(spec) != trained.shape:
             raise InputError(
                 f"{weights}: model.yaml names features of {trained.shape}, but {spec} gives others"
             )
         features = Features(network, spec, made.precision)
-        model = model.to(features.device)
-        return cls(model, trained, vocabulary, features, made, sha256[:12], found, sha256, own)
+        return cls(model.to(features.device), trained, vocabulary, features, made, scores, sha256, own)
+
+    @property
+    def identity(self) -> str:
+        """First twelve digits of the weights' SHA-256."""
+        return self.sha256[:12]
 
     def __call__(self, before: Picture, after: Picture, search: Search | None = None) -> str:
         """Return the caption. Raises InputError for an image that does not open."""
         return self.attended(before, after, search).caption
 
     def attended(self, before: Picture, after: Picture, search: Search | None = None) -> Attended:
-        """Return the caption with the attention of each word, and with the alignment of the two images.
-
-        The alignment is None if the model computes none. Raises InputError for an image that does not open.
-        """
-        return self.of_squashed([self._squashed(before, after)], search or Search(), aligned=True)[0]
+        """Return the caption with each word's attention, and the images' alignment if the model has one."""
+        return self.of_squashed([self._squashed(before, after)], search or Search())[0]
 
     def answer(
         self, before: Picture, after: Picture, limits: Limits | None = None, search: Search | None = None
     ) -> Answer:
-        """Return the caption with the probability that it is correct, or the reason why it is withheld.
-
-        Raises InputError for an image that does not open, and as `check_limits` does.
-        """
+        """Return the caption with the probability that it is correct, or the reason why it is withheld."""
         pair = self._squashed(before, after)
         return self.answers([pair], search or Search(), limits or Limits())[0]
 
@@ -112,47 +149,36 @@ class PictureCaptioner:
         pair = self._squashed(before, after)
         return self.ranked_of_squashed([pair], count, search or Search(beam=count))[0]
 
-    def _squashed(self, before: Picture, after: Picture) -> tuple[Any, Any]:
-        return self.features.squashed(before, "before"), self.features.squashed(after, "after")
+    @torch.inference_mode()
+    def of_squashed(self, pairs: Sequence[Squashed], search: Search) -> list[Attended]:
+        """Return the caption of each pair, as `attended` does."""
+        difference = self.model.encode(*self._grids(pairs))
+        return self._attended(
+            searching(search.beam, search.length_penalty)(self.model, difference), difference
+        )
 
     @torch.inference_mode()
-    def of_squashed(
-        self, pairs: Sequence[tuple[Any, Any]], search: Search, aligned: bool = False
-    ) -> list[Attended]:
-        """Caption pairs of images that Features.squashed made. Return each caption with its attention.
-
-        If `aligned`, each caption also has the alignment of the two images, if the model computes it.
-        """
-        difference = self._encoded(pairs)
-        method = searching(search.beam, search.length_penalty)
-        found = attended_captions_of(method(self.model, difference), self.model, self.vocabulary)
-        return self._aligned(found, difference) if aligned else found
-
-    @torch.inference_mode()
-    def answers(self, pairs: Sequence[tuple[Any, Any]], search: Search, limits: Limits = ALL) -> list[Answer]:
-        """Return an answer for each pair of images that Features.squashed made.
-
-        Without a calibration, an answer has a caption but no probability.
-        """
+    def answers(self, pairs: Sequence[Squashed], search: Search, limits: Limits = ALL) -> list[Answer]:
+        """Return the answer about each pair. Without a calibration, it has a caption but no probability."""
         self.check_limits(search, limits)
         own = self.calibration
         if own is None:
-            return [Answer(each.caption, attended=each) for each in self.of_squashed(pairs, search, True)]
+            return [Answer(each.caption, attended=each) for each in self.of_squashed(pairs, search)]
         before, after = self._grids(pairs)
         both = self.model.encode(before, after), self.model.encode(after, before)
-        method = searching(search.beam, search.length_penalty)
-        found = method(self.model, both[0])
-        shown = self._aligned(attended_captions_of(found, self.model, self.vocabulary), both[0])
-        captions: Sequence[Signalled | None] = [None] * len(pairs)
+        reader = self.reader(search, own.grammar, own.phrases)
+        found = reader.search(self.model, both[0])
+        signalled: Sequence[Signalled | None] = [None] * len(pairs)
         if own.of(search.beam, search.length_penalty):
-            captions = signalled(
-                self.model, self.vocabulary, method, found.words, *both, own.grammar, own.phrases
-            )
-        distances: Sequence[Any] = [None] * len(pairs)
+            signalled = reader.signalled(found.words, *both)
+        refused: Sequence[str | None] = [None] * len(pairs)
         if own.familiarity and not limits.any_images:
-            distances = own.familiarity.distances(before, after).tolist()
-        each = zip(shown, captions, distances, strict=True)
-        return [answers.answer(own, *one, limits) for one in each]
+            refused = [own.familiarity.reason(each) for each in own.familiarity.distances(before, after)]
+        each = zip(self._attended(found, both[0]), signalled, refused, strict=True)
+        return [
+            Answer(None, reason=reason) if reason else _answer(own, attended, signals, limits)
+            for attended, signals, reason in each
+        ]
 
     def check_limits(self, search: Search, limits: Limits) -> None:
         """Raise InputError if `limits.at_least` is above 0, but no calibration was made with this search."""
@@ -172,38 +198,47 @@ class PictureCaptioner:
             )
         return self.calibration
 
-    def reader(self, own: Calibration) -> Reader:
-        """Return a Reader that captions feature grids with the search and rules of a calibration, `own`."""
-        search = searching(own.beam, own.length_penalty)
-        return Reader(self.model, self.vocabulary, search, own.grammar, own.phrases)
+    def reader(self, search: Search, grammar: bool, phrases: Sequence[str]) -> Reader:
+        """Return a Reader of captions by this model."""
+        method = searching(search.beam, search.length_penalty)
+        return Reader(self.model, self.vocabulary, method, grammar, phrases)
 
     @torch.inference_mode()
-    def ranked_of_squashed(
-        self, pairs: Sequence[tuple[Any, Any]], count: int, search: Search
-    ) -> list[list[Ranked]]:
-        """Return `count` captions for each pair of images that Features.squashed made, best first."""
-        difference = self._encoded(pairs)
+    def ranked_of_squashed(self, pairs: Sequence[Squashed], count: int, search: Search) -> list[list[Ranked]]:
+        """Return `count` captions for each pair, best first."""
+        difference = self.model.encode(*self._grids(pairs))
         found = n_best(self.model, difference, search.beam, count, search.length_penalty)
         return [
             [Ranked(self.vocabulary.decode(each.tokens), each.log_probability) for each in own]
             for own in found
         ]
 
-    def _aligned(
-        self, found: list[Attended], difference: models.common.captioner.Difference
-    ) -> list[Attended]:
-        """Add to each caption the alignment of its two images, if the model computes an alignment."""
-        alignment = difference.alignment(list(range(len(found))))
+    def _squashed(self, before: Picture, after: Picture) -> Squashed:
+        return self.features.squashed(before, "before"), self.features.squashed(after, "after")
+
+    def _attended(self, found: Any, difference: Difference) -> list[Attended]:
+        """Return the captions that a search found, with the alignment of the images if the model has it."""
+        captions = attended_captions_of(found, self.model, self.vocabulary)
+        alignment = difference.alignment(list(range(len(captions))))
         if alignment is None:
-            return found
+            return captions
         each = alignment.half().cpu().numpy()
-        return [replace(one, alignment=own) for one, own in zip(found, each, strict=True)]
+        return [replace(one, alignment=own) for one, own in zip(captions, each, strict=True)]
 
-    def _encoded(self, pairs: Sequence[tuple[Any, Any]]) -> models.common.captioner.Difference:
-        return self.model.encode(*self._grids(pairs))
-
-    def _grids(self, pairs: Sequence[tuple[Any, Any]]) -> tuple[Tensor, Tensor]:
+    def _grids(self, pairs: Sequence[Squashed]) -> tuple[Tensor, Tensor]:
         images = [image for pair in pairs for image in pair]
-        names = [f"the {side} picture" for _ in pairs for side in ("before", "after")]
+        names = [f"the {side} image" for _ in pairs for side in ("before", "after")]
         grids = self.features.grids(images, names).float()
         return grids[0::2], grids[1::2]
+
+
+def _answer(own: Calibration, attended: Attended, signalled: Signalled | None, limits: Limits) -> Answer:
+    """Return the answer about a pair of familiar images. `signalled` is None if the search is another one."""
+    if signalled is None:
+        return Answer(attended.caption, attended=attended)
+    found = own.probability(signalled.numbers[None], np.array([signalled.reports_change]))
+    chance = round(float(found[0]), DIGITS)
+    if chance >= limits.at_least:
+        return Answer(attended.caption, chance, None, attended)
+    both = signalled.reports_change and not says_no_change(signalled.exchanged, own.phrases)
+    return Answer(None, chance, UNSURE_WHAT if both else UNSURE_WHETHER)

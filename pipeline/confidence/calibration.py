@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from pipeline.confidence.familiarity import Familiarity
-from pipeline.confidence.probability import Logistic, Method, Probability
+from pipeline.confidence.probability import Method, Probability
 from pipeline.confidence.signals import NAMES
 from pipeline.config.dataset_params import Strict
 from pipeline.datasets.schema import Pair
@@ -26,7 +26,7 @@ FILE = "confidence.json"
 LARGEST = 1 << 20  # bytes
 REMEDY = "run python -m commands.calibrate to make it again"
 Meaning = Literal["true", "agrees", "change"]
-"""Criteria of a correct caption: true of the scene; agrees with the references; right about change or not."""
+"""Criterion of a correct caption: true of the scene; agrees with references; right about change or not."""
 SAID = {
     "true": "the caption is true",
     "agrees": "the caption agrees with the references",
@@ -59,30 +59,25 @@ class Calibration(Strict):
     def _fits(self) -> Self:
         if tuple(self.signals) != NAMES:
             raise ValueError(f"signals are not {', '.join(NAMES)}")
-        if any(_wrong(own) for own in (self.probability.change, self.probability.no_change)):
-            raise ValueError("a regression has not one positive deviation and one weight for each signal")
+        for own in (self.probability.change, self.probability.no_change):
+            sizes = {len(own.mean), len(own.deviation), len(own.weights)}
+            if sizes != {len(NAMES)} or min(own.deviation) <= 0:
+                raise ValueError("a regression has not one positive deviation and one weight for each signal")
         if self.familiarity and len(self.familiarity.mean) != len(self.familiarity.deviation):
             raise ValueError("familiarity has not one deviation for each mean")
         return self
 
 
-def read(path: Path, named: Path, weights: str) -> Calibration:
-    """Read a confidence.json. Raises InputError if a key is wrong, or if the file is for other weights.
-
-    `named` is the file's name in error messages. `weights` is the SHA-256 of the weights' file.
-    """
-    found = plain(named, Calibration, read_json(path, REMEDY, LARGEST), REMEDY)
+def read(path: Path, weights: str) -> Calibration:
+    """Read a confidence.json. Raises InputError if it is not for weights with the SHA-256 `weights`."""
+    found = plain(path, Calibration, read_json(path, REMEDY, LARGEST), REMEDY)
     if found.weights != weights:
-        raise InputError(f"{named} was calibrated for other weights; {REMEDY}")
+        raise InputError(f"{path} was calibrated for other weights; {REMEDY}")
     return found
 
 
 def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
-    """Return the criterion by which captions of these pairs are judged; None if they cannot be judged.
-
-    The criterion "true" compares a caption with the scene, and "agrees" compares it with the references, by
-    the grammar. The criterion "change" checks only whether the caption reports a change.
-    """
+    """Return the criterion by which captions of these pairs are judged; None if they cannot be judged."""
     if all(pair.scene for pair in pairs):
         return "true"
     if grammar:
@@ -91,16 +86,8 @@ def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
 
 
 def correct(caption: str, pair: Pair, meaning: Meaning, phrases: Sequence[str]) -> bool | None:
-    """Return True if a caption is correct by the criterion `meaning`; None if the pair allows no judgement.
-
-    A caption that contains one of `phrases` reports no change.
-    """
+    """Return True if a caption is correct by `meaning`; None if the pair allows no judgement."""
     if meaning == "true":
         verdict = judge(caption, pair, phrases)
         return None if verdict is None else verdict.true
     return agrees(caption, pair, phrases) if meaning == "agrees" else right(caption, pair.changed, phrases)
-
-
-def _wrong(own: Logistic) -> bool:
-    sizes = {len(own.mean), len(own.deviation), len(own.weights)}
-    return sizes != {len(NAMES)} or min(own.deviation) <= 0

@@ -1,7 +1,7 @@
 """Write and judge captions of pairs: data to which a calibration is fitted, or on which it is measured.
 
 The data of a caption are its signals (signals.py), its pair's distances (familiarity.py), and the judgement.
-P: pairs; S: signals; B: pairs of a batch; C, H, W: channels, rows and columns of a grid.
+P: pairs; S: signals.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,18 +9,14 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from models.common.captioner import Captioner
 from pipeline.confidence import familiarity
 from pipeline.confidence.calibration import Meaning, correct
 from pipeline.confidence.familiarity import Familiarity
-from pipeline.confidence.signals import Signalled, signalled
+from pipeline.confidence.signals import Reader, Signalled
 from pipeline.datasets.schema import Pair
-from pipeline.decoding.decode_split import Search
 from pipeline.features.store import FeatureStore, feature_batches
-from pipeline.text.vocabularies import Vocabulary
 
 MOST_IMAGES = 4000  # maximum number of training images to which familiarity is fitted
 BATCH = 64  # pairs
@@ -38,12 +34,12 @@ class Collected:
 
     @property
     def signals(self) -> np.ndarray:
-        """Signals of all captions, (P, S)."""
+        """Signals of the captions, (P, S)."""
         return np.stack([each.numbers for each in self.captions])
 
     @property
     def reports_change(self) -> np.ndarray:
-        """True for each caption that reports a change: bool (P,)."""
+        """Captions that report a change: bool (P,)."""
         return np.array([each.reports_change for each in self.captions])
 
     @property
@@ -53,28 +49,8 @@ class Collected:
 
     @property
     def log_probability(self) -> np.ndarray:
-        """Log-probability that the captioning model gives to each caption, (P,)."""
+        """Log-probability of each caption, (P,)."""
         return np.array([each.signals.log_probability for each in self.captions])
-
-
-@dataclass(frozen=True)
-class Reader:
-    """Writes captions with signals. It has a model, a vocabulary, a search, and rules to compare captions."""
-
-    model: Captioner
-    vocabulary: Vocabulary
-    search: Search
-    grammar: bool
-    phrases: Sequence[str]
-
-    @torch.inference_mode()
-    def captions(self, before: Tensor, after: Tensor) -> list[Signalled]:
-        """Write the captions of B pairs. `before` and `after` are feature grids or pixels, (B, C, H, W)."""
-        device = next(self.model.parameters()).device
-        first, second = (each.to(device).float() for each in (before, after))
-        both = self.model.encode(first, second), self.model.encode(second, first)
-        words = self.search(self.model, both[0]).words
-        return signalled(self.model, self.vocabulary, self.search, words, *both, self.grammar, self.phrases)
 
 
 def collect(
@@ -89,9 +65,8 @@ def collect(
     for before, after in grids:
         captions += reader.captions(before, after)
         distances.append(familiar.distances(before, after) if familiar else np.empty((len(before), 0)))
-    judged = [
-        correct(own.caption, pair, meaning, reader.phrases) for own, pair in zip(captions, pairs, strict=True)
-    ]
+    each = zip(captions, pairs, strict=True)
+    judged = [correct(own.caption, pair, meaning, reader.phrases) for own, pair in each]
     known = [place for place, verdict in enumerate(judged) if verdict is not None]
     return Collected(
         [pairs[place] for place in known],
@@ -102,10 +77,7 @@ def collect(
 
 
 def familiar_with(pairs: Sequence[Pair], store: FeatureStore) -> Familiarity:
-    """Return a Familiarity that is fitted to the images of training pairs.
-
-    If there are more than MOST_IMAGES images, only evenly spaced pairs are used.
-    """
+    """Fit a Familiarity to the images of training pairs, of which evenly spaced ones are used if many."""
     chosen = pairs[:: max(1, -(-2 * len(pairs) // MOST_IMAGES))]
     batches = feature_batches(chosen, store, BATCH)
     return familiarity.fitted(

@@ -1,14 +1,11 @@
 """Recognise pairs that the model was not trained for, by two distances: `unlike` and `scenes`.
 
 `unlike` is the distance of a pair from the training images. Each channel of a feature grid is averaged over
-the cells and standardised. The distance of an image is the root mean square over the channels. The distance
-of the pair is the larger distance of its two images. This is a Mahalanobis distance whose covariance is
-shrunk to its diagonal. Less shrinkage, principal components and nearest neighbours do not separate
-photographs better (docs/evaluation.md, "Confidence").
+the cells and standardised. The distance of an image is the root mean square over the channels: a Mahalanobis
+distance with a diagonal covariance. The larger distance of the two images counts.
 
-`scenes` is the distance between the two images of a pair: the upper quartile, over cells, of the cosine
-distance between their grids. If the camera moves or one object changes, most cells stay similar. If the
-images show different scenes, most cells differ.
+`scenes` is the distance between the two images of a pair. If the camera moves or one object changes, most
+cells stay similar. If the images show different scenes, most cells differ.
 
 B: pairs; C: channels; H, W: rows and columns of the grid.
 """
@@ -54,21 +51,16 @@ class Familiarity(Strict):
 
 
 def fitted(training: np.ndarray) -> Familiarity:
-    """Return a Familiarity with the statistics of training images. `training` is from `pooled`, (images, C).
+    """Return the statistics of training images, with thresholds that refuse no pair.
 
-    Its thresholds refuse no pair. `with_thresholds` sets useful thresholds.
+    `training` is from `pooled`, (images, C).
     """
     deviation = np.maximum(training.std(0), LEAST)
-    return Familiarity(
-        mean=_short(training.mean(0)), deviation=_short(deviation), unlike=float("1e9"), scenes=2.0
-    )
+    return Familiarity(mean=_short(training.mean(0)), deviation=_short(deviation), unlike=1e9, scenes=2.0)
 
 
 def with_thresholds(own: Familiarity, distances: np.ndarray) -> Familiarity:
-    """Return `own` with thresholds that each refuse the share REFUSED of the validation pairs.
-
-    `distances` are those of the validation pairs, (pairs, 2).
-    """
+    """Set thresholds that each refuse the share REFUSED of validation pairs with these distances, (B, 2)."""
     unlike, scenes = np.quantile(distances, 1 - REFUSED, axis=0, method="higher")
     return own.model_copy(update={"unlike": float(unlike), "scenes": float(scenes)})
 
@@ -79,11 +71,7 @@ def pooled(grids: Tensor) -> np.ndarray:
 
 
 def scenes_apart(before: Tensor, after: Tensor) -> np.ndarray:
-    """Return how much the two images of each pair differ: the measure `scenes`, (B,).
-
-    It is the upper quartile, over all cells, of the cosine distance between the cell before and the same
-    cell after.
-    """
+    """Upper quartile, over cells, of the cosine distance between the two images: `scenes`, (B,)."""
     cosine = F.cosine_similarity(before.float().flatten(2), after.float().flatten(2), dim=1)
     return torch.quantile(1 - cosine, QUARTILE, dim=1).cpu().numpy()
 

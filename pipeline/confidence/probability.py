@@ -1,9 +1,9 @@
 """The probability that a caption is correct, fitted to captions that are known to be correct or wrong.
 
 The inputs are the signals of a caption (signals.py). There are two logistic regressions with a ridge penalty:
-for captions that report a change, and for captions of no change. If cross-validation prefers this, an
-isotonic regression of the logit follows (Zadrozny and Elkan, 2002). For another kind of images, only a slope
-and a shift of the logit are refitted, for which a few labelled pairs suffice (Platt, 1999).
+for captions of a change, and for captions of no change. If cross-validation prefers this, an isotonic
+regression of the logit follows (Zadrozny and Elkan, 2002). For another kind of images, only a slope and a
+shift of the logit are refitted, for which a few labelled pairs suffice (Platt, 1999).
 
 P: captions; S: signals.
 """
@@ -61,15 +61,13 @@ class Probability(Strict):
     def __call__(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
         """Return the probability of each caption, (P,), from signals, (P, S)."""
         logits = self.logits(signals, reports_change)
-        return expit(self.slope * logits + self.shift) if self.steps is None else self._stepped(logits)
+        if self.steps is None:
+            return expit(self.slope * logits + self.shift)
+        return np.interp(logits, self.steps.logits, self.steps.probabilities)
 
     def logits(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
         """Return the logits (P,) of the regressions, before slope, shift and steps are applied."""
         return np.where(reports_change, self.change.logits(signals), self.no_change.logits(signals))
-
-    def _stepped(self, logits: np.ndarray) -> np.ndarray:
-        assert self.steps is not None
-        return np.interp(logits, self.steps.logits, self.steps.probabilities)
 
 
 @dataclass(frozen=True)
@@ -84,10 +82,9 @@ class Choice:
 def fit(
     signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray, scenes: Sequence[str]
 ) -> Choice:
-    """Fit the probability to captions with signals (P, S). Cross-validation chooses the method.
+    """Fit the probability to captions with signals (P, S). Cross-validation over scenes chooses the method.
 
-    The method is logistic or isotonic. All pairs of a scene are in the same fold. Raises ValueError if there
-    are fewer scenes than FOLDS.
+    Raises ValueError if there are fewer scenes than FOLDS.
     """
     folds = _folds(scenes)
     held_out = np.zeros(len(signals))
@@ -114,10 +111,10 @@ def fit(
 def refit(
     own: Probability, signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray
 ) -> Probability:
-    """Adapt the fitted probability `own` to other images, by a slope and a shift of the logit.
+    """Adapt the fitted probability `own` to captions of other images, by a slope and a shift of the logit.
 
-    Slope and shift are fitted to captions of the other images. The steps of an isotonic regression are
-    dropped. A normal prior with deviation SLOPE around slope 1 and shift 0 limits the effect of a few pairs.
+    The steps of an isotonic regression are dropped. A normal prior with deviation SLOPE around slope 1 and
+    shift 0 limits the effect of a few pairs.
     """
     logits, target = own.logits(signals, reports_change), correct.astype(float)
 
@@ -137,10 +134,7 @@ def held_out_refits(
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> np.ndarray:
-    """Return the cross-validated probability of each caption, (P,).
-
-    Scenes are divided into folds. A caption's probability is from a refit to the captions of the other folds.
-    """
+    """Return the probability of each caption, (P,), from a refit to the captions of the other folds."""
     folds, found = _folds(scenes), np.zeros(len(signals))
     for fold in range(FOLDS):
         part = folds != fold

@@ -72,23 +72,61 @@ class _Side:
     scores: np.ndarray  # log-probability of each token up to <END>
     leads: np.ndarray  # lead of each token over the best other token
     beam: Sequence[Candidate]
-    norms: Sequence[float]  # greatest, mean and deviation, from memory_norms
+    norms: Sequence[float]  # from memory_norms
 
 
 @dataclass(frozen=True)
-class _Rules:
-    """Rules to compare captions: by the grammar of coloured solids, or only by change or no change."""
+class Reader:
+    """Writes captions with their signals.
 
+    If `grammar` is True, captions follow the grammar of coloured solids. Otherwise, two captions are compared
+    only by whether they report a change. A caption with one of `phrases` reports no change.
+    """
+
+    model: Captioner
     vocabulary: Vocabulary
-    grammar: bool
-    phrases: Sequence[str]
+    search: Search
+    grammar: bool = True
+    phrases: Sequence[str] = PHRASES
 
-    def signals(self, one: _Side, other: _Side) -> Signals:
-        """Return the signals of the caption of `one`. `other` is the side of the exchanged images."""
+    def captions(self, before: Tensor, after: Tensor) -> list[Signalled]:
+        """Write the captions of B pairs. `before` and `after` are feature grids or pixels, (B, C, H, W)."""
+        device = next(self.model.parameters()).device
+        first, second = (each.to(device).float() for each in (before, after))
+        with torch.inference_mode():
+            both = self.model.encode(first, second), self.model.encode(second, first)
+            return self.signalled(self.search(self.model, both[0]).words, *both)
+
+    @torch.inference_mode()
+    def signalled(self, words: Tensor, difference: Difference, exchanged: Difference) -> list[Signalled]:
+        """Return the captions of B pairs with their signals. `words` are the captions' token ids, (B, L).
+
+        `difference` is the encoded batch. `exchanged` is the same batch with exchanged images, for which this
+        function searches captions.
+        """
+        back = self.search(self.model, exchanged).words
+        sides = self._sides(difference, words), self._sides(exchanged, back)
+        return [
+            Signalled(
+                one.caption,
+                other.caption,
+                not says_no_change(one.caption, self.phrases),
+                self._signals(one, other),
+            )
+            for one, other in zip(*sides, strict=True)
+        ]
+
+    def _sides(self, difference: Difference, words: Tensor) -> Iterator[_Side]:
+        captions = [self.vocabulary.decode(row) for row in words.tolist()]
+        scores, leads = token_scores(self.model, difference, words)
+        beams = n_best(self.model, difference, BEAM, BEAM)
+        yield from map(_Side, captions, scores, leads, beams, memory_norms(difference))
+
+    def _signals(self, one: _Side, other: _Side) -> Signals:
         found = agreement(one.caption, other.caption, self.grammar, self.phrases)
         agreed = (found.kind, found.object, found.exact)
-        said = self.claims(one.caption)
         kind, thing, exact = (found.change if each is None else each for each in agreed)
+        said = self._claims(one.caption)
         return Signals(
             log_probability=float(one.scores.sum()),
             mean=float(one.scores.mean()),
@@ -99,8 +137,8 @@ class _Rules:
             kind=kind,
             object=thing,
             exact=exact,
-            alternatives=self.odds(one, said),
-            exchanged_alternatives=self.odds(other, reverse(said)),
+            alternatives=self._odds(one, said),
+            exchanged_alternatives=self._odds(other, reverse(said)),
             memory_greatest=one.norms[0],
             memory_mean=one.norms[1],
             memory_deviation=one.norms[2],
@@ -108,19 +146,16 @@ class _Rules:
             exchanged_memory_deviation=other.norms[2],
         )
 
-    def odds(self, side: _Side, said: Claims) -> float:
-        """Return the log-odds that a caption of `side` does not contradict the claims `said`.
-
-        The odds are computed from the log-probabilities of the captions in the beam.
-        """
+    def _odds(self, side: _Side, said: Claims) -> float:
+        """Return the log-odds, in the beam of `side`, that a caption does not contradict `said`."""
         groups: tuple[list[float], list[float]] = ([RARE], [RARE])
         for each in side.beam:
-            claims = self.claims(self.vocabulary.decode(each.tokens))
+            claims = self._claims(self.vocabulary.decode(each.tokens))
             groups[contradicts(claims, said)].append(each.log_probability)
         agreeing, contradicting = (float(np.logaddexp.reduce(group)) for group in groups)
         return agreeing - contradicting
 
-    def claims(self, caption: str) -> Claims:
+    def _claims(self, caption: str) -> Claims:
         """Return a caption's claims. Without a grammar, the only claim is CHANGE or NO_CHANGE."""
         none = says_no_change(caption, self.phrases)
         if none or not self.grammar:
@@ -128,51 +163,13 @@ class _Rules:
         return Sentence.of(caption).claims
 
 
-@torch.inference_mode()
-def signalled(
-    model: Captioner,
-    vocabulary: Vocabulary,
-    search: Search,
-    words: Tensor,
-    difference: Difference,
-    exchanged: Difference,
-    grammar: bool = True,
-    phrases: Sequence[str] = PHRASES,
-) -> list[Signalled]:
-    """Return the captions of B pairs with their signals. `words` are the captions' token ids, (B, L).
-
-    `difference` is the encoded batch. `exchanged` is the same batch with exchanged images, for which `search`
-    finds captions. If `grammar` is True, captions follow the grammar of coloured solids. Otherwise, they are
-    compared only by whether they report a change. A caption with one of `phrases` reports no change.
-    """
-    rules = _Rules(vocabulary, grammar, phrases)
-    back = search(model, exchanged).words
-    sides = (_sides(model, vocabulary, *each) for each in ((difference, words), (exchanged, back)))
-    return [
-        Signalled(
-            one.caption, other.caption, not says_no_change(one.caption, phrases), rules.signals(one, other)
-        )
-        for one, other in zip(*sides, strict=True)
-    ]
-
-
-def _sides(
-    model: Captioner, vocabulary: Vocabulary, difference: Difference, words: Tensor
-) -> Iterator[_Side]:
-    """Yield the _Side of each pair. `words` are the token ids of the captions, (B, L)."""
-    captions = [vocabulary.decode(row) for row in words.tolist()]
-    scores, leads = token_scores(model, difference, words)
-    beams = n_best(model, difference, BEAM, BEAM)
-    yield from map(_Side, captions, scores, leads, beams, memory_norms(difference))
-
-
 def token_scores(
     model: Captioner, difference: Difference, words: Tensor
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return log-probabilities and leads of the captions' tokens: two lists, with an array per caption.
 
-    `words` are the token ids of the captions, (B, L). An array ends with the entry for <END>. A lead is the
-    token's log-probability minus the log-probability of the best other token.
+    `words` are token ids, (B, L). An array ends with the entry for <END>. A lead is the difference to the
+    log-probability of the best other token.
     """
     state = model.decoder.begin(difference)
     token, own, lead = torch.full_like(words[:, 0], START), [], []
@@ -192,7 +189,5 @@ def token_scores(
 def memory_norms(difference: Difference) -> list[list[float]]:
     """Return three numbers per pair: maximum, mean and deviation of the norms of its memory tokens."""
     norms = difference.memory.float().norm(dim=-1).flatten(1)
-    numbers: list[list[float]] = torch.stack(
-        [norms.amax(1), norms.mean(1), norms.std(1, correction=0)], 1
-    ).tolist()
-    return numbers
+    numbers = torch.stack([norms.amax(1), norms.mean(1), norms.std(1, correction=0)], 1)
+    return [row.tolist() for row in numbers]

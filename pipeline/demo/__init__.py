@@ -1,4 +1,1 @@
-"""The page of `make demo`, which captions newly rendered scenes or two uploaded images.
-
-This package contains the page; captioning is in pipeline/captioning.
-"""
+"""The page of `make demo`, which captions newly rendered scenes or two uploaded images."""

@@ -1,7 +1,7 @@
-"""Render new scenes with their scene descriptions, and measure the share of true captions on them."""
+"""Render new scenes with their scene descriptions, and judge captions of them."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +26,11 @@ FIRST = 1_000_000  # number of the first scene here; scenes of a rendered datase
 
 @dataclass(frozen=True)
 class Drawn:
-    """Two images, as file contents or paths. `pair` describes their scene; None: the scene is unknown."""
+    """Two images, as file contents or paths."""
 
     before: bytes | Path
     after: bytes | Path
-    pair: Pair | None
+    pair: Pair | None  # describes their scene; None: the scene is unknown
 
 
 def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Drawn:
@@ -49,14 +49,10 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
         things, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng, own.relations)
     first, second = draw_effects(own.variation, 2, rng) if own.variation else (NONE, NONE)
     before = painted(own, scene.before, scene.default, first)
-    return Drawn(before, painted(own, things, view, second), _pair(scene, kind, truth))
-
-
-def _pair(scene: scenes.Scene, kind: str, truth: Sequence[str]) -> Pair:
-    """Return the scene's pair as a prepared dataset would contain it. `truth`: true captions of the pair."""
     name, shown = str(scene.number), scene.facts(changed=kind != NOTHING)
     change = NO_CHANGE if kind == NOTHING else TYPES[kind]
-    return Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)
+    pair = Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)
+    return Drawn(before, painted(own, things, view, second), pair)
 
 
 def painted(
@@ -74,27 +70,17 @@ def painted(
 def judge_new_scenes(
     captioner: PictureCaptioner, settings: Tabletop, scenes: int, search: Search
 ) -> list[JudgedCaption]:
-    """Caption newly rendered pairs and judge the captions. Each kind of change has `scenes` pairs.
+    """Caption `scenes` newly rendered pairs for each of KINDS, and judge the captions.
 
-    There are also `scenes` unchanged pairs. `settings.seed` determines the scenes. It must differ from the
-    seed of the training scenes. Raises InputError if the settings leave no room for the objects.
+    `settings.seed` must differ from the seed of the training scenes. Raises InputError if the settings leave
+    no room for the objects.
     """
-    return judging.judge_captions(captioner, _shown(settings, scenes), scenes * len(KINDS), search)
 
+    def shown() -> Iterator[judging.Shown]:
+        for number in range(scenes):
+            for kind in KINDS:
+                drawn = draw(settings, kind, settings.viewpoint, number)
+                assert drawn.pair is not None  # rendered here, so the scene is known
+                yield NO_CHANGE if kind == NOTHING else kind, drawn.pair, drawn.before, drawn.after
 
-def _shown(settings: Tabletop, scenes: int) -> Iterator[judging.Shown]:
-    for number in range(scenes):
-        for kind in KINDS:
-            drawn = draw(settings, kind, settings.viewpoint, number)
-            assert drawn.pair is not None  # rendered here, so the scene is known
-            yield kind, drawn.pair, drawn.before, drawn.after
-
-
-def shares(found: Sequence[JudgedCaption]) -> dict[str, float]:
-    """Return group of pairs -> share of true captions.
-
-    The groups are all changed pairs (`changes`), each kind of change, and unchanged pairs (NOTHING).
-    """
-    kinds = {kind: [verdict.true for own, _, _, verdict in found if own == kind] for kind in KINDS}
-    changed = [true for kind, values in kinds.items() if kind != NOTHING for true in values]
-    return {name: sum(values) / len(values) for name, values in {"changes": changed, **kinds}.items()}
+    return judging.judge_captions(captioner, shown(), scenes * len(KINDS), search)

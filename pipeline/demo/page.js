@@ -1,4 +1,4 @@
-// A word shows where the model looked while it is pointed at or has the focus; a click keeps it.
+// A word shows its attention while it is pointed at or has the focus; a click keeps it.
 "use strict";
 (() => {
   let kept = null;
@@ -6,7 +6,7 @@
   const pictures = (word) => word.closest(".lab-answer").querySelectorAll(".lab-heat");
 
   function show(word) {
-    const { heat, heatAfter = heat } = word.dataset; // none where the model looks at nothing
+    const { heat, heatAfter = heat } = word.dataset; // undefined without attention
     pictures(word).forEach((picture, side) => {
       if (heat) picture.src = side ? heatAfter : heat;
       picture.hidden = !heat;

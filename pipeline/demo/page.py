@@ -1,13 +1,16 @@
-"""Build the demo's page with Gradio: its controls and their events."""
+"""The demo's page: its controls and their events, built with Gradio, and a guard against other web pages."""
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import gradio as gr
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pipeline.captioning.answers import ALL, Limits
-from pipeline.captioning.picture_captioner import PictureCaptioner
+from pipeline.captioning.picture_captioner import ALL, Limits, PictureCaptioner
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.demo import drawn_scenes, pair_html
 from pipeline.demo.drawn_scenes import KINDS, VIEWPOINTS, Drawn
@@ -20,74 +23,75 @@ scenes. A calibrated model states the probability that its caption is correct, a
 training images. For a rendered scene the change is known: each caption is marked true or false, and wrong
 words are underlined.
 """
-Answered = tuple[Drawn | None, str]
+LOCAL = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?", re.IGNORECASE)
+
+
+class Guard:
+    """ASGI middleware that refuses requests of other web pages, which any browser may send to 127.0.0.1.
+
+    The header Origin reveals another page. The header Host reveals a page whose name resolves to 127.0.0.1
+    (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            headers = Headers(scope=scope)
+            host, origin = headers.get("host", ""), headers.get("origin")
+            if not LOCAL.fullmatch(host) or (origin and origin.lower() != f"http://{host.lower()}"):
+                refusal = "this page answers only its own requests, at 127.0.0.1 or localhost\n"
+                await PlainTextResponse(refusal, 403)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class Events:
-    """Handlers of the page's buttons. Each handler returns the pair that is shown, and the answer as HTML."""
+    """Handlers of the page's buttons. Each handler returns the answer as HTML."""
 
     def __init__(self, captioners: Mapping[str, PictureCaptioner], settings: Tabletop, limits: Limits = ALL):
-        self.limits, self.captioners, self.settings, self.numbers = (
-            limits,
-            captioners,
-            settings,
-            random.SystemRandom(),
-        )
+        self.captioners, self.settings, self.limits = captioners, settings, limits
+        self.numbers = random.SystemRandom()
 
-    def scene(self, kind: str, viewpoint: Viewpoint) -> Answered:
+    def scene(self, kind: str, viewpoint: Viewpoint) -> str:
         """Render a new scene with this kind of change, and caption it."""
         number = self.numbers.randrange(10**6)
         return self._answered(lambda: drawn_scenes.draw(self.settings, kind, viewpoint, number))
 
-    def uploaded(self, before: str | None, after: str | None) -> Answered:
-        """Caption two uploaded images. The files count against the quota of uploads."""
+    def uploaded(self, before: str | None, after: str | None) -> str:
+        """Caption two uploaded image files."""
         if not before or not after:
-            return None, pair_html.refusal(InputError("Choose a before and an after image first"))
+            return pair_html.refusal(InputError("Choose a before and an after image first"))
         return self._answered(lambda: Drawn(Path(before), Path(after), None))
 
-    def swapped(self, shown: Drawn | None) -> Answered:
-        """Swap the before and after images, and caption them. The truth of these captions is not checked."""
-        if shown is None:
-            return None, pair_html.refusal(InputError("There is no pair to swap yet"))
-        return self._answered(lambda: Drawn(shown.after, shown.before, None))
-
-    def _answered(self, pair: Callable[[], Drawn]) -> Answered:
+    def _answered(self, pair: Callable[[], Drawn]) -> str:
         try:
-            found = pair()
-            return found, pair_html.answer(self.captioners, found, self.limits)
+            return pair_html.answer(self.captioners, pair(), self.limits)
         except InputError as error:
-            return None, pair_html.refusal(error)
+            return pair_html.refusal(error)
 
 
 def page(captioners: Mapping[str, PictureCaptioner], settings: Tabletop, limits: Limits = ALL) -> gr.Blocks:
     """Build the page, which first shows a new scene."""
     events = Events(captioners, settings, limits)
-    first, html = events.scene("color", "moderate")
     with gr.Blocks(title="What changed?", analytics_enabled=False) as blocks:
         gr.Markdown(INTRODUCTION.format(scenes=settings.scenes))
-        shown = gr.State(first)
         with gr.Tab("A new scene"), gr.Row():
             kind = gr.Dropdown(list(KINDS), value="color", label="What changes")
             viewpoint = gr.Radio([*VIEWPOINTS.items()], value="moderate", label="How the camera moves")
             render = gr.Button("Render a new scene", variant="primary", elem_id="lab-render")
-        with gr.Tab("Your two pictures"), gr.Row():
+        with gr.Tab("Your two images"), gr.Row():
             before = gr.File(label="before", type="filepath", height=120, elem_id="lab-before")
             after = gr.File(label="after", type="filepath", height=120, elem_id="lab-after")
             upload = gr.Button("Say what changed", variant="primary", elem_id="lab-upload")
-        swap = gr.Button("Swap before and after", size="sm", elem_id="lab-swap")
-        said = gr.HTML(html, elem_id="lab-said")
+        said = gr.HTML(events.scene("color", "moderate"), elem_id="lab-said")
         for button, happens, inputs in (
             (render, events.scene, [kind, viewpoint]),
             (upload, events.uploaded, [before, after]),
-            (swap, events.swapped, [shown]),
         ):
             # one at a time: Numba's threads do not support several callers
             button.click(
-                happens,
-                inputs,
-                [shown, said],
-                concurrency_limit=1,
-                concurrency_id="lab",
-                api_visibility="private",
+                happens, inputs, said, concurrency_limit=1, concurrency_id="lab", api_visibility="private"
             )
     return blocks

@@ -1,7 +1,7 @@
 """Make the HTML of a pair: both images, each model's caption word by word, and the truth of each caption.
 
-An attention map is a tiny image of a single colour, whose opacity is the attention. A word has one map for
-both images, or a map per image. page.js draws the map over the images, and page.css stretches it.
+An attention map is a tiny image of a single colour, whose opacity is the attention. page.js draws it over the
+images.
 """
 
 import base64
@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pipeline.captioning.answers import ALL, Answer, Limits
 from pipeline.captioning.features import opened, turned
 from pipeline.captioning.overlay import HEAT, opacities
-from pipeline.captioning.picture_captioner import PictureCaptioner
+from pipeline.captioning.picture_captioner import ALL, Answer, Limits, PictureCaptioner
 from pipeline.datasets.images import read_bytes
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended
@@ -51,9 +50,7 @@ def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn, limits: Lim
 
 def _opened(picture: bytes | Path, side: str) -> Image.Image:
     data = read_bytes(picture) if isinstance(picture, Path) else picture
-    if len(data) > LARGEST:
-        raise InputError(f"The {side} picture has more than {LARGEST // 10**6} MB; scale it down")
-    return opened(data, f"The {side} picture")
+    return opened(data, f"The {side} image")
 
 
 def refusal(error: InputError) -> str:
@@ -64,7 +61,7 @@ def refusal(error: InputError) -> str:
 def _figure(side: str, picture: Image.Image) -> str:
     small = picture.copy()
     small.thumbnail((SHOWN, SHOWN))
-    image = f'<img src="{_uri(small, "JPEG")}" alt="the {side} picture">'
+    image = f'<img src="{_uri(small, "JPEG")}" alt="the {side} image">'
     heat = '<img class="lab-heat" alt="" hidden>'
     return f'<figure><figcaption>{side}</figcaption><div class="lab-picture">{image}{heat}</div></figure>'
 
@@ -77,9 +74,8 @@ def _truth(truth: Sequence[str]) -> str:
 
 
 def _answer(name: str, answer: Answer, pair: Pair | None) -> str:
-    """Return HTML: a caption with its probability, or the reason why there is no caption."""
-    chance = "" if answer.probability is None else f"probability {answer.probability:.2f}"
-    small = f'<p class="lab-hint">{chance}</p>' if chance else ""
+    chance = answer.probability
+    small = "" if chance is None else f'<p class="lab-hint">probability {chance:.2f}</p>'
     if answer.attended is not None:
         return f"<article>{_caption(name, answer.attended, pair)}{small}</article>"
     reason = escape(answer.reason or "no caption")
@@ -101,7 +97,6 @@ def _caption(name: str, attended: Attended, pair: Pair | None) -> str:
 
 
 def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
-    """Return the verdict, the wrong words and a true sentence as HTML; "" if the truth is unknown."""
     if verdict is None or pair is None:
         return ""
     if verdict.true:
@@ -114,7 +109,7 @@ def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
 
 
 def _heats(attended: Attended) -> list[str]:
-    """Return a text per word: the HTML attributes with the word's attention maps, "" if there are none."""
+    """Return the HTML attributes of each word that have its attention maps; "" without attention."""
     names = ("heat", "heat-after")[: attended.images]
     return [
         "".join(f' data-{name}="{_uri(_heat(map_), "PNG")}"' for name, map_ in zip(names, own, strict=True))

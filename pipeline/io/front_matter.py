@@ -18,13 +18,6 @@ def text(values: dict[str, Any]) -> str:
     return f"{FENCE}{yaml_of(values, width=100)}{FENCE}"
 
 
-def without(readme: str) -> str:
-    """Return a README without its front matter."""
-    if not readme.startswith(FENCE):
-        return readme
-    return readme.removeprefix(FENCE).partition(f"\n{FENCE}")[2].lstrip("\n")
-
-
 def licence(name: str) -> dict[str, str]:
     """Return the front matter's entries for a licence. A licence that hubs do not know is named "other"."""
     if name.lower() in LICENCES:

@@ -1,4 +1,4 @@
-"""A prepared dataset that may be published: pairs, images with their hashes, and the card."""
+"""A prepared dataset that may be published: pairs, images with their hashes, card and licence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,12 @@ from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import SPLITS, Pair, of_split
 from pipeline.io.errors import InputError
-from pipeline.publishing import licences
 from pipeline.tabletop import dataset_card
 
 FOLDERS = {"train": "train", "val": "validation", "test": "test"}
 """Split -> its name in other tools, which is also the name of its folder."""
+RENDERED = Licence(name="mit", copying=True, terms="rendered by this program; the terms of its LICENSE apply")
+EXAMPLE = "licence: {name: cc-by-4.0, copying: true, terms: 'our own images and captions'}"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Published:
 
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:
-        """Dictionary: split, under its name in other tools ("validation") -> pairs. No split is empty."""
+        """Split, under its name in other tools ("validation") -> its pairs. No split is empty."""
         found = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
         return {name: pairs for name, pairs in found.items() if pairs}
 
@@ -52,25 +53,37 @@ def load(name: str) -> Published:
     if not path.exists() and not rendered:
         raise InputError(f"{path} is missing, and a dataset without a card has no licence; write a card")
     card = cards.load(path)
-    licence = licences.permitting(path, card, rendered)
+    licence = _permitting(path, card, rendered)
     root, pairs, index = Path(settings.root), Path(f"data/pairs/{name}.jsonl"), f"data/images/{name}.jsonl"
     record = manifest.beside(pairs)
     if record is None:
         raise InputError(f"{name} is not prepared; run `dvc repro prepare@{name}`")
     found = manifest.read(record)
     manifest.check_files(record, found, pairs, index)
-    seed = _seed(everything, name, root, card) if rendered else None
+    seed = None
+    if rendered:
+        drawn = everything.tabletop.of(name)
+        facts, seed = dataset_card.facts(root, drawn), drawn.seed
+        if list(card.notes[: len(facts)]) != facts:
+            raise InputError(
+                f"params.yaml: tabletop differs from the settings that {root} was rendered with; run "
+                f"`dvc repro prepare@{name}`"
+            )
     images = {image.name: image for image in read_index(index)}
     return Published(name, root, manifest.read_pairs(pairs), images, found, card, licence, seed)
 
 
-def _seed(everything: params.Params, name: str, root: Path, card: Card) -> int:
-    """Return the seed of a rendered dataset. Raises InputError if params.yaml has other settings now."""
-    settings = everything.tabletop.of(name)
-    facts = dataset_card.facts(root, settings)
-    if list(card.notes[: len(facts)]) != facts:
+def _permitting(path: Path, card: Card, rendered: bool) -> Licence:
+    """Return the licence of the dataset whose card is at `path`. Raises InputError if it allows no copies."""
+    licence = RENDERED if rendered else card.licence
+    if licence is None:
         raise InputError(
-            f"params.yaml: tabletop differs from the settings that {root} was rendered with; run "
-            f"`dvc repro prepare@{name}`"
+            f"{path} names no licence, and nobody may copy images without one; if they are yours to give, "
+            f"add a line such as {EXAMPLE}"
         )
-    return settings.seed
+    if not licence.copying:
+        raise InputError(
+            f"{card.name} is not published: its licence ({licence.name}) allows no copies: {licence.terms}; "
+            f"with a permission, name it as `licence` in {path}"
+        )
+    return licence

@@ -1,21 +1,43 @@
-"""Write a dataset in all published formats into one folder, completely or not at all."""
+"""Write a dataset in all published formats into one folder, completely or not at all.
+
+A conversation about two images is a JSON object, a format for training multimodal models. Its `messages` have
+roles and typed parts. `images` has the files of the two image parts, in order. The answer is the first
+reference.
+
+A WebDataset shard is a tar file with KEY.before.EXT, KEY.after.EXT and KEY.json for each pair. Tools end a
+key at the first dot of a file name. So the key is a number without dots, and the pair id is in the JSON.
+"""
 
 import hashlib
+import io
+import json
+import tarfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import jinja2
+
 from pipeline.datasets.images import read_bytes
 from pipeline.datasets.schema import Pair, images_of
+from pipeline.io import front_matter
 from pipeline.io.errors import InputError
-from pipeline.io.outputs import Contents, replacing, write_json, write_json_lines
+from pipeline.io.outputs import Contents, replacing, write_json_lines
 from pipeline.io.progress import track
-from pipeline.publishing import conversations, croissant, dataset_card, metadata, shards
-from pipeline.publishing.dataset import Published
-from pipeline.publishing.rows import row_of
+from pipeline.publishing import rows
+from pipeline.publishing.dataset import FOLDERS, Published
 
 CONTENTS = Contents("published dataset")
-CARD = "README.md"
+CONVERSATIONS, SHARDS = "conversations", "webdataset"  # folders
+TEMPLATE = Path(__file__).with_name("dataset_card.j2")
+TAGS = ["change-captioning", "image-difference"]
+SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+PAIRS = 1000  # pairs per shard
+QUESTION = (
+    "The first image was taken before, the second image after a possible change. What changed? Answer in one "
+    "sentence, and say so if nothing changed."
+)
 
 
 def write(dataset: Published, out: Path, with_shards: bool) -> None:
@@ -25,12 +47,11 @@ def write(dataset: Published, out: Path, with_shards: bool) -> None:
     """
     with replacing(out, CONTENTS) as folder:
         folder.mkdir()
-        for name in (conversations.FOLDER, *([shards.FOLDER] if with_shards else [])):
+        for name in (CONVERSATIONS, *([SHARDS] if with_shards else [])):
             (folder / name).mkdir()
         for split, pairs in dataset.splits.items():
             _write_split(dataset, split, pairs, folder, with_shards)
-        write_json(folder / croissant.NAME, croissant.record(dataset, folder))
-        (folder / CARD).write_text(dataset_card.text(dataset, with_shards), encoding="utf-8")
+        (folder / "README.md").write_text(_card(dataset, with_shards), encoding="utf-8")
 
 
 def _write_split(dataset: Published, split: str, pairs: list[Pair], folder: Path, with_shards: bool) -> None:
@@ -38,14 +59,14 @@ def _write_split(dataset: Published, split: str, pairs: list[Pair], folder: Path
     for name in track(names, f"copying {split}", "images", len(names)):
         _copy(dataset, name, folder / split / name)
 
-    def rows() -> Iterator[tuple[Pair, dict[str, Any]]]:
-        return ((pair, row_of(pair, dataset.seed, dataset.licence.name)) for pair in pairs)
+    def samples() -> Iterator[tuple[Pair, dict[str, Any]]]:
+        return ((pair, rows.row_of(pair, dataset.seed, dataset.licence.name)) for pair in pairs)
 
-    metadata.write(folder / split / metadata.NAME, (row for _, row in rows()))
-    talks = (conversations.of_pair(pair, split) for pair in pairs)
-    write_json_lines(folder / conversations.FOLDER / f"{split}.jsonl", talks)
+    rows.write(folder / split / rows.NAME, (row for _, row in samples()))
+    talks = (_conversation(pair, split) for pair in pairs)
+    write_json_lines(folder / CONVERSATIONS / f"{split}.jsonl", talks)
     if with_shards:
-        shards.write(folder / shards.FOLDER, split, folder / split, rows())
+        _write_shards(folder / SHARDS, split, folder / split, samples())
 
 
 def _copy(dataset: Published, name: str, path: Path) -> None:
@@ -57,3 +78,63 @@ def _copy(dataset: Published, name: str, path: Path) -> None:
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
+
+
+def _conversation(pair: Pair, folder: str) -> dict[str, Any]:
+    asked = [{"type": "image"}, {"type": "image"}, {"type": "text", "text": QUESTION}]
+    answered = [{"type": "text", "text": pair.captions[0]}]
+    return {
+        "id": pair.pair_id,
+        "images": [f"{folder}/{pair.before}", f"{folder}/{pair.after}"],
+        "messages": [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}],
+        "references": list(pair.captions),
+    }
+
+
+def _write_shards(
+    folder: Path, split: str, images: Path, samples: Iterator[tuple[Pair, dict[str, Any]]]
+) -> None:
+    """Write pairs with their rows as shards in `folder`. `images` is the folder with their images."""
+    parts = iter(lambda: list(islice(samples, PAIRS)), [])
+    for number, part in enumerate(parts):
+        with tarfile.open(folder / f"{split}-{number:06d}.tar", "w") as shard:
+            for key, (pair, row) in enumerate(part, number * PAIRS):
+                for side, name in (("before", pair.before), ("after", pair.after)):
+                    end = Path(name).suffix.lower() or ".img"
+                    _add(shard, f"{key:08d}.{side}{end}", (images / name).read_bytes())
+                _add(shard, f"{key:08d}.json", json.dumps(row, ensure_ascii=False).encode())
+
+
+def _add(shard: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)  # without a time or an owner
+    entry.size = len(data)
+    shard.addfile(entry, io.BytesIO(data))
+
+
+def _card(dataset: Published, with_shards: bool) -> str:
+    count = len(dataset.pairs)
+    values = front_matter.licence(dataset.licence.name) | {
+        "pretty_name": dataset.card.name,
+        "language": ["en"],
+        "task_categories": ["image-to-text"],
+        "tags": TAGS,
+        "size_categories": [next((name for most, name in SIZES if count < most), "n>1M")],
+        "configs": [
+            {
+                "config_name": "default",
+                "data_files": [{"split": split, "path": f"{split}/**"} for split in dataset.splits],
+            }
+        ],
+    }
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+    )
+    body = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        dataset=dataset,
+        counts=dataset.manifest.counts,
+        folders=FOLDERS,
+        metadata=rows.NAME,
+        conversations=CONVERSATIONS,
+        shards=SHARDS if with_shards else None,
+    )
+    return front_matter.text(values) + "\n" + body

@@ -1,13 +1,22 @@
-"""Rows of a published dataset: write rows from pairs, and read pairs back to judge captions."""
+"""Rows of a published dataset, one per pair: written as metadata.parquet, and read back to judge captions.
 
-from collections.abc import Mapping
+The call `datasets.load_dataset("imagefolder", ...)` replaces a column `x_file_name` of metadata.parquet with
+a column `x` of images. The images must be files below the folder of metadata.parquet.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pipeline.datasets.schema import Pair
+from pipeline.io.errors import InputError
 from pipeline.io.records import plain
 
+NAME = "metadata.parquet"
+ROWS = 1000  # rows per row group; larger groups would only need more memory
+EXTRA = "pip install 'change-captioning-lab[publish]'"
 OTHER = ("split", "before", "after")  # fields of a pair that a row does not have, or has under another name
 REMEDY = "give a row of a dataset that commands.publish wrote"
 
@@ -29,3 +38,50 @@ def pair_of(row: Mapping[str, Any], split: str = "") -> Pair:
     record = {key: row[key] for key in known if key in row}
     files = {"before": row.get("before_file_name", ""), "after": row.get("after_file_name", "")}
     return plain(Path("row"), Pair, record | files | {"split": split}, REMEDY)
+
+
+def check_installed() -> None:
+    """Raise InputError if pyarrow, which writes Parquet, is not installed."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise InputError(f"pyarrow, which writes {NAME}, is not installed; run {EXTRA}") from None
+
+
+def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:
+    """Write the rows to the file `path`. Equal rows give equal bytes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = _columns()
+    with pq.ParquetWriter(path, schema) as writer:
+        while some := list(islice(rows, ROWS)):
+            writer.write_table(pa.Table.from_pylist(some, schema))
+
+
+def _columns() -> Any:
+    """Return pyarrow's schema, so that a split without any box has the same columns as the other splits."""
+    import pyarrow as pa
+
+    text, number = pa.string(), pa.float64()
+    numbers = pa.list_(number)
+    look = [(name, text) for name in ("size", "color", "material", "shape")]
+    placed = pa.list_(pa.struct([("number", pa.int32()), *look, ("x", number), ("y", number)]))
+    scene = [("before", placed), ("after", placed), ("before_camera", numbers), ("after_camera", numbers)]
+    return pa.schema(
+        [
+            ("before_file_name", text),
+            ("after_file_name", text),
+            ("pair_id", text),
+            ("scene_id", text),
+            ("captions", pa.list_(text)),
+            ("change_type", text),
+            ("before_box", numbers),
+            ("after_box", numbers),
+            ("viewpoint_iou", number),
+            ("changed_object", pa.struct([("before", pa.struct(look)), ("after", pa.struct(look))])),
+            ("scene", pa.struct([*scene, ("changed", pa.int32())])),
+            ("seed", pa.int64()),
+            ("licence", text),
+        ]
+    )

@@ -1,12 +1,12 @@
-"""Calibration from the command line: what it writes, what captions then say, and what is refused."""
+"""Calibration from the command line, and captions with a calibration."""
 
 import json
 import shutil
 
 import pytest
 
-from pipeline.captioning import PictureCaptioner, answers
-from pipeline.captioning.answers import Limits
+from pipeline.captioning import PictureCaptioner
+from pipeline.captioning.picture_captioner import UNSURE_WHAT, UNSURE_WHETHER, Limits
 from pipeline.confidence.calibration import FILE
 from tests.running import refuse, succeed
 from tests.small_lab import add_weights, make_lab
@@ -36,15 +36,15 @@ def lab(fresh):
 
 
 def widened(lab, **changes):
-    """The calibration with other values, as a file."""
+    """Write the calibration with other values; return the option that names it."""
     own = json.loads((lab / PLACE).read_text()) | changes
     (lab / "wide.json").write_text(json.dumps(own))
     return "--confidence wide.json"
 
 
-def test_the_file_is_found_packed_and_bound_to_its_weights(lab, tmp_path):
+def test_the_calibration_is_found_and_packed_and_belongs_to_its_weights(lab, tmp_path):
     own = json.loads((lab / PLACE).read_text())
-    assert own["meaning"] == "agrees"  # the made-up scenes are not described
+    assert own["meaning"] == "agrees"  # these scenes have no descriptions
     assert own["pairs"] == 12
     assert "<svg" in (lab / "risk.svg").read_text()
     assert PictureCaptioner.load(lab / WEIGHTS, lab).calibration is not None
@@ -65,11 +65,11 @@ def test_the_probability_is_printed_and_a_caption_withheld(lab, capsys):
     succeed(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS} {wide} --json --at-least 1 --overlay o.png")
     record = json.loads(capsys.readouterr().out)
     assert record["caption"] is None
-    assert record["reason"] in (answers.UNSURE_WHAT, answers.UNSURE_WHETHER)
+    assert record["reason"] in (UNSURE_WHAT, UNSURE_WHETHER)
     assert not (lab / "o.png").exists()
 
 
-def test_images_of_another_kind_are_refused_unless_any_are_welcome(lab, capsys):
+def test_unfamiliar_images_are_refused_except_with_any_images(lab, capsys):
     own = json.loads((lab / PLACE).read_text())["familiarity"]
     for key, reason in (("unlike", "unlike those the model was trained on"), ("scenes", "same scene")):
         strict = widened(lab, familiarity=own | {"unlike": 1e9, "scenes": 2.0} | {key: -1.0})
@@ -82,7 +82,7 @@ def test_images_of_another_kind_are_refused_unless_any_are_welcome(lab, capsys):
         assert json.loads(capsys.readouterr().out)["caption"]
 
 
-def test_a_table_has_probabilities_and_reasons_and_resumes_only_with_the_same(lab, capsys):
+def test_a_table_has_probabilities_and_reasons(lab, capsys):
     wide = widened(lab, familiarity=None)
     (lab / "pairs.csv").write_text(f"before,after\n{BEFORE},{AFTER}\n{AFTER},{BEFORE}\n")
     table = f"caption --pairs pairs.csv --weights {WEIGHTS} {wide} --out"
@@ -98,7 +98,7 @@ def test_a_table_has_probabilities_and_reasons_and_resumes_only_with_the_same(la
     refuse(lab, f"score --captions none.jsonl {alone}", "none.jsonl")
 
 
-def test_python_answers_as_the_command(lab):
+def test_answers_in_python(lab):
     captioner = PictureCaptioner.load(lab / WEIGHTS, lab)
     found = captioner.answer(lab / BEFORE, lab / AFTER, Limits(any_images=True))
     assert found.caption == captioner(lab / BEFORE, lab / AFTER)
@@ -133,11 +133,11 @@ def test_refitted_on_labelled_pairs(lab, tmp_path, monkeypatch, capsys):
         (f"calibrate --weights {WEIGHTS} --labelled nowhere --out o.json", "nowhere"),
     ],
 )
-def test_what_is_refused(lab, arguments, said):
+def test_refused_arguments(lab, arguments, said):
     refuse(lab, arguments, said)
 
 
-def test_without_a_calibration_no_probability_can_be_demanded(lab, capsys):
+def test_without_a_calibration_at_least_is_refused(lab, capsys):
     add_weights(lab, "subtraction")
     weights = "--weights data/weights/tabletop/subtraction/1"
     refuse(lab, f"caption {BEFORE} {AFTER} {weights} --at-least 0.5", FILE)

@@ -1,4 +1,4 @@
-"""The stages caption and export from the command line: what they print, write and refuse."""
+"""The commands caption and export: what they print, write and refuse."""
 
 import json
 
@@ -60,5 +60,5 @@ def test_many_pairs_and_an_exit_code_for_errors(lab, capsys):
         ),
     ],
 )
-def test_what_does_not_go_together(lab, arguments, said):
+def test_refused_arguments(lab, arguments, said):
     refuse(lab, f"caption {arguments}", said)

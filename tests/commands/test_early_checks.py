@@ -24,15 +24,10 @@ except InputError as error:
     ("command", "named"),
     [
         ("caption gone.png docs/sample/after.png --weights demo/clip4idc", "gone.png"),
-        (
-            "caption docs/sample/before.png after.png --weights demo/clip4idc",
-            "after.png",
-        ),
         ("caption docs/sample/before.png docs/sample/after.png --weights demo/gone", "demo/gone"),
         ("caption --pairs gone.csv --out out.jsonl --weights demo/clip4idc", "gone.csv"),
         ("caption docs/sample/before.png --weights demo/clip4idc", "before and an after"),
         ("demo --weights demo/clip4idc demo/gone", "demo/gone"),
-        ("truth --weights demo/gone --scenes 1", "demo/gone"),
         ("truth --weights demo/clip4idc --labelled gone", "gone"),
         ("tune --pairs gone --images params.yaml --scenes params.yaml --out x.safetensors", "gone"),
     ],

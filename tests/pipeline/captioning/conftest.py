@@ -1,4 +1,4 @@
-"""One small laboratory for the tests of this room."""
+"""A small laboratory with trained weights, shared by the tests of captioning."""
 
 from pathlib import Path
 
@@ -16,12 +16,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def weights_of(lab: Path, model: str) -> Path:
-    """A model's folder of weights in the session's laboratory, added once."""
+    """Folder with weights of a model in the laboratory."""
     folder = lab / f"data/weights/tabletop/{model}/1"
     return folder if folder.exists() else add_weights(lab, model)
 
 
 @pytest.fixture(scope="session")
 def here(lab: Path) -> PictureCaptioner:
-    """The laboratory's own."""
+    """Captioner with the laboratory's weights."""
     return PictureCaptioner.load(lab / "data/weights/tabletop/scorer_cbr/1", lab)

@@ -1,4 +1,4 @@
-"""Measures of a confidence against their definitions, and images of another kind."""
+"""Measures of a confidence against their definitions, and the refusal of unfamiliar images."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ captions = st.lists(st.tuples(st.floats(0, 1, width=16), st.booleans()), min_siz
 
 
 @given(captions)
-def test_ranking_is_the_share_of_pairs_in_order(given):
+def test_ranking_is_the_share_of_ordered_pairs(given):
     confidence, correct = np.array([c for c, _ in given]), np.array([right for _, right in given])
     wins = [
         (one > other) + (one == other) / 2 for one in confidence[correct] for other in confidence[~correct]
@@ -42,7 +42,7 @@ def test_risk_at_full_coverage_is_the_share_of_wrong_captions(given):
     assert half == pytest.approx(1 - risk[max(1, round(len(given) / 2)) - 1])
 
 
-def test_an_interval_holds_its_value_and_is_wider_with_scenes_of_two():
+def test_the_interval_is_wider_if_two_pairs_share_a_scene():
     random = np.random.default_rng(0)
     correct = np.repeat(random.random(100) < 0.7, 2)
     confidence = random.random(200)
@@ -50,19 +50,18 @@ def test_an_interval_holds_its_value_and_is_wider_with_scenes_of_two():
     def share(_, correct):
         return float(correct.mean())
 
-    alone = measures.interval(share, confidence, correct, [str(n) for n in range(200)])
-    scenes = measures.interval(share, confidence, correct, [str(n // 2) for n in range(200)])
-    assert alone.low < alone.value < alone.high
-    assert scenes.high - scenes.low > 1.2 * (alone.high - alone.low)
-
-
-def grids(count, seed, shift=0.0):
-    random = torch.Generator().manual_seed(seed)
-    return (
-        torch.randn(count, 1, 8, 1, 1, generator=random)[:, 0]
-        + torch.randn(count, 8, 5, 5, generator=random)
-        + shift
+    value, low, high = measures.interval(share, confidence, correct, [str(n) for n in range(200)])
+    _, scenes_low, scenes_high = measures.interval(
+        share, confidence, correct, [str(n // 2) for n in range(200)]
     )
+    assert low < value < high
+    assert scenes_high - scenes_low > 1.2 * (high - low)
+
+
+def grids(count, seed):
+    random = torch.Generator().manual_seed(seed)
+    images = torch.randn(count, 8, 1, 1, generator=random)
+    return images + torch.randn(count, 8, 5, 5, generator=random)
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +72,11 @@ def fitted():
     return familiarity.with_thresholds(own, own.distances(before, after)), before, after
 
 
-def test_the_thresholds_refuse_few_pairs_and_the_rest(fitted):
+def test_the_thresholds_refuse_unfamiliar_pairs_and_few_others(fitted):
     own, before, after = fitted
     reasons = [own.reason(each) for each in own.distances(before, after)]
     assert 0 < sum(reason is not None for reason in reasons) <= 0.02 * len(reasons)
     assert {own.reason(each) for each in own.distances(before + 9, after + 9)} == {UNLIKE}
-    # one familiar image does not save a pair
     assert {own.reason(each) for each in own.distances(before, after + 9)} == {UNLIKE}
     swapped = [own.reason(each) for each in own.distances(before, after.roll(1, 0))]
     assert swapped.count(OTHER_SCENE) > 0.9 * len(swapped)
@@ -89,6 +87,6 @@ def test_the_order_of_the_images_does_not_matter(fitted):
     np.testing.assert_allclose(own.distances(before, after), own.distances(after, before), atol=1e-5)
 
 
-def test_what_is_not_a_number_is_refused(fitted):
+def test_nan_is_refused(fitted):
     assert fitted[0].reason([float("nan"), 0.0]) == UNLIKE
     assert fitted[0].reason([0.0, float("nan")]) == OTHER_SCENE

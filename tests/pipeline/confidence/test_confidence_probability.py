@@ -1,4 +1,4 @@
-"""The fitted probability: it finds a known one, is calibrated, and survives data of one kind."""
+"""The fitted probability against a known one, and the checks of confidence.json."""
 
 import json
 
@@ -20,7 +20,7 @@ SHA = "a" * 64
 
 
 def drawn(count, seed=0, shape=lambda z: z):
-    """Signals whose first number decides, and captions that are correct with a known probability."""
+    """Return signals, changes, correctness, probability (a function of the first signal) and scenes."""
     random = np.random.default_rng(seed)
     signals = random.normal(size=(count, S)) * [3, *[1] * (S - 1)] + 5
     chance = expit(shape((signals[:, 0] - 5) / 2))
@@ -38,7 +38,7 @@ def test_a_known_probability_is_found():
     assert measures.ranking(own, correct) == pytest.approx(measures.ranking(chance, correct), abs=0.01)
 
 
-def test_steps_are_chosen_where_a_line_is_wrong():
+def test_isotonic_regression_is_chosen_if_the_logit_is_not_linear():
     step = drawn(4000, shape=lambda z: np.where(z > 0.5, 3.0, -1.0) + 0 * z)
     found = probability.fit(*step[:3], step[4])
     assert found.method == "isotonic"
@@ -68,10 +68,10 @@ def test_too_few_scenes_are_refused():
         probability.fit(signals, changes, correct, ["1"] * 8)
 
 
-def test_a_refit_corrects_what_is_too_sure_and_keeps_the_order():
+def test_a_refit_reduces_the_calibration_error_and_keeps_the_order():
     signals, changes, correct, _, scenes = drawn(2000)
     own = probability.fit(signals, changes, correct, scenes).probability
-    fresh, changes, correct, _, _ = drawn(60, 3, lambda z: z - 2)  # images of which it knows less
+    fresh, changes, correct, _, _ = drawn(60, 3, lambda z: z - 2)  # less often correct
     refitted = probability.refit(own, fresh, changes, correct)
     fresh, changes, correct, _, _ = drawn(4000, 4, lambda z: z - 2)
     before, after = own(fresh, changes), refitted(fresh, changes)
@@ -101,9 +101,9 @@ def made(**changes):
     return Calibration(**(values | changes))
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_a_calibration_is_read_as_written(tmp_path):
     (tmp_path / FILE).write_text(made().model_dump_json())
-    assert calibration.read(tmp_path / FILE, tmp_path / FILE, SHA) == made()
+    assert calibration.read(tmp_path / FILE, SHA) == made()
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,6 @@ def test_a_wrong_file_is_refused_by_name(tmp_path, change, named):
     change(own)
     (tmp_path / FILE).write_text(json.dumps(own))
     with pytest.raises(InputError, match=named) as error:
-        calibration.read(tmp_path / FILE, tmp_path / FILE, SHA)
+        calibration.read(tmp_path / FILE, SHA)
     assert FILE in str(error.value)
     assert "\n" not in str(error.value)

@@ -1,7 +1,7 @@
-"""What tests/pipeline/demo/test_served.py starts: for each line, a folder and a port, it serves the demo.
+"""Process of test_served.py: for each line of input, a folder and a port, it serves the demo in a fork.
 
-The demo is imported once, for 10 s of a processor, and each time served by a fork. Its captioner needs no
-weights. Printed are the fork's number, what the demo says by itself, and how it ended.
+It prints the fork's process id, then what the demo prints, then the fork's exit code. The demo is imported
+once, because this takes 10 s. Its captioner needs no weights.
 """
 
 import os
@@ -11,17 +11,17 @@ import tempfile
 
 from commands import demo
 from stages import run
-from tests.pipeline.demo.test_pair_html import SETTINGS, Told
+from tests.pipeline.demo.test_pair_html import SETTINGS, Brightness
 
 
 def serve(folder: str, port: str) -> None:
-    """The demo, its temporary files in `folder`."""
+    """Serve the demo, with temporary files in `folder`."""
     print(os.getpid(), flush=True)
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     sys.argv = ["demo", "--no-browser", "--port", port]
-    # Ctrl-C is a signal that a shell's background jobs ignore, and so would what they start
+    # background jobs of a shell ignore SIGINT
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    demo.loaded = lambda places, lab: {"told": Told()}
+    demo.loaded = lambda places, lab: {"one": Brightness()}
     demo.settings = lambda captioners, lab: SETTINGS
     run(demo.main)
 

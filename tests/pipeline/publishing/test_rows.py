@@ -1,16 +1,14 @@
-"""Any pair is the same again after Parquet and JSON; any front matter is YAML that reads the same."""
+"""Rows of any pairs, written and read as Parquet and JSON."""
 
 import json
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import CHANGE_TYPES, ChangedObject, Look, Pair, Placed, SceneFacts
-from pipeline.io import front_matter
-from pipeline.publishing import metadata
-from pipeline.publishing.rows import pair_of, row_of
+from pipeline.publishing import rows
+from pipeline.publishing.rows import pair_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 NUMBER = st.floats(-1e6, 1e6)
@@ -40,19 +38,8 @@ PAIRS = st.builds(
 @given(pairs=st.lists(PAIRS, min_size=1, max_size=4))
 def test_pairs_are_the_same_after_parquet_and_json(tmp_path_factory, pairs):
     parquet = pytest.importorskip("pyarrow.parquet", reason="the extra `publish` is not installed")
-    path = tmp_path_factory.mktemp("rows") / metadata.NAME
-    rows = [row_of(pair, 1, "mit") for pair in pairs]
-    metadata.write(path, iter(rows))
+    path = tmp_path_factory.mktemp("rows") / rows.NAME
+    written = [rows.row_of(pair, 1, "mit") for pair in pairs]
+    rows.write(path, iter(written))
     assert [pair_of(row, "test") for row in parquet.read_table(path).to_pylist()] == pairs
-    assert [pair_of(row, "test") for row in json.loads(json.dumps(rows))] == pairs
-
-
-VALUES = st.recursive(TEXT | st.integers() | st.booleans(), lambda inner: st.lists(inner, max_size=3))
-
-
-@given(values=st.dictionaries(TEXT, VALUES, min_size=1, max_size=4), body=TEXT)
-def test_any_front_matter_is_yaml_and_is_removed_whole(values, body):
-    made = front_matter.text(values) + "\n" + body
-    head = made.removeprefix("---\n").partition("\n---\n")[0]
-    assert yaml.safe_load(head) == values
-    assert front_matter.without(made) == body.lstrip("\n")
+    assert [pair_of(row, "test") for row in json.loads(json.dumps(written))] == pairs

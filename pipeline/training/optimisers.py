@@ -20,10 +20,8 @@ def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any])
     tensors have the same learning rate.
     """
     rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
-    if not groups:
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        given: list[Any] = trained
-    else:
+    given: list[Any] = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if groups:
         given = grouped(model, groups, rate, settings["weight_decay"])
     betas = (BETA1, settings.get("beta2", 0.999))
     if kind == "bert_adam":
@@ -34,10 +32,9 @@ def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any])
 
 
 def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: float) -> list[dict[str, Any]]:
-    """Return the parameter groups for a torch optimiser: one for each Group that has tensors.
+    """Return the parameter groups for torch; a tensor belongs to the first Group that matches its name.
 
-    A tensor belongs to the first Group that matches its name. `rate` and `decay` are the phase's learning
-    rate and weight decay.
+    `rate` and `decay` are the phase's learning rate and weight decay.
     """
     members: dict[Group, list[Tensor]] = {group: [] for group in groups}
     for name, parameter in model.named_parameters():

@@ -87,10 +87,6 @@ class Phase:
     # returns the losses, given the training pairs and the vocabulary; None: the losses that the model defines
     objective: Callable[[Sequence[Pair], Vocabulary], Objective] | None = None
 
-    def weight(self, term: str) -> float | None:
-        """Return the weight of a loss term; None if the recipe has no weight for the term."""
-        return 1.0 if self.weights is None else self.weights.get(term)
-
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
         """Return the phase's sampler of batches; it uses those of `pairs` that are in the train split."""
         own, settings, beside = of_split(pairs, "train"), self.settings, self.beside
@@ -111,10 +107,8 @@ class Phase:
 def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase:
     """Return the captioning phase of a recipe.
 
-    first: folder of the pretrained weights; needed if the model has a pretraining phase
+    first: folder of the pretrained weights; without it, InputError is raised if the model has pretraining
     tokens: name of the tokeniser that the validation uses
-
-    Raises InputError if the model needs `first` and it is None.
     """
     settings = recipe.train
     if recipe.adapt and first is None:
@@ -155,16 +149,10 @@ def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
     return replace(
         phase,
         settings=settings,
-        make=partial(_trained, trained),
+        make=lambda shape, vocabulary: trained_model.load(trained)[0],
         weights={POLICY: 1.0} | supervised,
         objective=objective,
     )
-
-
-def _trained(folder: Path, shape: tuple[int, int, int], vocabulary: Vocabulary) -> Trainable:
-    """Load a trained model instead of building a new model; `shape` and `vocabulary` are ignored."""
-    model, _ = trained_model.load(folder)
-    return model
 
 
 def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: Beside = NOTHING) -> Phase:
@@ -196,11 +184,7 @@ def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: B
 
 
 def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainable:
-    """Return the model of a pretraining phase on the meta device.
-
-    The model has small sizes, and its tensors have no values. It is built only to get the names of its loss
-    terms and measures, and the number of its classes.
-    """
+    """Return a small model of a pretraining phase, without values, to get the names of its losses."""
     pool = recipe.sizes.get("pool", 1)
     with torch.device("meta"):
         built: Trainable = recipe_file.build(
@@ -214,8 +198,7 @@ def _cutting(
 ) -> Callable[[Vocabulary], Vocabulary]:
     """Return a function that sets a vocabulary's limit of the caption length, by the setting max_tokens.
 
-    If the model pads captions to max_tokens, or if `whole` is true, the limit is max_tokens. Otherwise the
-    limit is max_tokens or the length of the longest training caption, whichever is less.
+    The limit is at most the longest training caption, unless the model pads captions or `whole` is true.
     """
     fills, longest = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
@@ -238,11 +221,7 @@ def _made(
     shape: tuple[int, int, int],
     vocabulary: Vocabulary,
 ) -> Trainable:
-    """Build and initialise the model of the phase `declared` (None: captioning).
-
-    If `first` is given, weights are taken from this folder. If the setting `start` is given, weights are
-    taken from the file that it names. With the setting `half_weights`, weights are converted to 16 bits.
-    """
+    """Build the model of the phase `declared` (None: captioning), with weights of the folder `first`."""
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     model: Trainable = recipe_file.build(recipe, sizes, phase=declared.settings if declared else None)
     if first is not None:
@@ -255,5 +234,4 @@ def _made(
 
 
 def _start_of(settings: dict[str, Any]) -> tuple[str, ...]:
-    """Return the hash of the file that the setting `start` names; an empty tuple without this setting."""
     return (first_weights.identity(Path(settings["start"])),) if "start" in settings else ()

@@ -50,7 +50,6 @@ class SelfCritical:
         self.both_ways: bool = settings["both_ways"]
 
     def names(self, model: Captioner) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of the loss terms and of the measures."""
         return (POLICY, *(model.terms if self.supervised else ())), MEASURES
 
     def __call__(
@@ -62,10 +61,6 @@ class SelfCritical:
         batch: Batch,
         labels: Labels | None,
     ) -> dict[str, Tensor]:
-        """Return loss terms and measures, scalars by name, for both images' encodings, (B, N, D) each.
-
-        `tokens` are the references of the pairs, (R*B, L+1).
-        """
         pairs, first, second = batch.pairs, before, after
         if self.both_ways:
             pairs, first, second = some_exchanged(pairs, before, after)

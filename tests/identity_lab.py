@@ -1,7 +1,8 @@
-"""A small laboratory at DVC's own places: two models of two seeds, scored; and data of equal names."""
+"""A small project in DVC's folders: two models with two seeds, up to their scores; and other data."""
 
 import json
 import shutil
+from itertools import product
 from pathlib import Path
 
 from PIL import ImageOps
@@ -48,17 +49,17 @@ def train(model: str, seed: int) -> str:
 
 
 def decode(model: str, seed: int) -> str:
-    cell = f"{CELLS}/{model}/{seed}"
-    out = f"--out {cell}/captions.json --attention {cell}/attention.npz"
+    run = f"{CELLS}/{model}/{seed}"
+    out = f"--out {run}/captions.json --attention {run}/attention.npz"
     return f"decode --weights data/weights/tabletop/{model}/{seed} {INPUTS} {out}"
 
 
 def score(model: str, seed: int) -> str:
-    cell = f"{CELLS}/{model}/{seed}"
+    run = f"{CELLS}/{model}/{seed}"
     return (
-        f"score --captions {cell}/captions.json --pairs {PAIRS} --dataset tabletop --manifest {MANIFEST} "
-        f"--attention {cell}/attention.npz --images {IMAGES} --out {cell}/metrics.json "
-        f"--summary {cell}/summary.json --per-pair {cell}/pairs.jsonl"
+        f"score --captions {run}/captions.json --pairs {PAIRS} --dataset tabletop --manifest {MANIFEST} "
+        f"--attention {run}/attention.npz --images {IMAGES} --out {run}/metrics.json "
+        f"--summary {run}/summary.json --per-pair {run}/pairs.jsonl"
     )
 
 
@@ -72,17 +73,14 @@ CONSTANT = (
     f"--captions {CELLS}/constant/captions.json "
     f"--out {CELLS}/constant/metrics.json --summary {CELLS}/constant/summary.json"
 )
-RUN = (recipe, train, decode, score)
-ADAPTED_RUN = (recipe, pretrain, train, decode, score)
 
 
 def make(folder: Path) -> Path:
-    """All stages, but for the report."""
+    """Run all stages except the report."""
     prepare(folder)
-    for model in MODELS:
-        for seed in SEEDS:
-            for command in ADAPTED_RUN if model == ADAPTED else RUN:
-                succeed(folder, command(model, seed))
+    for model, seed in product(MODELS, SEEDS):
+        for command in (recipe, *([pretrain] * (model == ADAPTED)), train, decode, score):
+            succeed(folder, command(model, seed))
     succeed(folder, CONSTANT)
     for name in ("models", "pipeline", "stages", "commands"):
         (folder / name).symlink_to(ROOT / name)
@@ -94,7 +92,7 @@ def make(folder: Path) -> Path:
 
 
 def prepare(folder: Path, other: bool = False) -> Path:
-    """The data; `other`: the same names of negatives of the pictures, and other captions."""
+    """Prepare the data; `other`: with inverted images and other captions, under the same names."""
     raw(folder, 20)
     set_params(folder, **SETTINGS)
     if other:

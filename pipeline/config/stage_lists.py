@@ -25,8 +25,6 @@ def lists(recipes: Iterable[Recipe]) -> Lists:
 def check(everything: Params, recipes: Sequence[Recipe]) -> None:
     """Raise InputError if a list differs from the list that the recipes need.
 
-    The message names the list and the value to set.
-
     `extract` may contain more inputs than the recipes need, for studies.
     """
     listed, wanted = everything.stages.model_dump(), lists(recipes)

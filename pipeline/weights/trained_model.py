@@ -47,9 +47,8 @@ def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
 def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple[Captioner, Trained]:
     """Load the trained model of a folder; return the model, in evaluation mode, and its description.
 
-    Raises InputError if a file is missing or damaged, or belongs to another model. The message names the file
-    and the key, and ends with `remedy`. If `named` is given, the message contains `named` instead of the
-    folder.
+    Raises InputError if a file is missing or damaged, or belongs to another model. The message contains
+    `named` instead of the folder, if it is given, and ends with `remedy`.
     """
     trained = describe(folder, named, remedy)
     model: Captioner = _filled(trained, folder, named or folder, remedy, None)
@@ -57,19 +56,8 @@ def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple
 
 
 def weights_file(folder: Path) -> Path:
-    """Return the path of the weights file: PACKED if the folder has a file of that name, else FILE."""
     packed = folder / PACKED
     return packed if packed.exists() else folder / FILE
-
-
-def there(folder: Path) -> bool:
-    """Return True if a pretraining phase wrote weights into the folder.
-
-    A model without pretraining has an empty folder. Raises InputError if the folder is missing.
-    """
-    if not folder.is_dir():
-        raise InputError(f"{folder} is missing; {FIRST}")
-    return any(folder.iterdir())
 
 
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
@@ -85,23 +73,20 @@ def load_first(folder: Path) -> tuple[Trainable, Trained]:
 
 
 def take_over(model: Trainable, folder: Path) -> None:
-    """Load tensors of the previous phase into the model, whose attribute `takes` selects them.
+    """Load tensors of the previous phase from `folder`; the model's attribute `takes` selects them.
 
-    `folder` contains the weights of the previous phase. Raises InputError if a selected tensor is missing in
-    the folder or in the model, or has another shape.
+    Raises InputError if a selected tensor is missing in the folder or in the model, or has another shape.
     """
     found = _tensors(folder, folder, FIRST, describe(folder, None, FIRST))
     own = model.state_dict()
     for before, here in model.takes.items():
         taken = {here + name.removeprefix(before): x for name, x in found.items() if name.startswith(before)}
-        wanted = {name: x for name, x in own.items() if name.startswith(here)}
-        for place in sorted(taken.keys() ^ wanted.keys()):
-            fault = "lacks" if place in wanted else "has, besides the model's,"
-            raise InputError(f"{folder / FILE} {fault} {before}{place.removeprefix(here)}; {FIRST}")
-        for place, x in taken.items():
-            if x.shape != wanted[place].shape:
-                shapes = f"{tuple(x.shape)}, not {tuple(wanted[place].shape)}"
-                raise InputError(f"{folder / FILE}: {before}{place.removeprefix(here)} is {shapes}; {FIRST}")
+        wanted = {(name, x.shape) for name, x in own.items() if name.startswith(here)}
+        if wrong := wanted ^ {(name, x.shape) for name, x in taken.items()}:
+            name = before + min(wrong)[0].removeprefix(here)
+            raise InputError(
+                f"{folder / FILE}: {name} is missing, of another shape, or not in the model; {FIRST}"
+            )
         own |= taken
     model.load_state_dict(own)
 
@@ -123,10 +108,10 @@ def sha256_of(folder: Path) -> str:
 
 
 def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
-    """Read model.yaml; return the description of the trained model.
+    """Return the description of the trained model, from model.yaml.
 
-    Raises InputError if the description is not valid, or if the folder's path belongs to another run.
-    Messages end with `remedy`. If `named` is given, they contain `named` instead of the folder.
+    Raises InputError, as `load` does, if the description is not valid, or if the folder's path belongs to
+    another run.
     """
     named = named or folder
     trained = described(named / MODEL, _record(folder, remedy), remedy)
@@ -170,15 +155,11 @@ def _record(folder: Path, remedy: str) -> Any:
 
 
 def _claimed(folder: Path) -> str | None:
-    """Return the run, DATASET/MODEL/SEED, that is named by a path in data/weights or data/recipes.
-
-    Return None for other paths.
-    """
+    """Return the run, DATASET/MODEL/SEED, that a path in data/weights or data/recipes names, else None."""
     match folder.absolute().parts:
-        case (*_, "data", "weights", dataset, model, seed) if (
-            seed.isdecimal()
-        ):  # no folder of unfinished work
-            return f"{dataset}/{model}/{seed}"
+        case (*_, "data", "weights", dataset, model, seed):
+            run = f"{dataset}/{model}/{seed}"
+            return run if seed.isdecimal() else None  # scratch folders have other names
         case (*_, "data", "recipes", dataset, model, seed, "pretrained"):
             return f"{dataset}/{model}/{seed}"
     return None
@@ -211,10 +192,6 @@ def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str
 
 
 def _tensors(folder: Path, named: Path, remedy: str, trained: Trained) -> dict[str, Tensor]:
-    """Load the tensors of the weights file.
-
-    Raises InputError if the file cannot be loaded, or if the hash of the file or of model.yaml differs.
-    """
     if trained.hashes and trained.hashes["model"] != hash_of(_record(folder, remedy)):
         raise InputError(f"{named / MODEL} was changed since it was written (its hashes.model); {remedy}")
     file = weights_file(folder)

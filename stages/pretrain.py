@@ -99,10 +99,7 @@ def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -
 
 
 def negatives(arguments: argparse.Namespace, dataset: str) -> Beside:
-    """Generate the negatives of the dataset's pairs, or read the file that --negatives names.
-
-    Raises InputError if the file belongs to other pairs, or if the dataset has no grammar.
-    """
+    """Generate the negatives of the dataset's pairs, or read the file that --negatives names."""
     pairs = read_pairs(arguments.pairs)
     if arguments.negatives:
         captions = {pair.pair_id: pair.captions for pair in pairs}

@@ -125,10 +125,7 @@ def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -
 
 
 def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = None) -> None:
-    """Raise InputError if a file that training needs belongs to another dataset, run or store.
-
-    `first`: the folder of the weights of pre-training.
-    """
+    """Raise InputError if an input, or pre-training in `first`, belongs to another dataset, run or store."""
     trained_model.check_place(arguments.weights, recipe, arguments.seed, arguments.recipe)
     manifest.read_pairs(arguments.pairs)
     vocabularies.check_pairs(arguments.vocab, arguments.pairs)

@@ -104,12 +104,7 @@ class Recipe:
         return replace(self, settings=self.settings | {"switches": kept}, loss={}, train={})
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
-        """Return the model's sizes for inputs (features or pixels) of shape (C, H, W).
-
-        vocabulary, longest: the number of words, and of tokens of the longest caption
-
-        Raises InputError if sizes do not fit each other.
-        """
+        """Return the model's sizes for inputs (C, H, W) and for the words and tokens of captions."""
         try:
             return self.entry.sizes(shape[0], shape[1:], vocabulary, longest, **self.sizes)
         except ValueError as error:
@@ -127,10 +122,7 @@ def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
 def build(
     recipe: Recipe, sizes: DataSizes, source: str | Path | None = None, phase: str | None = None
 ) -> Any:
-    """Build the recipe's captioning model (a Captioner), or the model of a pre-training phase (a Trainable).
-
-    Raises InputError for an unknown model or setting; the message names the file `source`.
-    """
+    """Build the captioning model, or the model of a pre-training phase; errors name the file `source`."""
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)
     except (TypeError, ValueError) as error:

@@ -107,10 +107,7 @@ def _bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None) -> Any
 
 
 def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dict[str, Any]:
-    """Return the settings of the last pre-training phase, with the tasks that the switches select.
-
-    If there is an earlier phase, its settings are an entry in the result.
-    """
+    """Return the settings of pre-training, with the tasks that the switches select."""
     found = recipe.adapt
     for phase in reversed(recipe.entry.phases_of(switches_of(recipe.model, recipe.dataset, recipe.settings))):
         key = f"params.yaml: dataset.{recipe.dataset}.own.{recipe.entry.own}.{phase.settings}"

@@ -21,10 +21,7 @@ PIECES = ("encoding", "difference", "decoder", "inter", "text")
 
 
 def backend(wanted: str, on: torch.device) -> str | None:
-    """Return the compiler's name for the value `wanted` of the setting `train.compile` on a device.
-
-    Return None, for no compilation, if `wanted` is "off" or if the device is not a GPU that Triton supports.
-    """
+    """Return the compiler for the setting `train.compile` on a device; None for no compilation."""
     if wanted == "off" or on.type != "cuda" or not TRITON:
         return None
     return "inductor" if torch.cuda.get_device_capability(on) >= (8, 0) else None

@@ -96,10 +96,7 @@ class Training:
             compiling.compile_pieces(self.model, compiler)
 
     def run(self, sampler: Draws, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
-        """Train until the phase's last iteration, or until `patience` validations bring no better score.
-
-        Raises InputError if a loss or a weight is not finite.
-        """
+        """Train until the last iteration, or until `patience` validations bring no better score."""
         iterations, every = self.settings["iterations"], self.settings["validate_every"]
         todo = range(self.history.iteration, iterations)
         if self._out_of_patience():
@@ -161,10 +158,7 @@ class Training:
         return torch.stack([found.get(name, missing).detach() for name in (*self.terms, *self.measures)])
 
     def _move_idle(self) -> None:
-        """Set missing gradients to 0, so that Adam still moves parameters that this step does not use.
-
-        Parameters that were never updated are left out. Without the model's `zero_idle`, nothing is done.
-        """
+        """With `zero_idle`, set missing gradients to 0, so that Adam also moves unused parameters."""
         if not self.model.zero_idle:
             return
         for parameter in self.model.parameters():
@@ -188,10 +182,7 @@ class Training:
         return {name: loss.float() for name, loss in losses.items()}
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:
-        """Append the means of the losses since the last row to the history.
-
-        The mean of a loss is over the iterations that define the loss; it is NaN if no iteration does.
-        """
+        """Append the mean of each loss over the iterations that define it (else NaN) to the history."""
         table = total(torch.stack(logged)).double().cpu()  # (iterations, names)
         first = iteration - len(logged) + 1
         losses = table[:, : len(self.terms)]

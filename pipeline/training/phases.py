@@ -196,10 +196,7 @@ def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainabl
 def _cutting(
     recipe: Recipe, settings: Mapping[str, Any], whole: bool = False
 ) -> Callable[[Vocabulary], Vocabulary]:
-    """Return a function that sets a vocabulary's limit of the caption length, by the setting max_tokens.
-
-    The limit is at most the longest training caption, unless the model pads captions or `whole` is true.
-    """
+    """Return a function that limits the captions of a vocabulary by the setting max_tokens."""
     fills, longest = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
     marks = fills(switches) if fills else 0

@@ -109,10 +109,7 @@ def some_exchanged(
 
 
 def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -> Tensor:
-    """Return log p(c | x), (B*K,), of captions `words`, (B*K, L).
-
-    The K captions of a pair are consecutive, and have no <START>.
-    """
+    """Return log p(c | x), (B*K,), of captions without <START>, (B*K, L); the K of a pair are consecutive."""
     tokens = torch.nn.functional.pad(words, (1, 0), value=START)
     logits = model.word_logits(tokens, difference)
     logits[:, :, list(model.never)] = -torch.inf

@@ -16,11 +16,7 @@ from pipeline.io.scratch_folders import begin
 
 @dataclass
 class History:
-    """History of a run so far: losses, validation scores and best weights.
-
-    A row of losses or scores is a point of the learning curves. If several processes train, the first process
-    keeps all fields; the other processes keep only the losses and the iteration.
-    """
+    """History of a run so far. If several processes train, only the first keeps scores and best weights."""
 
     iteration: int = 0  # number of finished iterations
     losses: list[dict[str, float]] = field(default_factory=list)
@@ -31,10 +27,7 @@ class History:
 
 
 def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    """Write the state from which a run resumes. Raises InputError if it cannot be written.
-
-    A kill at any moment leaves the earlier state or the new one, complete.
-    """
+    """Write the state from which a run resumes; a kill leaves the earlier state or the new one, complete."""
     record = {
         "history": vars(history),
         "model": model.state_dict(),

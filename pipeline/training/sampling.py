@@ -237,10 +237,7 @@ def training_batches(
     iterations: range,
     share: slice = slice(None),
 ) -> Iterator[Batch]:
-    """Yield the batch of each iteration, on the device. Threads read ahead.
-
-    `share` selects the scenes of each batch that belong to this process; only their images are read.
-    """
+    """Yield the batch of each iteration, on the device; `share` selects the scenes of this process."""
 
     def make(iteration: int) -> Batch:
         if (whole := sampler.wordless(iteration)) is not None:

@@ -27,10 +27,7 @@ CLASS_PAIRS = "class_pairs"  # the task on pairs of NABirds' images with classes
 
 @dataclass(frozen=True)
 class ClassItems:
-    """Items of the task class_pairs in a split: pairs of images with classes, and their feature store.
-
-    `classes` is the model's number of classes. Raises InputError if a class of a pair is not below `classes`.
-    """
+    """Items of the task class_pairs in a split. Raises InputError if a class is not below `classes`."""
 
     pairs: Sequence[ClassPair]
     store: FeatureStore

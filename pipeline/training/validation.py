@@ -95,11 +95,7 @@ class RetrievalValidation:
 
 
 class TaskValidation:
-    """Function that computes the mean losses and measures of a model in all pretraining tasks.
-
-    Only the first caption of each pair is used. The random masks are the same at every call. `classes` are
-    the items of the task class_pairs.
-    """
+    """Function that computes the mean losses and measures of a model in all pretraining tasks."""
 
     def __init__(
         self,

@@ -28,11 +28,7 @@ def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
 
 
 def take_over(model: Trainable, path: Path) -> None:
-    """Load the tensors that the model's attribute `starts` selects from CLIP's file into the model.
-
-    Raises InputError if the file is missing or damaged, or if a selected tensor is missing or has another
-    shape.
-    """
+    """Load the tensors that the model's attribute `starts` selects from CLIP's file into the model."""
     own = model.state_dict()
     places = {name: there for name in own if (there := name_in_file(model.starts, name))}
     try:

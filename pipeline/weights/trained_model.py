@@ -32,10 +32,7 @@ REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to
 
 
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
-    """Create `folder`, and write weights.safetensors and model.yaml there.
-
-    model.yaml contains the hash of the weights file, and a hash of the rest of its own content.
-    """
+    """Create `folder` with weights.safetensors and model.yaml, which has the hashes of both files."""
     folder.mkdir(parents=True)
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
     hashes = {**trained.hashes, "weights": sha256(folder / FILE), "model": ""}
@@ -61,10 +58,7 @@ def weights_file(folder: Path) -> Path:
 
 
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
-    """Load the model of the last pretraining phase from its folder; return the model and its description.
-
-    Raises InputError as `load` does, and also if the model has no pretraining phase.
-    """
+    """Load the model of the last pretraining phase from its folder, as `load` does."""
     trained = describe(folder, None, FIRST)
     if not (phases := trained.recipe.entry.phases):
         raise InputError(f"{folder}: {trained.recipe.model} has no pretraining phase; {FIRST}")
@@ -73,10 +67,7 @@ def load_first(folder: Path) -> tuple[Trainable, Trained]:
 
 
 def take_over(model: Trainable, folder: Path) -> None:
-    """Load tensors of the previous phase from `folder`; the model's attribute `takes` selects them.
-
-    Raises InputError if a selected tensor is missing in the folder or in the model, or has another shape.
-    """
+    """Load tensors of the previous phase from `folder`; the model's attribute `takes` selects them."""
     found = _tensors(folder, folder, FIRST, describe(folder, None, FIRST))
     own = model.state_dict()
     for before, here in model.takes.items():
@@ -108,11 +99,7 @@ def sha256_of(folder: Path) -> str:
 
 
 def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
-    """Return the description of the trained model, from model.yaml.
-
-    Raises InputError, as `load` does, if the description is not valid, or if the folder's path belongs to
-    another run.
-    """
+    """Return the description of a trained model. Raises InputError if the folder's path is another run's."""
     named = named or folder
     trained = described(named / MODEL, _record(folder, remedy), remedy)
     claimed = _claimed(named)
@@ -124,20 +111,14 @@ def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> T
 
 
 def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
-    """Raise InputError if the folder's path belongs to another run than that of the recipe and the seed.
-
-    `source` is the recipe's file.
-    """
+    """Raise InputError if the folder's path belongs to another run than the recipe `source` and the seed."""
     run, claimed = f"{recipe.dataset}/{recipe.model}/{seed}", _claimed(folder)
     if claimed not in (None, run):
         raise InputError(f"{source} is the recipe of {run}, but {folder} is for weights of {claimed}")
 
 
 def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
-    """Check the pretrained weights for a recipe's captioning; return their description.
-
-    Raises InputError if the weights are of another run, or if their settings differ from the recipe's.
-    """
+    """Return the description of pretrained weights. Raises InputError if they do not fit the recipe."""
     trained = describe(folder, None, FIRST)
     own = f"{recipe.dataset}/{recipe.model}/{seed}"
     if trained.run != own:

@@ -30,7 +30,7 @@ from pipeline.io.records import read_records
 from pipeline.negatives.generation import generate
 from pipeline.scoring import retrieval_files
 from pipeline.training import phases
-from pipeline.training.phases import Beside
+from pipeline.training.phases import OtherInputs
 from pipeline.training.task_sampling import CLASS_PAIRS, FDA, ClassItems
 from pipeline.weights import imported_weights, trained_model
 from stages import run, train
@@ -71,7 +71,7 @@ def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | N
         raise InputError(f"{arguments.recipe}: {recipe.model} has no pre-training; choose another model")
     train.check(arguments, recipe)
     *earlier, last = recipe.before
-    found = beside(arguments, recipe, last)
+    found = other_inputs(arguments, recipe, last)
     for each in earlier:
         weights, curves = on_images(arguments, recipe, each)
         found = replace(found, weights=weights, curves={phase_run.IMAGES: curves})
@@ -86,10 +86,10 @@ def retrieval(arguments: argparse.Namespace) -> Measure:
     return lambda weights, curves: retrieval_files.write(curves, weights, **inputs)
 
 
-def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> Beside:
+def other_inputs(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> OtherInputs:
     """Return the inputs of a phase in addition to the dataset's pairs: negatives, and NABirds' pairs."""
     tasks = recipe.settings_of(phase).get("tasks", {})
-    found = Beside()
+    found = OtherInputs()
     if FDA in tasks:
         found = negatives(arguments, recipe.dataset)
     if CLASS_PAIRS in tasks:
@@ -98,7 +98,7 @@ def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -
     return found
 
 
-def negatives(arguments: argparse.Namespace, dataset: str) -> Beside:
+def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
     """Generate the negatives of the dataset's pairs, or read the file that --negatives names."""
     pairs = read_pairs(arguments.pairs)
     if arguments.negatives:
@@ -111,12 +111,12 @@ def negatives(arguments: argparse.Namespace, dataset: str) -> Beside:
         return negatives_of(arguments.negatives, REMEDY)
     grammar, seed = params.load().negatives.of(dataset)
     made = captions_of(generate(grammar, pairs, seed))
-    return Beside(made, keys=(sha256(repr(made)),))
+    return OtherInputs(made, keys=(sha256(repr(made)),))
 
 
-def negatives_of(path: Path, how: str) -> Beside:
+def negatives_of(path: Path, how: str) -> OtherInputs:
     """Read a file of negatives. If the file is missing, an InputError tells the user `how` to make it."""
-    return Beside(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
+    return OtherInputs(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
 
 
 def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:
@@ -138,10 +138,10 @@ def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPh
     pairs, how = records / RECORDS, remedy("cub")
     read_text(pairs, how)  # a missing file is named here
     asked = FDA in recipe.settings_of(declared)["tasks"]
-    found = negatives_of(records / NEGATIVES, how) if asked else Beside()
+    found = negatives_of(records / NEGATIVES, how) if asked else OtherInputs()
     phase = phases.before(recipe, declared, found)
-    changes = {"pairs": pairs, "features": str(stores)}
-    return train.run_earlier("pretrain", arguments, recipe, phase, phase_run.IMAGES, **changes)
+    name, features = phase_run.IMAGES, str(stores)
+    return train.run_earlier("pretrain", arguments, recipe, phase, name, pairs=pairs, features=features)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from pipeline.io.outputs import replacing
 from pipeline.scoring import tokenizer
 from pipeline.text import vocabularies
 from pipeline.training import phases
-from pipeline.training.phases import Beside, Phase
+from pipeline.training.phases import OtherInputs, Phase
 from pipeline.weights import imported_weights, trained_model
 from pipeline.weights.imported_weights import PRETRAINED
 from pipeline.weights.model_description import Trained
@@ -74,7 +74,7 @@ def main() -> None:
         curves = {TRAINED: own}
     else:
         trained, curves = arguments.trained, {}
-    after = replace(phases.reinforcing(recipe, trained, arguments.tokens), beside=Beside(curves=curves))
+    after = replace(phases.reinforcing(recipe, trained, arguments.tokens), others=OtherInputs(curves=curves))
     checks = partial(check_trained, arguments, recipe, trained)
     run_phase("train", arguments, recipe, after, trained, checks=checks)
 

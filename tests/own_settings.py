@@ -4,7 +4,7 @@ import inspect
 
 from models import MODELS
 from pipeline.training import phases
-from pipeline.training.phases import Beside
+from pipeline.training.phases import OtherInputs
 
 # models of SCORER and DIRL, and their baselines
 GRID_MODELS = [name for name, entry in MODELS.items() if entry.own is None]
@@ -39,4 +39,4 @@ def settings_of(name, **values):
 
 def phase_before(recipe, negatives=None, weights=None, number=-1):
     """Return a pre-training phase of a recipe: the last, or the phase with this number."""
-    return phases.before(recipe, recipe.before[number], Beside(negatives or {}, weights=weights))
+    return phases.before(recipe, recipe.before[number], OtherInputs(negatives or {}, weights=weights))

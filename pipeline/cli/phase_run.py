@@ -130,7 +130,7 @@ def train(
     if ranks.rank == 0:
         still_alone()
         hashes = {"vocabulary": vocabularies.identity(words), **store.hashes}
-        write(arguments, recipe, store.shape, vocabulary, history, hashes, phase.beside.curves, measure)
+        write(arguments, recipe, store.shape, vocabulary, history, hashes, phase.others.curves, measure)
         made = {"precision": str(training.dtype), "processes": ranks.world}
         provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
         clear(arguments.weights)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field, FiniteFloat
 
 import models
-import models.common.entry
+from models.common.entry import EarlierPhase, Entry
 from models.common.grid_embedding import DataSizes, Sizes
 from pipeline.io import records
 from pipeline.io.errors import InputError
@@ -21,8 +21,7 @@ from pipeline.io.outputs import write_text, yaml_of
 
 MAY_BE_NONE = ("intra", "inter")  # sizes that may be 0: CLIP4IDC's numbers of blocks (its Table 7)
 # sizes determine memory and time, so they are limited: numbers of BLOCKS to 64, widths to 8192
-BLOCKS = ("layers", "decoder_layers", "intra", "inter", "text_layers", "caption_layers", "single", "pair")
-BLOCKS += ("cross",)
+BLOCKS = "layers decoder_layers intra inter text_layers caption_layers single pair cross".split()
 MOST_BLOCKS, WIDEST = 64, 8192
 
 
@@ -62,12 +61,12 @@ class Recipe:
             raise ValueError(f"{odd[0]} {self.sizes[odd[0]]} is not even")
 
     @property
-    def entry(self) -> models.common.entry.Entry:
+    def entry(self) -> Entry:
         """Entry of the model in models/. Raises ValueError if no model has that name."""
         return models.entry_of(self.model)
 
     @property
-    def before(self) -> tuple[models.common.entry.EarlierPhase, ...]:
+    def before(self) -> tuple[EarlierPhase, ...]:
         """Phases of pre-training, in their order."""
         last = self.entry.phases[-1:]
         return tuple(
@@ -76,7 +75,7 @@ class Recipe:
             if self.adapt and (phase in last or phase.settings in self.adapt)
         )
 
-    def settings_of(self, phase: models.common.entry.EarlierPhase) -> dict[str, Any]:
+    def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
         """Return the settings of a pre-training phase: `adapt` itself, or, of an earlier phase, its entry."""
         found: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return found

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-import models.common.entry
+from models.common.entry import EarlierPhase
 from models.common.trainable import Labels, Trainable
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
@@ -33,7 +33,7 @@ Keep = Literal["earlier", "later", "last"]
 
 
 @dataclass(frozen=True)
-class Beside:
+class OtherInputs:
     """Inputs of a pretraining phase that are not in the recipe, such as the weights from which it starts."""
 
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # pair id -> captions, for fda
@@ -44,7 +44,7 @@ class Beside:
     curves: Mapping[str, Path] = field(default_factory=dict)
 
 
-NOTHING = Beside()
+NOTHING = OtherInputs()
 
 
 class Objective(Protocol):
@@ -82,16 +82,16 @@ class Phase:
     keys: tuple[str, ...] = ()  # names or hashes of inputs, besides the recipe, that affect the results
     weights: Mapping[str, float] | None = None  # weights of the loss terms; None: all are 1
     tasks: tuple[str, ...] = ()  # each iteration trains one of these tasks; empty: there are no tasks
-    beside: Beside = NOTHING
+    others: OtherInputs = NOTHING
     log_every: int = 10  # number of iterations for each row of the learning curve
     # returns the losses, given the training pairs and the vocabulary; None: the losses that the model defines
     objective: Callable[[Sequence[Pair], Vocabulary], Objective] | None = None
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
         """Return the phase's sampler of batches; it uses those of `pairs` that are in the train split."""
-        own, settings, beside = of_split(pairs, "train"), self.settings, self.beside
+        own, settings, others = of_split(pairs, "train"), self.settings, self.others
         if self.tasks:
-            return TaskSampler(own, settings, self.tasks, seed, beside.negatives, beside.classes.get("train"))
+            return TaskSampler(own, settings, self.tasks, seed, others.negatives, others.classes.get("train"))
         return Sampler(
             own,
             settings["batch"],
@@ -155,27 +155,27 @@ def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
     )
 
 
-def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: Beside = NOTHING) -> Phase:
+def before(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NOTHING) -> Phase:
     """Return the pretraining phase of a recipe; `declared` is its declaration in the model's Entry."""
     settings = recipe.settings_of(declared)
     phase = Phase(
         settings,
-        partial(_made, recipe, declared, settings, beside.weights),
+        partial(_made, recipe, declared, settings, others.weights),
         validation=RetrievalValidation,
         metric="R@1",
         keep=settings.get("keep") or "later",
         cut=_cutting(recipe, settings, whole=declared.dataset is not None),
         by_sentence=True,
-        keys=(*beside.keys, *_start_of(settings)),
-        beside=beside,
+        keys=(*others.keys, *_start_of(settings)),
+        others=others,
     )
     if declared.learns == "retrieval":
         return phase
     model = bare(recipe, declared)
-    classes = beside.classes.get("val")
+    classes = others.classes.get("val")
     return replace(
         phase,
-        validation=partial(TaskValidation, tasks=model.terms, negatives=beside.negatives, classes=classes),
+        validation=partial(TaskValidation, tasks=model.terms, negatives=others.negatives, classes=classes),
         metric=model.measures[0],
         keep="last",
         tasks=model.terms,
@@ -183,7 +183,7 @@ def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: B
     )
 
 
-def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainable:
+def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
     """Return a small model of a pretraining phase, without values, to get the names of its losses."""
     pool = recipe.sizes.get("pool", 1)
     with torch.device("meta"):
@@ -212,7 +212,7 @@ def _cutting(
 
 def _made(
     recipe: Recipe,
-    declared: models.common.entry.EarlierPhase | None,
+    declared: EarlierPhase | None,
     settings: dict[str, Any],
     first: Path | None,
     shape: tuple[int, int, int],

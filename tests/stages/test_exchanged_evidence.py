@@ -23,12 +23,13 @@ WEIGHTS, WEIGHTS_TWO = (f"data/weights/tabletop/{CAPTIONER}/{seed}" for seed in 
 TENSORS = "weights.safetensors"
 RECIPES = f"data/recipes/tabletop/{CAPTIONER}/1"
 IMAGE = "data/raw/tabletop/images/CLEVR_default_00000"
+PLAIN, PRETRAINED = lab.commands(CAPTIONER, 1), lab.commands(ADAPTED, 1)
 COMMANDS = {
-    "train": lab.train(CAPTIONER, 1),
-    "train after pretrain": lab.train(ADAPTED, 1),
-    "pretrain": lab.pretrain(ADAPTED, 1),
-    "score": lab.score(CAPTIONER, 1),
-    "retrieve": lab.retrieve(ADAPTED, 1),
+    "train": PLAIN["train"],
+    "train after pretrain": PRETRAINED["train"],
+    "pretrain": PRETRAINED["pretrain"],
+    "score": PLAIN["score"],
+    "retrieve": PRETRAINED["retrieve"],
     "constant": lab.CONSTANT,
     "record": "record",
     "report": "report --out results/page",

@@ -60,17 +60,3 @@ def test_imported_features_are_not_mistaken_for_extracted_ones(copy):
     refuse(copy, DECODE, "its backbone is 'resnet101'")
     succeed(copy, train_with(1, "weights/new"))
     succeed(copy, DECODE.replace("weights/1", "weights/new"))
-
-
-def test_imported_features_that_are_missing_or_of_another_stride(copy):
-    leave_npy(copy)
-    shutil.rmtree(copy / STORE)
-    (copy / "npy/sc_features/CLEVR_semantic_000003.png.npy").unlink()
-    set_params(copy, **OTHERS)
-    refuse(copy, EXTRACT, "sc_images/CLEVR_semantic_000003.png.npy is missing")
-    leave_npy(copy)
-    set_params(copy, **OTHERS, features__stride=32)
-    refuse(copy, EXTRACT, "60 problem(s)")
-    set_params(copy, **OTHERS, features__weights="w.pth")
-    refuse(copy, EXTRACT, "features.npy")
-    assert not (copy / STORE).exists()

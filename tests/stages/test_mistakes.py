@@ -20,21 +20,18 @@ def test_a_stage_as_a_process(raw):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "command", "said"),
     [
-        ({"dataset__tabletop__prepare__reader": "clever"}, "unknown reader 'clever'"),
-        ({"dataset__tabletop__prepare__root": "data/raw/nowhere"}, "data/raw/nowhere is missing"),
+        ({"dataset__tabletop__prepare__reader": "clever"}, PREPARE, "unknown reader 'clever'"),
+        ({"dataset__tabletop__prepare__root": "data/raw/nowhere"}, PREPARE, "data/raw/nowhere is missing"),
+        ({}, PREPARE.replace("--dataset tabletop", "--dataset nowhere"), "unknown dataset 'nowhere'"),
+        ({}, MAKE_RECIPE.replace("scorer_cbr", "scorrer"), "unknown model 'scorrer'"),
     ],
 )
-def test_wrong_settings(raw, changes, said):
+def test_unknown_names(raw, changes, command, said):
     set_params(raw, **changes)
-    refuse(raw, PREPARE, said)
+    refuse(raw, command, said)
     assert not (raw / "data/pairs").exists()
-
-
-def test_unknown_names_on_the_command_line(raw):
-    refuse(raw, PREPARE.replace("--dataset tabletop", "--dataset nowhere"), "unknown dataset 'nowhere'")
-    refuse(raw, MAKE_RECIPE.replace("scorer_cbr", "scorrer"), "unknown model 'scorrer'")
 
 
 def test_missing_and_truncated_images(raw):

@@ -44,21 +44,6 @@ def test_a_global_value_changes_only_the_models_that_use_it():
     assert resolving.resolve(training, "tabletop", "subtraction").train["batch"] == 4
 
 
-@pytest.mark.parametrize(
-    ("dataset", "dirl", "ccr"),
-    [
-        ("clevr_change", 0.5, 0.3),
-        ("clevr_dc", 0.03, 0.05),
-        ("spot_the_diff", 0.5, 0.004),
-        ("image_editing_request", 0.001, 0.05),
-    ],
-)
-def test_the_published_weights_of_dirl(dataset, dirl, ccr):
-    assert resolving.resolve(REAL, dataset, "dirl_ccr").loss == {"dirl": dirl, "ccr": ccr}
-    assert resolving.resolve(REAL, dataset, "ccr").loss == {"ccr": ccr}
-    assert resolving.resolve(REAL, dataset, "transformer").loss == {}
-
-
 def test_every_term_has_a_weight_on_every_dataset():
     assert set(REAL.model) == set(MODELS), "add the model to models/__init__.py and to params.yaml"
     for dataset in REAL.dataset:

@@ -89,47 +89,46 @@ def test_both_phases_and_a_kill_in_each(prepared, tmp_path, variant):
     assert {"iteration", "cap", "judge", "judge_accuracy"} == set(whole.losses[0])
 
 
-def lengths(prepared, name, variant, max_tokens):
-    """Return a phase's limit L, the tokens of a long caption, and the length of a short one in mlm."""
+ALL = -1  # length of the longest training caption
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "max_tokens", "expected"),
+    [  # expected: limit L, tokens of a long caption, tokens to which mlm pads a short one
+        ("images", "released", 40, (40, 39, 40)),
+        ("pretrain", "released", 40, (40, 39, 40)),
+        ("train", "released", 40, (40, 39)),
+        ("pretrain", "released", 6, (6, 5, 6)),
+        ("pretrain", "released", None, (ALL, ALL, ALL)),
+        ("images", "paper", 40, (40, 40, 4)),  # CUB's captions have other lengths than the dataset's
+        ("pretrain", "paper", 40, (ALL, ALL, 4)),
+        ("pretrain", "paper", 6, (6, 6, 4)),
+        ("train", "paper", 6, (6, 6)),
+        ("train", "paper", None, (ALL, ALL)),
+    ],
+)
+def test_the_lengths_of_captions(prepared, name, variant, max_tokens, expected):
+    """In `released`, captions are padded to L in pre-training, and keep L - 3 words, as in the program."""
     images = FIRST | {"max_tokens": max_tokens}
     own = {"variant": variant, "switches": {"extra_data": "cub"}}
     chosen = recipe(own, max_tokens=max_tokens, images=images)
     chosen = replace(chosen, train=SECOND | {"max_tokens": max_tokens})
-    made = {
-        "images": lambda: phase_before(chosen, number=0),
-        "pretrain": lambda: phase_before(chosen, {}),
-        "train": lambda: phases.captioning(chosen, Path("pretrained")),
-    }
-    phase = made[name]()
+    if name == "train":
+        phase = phases.captioning(chosen, Path("pretrained"))
+    else:
+        phase = phase_before(chosen, number=0 if name == "images" else -1)
     vocabulary = phase.cut(prepared.vocabulary)
     sizes = chosen.sizes_for(prepared.store.shape, len(vocabulary), vocabulary.longest)
     tokens = torch.tensor([vocabulary.encode("ball " * 99)])
-    if name == "train":
-        return sizes.longest, tokens.shape[1], None
-    model = phase.make(prepared.store.shape, vocabulary)
-    read, joint = [], model.joint
-    model.joint = lambda *given: read.append(given[-1].shape[1]) or joint(*given)
-    image = model.encoding(torch.randn(1, *prepared.store.shape))
-    model.losses_of(image, image, tokens[:, -4:], labels=Labels(torch.tensor([1]), "mlm"))
-    return sizes.longest, tokens.shape[1], *read
-
-
-@pytest.mark.parametrize("name", ["images", "pretrain", "train"])
-def test_the_lengths_of_captions(prepared, name):
-    """In `released`, captions are padded to L in pre-training, and keep L - 3 words, as in the program."""
+    found = [sizes.longest, tokens.shape[1]]
+    if name != "train":
+        model = phase.make(prepared.store.shape, vocabulary)
+        joint = model.joint
+        model.joint = lambda *given: found.append(given[-1].shape[1]) or joint(*given)
+        image = model.encoding(torch.randn(1, *prepared.store.shape))
+        model.losses_of(image, image, tokens[:, -4:], labels=Labels(torch.tensor([1]), "mlm"))
     longest = prepared.vocabulary.longest
-    assert longest < 16
-    shown = name != "train"
-    assert lengths(prepared, name, "released", 40) == (40, 39, 40 if shown else None)
-    assert lengths(prepared, name, "released", 6) == (6, 5, 6 if shown else None)
-    # in `paper`, nothing is padded, and L is at most the longest training caption
-    assert lengths(prepared, name, "paper", 6) == (6, 6, 4 if shown else None)
-    far = 40 if name == "images" else longest  # the captions of CUB have other lengths
-    assert lengths(prepared, name, "paper", 40) == (far, far, 4 if shown else None)
-    if name != "images":
-        for variant, read in (("paper", 4), ("released", longest)):
-            wanted = longest, longest, read if shown else None
-            assert lengths(prepared, name, variant, None) == wanted
+    assert tuple(found) == tuple(longest if number == ALL else number for number in expected)
 
 
 def test_adam_moves_unused_tensors_in_released(prepared, tmp_path):

@@ -21,7 +21,8 @@ from pipeline.io.outputs import write_text, yaml_of
 
 MAY_BE_NONE = ("intra", "inter")  # sizes that may be 0: CLIP4IDC's numbers of blocks (its Table 7)
 # sizes determine memory and time, so they are limited: numbers of BLOCKS to 64, widths to 8192
-BLOCKS = "layers decoder_layers intra inter text_layers caption_layers single pair cross".split()
+BLOCKS = {"layers", "decoder_layers", "intra", "inter", "text_layers", "caption_layers"}
+BLOCKS |= {"single", "pair", "cross"}
 MOST_BLOCKS, WIDEST = 64, 8192
 
 

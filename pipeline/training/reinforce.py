@@ -77,9 +77,9 @@ class SelfCritical:
         reward = self._rewards(pairs, captions, self.samples).to(words.device)  # (B, K)
         log_p = log_probabilities(model, difference, words).view_as(reward)
         advantage = reward - self._baseline(model, difference, pairs, reward)
-        told = torch.tensor(tells_change(captions))
+        reported = torch.tensor(tells_change(captions))
         written = (words != NULL).sum(-1)
-        means = dict(zip(MEASURES, (reward, -log_p.detach(), written, told), strict=True))
+        means = dict(zip(MEASURES, (reward, -log_p.detach(), written, reported), strict=True))
         number = total(torch.tensor(float(len(words)), device=words.device))
         shares = {name: values.to(number).sum() / number for name, values in means.items()}
         return {POLICY: -(advantage * log_p).sum() / number} | shares

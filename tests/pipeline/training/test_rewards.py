@@ -29,9 +29,9 @@ def test_references_are_true_and_missed_changes_are_not():
 
 
 def test_the_cost_of_a_false_alarm():
-    told = [pair.captions[0] for pair in CHANGED]
-    assert rewards(UNCHANGED, told) == [0.0] * 20
-    assert rewards(UNCHANGED, told, false_alarm=0.0) == [1.0] * 20
+    reported = [pair.captions[0] for pair in CHANGED]
+    assert rewards(UNCHANGED, reported) == [0.0] * 20
+    assert rewards(UNCHANGED, reported, false_alarm=0.0) == [1.0] * 20
 
 
 def test_partial_credit_depends_on_the_number_of_faults():

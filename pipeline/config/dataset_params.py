@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -54,13 +54,13 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 Distinct = AfterValidator(_distinct)
-Settings = TypeVar("Settings")
 
 
-def _without(faults: Mapping[str, bool], settings: Settings) -> Settings:
-    if found := next((said for said, wrong in faults.items() if wrong), None):
-        raise ValueError(found)
-    return settings
+def _refuse(faults: Mapping[str, bool]) -> None:
+    """Raise ValueError with the first message whose value is true."""
+    for said, wrong in faults.items():
+        if wrong:
+            raise ValueError(said)
 
 
 class Strict(BaseModel):
@@ -167,7 +167,8 @@ class PhaseSettings(DatasetTrain):
             "select: last uses no scores; set patience to null": last and self.patience is not None,
             "select: last uses no scores; set keep to null": last and self.keep is not None,
         }
-        return _without(faults, self)
+        _refuse(faults)
+        return self
 
 
 class Pretrain(PhaseSettings):
@@ -185,7 +186,8 @@ class Pretrain(PhaseSettings):
             "keep must be null: pre-training always keeps its last weights": self.keep is not None,
             "processes must be 1: the negatives of a batch must be in one process": self.processes > 1,
         }
-        return _without(faults, self)
+        _refuse(faults)
+        return self
 
 
 class ImagePretrain(Pretrain):

@@ -17,7 +17,7 @@ from pipeline.compute import devices
 from pipeline.compute.memory import keep_freed
 from pipeline.compute.process_group import Part, Ranks, join
 from pipeline.config import params
-from pipeline.config.store_contents import GRID, PIXELS, PixelSpec, Spec, chosen, pixel_spec, spec
+from pipeline.config.store_contents import GRID, PIXELS, Spec, chosen, pixel_spec, spec
 from pipeline.datasets.cub_nabirds import IMAGES
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.manifest import read_pairs
@@ -77,10 +77,7 @@ def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) ->
 
 
 def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks], Made | None]) -> None:
-    """Fill the shards of one part.
-
-    The part that fills the last missing shard moves the store to --out.
-    """
+    """Fill the shards of one part. The part that fills the last missing shard moves the store to --out."""
     out: Path = arguments.out
     index, count = arguments.part
     part = Part(index, count, turn=partial(in_turn, out))
@@ -94,16 +91,16 @@ def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks
 
 
 def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
-    """Fill a store with the features that the dataset's settings describe.
-
-    Only the first process imports .npy files; for the other processes, the result is None.
-    """
+    """Fill a store by the dataset's settings. Only the first process imports .npy files."""
     everything = params.load()
     dataset = everything.of(arguments.dataset)
     index = read_index(arguments.images)
     root = Path(dataset.prepare.root)
     if arguments.input == PIXELS:
-        return take_pixels(arguments.out, root, pixel_spec(everything.features, dataset), index, ranks)
+        pixels = pixel_spec(everything.features, dataset)
+        described = extraction.stored(pixels, index)
+        folder = provenance.scratch(STAGE, arguments.out, "pixels", repr(described))
+        return extraction.extract_pixels(root, index, pixels, ranks, folder), described
     wanted = spec(everything.features, dataset)
     if dataset.features.npy is None:
         train = set(images_of(of_split(read_pairs(arguments.pairs), "train")))
@@ -116,7 +113,7 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
 
 
 def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
-    """Fill the store of a dataset that only pre-training uses, according to the settings in `pretraining`."""
+    """Fill the store of a dataset that only pre-training uses, by the settings in `pretraining`."""
     everything = params.load()
     own, settings = everything.pretraining, everything.features
     if arguments.dataset not in own.root:
@@ -149,10 +146,7 @@ def extract(
     train: list[Indexed],
     ranks: Ranks,
 ) -> Made:
-    """Fill a store with a backbone's feature grids.
-
-    `train`: images from which the mean and deviation for standardisation are computed.
-    """
+    """Fill a store with a backbone's feature grids, standardised by the statistics of the images `train`."""
     network, weights_id = backbone_weights.load(wanted)
     extractor = extraction.Extractor(network, root, index, wanted, precision)
     if extractor.network.folded is None and ranks.rank == 0:
@@ -165,13 +159,6 @@ def extract(
     described = extraction.attributes(extractor, weights_id)
     folder = provenance.scratch(STAGE, out, "extract", repr(described), devices.identity())
     return extraction.extract(extractor, ranks, folder), described
-
-
-def take_pixels(out: Path, root: Path, wanted: PixelSpec, index: list[Indexed], ranks: Ranks) -> Made:
-    """Fill a store with the pixels of the images."""
-    described = extraction.stored(wanted, index)
-    folder = provenance.scratch(STAGE, out, "pixels", repr(described))
-    return extraction.extract_pixels(root, index, wanted, ranks, folder), described
 
 
 def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Made:

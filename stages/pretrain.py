@@ -1,10 +1,8 @@
 """pretrain@dataset-model-seed: train the pre-training phases of a model.
 
-CLIP4IDC learns retrieval; IDC-PCL learns several tasks. The models' entries declare the phases (entry.py). A
-model that learns retrieval is evaluated on the test pairs, and the result is in the folder of the learning
-curves. IDC-PCL with CUB has two phases; the first phase learns from CUB's single images. The weights and
-curves of the first phase are kept in a scratch folder until the second phase is finished. Several processes
-share a phase as in the stage train.
+The models' entries declare the phases (entry.py). CLIP4IDC learns retrieval, which is evaluated on the test
+pairs, with the result in the folder of the learning curves. IDC-PCL learns several tasks. With CUB, a phase
+on CUB's single images comes before, in a scratch folder.
 """
 
 import argparse
@@ -16,7 +14,6 @@ from models.common.entry import EarlierPhase
 from pipeline.cli import phase_run
 from pipeline.cli.arguments import parsed, to_read
 from pipeline.cli.phase_run import Measure
-from pipeline.compute import devices
 from pipeline.config import params, recipe_file
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
@@ -25,7 +22,6 @@ from pipeline.datasets.negatives import REMEDY, Negatives, captions_of, read_neg
 from pipeline.datasets.schema import ClassPair, read_pairs
 from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore
-from pipeline.io import provenance
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_text, read_yaml
 from pipeline.io.outputs import replacing
@@ -34,7 +30,7 @@ from pipeline.io.records import read_records
 from pipeline.negatives.generation import generate
 from pipeline.scoring import retrieval as retrieving
 from pipeline.training import phases
-from pipeline.training.phases import Beside
+from pipeline.training.phases import OtherInputs
 from pipeline.training.task_sampling import CLASS_PAIRS, FDA, ClassItems
 from pipeline.weights import imported_weights, trained_model
 from stages import run, train
@@ -60,7 +56,11 @@ def main() -> None:
     if folder := imported_weights.found(arguments.imported, "pretrain"):
         train.take_over("pretrain", arguments, folder, trained_model.load_first, measure)
     elif imported_weights.found(arguments.imported, "train"):
-        nothing(arguments, "no pre-training: the weights of captioning are imported")
+        folders = ((arguments.weights, trained_model.CONTENTS), (arguments.curves, phase_run.CURVES))
+        for path, contents in folders:
+            with replacing(path, contents) as empty:
+                empty.mkdir()
+        print("no pre-training: the weights of captioning are imported")
     else:
         pretrain(arguments, recipe, measure)
 
@@ -71,7 +71,7 @@ def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | N
         raise InputError(f"{arguments.recipe}: {recipe.model} has no pre-training; choose another model")
     train.check(arguments, recipe)
     *earlier, last = recipe.before
-    found = beside(arguments, recipe, last)
+    found = other_inputs(arguments, recipe, last)
     for each in earlier:
         weights, curves = on_images(arguments, recipe, each)
         found = replace(found, weights=weights, curves={phase_run.IMAGES: curves})
@@ -80,27 +80,16 @@ def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | N
 
 
 def retrieval(arguments: argparse.Namespace) -> Measure:
-    """Return a function that evaluates retrieval on the test pairs.
-
-    Raises InputError, before any training, if no test pair can be retrieved.
-    """
+    """Return a function that evaluates retrieval. Raises InputError if no test pair can be retrieved."""
     retrieving.candidates(arguments.pairs, "test")
     inputs = {"pairs": arguments.pairs, "vocab": arguments.vocab, "features": arguments.features}
     return lambda weights, curves: retrieving.write(curves, weights, **inputs)
 
 
-def nothing(arguments: argparse.Namespace, why: str) -> None:
-    """Write empty folders of weights and curves, and print `why`."""
-    for path, contents in ((arguments.weights, trained_model.CONTENTS), (arguments.curves, phase_run.CURVES)):
-        with replacing(path, contents) as folder:
-            folder.mkdir()
-    print(why)
-
-
-def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> Beside:
+def other_inputs(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> OtherInputs:
     """Return the inputs of a phase in addition to the dataset's pairs: negatives, and NABirds' pairs."""
     tasks = recipe.settings_of(phase).get("tasks", {})
-    found = Beside()
+    found = OtherInputs()
     if FDA in tasks:
         found = negatives(arguments, recipe.dataset)
     if CLASS_PAIRS in tasks:
@@ -109,11 +98,8 @@ def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -
     return found
 
 
-def negatives(arguments: argparse.Namespace, dataset: str) -> Beside:
-    """Generate the negatives of the dataset's pairs, or read the file that --negatives names.
-
-    Raises InputError if the file belongs to other pairs, or if the dataset has no grammar.
-    """
+def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
+    """Generate the negatives of the dataset's pairs, or read the file that --negatives names."""
     pairs = read_pairs(arguments.pairs)
     if arguments.negatives:
         captions = {pair.pair_id: pair.captions for pair in pairs}
@@ -125,12 +111,12 @@ def negatives(arguments: argparse.Namespace, dataset: str) -> Beside:
         return negatives_of(arguments.negatives, REMEDY)
     grammar, seed = params.load().negatives.of(dataset)
     made = captions_of(generate(grammar, pairs, seed))
-    return Beside(made, keys=(sha256(repr(made)),))
+    return OtherInputs(made, keys=(sha256(repr(made)),))
 
 
-def negatives_of(path: Path, how: str) -> Beside:
+def negatives_of(path: Path, how: str) -> OtherInputs:
     """Read a file of negatives. If the file is missing, an InputError tells the user `how` to make it."""
-    return Beside(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
+    return OtherInputs(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
 
 
 def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:
@@ -149,25 +135,13 @@ def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[
 def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
     """Train the phase on CUB, unless it is finished. Return its folders of weights and curves."""
     records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
+    pairs, how = records / RECORDS, remedy("cub")
+    read_text(pairs, how)  # a missing file is named here
     asked = FDA in recipe.settings_of(declared)["tasks"]
-    found = negatives_of(records / NEGATIVES, remedy("cub")) if asked else Beside()
+    found = negatives_of(records / NEGATIVES, how) if asked else OtherInputs()
     phase = phases.before(recipe, declared, found)
-    store = FeatureStore(store_of(stores, recipe.input), recipe.features, remedy("cub"))
-    texts = ((arguments.recipe, "recipe"), (arguments.vocab, "vocab"))
-    inputs = [read_text(path, f"run `dvc repro {stage}` to make it") for path, stage in texts]
-    inputs.append(read_text(records / RECORDS, remedy("cub")))
-    keys = (*found.keys, str(arguments.seed), devices.identity())
-    weights, curves = (
-        provenance.scratch("pretrain", arguments.weights, "images", what, *inputs, store.record, *keys)
-        for what in ("weights", "curves")
-    )
-    if not curves.exists():  # the curves are written last
-        own = {"pairs": records / RECORDS, "features": str(stores), "weights": weights, "curves": curves}
-        own["live"] = arguments.live and arguments.live.with_name(f"{arguments.live.name}-{phase_run.IMAGES}")
-        own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-images")
-        given = argparse.Namespace(**vars(arguments) | own)
-        phase_run.run_phase("pretrain", given, recipe, phase, out=arguments.weights)
-    return weights, curves
+    name, features = phase_run.IMAGES, str(stores)
+    return train.run_earlier("pretrain", arguments, recipe, phase, name, pairs=pairs, features=features)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
 """recipe@dataset-model-seed: write the settings that affect a run's training, and the hashes of its inputs.
 
-recipe.yaml has the settings and the model's source files. pretrain.yaml has the settings of pre-training, or
-null for a model without pre-training, so that pre-training stays cached if only the settings of captioning
-change. inputs.json has the hash of the run's feature store, so that the run does not depend on other stores.
-It also has the hashes of CLIP's weights, CUB and NABirds, and the settings of the negatives, as far as the
-run uses them. For imported weights, inputs.json has only the hashes of the weights and the store.
+recipe.yaml has the settings and the model's source files. pretrain.yaml has only the settings of pre-training
+(or null), so that pre-training stays cached if the settings of captioning change. inputs.json has the hashes
+of the run's feature store and of other inputs (CLIP's weights, CUB, NABirds, negatives, imported weights).
 """
 
 import argparse
@@ -70,10 +68,7 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
 
 
 def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return hashes of the inputs of the run's first phase, except the pairs and the feature store.
-
-    These are CLIP's weights, the pre-training data, and the settings of the negatives.
-    """
+    """Return hashes of CLIP's weights, CUB and NABirds, and the settings of negatives, if used."""
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train
     if "start" in first:

@@ -21,18 +21,11 @@ def main() -> None:
     parser.add_argument("--params", type=to_read, default=Path("params.yaml"))
     arguments = parsed(parser)
     settings = params.load(arguments.params).tabletop.of(arguments.dataset)
-    dataset.render(settings, arguments.out, cores())
+    # only the cores that this process may use, where the system tells them
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    dataset.render(settings, arguments.out, cores)
     notes = dataset_card.facts(arguments.out, settings)
     dataset_card.write_card(arguments.card, arguments.out, arguments.dataset, notes)
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "process_cpu_count"):  # Python 3.13
-        return os.process_cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):  # Linux
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """settings: write the hashes of source files and the settings of each dataset, on which other stages depend.
 
 DVC does not follow imports, so each stage depends on a file with the hashes of the source files that it runs.
-A dataset's settings are in params.yaml, in datasets.yaml, or in both. Other stages depend on the resolved
-settings. This stage writes them to one file per section. A section also has the hashes of the files that its
-settings name.
+Stages also depend on the resolved settings of a dataset, a file for each section, with the hashes of the
+files that the section names.
 """
 
 import argparse

@@ -1,8 +1,7 @@
 """train@dataset-model-seed: train a recipe with a seed; keep the best snapshot and the learning curves.
 
-If the recipe has "train.processes: n", this program starts n processes, which share every batch. If torchrun
-has started this program ("torchrun --nproc-per-node n -m stages.train ..."), torchrun's n processes are used
-instead.
+If the recipe has "train.processes: n", this program starts n processes, which share every batch. With
+"torchrun --nproc-per-node n -m stages.train ...", torchrun's n processes are used instead.
 """
 
 import argparse
@@ -29,7 +28,7 @@ from pipeline.io.outputs import replacing
 from pipeline.scoring import tokenizer
 from pipeline.text import vocabularies
 from pipeline.training import phases
-from pipeline.training.phases import Beside, Phase
+from pipeline.training.phases import OtherInputs, Phase
 from pipeline.weights import imported_weights, trained_model
 from pipeline.weights.imported_weights import PRETRAINED
 from pipeline.weights.model_description import Trained
@@ -71,40 +70,43 @@ def main() -> None:
         run_phase("train", arguments, recipe, phase, first, checks=checks)
         return
     if arguments.trained is None:
-        trained, own = supervised(arguments, recipe, phase, first, checks)
+        trained, own = run_earlier("train", arguments, recipe, phase, TRAINED, first, checks)
         curves = {TRAINED: own}
     else:
         trained, curves = arguments.trained, {}
-    after = replace(phases.reinforcing(recipe, trained, arguments.tokens), beside=Beside(curves=curves))
+    after = replace(phases.reinforcing(recipe, trained, arguments.tokens), others=OtherInputs(curves=curves))
     checks = partial(check_trained, arguments, recipe, trained)
     run_phase("train", arguments, recipe, after, trained, checks=checks)
 
 
-def supervised(
+def run_earlier(
+    stage: str,
     arguments: argparse.Namespace,
     recipe: Recipe,
     phase: Phase,
-    first: Path | None,
-    checks: Callable[[], None],
+    name: str,
+    before: Path | None = None,
+    checks: Callable[[], None] | None = None,
+    **changes: object,
 ) -> tuple[Path, Path]:
-    """Train the weights that the reward phase starts from, unless they are finished.
+    """Run an earlier phase of a stage in scratch folders, unless it is finished; return (weights, curves).
 
-    Returns the folders of the weights and of the curves.
+    name: name of the phase. changes: its arguments that differ from the stage's
+    before, checks: see run_phase
     """
-    inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    inputs += [trained_model.identity(first)] if first else []
-    store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
-    keys = (*inputs, store.record, *phase.keys, str(arguments.seed), devices.identity())
-    weights, curves = (
-        provenance.scratch("train", arguments.weights, TRAINED, what, *keys) for what in ("weights", "curves")
+    given = argparse.Namespace(**vars(arguments) | changes)
+    inputs = [path.read_bytes() for path in (given.recipe, given.pairs, given.vocab)]
+    inputs += [trained_model.identity(before)] if before else []
+    store = FeatureStore(store_of(given.features, recipe.input), expected=recipe.features)
+    keys = (*inputs, store.record, *phase.keys, str(given.seed), devices.identity())
+    given.weights, given.curves = (
+        provenance.scratch(stage, arguments.weights, name, what, *keys) for what in ("weights", "curves")
     )
-    if not curves.exists():  # the curves are written last
-        own = {"weights": weights, "curves": curves}
-        own["live"] = arguments.live and arguments.live.with_name(f"{arguments.live.name}-{TRAINED}")
-        own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-{TRAINED}")
-        given = argparse.Namespace(**vars(arguments) | own)
-        run_phase("train", given, recipe, phase, first, out=arguments.weights, checks=checks)
-    return weights, curves
+    if not given.curves.exists():  # the curves are written last
+        given.live = given.live and given.live.with_name(f"{given.live.name}-{name}")
+        given.provenance = given.provenance.with_stem(f"{given.provenance.stem}-{name}")
+        run_phase(stage, given, recipe, phase, before, out=arguments.weights, checks=checks)
+    return given.weights, given.curves
 
 
 def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -> None:
@@ -119,15 +121,11 @@ def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -
             f"{folder} has weights of other settings than {arguments.recipe}; only `reinforce` may "
             "differ: train them again, or leave out --trained"
         )
-    trained.check_vocabulary(vocabularies.load(arguments.vocab), arguments.vocab)
-    trained.check_store(FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features))
+    check_fits(trained, arguments)
 
 
 def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = None) -> None:
-    """Raise InputError if a file that training needs belongs to another dataset, run or store.
-
-    `first`: the folder of the weights of pre-training.
-    """
+    """Raise InputError if an input, or pre-training in `first`, belongs to another dataset, run or store."""
     trained_model.check_place(arguments.weights, recipe, arguments.seed, arguments.recipe)
     manifest.read_pairs(arguments.pairs)
     vocabularies.check_pairs(arguments.vocab, arguments.pairs)
@@ -135,7 +133,7 @@ def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = No
     manifest.check_images(arguments.pairs, store.location.name, store.images)
     check_started((getattr(arguments, "start_from", None) or arguments.weights.parent) / INPUTS, store)
     if first is not None:
-        check_first(arguments, recipe, first)
+        check_fits(trained_model.check_first(first, recipe, arguments.seed), arguments)
 
 
 def check_started(started: Path, store: FeatureStore) -> None:
@@ -148,10 +146,10 @@ def check_started(started: Path, store: FeatureStore) -> None:
         raise InputError(f"{store.location.name} is not the store that {started} names; {REMEDY} again")
 
 
-def check_first(arguments: argparse.Namespace, recipe: Recipe, first: Path) -> None:
-    """Raise InputError if the weights of pre-training do not fit the recipe, the vocabulary or the store."""
-    trained = trained_model.check_first(first, recipe, arguments.seed)
+def check_fits(trained: Trained, arguments: argparse.Namespace) -> None:
+    """Raise InputError if weights do not fit the vocabulary or the store that the arguments name."""
     trained.check_vocabulary(vocabularies.load(arguments.vocab), arguments.vocab)
+    recipe = trained.recipe
     trained.check_store(FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features))
 
 
@@ -162,15 +160,10 @@ def take_over(
     load: Callable[[Path], tuple[Trainable, Trained]],
     measure: Measure | None = None,
 ) -> None:
-    """Write imported weights and empty learning curves, in place of training.
-
-    `measure`: see run_phase. Raises InputError if the weights do not fit the vocabulary or the store.
-    """
+    """Write imported weights and empty learning curves, in place of training; `measure`: see run_phase."""
     start = time.monotonic()
     _, trained = load(imported / imported_weights.WEIGHTS)
-    trained.check_vocabulary(vocabularies.load(arguments.vocab), arguments.vocab)
-    store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
-    trained.check_store(store)
+    check_fits(trained, arguments)
     if process_group.place()[0]:
         return  # only the first process writes
     source = read_json(imported / imported_weights.SOURCE, imported_weights.AGAIN)

@@ -1,7 +1,8 @@
-"""A small laboratory at DVC's own places: two models of two seeds, scored; and data of equal names."""
+"""A small project in DVC's folders: two models with two seeds, up to their scores; and other data."""
 
 import json
 import shutil
+from itertools import product
 from pathlib import Path
 
 from PIL import ImageOps
@@ -22,49 +23,25 @@ SETTINGS |= {f"{OWN}adapt__iterations": 2, f"{OWN}adapt__batch": 4, f"{OWN}adapt
 SETTINGS |= {"models": [*MODELS], "seeds": [*SEEDS], "report__gallery": 2, "report__constant_candidates": 3}
 
 
-def recipe(model: str, seed: int) -> str:
-    run = f"data/recipes/tabletop/{model}/{seed}"
-    return (
-        f"recipe --dataset tabletop --model {model} --features data/features/tabletop "
-        f"--weights data/weights/tabletop/{model}/{seed} --out {run}/recipe.yaml "
-        f"--pretrain {run}/pretrain.yaml --inputs {run}/inputs.json"
-    )
-
-
-def pretrain(model: str, seed: int) -> str:
-    run = f"data/recipes/tabletop/{model}/{seed}"
-    return (
-        f"pretrain --recipe {run}/pretrain.yaml --seed {seed} {INPUTS} --weights {run}/pretrained "
-        f"--curves results/curves/tabletop/{model}/pretrain/{seed} --provenance p.json"
-    )
-
-
-def train(model: str, seed: int) -> str:
-    return (
-        f"train --recipe data/recipes/tabletop/{model}/{seed}/recipe.yaml --seed {seed} {INPUTS} "
-        f"--start-from data/recipes/tabletop/{model}/{seed} --weights data/weights/tabletop/{model}/{seed} "
-        f"--curves results/curves/tabletop/{model}/{seed} --provenance p.json"
-    )
-
-
-def decode(model: str, seed: int) -> str:
-    cell = f"{CELLS}/{model}/{seed}"
-    out = f"--out {cell}/captions.json --attention {cell}/attention.npz"
-    return f"decode --weights data/weights/tabletop/{model}/{seed} {INPUTS} {out}"
-
-
-def score(model: str, seed: int) -> str:
-    cell = f"{CELLS}/{model}/{seed}"
-    return (
-        f"score --captions {cell}/captions.json --pairs {PAIRS} --dataset tabletop --manifest {MANIFEST} "
-        f"--attention {cell}/attention.npz --images {IMAGES} --out {cell}/metrics.json "
-        f"--summary {cell}/summary.json --per-pair {cell}/pairs.jsonl"
-    )
-
-
-def retrieve(model: str, seed: int) -> str:
-    first = f"data/recipes/tabletop/{model}/{seed}/pretrained"
-    return f"retrieve --first {first} {INPUTS} --out retrieved"
+def commands(model: str, seed: int) -> dict[str, str]:
+    """Return the command of each stage of a run."""
+    run, weights = f"data/recipes/tabletop/{model}/{seed}", f"data/weights/tabletop/{model}/{seed}"
+    curves, scores = f"results/curves/tabletop/{model}", f"{CELLS}/{model}/{seed}"
+    return {
+        "recipe": f"recipe --dataset tabletop --model {model} --features data/features/tabletop "
+        f"--weights {weights} --out {run}/recipe.yaml --pretrain {run}/pretrain.yaml "
+        f"--inputs {run}/inputs.json",
+        "pretrain": f"pretrain --recipe {run}/pretrain.yaml --seed {seed} {INPUTS} "
+        f"--weights {run}/pretrained --curves {curves}/pretrain/{seed} --provenance p.json",
+        "train": f"train --recipe {run}/recipe.yaml --seed {seed} {INPUTS} --start-from {run} "
+        f"--weights {weights} --curves {curves}/{seed} --provenance p.json",
+        "decode": f"decode --weights {weights} {INPUTS} --out {scores}/captions.json "
+        f"--attention {scores}/attention.npz",
+        "score": f"score --captions {scores}/captions.json --pairs {PAIRS} --dataset tabletop "
+        f"--manifest {MANIFEST} --attention {scores}/attention.npz --images {IMAGES} "
+        f"--out {scores}/metrics.json --summary {scores}/summary.json --per-pair {scores}/pairs.jsonl",
+        "retrieve": f"retrieve --first {run}/pretrained {INPUTS} --out retrieved",
+    }
 
 
 CONSTANT = (
@@ -72,17 +49,15 @@ CONSTANT = (
     f"--captions {CELLS}/constant/captions.json "
     f"--out {CELLS}/constant/metrics.json --summary {CELLS}/constant/summary.json"
 )
-RUN = (recipe, train, decode, score)
-ADAPTED_RUN = (recipe, pretrain, train, decode, score)
 
 
 def make(folder: Path) -> Path:
-    """All stages, but for the report."""
+    """Run all stages except the report."""
     prepare(folder)
-    for model in MODELS:
-        for seed in SEEDS:
-            for command in ADAPTED_RUN if model == ADAPTED else RUN:
-                succeed(folder, command(model, seed))
+    for model, seed in product(MODELS, SEEDS):
+        stages = ("recipe", *(["pretrain"] * (model == ADAPTED)), "train", "decode", "score")
+        for stage in stages:
+            succeed(folder, commands(model, seed)[stage])
     succeed(folder, CONSTANT)
     for name in ("models", "pipeline", "stages", "commands"):
         (folder / name).symlink_to(ROOT / name)
@@ -94,7 +69,7 @@ def make(folder: Path) -> Path:
 
 
 def prepare(folder: Path, other: bool = False) -> Path:
-    """The data; `other`: the same names of negatives of the pictures, and other captions."""
+    """Prepare the data; `other`: with inverted images and other captions, under the same names."""
     raw(folder, 20)
     set_params(folder, **SETTINGS)
     if other:

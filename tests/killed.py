@@ -1,35 +1,51 @@
-"""Trainings that are killed in this process: at a validation, or after the first state that they save."""
+"""Small trainings in this process, which may be killed in a validation or after the first saved state."""
 
 from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
 
-from pipeline.training import resuming
+from pipeline.compute import devices
+from pipeline.datasets.schema import of_split
+from pipeline.training import phases, resuming
+from pipeline.training.loop import Training, seed_all
 
 
 class KilledError(BaseException):
     pass
 
 
-def validation(scores=None, killed_at=None, own=None):
-    """What gives `scores` in turn, else what `own` gives, else 0; at that call it is a kill."""
-    calls = []
+def train(data, folder, recipe, phase=None, seed=1, scores=(), killed_at=None, own=False):
+    """Train a phase of a recipe (None: captioning); return the history and the model.
+
+    data: pairs, store and vocabulary, as the fixture `prepared`
+    scores: results of the validations (else 0); with `own`, the phase's own validation computes them
+    killed_at: number of the validation in which the training is killed
+    """
+    devices.repeatable()
+    phase = phase or phases.captioning(recipe, None, "plain")
+    vocabulary, calls = phase.cut(data.vocabulary), []
+    seed_all(seed, 0)
+    model = phase.make(data.store.shape, vocabulary)
+    scored = phase.validation(of_split(data.pairs, "val"), data.store, vocabulary) if own else None
 
     def validate(model):
         calls.append(model)
         if killed_at == len(calls):
             raise KilledError
-        if scores:
-            return scores[len(calls) - 1]
-        return own(model) if own else 0.0
+        if scored:
+            return scored(model)
+        return scores[len(calls) - 1] if scores else 0.0
 
-    return validate
+    objective = phase.objective and phase.objective(of_split(data.pairs, "train"), vocabulary)
+    state = folder / "state.pt"
+    training = Training(model, recipe, seed, state, validate, phase=phase, objective=objective)
+    return training.run(phase.sampler(data.pairs, seed), data.store, vocabulary), model
 
 
 @contextmanager
 def at_the_first_state():
-    """The training within it is killed as soon as it has saved one."""
+    """Kill the training in the `with` block after its first saved state."""
     save = resuming.save
 
     def dying(*given):

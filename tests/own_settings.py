@@ -1,21 +1,21 @@
-"""Settings of any model, without naming it."""
+"""Settings for tests of all models."""
 
 import inspect
 
 from models import MODELS
 from pipeline.training import phases
-from pipeline.training.phases import Beside
+from pipeline.training.phases import OtherInputs
 
-# SCORER's, DIRL's and their baselines
+# models of SCORER and DIRL, and their baselines
 GRID_MODELS = [name for name, entry in MODELS.items() if entry.own is None]
-# what both images have alike is gone after a subtraction
+# tensors without a gradient, because a subtraction cancels them
 CANCELLED = {"subtraction": {"encoding.project.bias", "encoding.column.weight", "encoding.row.weight"}}
 LEARNS = f"no gradient reaches these: if none is to, enter them in CANCELLED of {__file__}"
 VALUES = {"dropout": 0.0, "temperature": 0.5, "alpha": 0.003}
 
 
 class Noted:
-    """Switches that note in `names` which of them are read."""
+    """Switches that record in `names` which switches are read."""
 
     def __init__(self, switches, names=None):
         self._switches, self.names = switches, set() if names is None else names
@@ -26,17 +26,17 @@ class Noted:
 
 
 def unlearnt(model):
-    """What gets no gradient, but for a bias of every key: it shifts all scores of a query alike."""
+    """Return the tensors without a gradient, except biases of keys, which change no attention."""
     without = {n for n, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum()}
     return {name for name in without if not name.endswith("key.bias")}
 
 
 def settings_of(name, **values):
-    """Those of the values (VALUES where not given) that the model takes."""
+    """Return the settings that a model takes, from `values` or VALUES."""
     wanted = inspect.signature(MODELS[name].build).parameters
     return {key: value for key, value in (VALUES | values).items() if key in wanted}
 
 
 def phase_before(recipe, negatives=None, weights=None, number=-1):
-    """One of a recipe's phases before captioning: the last one, or the one of that number."""
-    return phases.before(recipe, recipe.before[number], Beside(negatives or {}, weights=weights))
+    """Return a pre-training phase of a recipe: the last, or the phase with this number."""
+    return phases.before(recipe, recipe.before[number], OtherInputs(negatives or {}, weights=weights))

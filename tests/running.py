@@ -1,4 +1,4 @@
-"""Run a stage's script as DVC does, but in this process: importing torch anew takes seconds each time."""
+"""Run the script of a stage or command in this process, because each import of torch takes seconds."""
 
 import importlib
 import io
@@ -23,13 +23,13 @@ class Done:
 
 
 def script(name):
-    """The module of a stage or of a command."""
+    """Return the module of a stage or command."""
     package = "stages" if (ROOT / f"stages/{name}.py").exists() else "commands"
     return importlib.import_module(f"{package}.{name}")
 
 
 def stage(folder, command):
-    """Run a stage's script in `folder`; the command is its words, or a line of them."""
+    """Run a stage in `folder`; the command is a line or a list of words."""
     name, *arguments = command.split() if isinstance(command, str) else map(str, command)
     stderr = io.StringIO()
     with (
@@ -49,7 +49,7 @@ def succeed(folder, command):
 
 
 def refuse(folder, command, said):
-    """The stage must fail with exit code 2 and a single error that says so; returns its text."""
+    """Check that a stage ends with exit code 2 and one error that contains `said`; return the error."""
     done = stage(folder, command)
     assert done.returncode == 2, done.stderr
     errors = [line for line in done.stderr.split("\n") if line.startswith("error: ")]
@@ -60,15 +60,15 @@ def refuse(folder, command, said):
 
 
 def set_params(folder, **changes):
-    """Write params.yaml: the project's, small, with `changes` by dotted path (dots written as __)."""
+    """Write the project's params.yaml for small runs, with `changes`: path (keys joined by __) -> value."""
     small = {
         "features__size": 64,
         "train__iterations": 4,
         "train__batch": 4,
         "train__validate_every": 2,
         "dataset__tabletop__sizes__width": 16,
-        "dataset__tabletop__features__stride": 16,  # 4 x 4 cells of so small pictures
-        # made-up pictures have no scenes
+        "dataset__tabletop__features__stride": 16,  # 4 x 4 cells of such small images
+        # synthetic images have no scenes
         "dataset__tabletop__train__select": "CIDEr-D",
         "dataset__tabletop__own__clip__train__select": "CIDEr-D",
     }

@@ -1,6 +1,5 @@
-"""A small laboratory up to its weights, which are random: what captions need, without training."""
+"""A small project with random weights: everything that captioning needs, without training."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -27,7 +26,7 @@ SHAPES = {"grid": (272, 4, 4), "pixels": (3, 32, 48)}
 
 
 def make_lab(folder: Path, scenes: int = 10) -> Path:
-    """A prepared dataset with its features and vocabulary."""
+    """Prepare a dataset with its features and vocabulary."""
     raw(folder, scenes, dataset__tabletop__features__pixels=list(SHAPES["pixels"][1:]))
     for command in STAGES:
         succeed(folder, command)
@@ -35,12 +34,12 @@ def make_lab(folder: Path, scenes: int = 10) -> Path:
 
 
 def add_weights(folder: Path, model: str, seed: int = 1, shape: tuple[int, int, int] | None = None) -> Path:
-    """Random weights of a model, as training would leave them: large ones, so that captions differ.
+    """Save random weights of a model; they are large, so that captions differ.
 
-    `shape`: of features that are others than the embedded dataset's.
+    `shape`: shape of the features, if it is not the embedded dataset's
     """
     vocabulary = vocabularies.load(folder / VOCAB)
-    recipe = replace(resolving.resolve(params.load(folder / "params.yaml"), "tabletop", model))
+    recipe = resolving.resolve(params.load(folder / "params.yaml"), "tabletop", model)
     shape = shape or SHAPES[recipe.input]
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Functions in several processes that meet as torchrun's do, forked from one that has imported torch."""
+"""Functions in several processes that form a group, as with torchrun."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ CONTEXT.set_forkserver_preload(["torch", "models", "pipeline.training.loop", "pi
 
 
 def spawn(function, world, *arguments):
-    """function(*arguments) in `world` processes of one thread each; all must end well."""
+    """Call function(*arguments) in `world` processes of one thread each, and check that all succeed."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,15 +1,12 @@
-"""The stages of one small dataset as DVC calls them: where each reads and writes."""
+"""The commands of the stages for one small dataset, with their files."""
 
 from pipeline.tabletop.dataset_card import write_card
 from tests.running import set_params, succeed
 from tests.synthetic import make_clevr_change
 
 PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
-STORE, VOCAB, RECIPE = (
-    "data/features/tabletop/grid.zarr",
-    "data/vocab/tabletop.json",
-    "data/recipes/recipe.yaml",
-)
+STORE, VOCAB = "data/features/tabletop/grid.zarr", "data/vocab/tabletop.json"
+RECIPE = "data/recipes/recipe.yaml"
 CARD, MANIFEST = "data/cards/tabletop.yaml", "data/pairs/tabletop.manifest.json"
 PREPARE = f"prepare --dataset tabletop --card {CARD} --pairs {PAIRS} --images {IMAGES} --manifest {MANIFEST}"
 EXTRACT = (
@@ -27,14 +24,14 @@ def train_with(seed, to):
 
 
 def raw(folder, scenes=10, **changes):
-    """In the folder: params.yaml, made-up pictures and their card."""
+    """Write params.yaml, synthetic images and their card into the folder."""
     write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=scenes), "tabletop", [])
     set_params(folder, **changes)
     return folder
 
 
 def trained(folder, to, scenes=10):
-    """In the folder: what every stage up to training leaves."""
+    """Run every stage up to training in the folder."""
     raw(folder, scenes)
     for command in (PREPARE, EXTRACT, MAKE_VOCAB, MAKE_RECIPE, train_with(1, to)):
         succeed(folder, command)

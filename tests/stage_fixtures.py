@@ -1,4 +1,4 @@
-"""A small dataset, raw and with every stage up to training run."""
+"""Fixtures: a small dataset, before the first stage and after the training."""
 
 import shutil
 from pathlib import Path
@@ -17,19 +17,19 @@ def raw(tmp_path):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder in which every stage up to training has run."""
+    """A folder in which all stages up to training have run."""
     return stage_commands.trained(tmp_path_factory.mktemp("trained"), "weights/1", scenes=20)
 
 
 @pytest.fixture
 def copy(trained, tmp_path):
-    """A copy of `trained`, to damage."""
+    """A copy of `trained`, which a test may change."""
     return shutil.copytree(trained, tmp_path / "copy")
 
 
 @pytest.fixture
 def leaves(capsys):
-    """Runs a stage in the working folder: its exit code, its standard output and its standard error."""
+    """Function that runs a stage and returns its exit code, its output and its errors."""
 
     def run(*words):
         done = stage(Path.cwd(), words)

@@ -1,4 +1,4 @@
-"""Small data that tests make: a dataset in CLEVR-Change's layout, with images of noise and squares."""
+"""A small dataset in the layout of CLEVR-Change, with images of noise."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ SENTENCES = {
 
 
 def make_clevr_change(root: Path, scenes: int = 20, size: tuple[int, int] = (48, 32), seed: int = 0) -> Path:
-    """A dataset of `scenes` scenes, 8:1:1, whose images differ from each other."""
+    """Write a dataset with splits of 8:1:1, whose images differ from each other."""
     random = np.random.default_rng(seed)
     for folder, name in (("images", "default"), ("sc_images", "semantic"), ("nsc_images", "nonsemantic")):
         (root / folder).mkdir(parents=True)
@@ -28,7 +28,7 @@ def make_clevr_change(root: Path, scenes: int = 20, size: tuple[int, int] = (48,
     names = [f"CLEVR_default_{number:06d}.png" for number in range(scenes)]
     files = {
         "change_captions": {
-            n: [SENTENCES[k], SENTENCES[k] + " ."] for n, k in zip(names, kinds, strict=True)
+            name: [SENTENCES[kind], f"{SENTENCES[kind]} ."] for name, kind in zip(names, kinds, strict=True)
         },
         "no_change_captions": {n: ["nothing has changed", "there is no change"] for n in names},
         "splits": {

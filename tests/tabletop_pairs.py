@@ -1,4 +1,4 @@
-"""Pairs of tabletop with their labels: scenes and captions as the dataset has them, without pictures."""
+"""Pairs of tabletop with scenes, labels and captions, without images."""
 
 from dataclasses import replace
 
@@ -13,7 +13,6 @@ KINDS = {"material": "texture"}
 
 
 def pairs_of(number, seed):
-    """Both pairs of a scene with its labels; no picture is rendered."""
     rng = scene_sampling.generator(seed, number)
     scene = scene_sampling.sample(SETTINGS, number, rng)
     before, after = (

@@ -1,4 +1,4 @@
-"""A SLURM of two nodes for as long as a block lasts, where it is installed (.ci/slurm-two-nodes)."""
+"""SLURM with two nodes during a `with` block, if it is installed (.ci/slurm-two-nodes)."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ SAID = "import os; print(os.environ['SLURM_CONF'], flush=True); input()"
 
 @contextmanager
 def two_nodes() -> Iterator[Path]:
-    """SLURM's commands find it in this process, too; yields the folder of its daemons' numbers."""
+    """Start SLURM, also for commands of this process; yield the folder of its daemons' process ids."""
     command = [sys.executable, str(ROOT / ".ci/slurm-two-nodes"), sys.executable, "-c", SAID]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as slurm:

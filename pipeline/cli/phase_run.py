@@ -27,7 +27,7 @@ from pipeline.io.scratch_folders import alone, clear
 from pipeline.text import vocabularies
 from pipeline.training import compiling, live_curves
 from pipeline.training.live_curves import LiveCurves
-from pipeline.training.loop import SUPERVISED, Training, seed_all
+from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
 from pipeline.weights import trained_model
@@ -120,10 +120,8 @@ def train(
         validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
         state = scratch / "state.pt"
         live = growing(arguments.live if ranks.rank == 0 else None, phase)
-        objective = phase.objective(of_split(pairs, "train"), vocabulary) if phase.objective else SUPERVISED
+        objective = phase.objective(of_split(pairs, "train"), vocabulary) if phase.objective else None
         training = Training(model, recipe, arguments.seed, state, validation, ranks, phase, live, objective)
-        if training.damaged and ranks.rank == 0:
-            print(f"note: {training.damaged}", flush=True)
         training.compile(compiling.backend(phase.settings["compile"], training.device))
         names = images_of(of_split(pairs, "train"))
         source = held(store, names, phase.settings["cache"], training.device, ranks)
@@ -132,7 +130,7 @@ def train(
     if ranks.rank == 0:
         still_alone()
         hashes = {"vocabulary": vocabularies.identity(words), **store.hashes}
-        write(arguments, recipe, store.shape, vocabulary, history, hashes, phase.beside.curves, measure)
+        write(arguments, recipe, store.shape, vocabulary, history, hashes, phase.others.curves, measure)
         made = {"precision": str(training.dtype), "processes": ranks.world}
         provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
         clear(arguments.weights)

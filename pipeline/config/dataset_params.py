@@ -1,6 +1,7 @@
-"""Typed settings of one dataset in params.yaml, and the types of their numbers and names."""
+"""Typed settings of a dataset and of pre-training in params.yaml, and their types of numbers and names."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -12,26 +13,14 @@ from pydantic import (
     model_validator,
 )
 
+from pipeline.io.errors import InputError
+
 # numbers that decide how much memory, how many processes and how many iterations are used have upper limits
-WIDEST, MOST_BLOCKS = 8192, 64
-BLOCKS = (
-    "layers",
-    "decoder_layers",
-    "intra",
-    "inter",
-    "text_layers",
-    "caption_layers",
-    "single",
-    "pair",
-    "cross",
-)
 LONGEST = 1024  # tokens of a caption
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Batch = Annotated[int, Field(ge=1, le=100_000)]
 References = Annotated[int, Field(ge=1, le=1000)]
 Processes = Annotated[int, Field(ge=1, le=10_000)]
-Width = Annotated[int, Field(ge=1, le=WIDEST)]
-Blocks = Annotated[int, Field(ge=1, le=MOST_BLOCKS)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$", max_length=100)]  # is in file names, too
 Precision = Literal["auto", "bfloat16", "float32"]
 Schedule = Literal[
@@ -48,6 +37,8 @@ Positive = Annotated[float, Field(gt=0)]
 # tokens of a caption with <START> and <END>; with 4 tokens, IDC-PCL still keeps a word
 Tokens = Annotated[int, Field(ge=4, le=LONGEST)]
 Side = Annotated[int, Field(ge=8, le=1024)]  # pixels
+Size = Annotated[int, Field(ge=32, le=1024, multiple_of=32)]  # side of a backbone's input image in pixels
+Resize = Literal["pil_bicubic", "opencv_bicubic"]
 Stride = Literal[16, 32]  # side of a feature cell in pixels
 Weight = Annotated[float, Field(ge=0)]
 Factor = Annotated[float, Field(gt=0, le=10)]
@@ -62,16 +53,14 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-def _few(sizes: dict[str, int]) -> dict[str, int]:
-    for name in BLOCKS:
-        if sizes.get(name, 0) > MOST_BLOCKS:
-            raise ValueError(
-                f"{name} is {sizes[name]}, but a model has at most {MOST_BLOCKS} blocks; lower it"
-            )
-    return sizes
+Distinct = AfterValidator(_distinct)
 
 
-Distinct, Few = AfterValidator(_distinct), AfterValidator(_few)
+def _refuse(faults: Mapping[str, bool]) -> None:
+    """Raise ValueError with the first message whose value is true."""
+    for said, wrong in faults.items():
+        if wrong:
+            raise ValueError(said)
 
 
 class Strict(BaseModel):
@@ -141,10 +130,7 @@ class DatasetTrain(Strict):
 
 
 class PhaseSettings(DatasetTrain):
-    """Settings of a training phase of a model that has an entry in `own`.
-
-    There are more settings than in DatasetTrain, which serves the other models.
-    """
+    """Settings of a training phase of a model that has an entry in `own`."""
 
     references: References = 1
     exchange: bool = False
@@ -171,20 +157,17 @@ class PhaseSettings(DatasetTrain):
 
     @model_validator(mode="after")
     def _complete(self) -> "PhaseSettings":
-        if self.schedule == "noam" and self.warm_up is None:
-            raise ValueError("the schedule noam needs warm_up; add it")
-        if self.schedule in ("halves", "tenths") and not self.milestones:
-            raise ValueError(f"the schedule {self.schedule} needs milestones; add them")
-        if self.select_after >= self.iterations:
-            raise ValueError("select_after is not below iterations: no snapshot could be chosen; lower it")
-        if self.select == "last" and self.patience is not None:
-            raise ValueError(
-                "patience needs a best score, which select: last does not have; set patience to null"
-            )
-        if self.select == "last" and self.keep is not None:
-            raise ValueError(
-                "keep decides between equal scores, which select: last does not use; set keep to null"
-            )
+        last = self.select == "last"
+        faults = {
+            "the schedule noam needs warm_up; add it": self.schedule == "noam" and self.warm_up is None,
+            f"the schedule {self.schedule} needs milestones; add them": (
+                self.schedule in ("halves", "tenths") and not self.milestones
+            ),
+            "select_after is not below iterations; lower it": self.select_after >= self.iterations,
+            "select: last uses no scores; set patience to null": last and self.patience is not None,
+            "select: last uses no scores; set keep to null": last and self.keep is not None,
+        }
+        _refuse(faults)
         return self
 
 
@@ -197,14 +180,13 @@ class Pretrain(PhaseSettings):
 
     @model_validator(mode="after")
     def _all_tasks(self) -> "Pretrain":
-        if not {"mlm", "mvcl", "fda"} <= self.tasks.keys():
-            raise ValueError(
-                "tasks must have weights of mlm, mvcl and fda; the switch `tasks` leaves tasks out"
-            )
-        if self.keep is not None:
-            raise ValueError("keep must be null: pre-training always keeps its last weights")
-        if self.processes > 1:
-            raise ValueError("processes must be 1: the negatives of a batch must be in one process")
+        missing = not {"mlm", "mvcl", "fda"} <= self.tasks.keys()
+        faults = {
+            "tasks must have weights of mlm, mvcl and fda; the switch `tasks` leaves tasks out": missing,
+            "keep must be null: pre-training always keeps its last weights": self.keep is not None,
+            "processes must be 1: the negatives of a batch must be in one process": self.processes > 1,
+        }
+        _refuse(faults)
         return self
 
 
@@ -217,7 +199,7 @@ class ImagePretrain(Pretrain):
 class OwnSettings(Strict):
     """Sizes and phases on a dataset, for models whose sizes are not those of SCORER and DIRL."""
 
-    sizes: Annotated[dict[str, Annotated[int, Field(ge=0, le=WIDEST)]], Few]  # checked by the model itself
+    sizes: dict[str, int]  # checked by Recipe and by the model
     # file of CLIP's weights that commands.import_clip wrote
     start: Annotated[str, Field(min_length=1)] | None = None
     settings: dict[str, Any] = {}  # for settings that are null in `model`, and switches that `model` lacks
@@ -228,23 +210,13 @@ class OwnSettings(Strict):
 
 
 class Sizes(Strict):
-    width: Width
-    heads: Width
-    layers: Blocks
-    decoder_layers: Blocks
-    word_width: Width
+    """Sizes of SCORER, DIRL and their baselines, checked by Recipe."""
 
-    @model_validator(mode="after")
-    def _divisible(self) -> "Sizes":
-        if self.width % self.heads:
-            raise ValueError(
-                f"width {self.width} is not a multiple of heads ({self.heads}); change one of them"
-            )
-        if self.width % 2:
-            raise ValueError(f"width {self.width} is not even; set an even number")
-        if self.word_width % 2:
-            raise ValueError(f"word_width {self.word_width} is not even; set an even number")
-        return self
+    width: int
+    heads: int
+    layers: int
+    decoder_layers: int
+    word_width: int
 
 
 class Dataset(Strict):
@@ -269,15 +241,47 @@ DEFAULTS = {
 
 
 def with_defaults(entry: Any) -> Any:
-    """Return a dataset's entry; keys that are missing in its phases get their default values.
-
-    Studies can only vary keys that an entry contains.
-    """
+    """Add default values for keys that a dataset's phases lack, so that studies can vary them."""
     if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):
         return entry
-    own = {name: _filled(each) if isinstance(each, dict) else each for name, each in entry["own"].items()}
-    return entry | {"own": own}
+
+    def filled(own: Any) -> Any:
+        named = [name for name in PHASES if isinstance(own, dict) and isinstance(own.get(name), dict)]
+        return own | {name: DEFAULTS | own[name] for name in named} if named else own
+
+    return entry | {"own": {name: filled(own) for name, own in entry["own"].items()}}
 
 
-def _filled(own: dict[Any, Any]) -> dict[Any, Any]:
-    return own | {name: DEFAULTS | own[name] for name in PHASES if isinstance(own.get(name), dict)}
+class Negatives(Strict):
+    """Settings of negatives (wrong captions). `grammar` gives the grammar of each dataset (null: unknown)."""
+
+    seed: Seed = 1
+    grammar: dict[Name, Literal["geometric", "birds"] | None] = Field(default_factory=dict)
+
+    def of(self, dataset: str) -> tuple[Literal["geometric", "birds"], int]:
+        """Return (grammar, seed) of a dataset's negatives. Raises InputError if the grammar is unknown."""
+        if (grammar := self.grammar.get(dataset)) is None:
+            raise InputError(
+                f"negatives of {dataset} need a grammar; set negatives.grammar.{dataset} in params.yaml to "
+                "geometric or birds, or choose models that use no negatives"
+            )
+        return grammar, self.seed
+
+
+class Pretraining(Strict):
+    """Datasets that only pre-training uses. `seed` is the seed of NABirds' pairs and CUB's negatives."""
+
+    datasets: Annotated[tuple[Literal["cub", "nabirds"], ...], Distinct] = Field(default=(), strict=False)
+    root: dict[Literal["cub", "nabirds"], str] = Field(default_factory=dict)
+    # used if the setting is null in `features`; the features of these datasets are never standardised
+    backbone: str = "resnet101"
+    weights: str = "imagenet"
+    stride: Stride = 16
+    finer: bool = False
+    seed: Seed = 1
+
+    @model_validator(mode="after")
+    def _placed(self) -> Self:
+        if missing := [name for name in self.datasets if name not in self.root]:
+            raise ValueError(f"datasets names {missing[0]!r}, but root has no folder for it; add it")
+        return self

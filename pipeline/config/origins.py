@@ -16,94 +16,71 @@ ENTRY = "the model's entry in models/"
 
 @dataclass(frozen=True)
 class Setting:
-    """Resolved value of a setting.
-
-    `key` is dotted, for example "train.batch". `origin` is the text "FILE: KEY", or names the source of a
-    default.
-    """
+    """Resolved value of a setting with a dotted key. `origin` is "FILE: KEY", or the source of a default."""
 
     key: str
     value: Any
     origin: str
 
 
-class Files:
-    """Contents of params.yaml and datasets.yaml as written, and the order in which settings are looked up."""
-
-    def __init__(self, path: Path, dataset: str) -> None:
-        published = path.with_name(params.PUBLISHED)
-        self.trees: dict[str, Any] = {path.name: read_yaml(path, params.REMEDY)}
-        if published.exists():
-            self.trees[published.name] = read_yaml(published, params.REMEDY)
-        self.own = path.name
-        self.places = self._places(dataset)
-        like = next((name for each in self.places if isinstance(name := self.at(*each, "like"), str)), None)
-        self.places += self._places(like) if like else []
-
-    def _places(self, dataset: str) -> list[tuple[str, str]]:
-        return [(file, f"dataset.{dataset}" if file == self.own else dataset) for file in self.trees]
-
-    def at(self, file: str, *keys: str) -> Any:
-        """Return the value at a dotted key of a file, or MISSING; `keys` are joined by dots to the key."""
-        branch = self.trees[file]
-        for key in ".".join(keys).split("."):
-            branch = branch.get(key, MISSING) if isinstance(branch, dict) else MISSING
-        return branch
-
-    def candidates(self, key: str) -> Iterator[tuple[str, str]]:
-        """Yield the places where a setting may be, as (file, full key), in order of precedence.
-
-        If `key` begins with `dataset:`, the rest is a key in the dataset's entry.
-        """
-        section, _, rest = key.partition(":")
-        if section == "dataset":
-            yield from ((file, f"{prefix}.{rest}") for file, prefix in self.places)
-        else:
-            yield self.own, key
-
-    def origin(self, value: Any, keys: tuple[str, ...], default: str) -> str:
-        """Return the first place where one of `keys` has the value, as "FILE: KEY"; else `default`."""
-        for key in keys:
-            for file, place in self.candidates(key):
-                if self.at(file, place) == value:
-                    return f"{file}: {place}"
-        return default
-
-
 def settings(path: Path, recipe: Recipe) -> Iterator[Setting]:
     """Yield the settings of a recipe, in its order. `path` is the params.yaml from which it was resolved."""
-    files, own = Files(path, recipe.dataset), recipe.entry.own
-    below = f"dataset:own.{own}." if own else "dataset:"
+    known, datasets = _written(path, recipe.dataset)
+    model, own = recipe.model, recipe.entry.own
+    below = f"own.{own}." if own else ""
     phase = recipe.entry.phases[-1].settings if recipe.adapt else ""
-    sections: tuple[tuple[str, Mapping[str, Any], tuple[str, ...], str], ...] = (
+    loss = {f"lambda_{term}": weight for term, weight in recipe.loss.items()}
+
+    def of_datasets(prefix: str) -> list[str]:
+        return [f"{place}.{prefix}" for place in datasets]
+
+    # section, values, places where a value may be written in order of precedence, origin of other values
+    sections: tuple[tuple[str, Mapping[str, Any], list[str], str], ...] = (
         (
             "settings",
             recipe.settings,
-            (f"dataset:model.{recipe.model}.", f"model.{recipe.model}.", f"{below}settings."),
+            [
+                *of_datasets(f"model.{model}."),
+                f"{path.name}: model.{model}.",
+                *of_datasets(f"{below}settings."),
+            ],
             ENTRY,
         ),
-        ("sizes", recipe.sizes, (f"{below}sizes.",), ENTRY),
+        ("sizes", recipe.sizes, of_datasets(f"{below}sizes."), ENTRY),
+        ("loss", loss, [f"{path.name}: loss.", *of_datasets("loss.")], ENTRY),
         (
-            "loss",
-            {f"lambda_{term}": weight for term, weight in recipe.loss.items()},
-            ("loss.", "dataset:loss."),
-            ENTRY,
+            "train",
+            recipe.train,
+            [f"{path.name}: train.", *of_datasets(f"{below}train."), *of_datasets(below)],
+            DEFAULT,
         ),
-        ("train", recipe.train, ("train.", f"{below}train.", below), DEFAULT),
-        ("features", recipe.features, ("features.", "dataset:features."), ENTRY),
-        ("adapt", recipe.adapt, (f"{below}{phase}.", below), DEFAULT),
+        ("features", recipe.features, [f"{path.name}: features.", *of_datasets("features.")], ENTRY),
+        ("adapt", recipe.adapt, [*of_datasets(f"{below}{phase}."), *of_datasets(below)], DEFAULT),
     )
-    for section, values, keys, default in sections:
-        for name, value in flat(values):
+    for section, values, places, default in sections:
+        for name, value in _flat(values):
             shown = list(value) if isinstance(value, tuple) else value
-            origin = files.origin(shown, tuple(f"{key}{name}" for key in keys), default)
-            yield Setting(f"{section}.{name}", shown, origin)
+            origins = (place + name for place in places if known.get(place + name, MISSING) == shown)
+            yield Setting(f"{section}.{name}", shown, next(origins, default))
 
 
-def flat(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _written(path: Path, dataset: str) -> tuple[dict[str, Any], list[str]]:
+    """Return ("FILE: KEY" -> value for params.yaml and datasets.yaml, the places of a dataset's entries)."""
+    published = path.with_name(params.PUBLISHED)
+    files = {path: "dataset.", published: ""} if published.exists() else {path: "dataset."}
+    known = {
+        f"{file.name}: {key}": value for file in files for key, value in _flat(read_yaml(file, params.REMEDY))
+    }
+    entries = [f"{file.name}: {prefix}" for file, prefix in files.items()]
+    places = [f"{entry}{dataset}" for entry in entries]
+    like = next((known[f"{place}.like"] for place in places if f"{place}.like" in known), None)
+    return known, places + [f"{entry}{like}" for entry in entries if like]
+
+
+def _flat(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield (dotted key, value) for all values in nested mappings. An empty mapping counts as a value."""
     for name, value in values.items():
         if isinstance(value, dict) and value:
-            yield from ((f"{name}.{key}", each) for key, each in flat(value))
+            yield from ((f"{name}.{key}", each) for key, each in _flat(value))
         else:
             yield name, value

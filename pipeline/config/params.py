@@ -13,20 +13,23 @@ from pipeline.config.dataset_params import (
     Dataset,
     Distinct,
     Name,
+    Negatives,
     Positive,
     Precision,
+    Pretraining,
     Processes,
     References,
+    Resize,
     Schedule,
     Seed,
     Select,
+    Size,
     Strict,
     Stride,
     Variation,
     Weight,
     with_defaults,
 )
-from pipeline.config.pretraining_params import Negatives, Pretraining
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.records import first_fault
@@ -90,8 +93,8 @@ class Features(Strict):
     weights: str | None
     stride: Stride | None
     finer: bool | None
-    resize: Literal["pil_bicubic", "opencv_bicubic"]
-    size: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
+    resize: Resize
+    size: Size
     precision: Precision | None
 
 
@@ -116,7 +119,7 @@ class Train(Strict):
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Settings that override the dataset's `train`: all settings that are not null, except `log`."""
+        """Settings that override the dataset's `train`."""
         return {key: value for key, value in self.model_dump(exclude={"log"}).items() if value is not None}
 
 
@@ -231,15 +234,16 @@ def load(path: str | Path = "params.yaml") -> Params:
     try:
         return Params.model_validate(tree)
     except ValidationError as error:
-        raise InputError(f"{_file_of(error, path)}: {_first(error)}") from None
+        advice = {"extra_forbidden": "; remove it or correct its spelling", "missing": "; add it"}
+        remedy = advice.get(error.errors()[0]["type"], "")
+        raise InputError(f"{_file_of(error, path)}: {first_fault(error)}{remedy}") from None
 
 
 def read_tree(path: str | Path) -> Any:
     """Return the content of params.yaml, with complete entries of all datasets.
 
-    Missing keys of an entry are taken from datasets.yaml in the same folder, if that file exists. Keys that
-    are still missing, except `prepare`, are taken from the dataset that the entry's key `like` names. Missing
-    keys of phases get their defaults. Raises InputError if `like` does not name a suitable dataset.
+    Missing keys of an entry are taken from datasets.yaml in the same folder, if that file exists; then from
+    the dataset that the entry's key `like` names (not `prepare`); then from the defaults of phases.
     """
     tree = read_yaml(path, "run the stages from the repository's root")
     entries = tree.get("dataset") if isinstance(tree, dict) else None
@@ -250,7 +254,6 @@ def read_tree(path: str | Path) -> Any:
 
 
 def _file_of(error: ValidationError, path: str | Path) -> str | Path:
-    """Return the file with the error: datasets.yaml if only this file has the wrong section, else `path`."""
     key, name, section = (*error.errors()[0]["loc"], None, None, None)[:3]
     published = Path(path).with_name(PUBLISHED)
     if key != "dataset" or not published.exists():
@@ -272,7 +275,6 @@ def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
 
 
 def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
-    """Return the entry of dataset `name`; missing keys come from the dataset that its key `like` names."""
     own = entries[name]
     if not isinstance(own, dict) or "like" not in own:
         return own
@@ -292,8 +294,3 @@ def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
             under = below.get(key)
             found[key] = _laid_over(under if isinstance(under, dict) else {}, value)
     return found
-
-
-def _first(error: ValidationError) -> str:
-    advice = {"extra_forbidden": "; remove it or correct its spelling", "missing": "; add it"}
-    return first_fault(error) + advice.get(error.errors()[0]["type"], "")

@@ -1,26 +1,29 @@
 """Recipe: all settings that affect the training of one model on one dataset, and no others.
 
-Training depends on recipes, not on params.yaml. In a recipe, nulls are replaced by the dataset's published
-values, and loss weights that the model does not use are left out. The model's source files are listed with
-their hashes (resolving.py). So `-S loss.lambda_cbr=0.004` retrains only the models that have this loss term,
-and adding a file for a new model retrains nothing.
+Training depends on recipes, not on params.yaml. So `-S loss.lambda_cbr=0.004` retrains only the models that
+have this loss term, and adding a file for a new model retrains nothing (resolving.py).
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, FiniteFloat
 
 import models
-import models.common.entry
+from models.common.entry import EarlierPhase, Entry
 from models.common.grid_embedding import DataSizes, Sizes
-from pipeline.config.recipe_types import RecipeFile
 from pipeline.io import records
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import write_text, yaml_of
 
 MAY_BE_NONE = ("intra", "inter")  # sizes that may be 0: CLIP4IDC's numbers of blocks (its Table 7)
+# sizes determine memory and time, so they are limited: numbers of BLOCKS to 64, widths to 8192
+BLOCKS = {"layers", "decoder_layers", "intra", "inter", "text_layers", "caption_layers"}
+BLOCKS |= {"single", "pair", "cross"}
+MOST_BLOCKS, WIDEST = 64, 8192
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ class Recipe:
     model: str
     settings: dict[str, Any]  # settings that the model's class takes
     sizes: dict[str, int]  # fields of the model's class of sizes
-    loss: dict[str, float]  # weight of each loss term of the model, except for the caption's
+    # weight of each loss term of the model, except for the caption's
+    loss: dict[str, Annotated[FiniteFloat, Field(ge=0)]]
     train: dict[str, Any]  # params.DatasetTrain: iterations, batch, ...
     features: dict[str, Any]  # specification of the feature store
     code: dict[str, str]  # model source file -> sha256
@@ -39,14 +43,16 @@ class Recipe:
     adapt: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the sizes, which may have been edited by hand. Raises ValueError for an invalid size."""
+        """Check the sizes. Raises ValueError for an invalid size."""
         known = [each.name for each in fields(self.entry.sizes)][len(fields(DataSizes)) :]
         if set(self.sizes) != set(known):
             raise ValueError(f"sizes has {', '.join(self.sizes)}, not {', '.join(known)}")
         for name, value in self.sizes.items():
-            least = 0 if name in MAY_BE_NONE else 1
-            if type(value) is not int or value < least:
-                raise ValueError(f"{name} is {value!r}, not an integer of at least {least}")
+            least, most = int(name not in MAY_BE_NONE), MOST_BLOCKS if name in BLOCKS else WIDEST
+            if value < least:
+                raise ValueError(f"{name} is {value}, and has {least} at least")
+            if value > most:
+                raise ValueError(f"{name} is {value}, and has {most} at most")
         if self.entry.sizes is not Sizes:
             return  # other classes check the sizes when the image shape is known
         width, heads = self.sizes["width"], self.sizes["heads"]
@@ -56,12 +62,12 @@ class Recipe:
             raise ValueError(f"{odd[0]} {self.sizes[odd[0]]} is not even")
 
     @property
-    def entry(self) -> models.common.entry.Entry:
+    def entry(self) -> Entry:
         """Entry of the model in models/. Raises ValueError if no model has that name."""
         return models.entry_of(self.model)
 
     @property
-    def before(self) -> tuple[models.common.entry.EarlierPhase, ...]:
+    def before(self) -> tuple[EarlierPhase, ...]:
         """Phases of pre-training, in their order."""
         last = self.entry.phases[-1:]
         return tuple(
@@ -70,11 +76,8 @@ class Recipe:
             if self.adapt and (phase in last or phase.settings in self.adapt)
         )
 
-    def settings_of(self, phase: models.common.entry.EarlierPhase) -> dict[str, Any]:
-        """Return the settings of a pre-training phase.
-
-        The settings of the last phase are `adapt` itself. An earlier phase has its own entry in `adapt`.
-        """
+    def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
+        """Return the settings of a pre-training phase: `adapt` itself, or, of an earlier phase, its entry."""
         found: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return found
 
@@ -95,20 +98,13 @@ class Recipe:
         return "fda" in self.adapt.get("tasks", {})
 
     def first_phase(self) -> "Recipe":
-        """Return a copy of the recipe for pre-training, without the settings that affect only captioning.
-
-        `loss` and `train` are empty, because the settings of pre-training are in `adapt`.
-        """
+        """Return a copy of the recipe for pre-training, without the settings that affect only captioning."""
         switches = self.settings.get("switches", {})
         kept = {key: switches[key] for key in switches if key not in self.entry.captioning}
         return replace(self, settings=self.settings | {"switches": kept}, loss={}, train={})
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
-        """Return the model's sizes for inputs (features or pixels) of shape (C, H, W).
-
-        `vocabulary` is the number of words, and `longest` the number of tokens of the longest caption. Raises
-        InputError if sizes do not fit each other.
-        """
+        """Return the model's sizes for inputs (C, H, W) and for the words and tokens of captions."""
         try:
             return self.entry.sizes(shape[0], shape[1:], vocabulary, longest, **self.sizes)
         except ValueError as error:
@@ -116,10 +112,7 @@ class Recipe:
 
 
 def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
-    """Return the switches that a model has with these settings.
-
-    Raises InputError if the settings contain a switch that the model does not use.
-    """
+    """Return a model's switches. Raises InputError if `settings` has a switch that the model does not use."""
     try:
         return models.switches_of(model, settings)
     except ValueError as error:
@@ -129,11 +122,7 @@ def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
 def build(
     recipe: Recipe, sizes: DataSizes, source: str | Path | None = None, phase: str | None = None
 ) -> Any:
-    """Build the recipe's captioning model (a Captioner), or the model of a pre-training phase (a Trainable).
-
-    Raises InputError for an unknown model or setting. The message names the file `source`; if it is None,
-    params.yaml and datasets.yaml.
-    """
+    """Build the captioning model, or the model of a pre-training phase; errors name the file `source`."""
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)
     except (TypeError, ValueError) as error:
@@ -141,12 +130,10 @@ def build(
 
 
 def set_in(model: str, dataset: str) -> str:
-    """Return a text for messages that names the place of a model's settings."""
     return f"params.yaml or datasets.yaml: {model} on {dataset}"
 
 
 def save(path: str | Path, recipe: Recipe) -> None:
-    """Write the recipe as YAML."""
     write_text(path, yaml_of(asdict(recipe)))
 
 
@@ -158,9 +145,4 @@ def same(one: Recipe, other: Recipe) -> bool:
 def load(path: str | Path) -> Recipe:
     """Read a recipe that `save` wrote. Raises InputError naming the first key with a wrong value."""
     remedy = "run `dvc repro recipe` to make it"
-    record = read_yaml(path, remedy)
-    records.plain(Path(path), RecipeFile, record, remedy)
-    try:
-        return Recipe(**record)
-    except ValueError as error:
-        raise InputError(f"{path} is not a recipe ({error}); {remedy}") from None
+    return records.plain(Path(path), Recipe, read_yaml(path, remedy), remedy)

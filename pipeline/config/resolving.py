@@ -1,16 +1,16 @@
 """Compute the recipe of a model on a dataset from params.yaml."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 
 import models
-import models.common.entry
+from models.common.entry import Entry
 from pipeline.config import params
 from pipeline.config.dataset_params import SELECT, WITH_SCENES, Dataset, OwnSettings, Pretrain
-from pipeline.config.recipe_file import Recipe, build, switches_of
+from pipeline.config.recipe_file import Recipe, build, set_in, switches_of
 from pipeline.config.store_contents import PIXELS, pixel_spec, spec
 from pipeline.io import source_code
 from pipeline.io.errors import InputError
@@ -22,37 +22,39 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         known = ", ".join(everything.model)
         raise InputError(f"unknown model {model!r}; params.yaml has {known} under 'model'")
     entry, of_dataset = entry_of(model), everything.of(dataset)
-    own = _own(entry, of_dataset, dataset, model)
+    own = of_dataset.own.get(entry.own) if entry.own else None
+    if entry.own and own is None:
+        key = f"dataset.{dataset}.own.{entry.own}"
+        raise InputError(f"params.yaml: {key} is missing, which has the settings of {model}; add it")
     sizes, train, adapt = _phases(entry, of_dataset, own, f"dataset.{dataset}.own.{entry.own}")
     stated = _stated(everything.model[model], of_dataset.model.get(model, {}))
     settings = _settings(stated, own.settings if own else of_dataset.settings, entry)
     read = entry.reads(switches_of(model, dataset, settings))
-    recipe = Recipe(
-        dataset=dataset,
-        model=model,
-        settings=settings,
-        sizes=sizes,
-        loss={},
-        train=train | everything.train.decides | everything.reinforce.decides,
-        features=asdict((pixel_spec if read == PIXELS else spec)(everything.features, of_dataset)),
-        code=code_of(model),
-        adapt=adapt,
-    )
-    _check_select(recipe, everything, of_dataset)
-    _check_reward(recipe, everything, of_dataset)
-    _check_augmentation(recipe)
-    _check_lengths(recipe)
+    try:
+        recipe = Recipe(
+            dataset=dataset,
+            model=model,
+            settings=settings,
+            sizes=sizes,
+            loss={},
+            train=train | everything.train.decides | everything.reinforce.decides,
+            features=asdict((pixel_spec if read == PIXELS else spec)(everything.features, of_dataset)),
+            code=code_of(model),
+            adapt=adapt,
+        )
+    except ValueError as error:
+        raise InputError(f"{set_in(model, dataset)}: {error}") from None
     shape = (3, *of_dataset.features.pixels) if read == PIXELS else (16, 14, 14)
     terms = _bare(recipe, shape, None).terms
     loss = {term: _weight(everything, of_dataset, term, recipe) for term in terms if term != "cap"}
     if own and any(phase.learns == "tasks" for phase in recipe.before):
         adapt = _tasks(recipe, own, shape)
-        if "images" in adapt and everything.text.tokeniser == "words":
-            _check_words(of_dataset, dataset)
-    return Recipe(**(asdict(recipe) | {"loss": loss, "adapt": adapt}))
+    made = replace(recipe, loss=loss, adapt=adapt)
+    _check(made, everything, of_dataset)
+    return made
 
 
-def entry_of(model: str) -> models.common.entry.Entry:
+def entry_of(model: str) -> Entry:
     """Return the model's entry. Raises InputError if no model has that name."""
     try:
         return models.entry_of(model)
@@ -65,26 +67,10 @@ def code_of(model: str) -> dict[str, str]:
     return source_code.of_class(entry_of(model).build)
 
 
-def _own(
-    entry: models.common.entry.Entry, of_dataset: Dataset, dataset: str, model: str
-) -> OwnSettings | None:
-    """Return the entry in the dataset's `own` that the model needs; None if the model needs no entry.
-
-    Raises InputError if the entry is missing.
-    """
-    if entry.own is not None and entry.own not in of_dataset.own:
-        key = f"dataset.{dataset}.own.{entry.own}"
-        raise InputError(f"params.yaml: {key} is missing, which has the settings of {model}; add it")
-    return None if entry.own is None else of_dataset.own[entry.own]
-
-
 def _phases(
-    entry: models.common.entry.Entry, of_dataset: Dataset, own: OwnSettings | None, key: str
+    entry: Entry, of_dataset: Dataset, own: OwnSettings | None, key: str
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
-    """Return (sizes, settings of captioning, settings of the last pre-training phase) of a model.
-
-    The third is empty if the model has no pre-training.
-    """
+    """Return (sizes, settings of captioning, settings of the last pre-training phase, if any) of a model."""
     if own is None:
         return of_dataset.sizes.model_dump(), of_dataset.train.model_dump(), {}
     start = {} if own.start is None else {"start": own.start}  # for the model's first phase
@@ -97,10 +83,7 @@ def _phases(
 
 
 def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's global settings, `found`, overridden by the dataset's, `here`.
-
-    Each switch is overridden separately.
-    """
+    """Return a model's global settings, `found`, overridden by the dataset's, `here`, also by switch."""
     stated = {**found, **here}
     everywhere, own = found.get("switches"), here.get("switches")
     if isinstance(everywhere, dict) and isinstance(own, dict):
@@ -108,9 +91,7 @@ def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]
     return stated
 
 
-def _settings(
-    found: Mapping[str, Any], values: Mapping[str, Any], entry: models.common.entry.Entry
-) -> dict[str, Any]:
+def _settings(found: Mapping[str, Any], values: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
     """Return the model's settings, `found`; the dataset's `values` replace nulls and missing switches."""
     settings = {key: values.get(key) if value is None else value for key, value in found.items()}
     if "switches" in values and isinstance(found.get("switches"), dict):
@@ -126,85 +107,66 @@ def _bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None) -> Any
 
 
 def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dict[str, Any]:
-    """Return the settings of the last pre-training phase, with the tasks that the switches select.
-
-    If there is an earlier phase, its settings are an entry in the result. Raises InputError if a key is
-    missing; the message names the key.
-    """
-    key, found = f"dataset.{recipe.dataset}.own.{recipe.entry.own}", recipe.adapt
+    """Return the settings of pre-training, with the tasks that the switches select."""
+    found = recipe.adapt
     for phase in reversed(recipe.entry.phases_of(switches_of(recipe.model, recipe.dataset, recipe.settings))):
+        key = f"params.yaml: dataset.{recipe.dataset}.own.{recipe.entry.own}.{phase.settings}"
         settings: Pretrain | None = getattr(own, phase.settings)
         if settings is None:
-            raise InputError(
-                f"params.yaml: {key}.{phase.settings} is missing, for pre-training on {phase.dataset}; add it"
-            )
+            raise InputError(f"{key} is missing, for pre-training on {phase.dataset}; add it")
+        weights: dict[str, float] = dict(settings.tasks.items())
         terms = _bare(recipe, shape, phase.settings).terms
-        tasks = {"tasks": _weights(settings, terms, f"{key}.{phase.settings}")}
+        if missing := [task for task in terms if task not in weights]:
+            raise InputError(f"{key}.tasks.{missing[0]} is missing, the task's weight; add it")
+        tasks = {"tasks": {task: weights[task] for task in terms}}
         last = phase == recipe.entry.phases[-1]
         found |= tasks if last else {phase.settings: settings.model_dump() | tasks}
     return found
 
 
-def _weights(phase: Pretrain, terms: tuple[str, ...], key: str) -> dict[str, float]:
-    weights: dict[str, float] = dict(phase.tasks.items())
-    if missing := [task for task in terms if task not in weights]:
-        raise InputError(f"params.yaml: {key}.tasks.{missing[0]} is missing, the task's weight; add it")
-    return {task: weights[task] for task in terms}
-
-
-def _check_words(of_dataset: Dataset, dataset: str) -> None:
-    """Raise InputError if the vocabulary lacks the words of CUB's captions."""
-    if of_dataset.text.vocabulary is None and of_dataset.text.counted_with != "cub":
-        raise InputError(
-            "params.yaml: extra_data contains cub, and the vocabulary lacks CUB's words; "
-            f"set dataset.{dataset}.text.counted_with: cub"
-        )
-
-
-def _check_select(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> None:
-    """Raise InputError if snapshots are chosen by truth but the dataset's reader provides no scenes."""
-    reader = of_dataset.prepare.reader
-    if recipe.train["select"] != "truth" or reader in WITH_SCENES:
-        return
+def _check(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> None:
+    """Raise InputError if a setting needs something that the dataset or the model lacks."""
+    dataset, model, text = recipe.dataset, recipe.model, of_dataset.text
+    reader, reward = of_dataset.prepare.reader, everything.reinforce.reward
     own = f".own.{recipe.entry.own}" if recipe.entry.own else ""
-    key = "train" if everything.train.select else f"dataset.{recipe.dataset}{own}.train"
-    raise InputError(
-        f"params.yaml: {recipe.model} on {recipe.dataset} has select: truth, which needs scenes, and "
-        f"the reader {reader} gives none; set {key}.select: {SELECT}"
+    key = "train" if everything.train.select else f"dataset.{dataset}{own}.train"
+    phases = (recipe.adapt, recipe.train)
+    faults = (
+        (
+            recipe.train["select"] == "truth" and reader not in WITH_SCENES,
+            f"{model} on {dataset} has select: truth, which needs scenes, and the reader {reader} gives "
+            f"none; set {key}.select: {SELECT}",
+        ),
+        (
+            reward == "truth" and reader not in WITH_SCENES,
+            f"reinforce.reward: truth needs scenes, which {dataset} lacks; set it to CIDEr-D",
+        ),
+        (
+            reward == "agrees" and everything.negatives.grammar.get(dataset) != "geometric",
+            f"reinforce.reward: agrees needs negatives.grammar.{dataset}: geometric; set it to CIDEr-D",
+        ),
+        (
+            recipe.input == models.GRID and any(each.get("mirror") or each.get("shift") for each in phases),
+            f"{model} reads features on {dataset}, but mirror and shift need pixels; set mirror: false and "
+            "shift: 0",
+        ),
+        (
+            recipe.entry.fills is None and any(each.get("max_tokens") is not None for each in phases),
+            f"{model} on {dataset} has max_tokens in a phase, which it does not read; set "
+            f"dataset.{dataset}.text.max_tokens instead",
+        ),
+        (
+            "images" in recipe.adapt
+            and everything.text.tokeniser == "words"
+            and text.vocabulary is None
+            and text.counted_with != "cub",
+            "extra_data contains cub, and the vocabulary lacks CUB's words; "
+            f"set dataset.{dataset}.text.counted_with: cub",
+        ),
     )
-
-
-def _check_reward(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> None:
-    """Raise InputError if the dataset lacks the scenes or the grammar that the reward needs."""
-    reader, grammar = of_dataset.prepare.reader, everything.negatives.grammar.get(recipe.dataset)
-    fits = {"truth": reader in WITH_SCENES, "agrees": grammar == "geometric"}
-    reward = everything.reinforce.reward
-    if reward is not None and not fits.get(reward, True):
-        needs = "scenes" if reward == "truth" else f"negatives.grammar.{recipe.dataset}: geometric"
-        raise InputError(
-            f"params.yaml: reinforce.reward: {reward} needs {needs}, which {recipe.dataset} lacks; "
-            f"set it to CIDEr-D"
-        )
-
-
-def _check_augmentation(recipe: Recipe) -> None:
-    """Raise InputError if `mirror` or `shift` is set for a model whose input is features, not pixels."""
-    for phase in (recipe.adapt, recipe.train):
-        if recipe.input == models.GRID and (phase.get("mirror") or phase.get("shift")):
-            raise InputError(
-                f"params.yaml: {recipe.model} reads features on {recipe.dataset}, but mirror and shift "
-                "need pixels; set mirror: false and shift: 0"
-            )
-
-
-def _check_lengths(recipe: Recipe) -> None:
-    """Raise InputError if a phase sets max_tokens but the model does not use this setting."""
-    named = any(phase.get("max_tokens") is not None for phase in (recipe.adapt, recipe.train))
-    if named and recipe.entry.fills is None:
-        raise InputError(
-            f"params.yaml: {recipe.model} on {recipe.dataset} has max_tokens in a phase, which it does not "
-            f"read; set dataset.{recipe.dataset}.text.max_tokens instead"
-        )
+    for wrong, said in faults:
+        if wrong:
+            raise InputError(f"params.yaml: {said}")
 
 
 def _weight(everything: params.Params, dataset: Dataset, term: str, recipe: Recipe) -> float:

@@ -23,12 +23,7 @@ def lists(recipes: Iterable[Recipe]) -> Lists:
 
 
 def check(everything: Params, recipes: Sequence[Recipe]) -> None:
-    """Raise InputError if a list differs from the list that the recipes need.
-
-    The message names the list and the value to set.
-
-    `extract` may contain more inputs than the recipes need, for studies.
-    """
+    """Raise InputError if a list differs from what the recipes need; `extract` may also be longer."""
     listed, wanted = everything.stages.model_dump(), lists(recipes)
     wanted["extract"] = [*dict.fromkeys([*listed["extract"], *wanted["extract"]])]
     wrong = {stage: names for stage, names in wanted.items() if {*names} != {*listed[stage]}}

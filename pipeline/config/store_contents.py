@@ -1,25 +1,19 @@
-"""Specification of a feature store.
-
-A store contains its specification, which is checked when the store is opened.
-"""
+"""Specification of a feature store. A store contains it, and it is checked when the store is opened."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
 
 from pipeline.config import params
-from pipeline.config.dataset_params import Dataset
+from pipeline.config.dataset_params import Dataset, Resize, Side, Size, Stride
 from pipeline.io.errors import InputError
 
-GRID, PIXELS = "grid", "pixels"
-"""Inputs of models: the backbone's feature grid, or the image's pixels. Each input has its own store."""
-IMAGENET = "imagenet"
-"""Weights trained on ImageNet: from torchvision, timm, or another package."""
-IMPORTED = "imported from .npy files"
-"""Weights and resizing of features that another program computed, and whose details are unknown."""
-STATISTICS = "statistics"
-"""Mean and standard deviation of each channel, in a store of standardised features."""
-CHOSEN = ("backbone", "weights", "stride", "finer")
-"""Settings that `features` in params.yaml may set for all datasets."""
+# inputs of models: the backbone's feature grid, or the image's pixels. Each input has its own store
+GRID: Final = "grid"
+PIXELS: Final = "pixels"
+IMAGENET = "imagenet"  # weights trained on ImageNet, from torchvision, timm or another package
+IMPORTED: Final = "imported from .npy files"  # weights and resizing of features of another program
+STATISTICS = "statistics"  # mean and standard deviation of each channel of standardised features
+CHOSEN = ("backbone", "weights", "stride", "finer")  # settings that `features` may set for all datasets
 
 
 @dataclass(frozen=True)
@@ -28,12 +22,12 @@ class Spec:
 
     backbone: str  # resnet101 | a name of timm's
     weights: str  # IMAGENET | FILE | IMPORTED
-    stride: int  # side of a cell in pixels: 16 | 32
+    stride: Stride  # side of a cell in pixels
     finer: bool  # append the channels of the map of half the stride
     standardise: bool  # standardise each channel, with statistics of the dataset's first train images
-    resize: str  # features.resize of params.yaml, or IMPORTED
-    size: int  # side of the image in pixels
-    input: str = GRID
+    resize: Resize | Literal["imported from .npy files"]  # IMPORTED
+    size: Size  # side of the image in pixels
+    input: Literal["grid"] = GRID
 
     @property
     def squashed(self) -> tuple[int, int]:
@@ -45,10 +39,10 @@ class Spec:
 class PixelSpec:
     """All settings that determine the stored pixels of an image."""
 
-    height: int
-    width: int
-    resize: str  # features.resize of params.yaml
-    input: str = PIXELS
+    height: Side
+    width: Side
+    resize: Resize
+    input: Literal["pixels"] = PIXELS
 
     @property
     def squashed(self) -> tuple[int, int]:
@@ -68,10 +62,7 @@ def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
 
 
 def chosen(settings: params.Features, own: Any) -> dict[str, Any]:
-    """Return the values of the settings that CHOSEN names, from `features` in params.yaml.
-
-    Nulls are replaced by the values of `own`.
-    """
+    """Return the values of the settings that CHOSEN names; the values of `own` replace nulls."""
     named = {key: getattr(settings, key) for key in CHOSEN}
     return {key: getattr(own, key) if value is None else value for key, value in named.items()}
 
@@ -79,9 +70,8 @@ def chosen(settings: params.Features, own: Any) -> dict[str, Any]:
 def spec(settings: params.Features, dataset: Dataset) -> Spec:
     """Return the specification of a feature store; the dataset's values replace nulls in `settings`.
 
-    For imported features, `weights` and `resize` are IMPORTED, so that their specification differs from that
-    of extracted features. Raises InputError if params.yaml sets `weights`, `finer` or `standardise` for
-    imported features.
+    For imported features, `weights` and `resize` are IMPORTED. Raises InputError if params.yaml also sets
+    `weights`, `finer` or `standardise` for them.
     """
     own = dataset.features
     made = chosen(settings, own) | {"standardise": own.standardise}

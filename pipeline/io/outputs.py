@@ -10,9 +10,9 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,9 @@ DEVICES = (Path("/proc"), Path("/sys"))
 
 @dataclass(frozen=True)
 class Contents:
-    """A kind of folder that a stage writes. `by` is the name of the kind in the folder's record.
-
-    Earlier versions wrote no record (folder_records.py). `earlier` recognises a folder of such a version.
-    """
+    """A kind of folder that a stage writes. `by` is the name of the kind in the folder's record."""
 
     by: str
-    earlier: Callable[[Path], bool] | None = field(default=None, repr=False)
 
     def check(self, path: Path) -> None:
         """Raise InputError if `path` exists and must not be replaced by a folder of this kind."""
@@ -49,9 +45,7 @@ class Contents:
                     f"{path} is a link, which a folder does not replace; name another, or remove it"
                 )
             if path.is_dir():
-                recorded = os.path.lexists(path / RECORD)
-                if recorded or self.earlier is None or not self.earlier(path):
-                    folder_records.check(path, self.by)
+                folder_records.check(path, self.by)
             elif path.exists():
                 raise InputError(f"{path} is a file, which a folder does not replace; name another")
 

@@ -61,8 +61,8 @@ class RunTask:
 
     def reached(self) -> str:
         """Return a hash of the finished stages and of the saved training states."""
-        states = sorted(self.folder.glob("data/**/.*.scratch/state.pt.sha256"))
-        return sha256(*map(_text, [self.folder / LOCK, *states]))
+        states = sorted(self.folder.glob("data/**/.*.scratch/state.pt"))
+        return sha256(_text(self.folder / LOCK), *(str(state.stat().st_mtime_ns) for state in states))
 
     def shown(self) -> tuple[str, str, str]:
         """Return three texts: the training's iteration, validation scores, and remaining time."""

@@ -1,19 +1,14 @@
 """Compile parts of a model for a GPU with torch.compile (the setting `train.compile`).
 
-These parts are compiled, forward and backward: the pair encoding, the difference, the decoder, and the method
-`prepare` of loss terms (the imagined images of CBR). They consist of many small operations. Their shapes are
-fixed; only batch size and caption length vary, which causes a second compilation.
-
-These are not compiled: a decoder with `compiles = False` (decoder_protocol.py); the matching, whose kernels
-are already compiled; communication between processes; Adam, which is a single kernel; validation, which must
-compute the same as decoding; and the sampling of captions in the reward phase, because their number and
-lengths vary.
+These parts are compiled: the pair encoding, the difference, the decoder (unless its `compiles` is False), and
+the method `prepare` of loss terms (the imagined images of CBR). Not compiled: the matching, whose kernels are
+compiled already; validation, which must compute the same as decoding; and the sampling of captions in the
+reward phase, because their number and lengths vary.
 """
 
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
 
 import torch
 
@@ -21,26 +16,19 @@ from models.common.captioner import Captioner, Regulariser
 from models.common.trainable import Trainable
 from models.kernels.matching import TRITON
 
-Value = TypeVar("Value")
 Options = dict[str, str | int | bool | Callable[..., object]]
 PIECES = ("encoding", "difference", "decoder", "inter", "text")
 
 
 def backend(wanted: str, on: torch.device) -> str | None:
-    """Return the compiler's name for the value `wanted` of the setting `train.compile` on a device.
-
-    Return None, for no compilation, if `wanted` is "off" or if the device is not a GPU that Triton supports.
-    """
+    """Return the compiler for the setting `train.compile` on a device; None for no compilation."""
     if wanted == "off" or on.type != "cuda" or not TRITON:
         return None
     return "inductor" if torch.cuda.get_device_capability(on) >= (8, 0) else None
 
 
 def compile_pieces(model: Trainable, compiler: str) -> None:
-    """Prepare parts of the model for compilation, which happens at their first call.
-
-    The names of weights do not change.
-    """
+    """Prepare parts of the model for compilation, which happens at their first call."""
     # without this option, inductor times several kernels and takes the fastest, which differs from run to run
     options: Options | None = {"deterministic": True} if compiler == "inductor" else None
     skipped = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()
@@ -58,8 +46,3 @@ def eager() -> AbstractContextManager[object]:
     if "torch._dynamo" not in sys.modules:  # nothing is compiled, and loading the compiler takes 2 s
         return nullcontext()
     return torch.compiler.set_stance("force_eager")
-
-
-def eagerly(function: Callable[[Any], Value]) -> Callable[[Any], Value]:
-    """Return a function that calls `function` without compiled code."""
-    return torch.compiler.set_stance("force_eager")(function)

@@ -1,61 +1,24 @@
 """Write learning curves during training, with dvclive and optionally also for TensorBoard.
 
-The curves are only for viewing: no stage or command uses them, so no result depends on them. When a run
-resumes after a kill, its whole history is written again, so that no row appears twice. The speed of training
-is measured only in the current process.
+The curves are only for viewing: no result depends on them. A run that resumes writes its whole history again.
 
-dvclive deletes any file that has the name of one of its own files. To protect other files, each file is
-listed in the folder's record (folder_records.py) before it is written. A folder with any other file is
-refused.
+dvclive deletes any file that has the name of one of its own files. So a folder with files of the user is
+refused, and each file is listed in the folder's record (folder_records.py) before it is written.
 """
 
-import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.config.params import Log
-from pipeline.io.errors import InputError
-from pipeline.io.folder_records import entries
-from pipeline.io.inputs import read_json, read_text
 from pipeline.io.outputs import Contents, remove
 from pipeline.training.resuming import History
 
 SUMMARY = "metrics.json"  # dvclive's file of the latest values
 EVENTS = "tensorboard"  # sub-folder for TensorBoard's files
 LOSS, VALIDATION, RATE = "loss", "validation", "rate"
-PLACE = Path("results/live")  # the folder that dvc.yaml names
-CURVE = re.compile(rf"plots/metrics/(?:{LOSS}|{VALIDATION}|{RATE})/([^/]+)\.tsv")
-EVENT = re.compile(rf"{EVENTS}/events\.out\.tfevents\.[^/]+")
-
-
-def _of_earlier_version(folder: Path) -> bool:
-    """Return True if the folder was written by an older version of the program, which kept no record.
-
-    Such a folder is below results/live and contains only files of curves.
-    """
-    return PLACE.resolve() in folder.resolve().parents and all(
-        _is_curve(folder / name, name) for name in entries(folder)
-    )
-
-
-def _is_curve(file: Path, name: str) -> bool:
-    if file.is_symlink() or not file.is_file():
-        return False
-    try:
-        if name == SUMMARY:
-            found = read_json(file, "")
-            return isinstance(found, dict) and found.keys() <= {LOSS, VALIDATION, RATE, "step"}
-        if curve := CURVE.fullmatch(name):
-            # after a kill the file may be empty
-            return read_text(file, "").partition("\n")[0] in ("", f"step\t{curve[1]}")
-    except InputError:
-        return False
-    return EVENT.fullmatch(name) is not None
-
-
-CONTENTS = Contents("live curves", _of_earlier_version)
+CONTENTS = Contents("live curves")
 
 
 class LiveCurves:
@@ -66,18 +29,26 @@ class LiveCurves:
     """
 
     def __init__(self, folder: Path | None, log: Log = "dvclive", images: int = 0):
-        self.images, self.writers = images, list[Any]()
+        self.folder, self.images = None if log == "none" else folder, images
+        self.live: Any = None  # dvclive's writer: a TSV file for each curve, and SUMMARY
+        self.board: Any = None  # TensorBoard's writer
         self.last: tuple[int, float] | None = None
-        self.folder = None if log == "none" else folder
         self.names: set[str] = set()
         if self.folder is not None:
             CONTENTS.check(self.folder)
             remove(self.folder)
-            self._note({SUMMARY})
-            self.writers.append(_Dvclive(self.folder))
-            if log == "tensorboard":
-                self.writers.append(_TensorBoard(self.folder / EVENTS))
-                self._note({f"{EVENTS}/{path.name}" for path in (self.folder / EVENTS).iterdir()})
+            self._open(self.folder, board=log == "tensorboard")
+
+    def _open(self, folder: Path, board: bool) -> None:
+        from dvclive.live import Live
+
+        self._note({SUMMARY})
+        self.live = Live(str(folder), dvcyaml=False, save_dvc_exp=False)
+        if board:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.board = SummaryWriter(str(folder / EVENTS))
+            self._note({f"{EVENTS}/{path.name}" for path in (folder / EVENTS).iterdir()})
 
     def begin(self, history: History) -> None:
         """Write the rows of a resumed run's history, before training continues."""
@@ -93,9 +64,8 @@ class LiveCurves:
         self._write(iteration, LOSS, row)
         if self.last is not None and iteration > self.last[0]:
             speed = (iteration - self.last[0]) / max(time.monotonic() - self.last[1], 1e-9)
-            self._write(
-                iteration, RATE, {"iterations_per_second": speed, "images_per_second": speed * self.images}
-            )
+            rates = {"iterations_per_second": speed, "images_per_second": speed * self.images}
+            self._write(iteration, RATE, rates)
         self.last = (iteration, time.monotonic())
 
     def validation(self, row: Mapping[str, float]) -> None:
@@ -104,12 +74,9 @@ class LiveCurves:
         self.last = (int(row["iteration"]), time.monotonic())
 
     def end(self) -> None:
-        """Close the files, and record their contents.
-
-        So a later run detects a file that was edited by hand, and does not delete it.
-        """
-        for writer in self.writers:
-            writer.close()
+        """Close the files, and record their contents, so that a later run detects an edited file."""
+        if self.board is not None:
+            self.board.close()
         if self.folder is not None:
             CONTENTS.seal(self.folder)
 
@@ -119,45 +86,18 @@ class LiveCurves:
             CONTENTS.note(self.folder, self.names)
 
     def _write(self, iteration: int, kind: str, row: Mapping[str, float]) -> None:
+        if self.live is None:
+            return
         # `/` is replaced, because dvclive would make a folder `true` for the curve `true/change`
         found = {
             f"{kind}/{name.replace('/', '-')}": value for name, value in row.items() if name != "iteration"
         }
         self._note({f"plots/metrics/{name}.tsv" for name in found})
-        for writer in self.writers:
-            writer.write(iteration, found)
-
-
-class _Dvclive:
-    """Writer of dvclive's files: a TSV file for each curve, and the latest values in metrics.json."""
-
-    def __init__(self, folder: Path):
-        from dvclive.live import Live
-
-        self.live = Live(str(folder), dvcyaml=False, save_dvc_exp=False)
-
-    def write(self, iteration: int, row: Mapping[str, float]) -> None:
         self.live.step = iteration
-        for name, value in row.items():
+        for name, value in found.items():
             self.live.log_metric(name, value)
+            if self.board is not None:
+                self.board.add_scalar(name, value, iteration)
         self.live.make_summary()
-
-    def close(self) -> None:
-        """Do nothing, because each row has already been written."""
-
-
-class _TensorBoard:
-    """Writer of TensorBoard's event files."""
-
-    def __init__(self, folder: Path):
-        from torch.utils.tensorboard import SummaryWriter
-
-        self.writer = SummaryWriter(str(folder))
-
-    def write(self, iteration: int, row: Mapping[str, float]) -> None:
-        for name, value in row.items():
-            self.writer.add_scalar(name, value, iteration)
-        self.writer.flush()
-
-    def close(self) -> None:
-        self.writer.close()
+        if self.board is not None:
+            self.board.flush()

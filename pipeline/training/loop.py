@@ -2,12 +2,9 @@
 
 The procedure is that of SCORER, section 4.3.
 
-All random numbers depend only on the seed and the iteration number. So a run that was killed can resume from
-its last validation (resuming.py) and gives the same weights, bit for bit.
-
-Several processes may share each batch (distributed_batch.py). Each process computes the losses and gradients
-of its scenes, the gradients are summed, and all processes take the same step. The first process writes all
-files.
+All random numbers depend only on the seed and the iteration number. So a run that was killed resumes from its
+last validation and gives the same weights, bit for bit. Several processes may share each batch: each computes
+the gradients of its scenes, and all take the same step with the sum (distributed_batch.py).
 
 B: pairs; U: images of a batch; N: cells of an image; D: width; R: captions per pair; L: words.
 """
@@ -22,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from models.common.distributed_batch import add_gradients, total
-from models.common.trainable import Labels, Trainable
+from models.common.trainable import Trainable
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.config.recipe_file import Recipe
@@ -42,34 +39,9 @@ MISSING = -math.inf  # value of a loss or measure that the step's task does not 
 
 
 def seed_all(seed: int, iteration: int, rank: int = 0) -> None:
-    """Seed torch for an iteration, so that dropout does not depend on earlier iterations.
-
-    Each rank gets a different seed.
-    """
+    """Seed torch for an iteration and a rank, so that dropout does not depend on earlier iterations."""
     entropy = [seed, iteration, rank] if rank else [seed, iteration]
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
-
-
-class Supervised:
-    """Objective of supervised training: the losses that the model itself defines."""
-
-    def names(self, model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of the loss terms and of the measures."""
-        return model.terms, model.measures
-
-    def __call__(
-        self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
-    ) -> dict[str, Tensor]:
-        """Return all loss terms and measures by name.
-
-        before, after: encoded images, (B, N, D) each
-        tokens: references of the pairs, (R*B, L+1)
-        """
-        found: dict[str, Tensor] = model.losses_of(before, after, tokens, batch.parts, labels=labels)
-        return found
-
-
-SUPERVISED = Supervised()
 
 
 class Training:
@@ -81,6 +53,7 @@ class Training:
         a score (higher is better), or several scores by name
     phase: training phase; None: the recipe's captioning phase
     live: writer that gets each row of the history
+    objective: losses of the steps; None: the losses that the model defines
     """
 
     def __init__(
@@ -93,11 +66,12 @@ class Training:
         ranks: Ranks = ALONE,
         phase: Phase | None = None,
         live: LiveCurves | None = None,
-        objective: Objective = SUPERVISED,
+        objective: Objective | None = None,
     ):
         phase = phase or captioning(recipe, None)
         self.objective = objective
-        self.terms, self.measures = objective.names(model)
+        own: tuple[tuple[str, ...], tuple[str, ...]] = (model.terms, model.measures)
+        self.terms, self.measures = objective.names(model) if objective else own
         self.phase, self.settings = phase, phase.settings
         self.device = devices.device()
         self.dtype = devices.precision(self.settings["precision"], self.device)
@@ -106,32 +80,24 @@ class Training:
         self.ranks, self.live = ranks, live or LiveCurves(None)
         self.optimiser = optimisers.build(self.model, self.model.groups, self.settings)
         self.weights = self._weights()
-        self.history, self.damaged = resuming.resume(state, self.model, self.optimiser, self.device)
+        self.history = resuming.resume(state, self.model, self.optimiser, self.device)
 
     def _weights(self) -> dict[str, float]:
-        """Return the weight of each loss term.
-
-        Raises InputError if the recipe lacks the weight of a term.
-        """
-        found = {name: weight for name in self.terms if (weight := self.phase.weight(name)) is not None}
+        found = self.phase.weights or dict.fromkeys(self.terms, 1.0)
         if lacking := [name for name in self.terms if name not in found]:
             raise InputError(
                 f"the recipe of {self.recipe.dataset}, {self.recipe.model} has no weight of the loss term "
                 f"{lacking[0]!r} (under `loss`); run `dvc repro recipe` to write the recipe again"
             )
-        return found
+        return {name: found[name] for name in self.terms}
 
     def compile(self, compiler: str | None) -> None:
         """Compile the model's parts (compiling.py) for the following steps; None: do nothing."""
         if compiler is not None:
             compiling.compile_pieces(self.model, compiler)
-            self.validate = self.validate and compiling.eagerly(self.validate)
 
     def run(self, sampler: Draws, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
-        """Train until the phase's last iteration, or until `patience` validations bring no better score.
-
-        Raises InputError if a loss or a weight is not finite.
-        """
+        """Train until the last iteration, or until `patience` validations bring no better score."""
         iterations, every = self.settings["iterations"], self.settings["validate_every"]
         todo = range(self.history.iteration, iterations)
         if self._out_of_patience():
@@ -156,10 +122,7 @@ class Training:
         return self.history
 
     def _out_of_patience(self) -> bool:
-        """Return True if the last `patience` validations brought no better score.
-
-        All processes get the same answer.
-        """
+        """Return True, in all processes, if the last `patience` validations brought no better score."""
         if (patience := self.settings.get("patience")) is None:
             return False
         rows = self.history.validation
@@ -196,10 +159,7 @@ class Training:
         return torch.stack([found.get(name, missing).detach() for name in (*self.terms, *self.measures)])
 
     def _move_idle(self) -> None:
-        """Set missing gradients to 0, so that Adam still moves parameters that this step does not use.
-
-        Parameters that were never updated are left out. Without the model's `zero_idle`, nothing is done.
-        """
+        """With `zero_idle`, set missing gradients to 0, so that Adam also moves unused parameters."""
         if not self.model.zero_idle:
             return
         for parameter in self.model.parameters():
@@ -215,15 +175,15 @@ class Training:
         with devices.autocast(self.device, self.dtype):
             encoded = self.model.encoding(images)  # (U, N, D)
             labels = batch.labels(self.device)
-            losses = self.objective(self.model, encoded[before], encoded[after], tokens, batch, labels)
+            pair = encoded[before], encoded[after]
+            if self.objective is None:
+                losses = self.model.losses_of(*pair, tokens, batch.parts, labels=labels)
+            else:
+                losses = self.objective(self.model, *pair, tokens, batch, labels)
         return {name: loss.float() for name, loss in losses.items()}
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:
-        """Append the means of the losses since the last row to the history.
-
-        The mean of a loss is over the iterations that define the loss; it is NaN if no iteration does. Raises
-        InputError if a loss is not finite.
-        """
+        """Append the mean of each loss over the iterations that define it (else NaN) to the history."""
         table = total(torch.stack(logged)).double().cpu()  # (iterations, names)
         first = iteration - len(logged) + 1
         losses = table[:, : len(self.terms)]
@@ -245,15 +205,12 @@ class Training:
         self.history.iteration = iteration
         if self.ranks.rank == 0:
             assert self.validate is not None
-            self._keep(iteration, self.validate(self.model))
+            with compiling.eager():
+                self._keep(iteration, self.validate(self.model))
         self.ranks.wait()
 
     def _check_finite(self, iteration: int) -> None:
-        """Raise InputError if a weight is not finite.
-
-        No loss has been computed with the weights of the last step, so the check of the losses cannot find
-        this fault.
-        """
+        """Raise InputError if a weight is not finite: no loss was computed with the last step's weights."""
         for name, weights in self.model.named_parameters():
             if not weights.isfinite().all():
                 raise InputError(

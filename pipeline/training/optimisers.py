@@ -14,16 +14,10 @@ EPSILON = 1e-6  # added to the denominator by BertAdam
 
 
 def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any]) -> torch.optim.Optimizer:
-    """Return the optimiser that the settings name, for all tensors of a model that require gradients.
-
-    If the settings have no key `optimiser`, the optimiser is Adam (SCORER, DIRL). If `groups` is empty, all
-    tensors have the same learning rate.
-    """
+    """Return the optimiser that the settings name (else Adam), for all tensors that require gradients."""
     rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
-    if not groups:
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        given: list[Any] = trained
-    else:
+    given: list[Any] = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if groups:
         given = grouped(model, groups, rate, settings["weight_decay"])
     betas = (BETA1, settings.get("beta2", 0.999))
     if kind == "bert_adam":
@@ -34,11 +28,7 @@ def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any])
 
 
 def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: float) -> list[dict[str, Any]]:
-    """Return the parameter groups for a torch optimiser: one for each Group that has tensors.
-
-    A tensor belongs to the first Group that matches its name. `rate` and `decay` are the phase's learning
-    rate and weight decay.
-    """
+    """Return parameter groups for torch; a tensor belongs to the first Group that matches its name."""
     members: dict[Group, list[Tensor]] = {group: [] for group in groups}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-import models.common.entry
+from models.common.entry import EarlierPhase
 from models.common.trainable import Labels, Trainable
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
@@ -33,7 +33,7 @@ Keep = Literal["earlier", "later", "last"]
 
 
 @dataclass(frozen=True)
-class Beside:
+class OtherInputs:
     """Inputs of a pretraining phase that are not in the recipe, such as the weights from which it starts."""
 
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # pair id -> captions, for fda
@@ -44,7 +44,7 @@ class Beside:
     curves: Mapping[str, Path] = field(default_factory=dict)
 
 
-NOTHING = Beside()
+NOTHING = OtherInputs()
 
 
 class Objective(Protocol):
@@ -82,20 +82,16 @@ class Phase:
     keys: tuple[str, ...] = ()  # names or hashes of inputs, besides the recipe, that affect the results
     weights: Mapping[str, float] | None = None  # weights of the loss terms; None: all are 1
     tasks: tuple[str, ...] = ()  # each iteration trains one of these tasks; empty: there are no tasks
-    beside: Beside = NOTHING
+    others: OtherInputs = NOTHING
     log_every: int = 10  # number of iterations for each row of the learning curve
     # returns the losses, given the training pairs and the vocabulary; None: the losses that the model defines
     objective: Callable[[Sequence[Pair], Vocabulary], Objective] | None = None
 
-    def weight(self, term: str) -> float | None:
-        """Return the weight of a loss term; None if the recipe has no weight for the term."""
-        return 1.0 if self.weights is None else self.weights.get(term)
-
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
         """Return the phase's sampler of batches; it uses those of `pairs` that are in the train split."""
-        own, settings, beside = of_split(pairs, "train"), self.settings, self.beside
+        own, settings, others = of_split(pairs, "train"), self.settings, self.others
         if self.tasks:
-            return TaskSampler(own, settings, self.tasks, seed, beside.negatives, beside.classes.get("train"))
+            return TaskSampler(own, settings, self.tasks, seed, others.negatives, others.classes.get("train"))
         return Sampler(
             own,
             settings["batch"],
@@ -111,10 +107,8 @@ class Phase:
 def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase:
     """Return the captioning phase of a recipe.
 
-    first: folder of the pretrained weights; needed if the model has a pretraining phase
+    first: folder of the pretrained weights; without it, InputError is raised if the model has pretraining
     tokens: name of the tokeniser that the validation uses
-
-    Raises InputError if the model needs `first` and it is None.
     """
     settings = recipe.train
     if recipe.adapt and first is None:
@@ -155,39 +149,33 @@ def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
     return replace(
         phase,
         settings=settings,
-        make=partial(_trained, trained),
+        make=lambda shape, vocabulary: trained_model.load(trained)[0],
         weights={POLICY: 1.0} | supervised,
         objective=objective,
     )
 
 
-def _trained(folder: Path, shape: tuple[int, int, int], vocabulary: Vocabulary) -> Trainable:
-    """Load a trained model instead of building a new model; `shape` and `vocabulary` are ignored."""
-    model, _ = trained_model.load(folder)
-    return model
-
-
-def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: Beside = NOTHING) -> Phase:
+def before(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NOTHING) -> Phase:
     """Return the pretraining phase of a recipe; `declared` is its declaration in the model's Entry."""
     settings = recipe.settings_of(declared)
     phase = Phase(
         settings,
-        partial(_made, recipe, declared, settings, beside.weights),
+        partial(_made, recipe, declared, settings, others.weights),
         validation=RetrievalValidation,
         metric="R@1",
         keep=settings.get("keep") or "later",
         cut=_cutting(recipe, settings, whole=declared.dataset is not None),
         by_sentence=True,
-        keys=(*beside.keys, *_start_of(settings)),
-        beside=beside,
+        keys=(*others.keys, *_start_of(settings)),
+        others=others,
     )
     if declared.learns == "retrieval":
         return phase
     model = bare(recipe, declared)
-    classes = beside.classes.get("val")
+    classes = others.classes.get("val")
     return replace(
         phase,
-        validation=partial(TaskValidation, tasks=model.terms, negatives=beside.negatives, classes=classes),
+        validation=partial(TaskValidation, tasks=model.terms, negatives=others.negatives, classes=classes),
         metric=model.measures[0],
         keep="last",
         tasks=model.terms,
@@ -195,12 +183,8 @@ def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: B
     )
 
 
-def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainable:
-    """Return the model of a pretraining phase on the meta device.
-
-    The model has small sizes, and its tensors have no values. It is built only to get the names of its loss
-    terms and measures, and the number of its classes.
-    """
+def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
+    """Return a small model of a pretraining phase, without values, to get the names of its losses."""
     pool = recipe.sizes.get("pool", 1)
     with torch.device("meta"):
         built: Trainable = recipe_file.build(
@@ -212,11 +196,7 @@ def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainabl
 def _cutting(
     recipe: Recipe, settings: Mapping[str, Any], whole: bool = False
 ) -> Callable[[Vocabulary], Vocabulary]:
-    """Return a function that sets a vocabulary's limit of the caption length, by the setting max_tokens.
-
-    If the model pads captions to max_tokens, or if `whole` is true, the limit is max_tokens. Otherwise the
-    limit is max_tokens or the length of the longest training caption, whichever is less.
-    """
+    """Return a function that limits the captions of a vocabulary by the setting max_tokens."""
     fills, longest = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
     marks = fills(switches) if fills else 0
@@ -232,17 +212,13 @@ def _cutting(
 
 def _made(
     recipe: Recipe,
-    declared: models.common.entry.EarlierPhase | None,
+    declared: EarlierPhase | None,
     settings: dict[str, Any],
     first: Path | None,
     shape: tuple[int, int, int],
     vocabulary: Vocabulary,
 ) -> Trainable:
-    """Build and initialise the model of the phase `declared` (None: captioning).
-
-    If `first` is given, weights are taken from this folder. If the setting `start` is given, weights are
-    taken from the file that it names. With the setting `half_weights`, weights are converted to 16 bits.
-    """
+    """Build the model of the phase `declared` (None: captioning), with weights of the folder `first`."""
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     model: Trainable = recipe_file.build(recipe, sizes, phase=declared.settings if declared else None)
     if first is not None:
@@ -255,5 +231,4 @@ def _made(
 
 
 def _start_of(settings: dict[str, Any]) -> tuple[str, ...]:
-    """Return the hash of the file that the setting `start` names; an empty tuple without this setting."""
     return (first_weights.identity(Path(settings["start"])),) if "start" in settings else ()

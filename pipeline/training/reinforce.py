@@ -49,7 +49,6 @@ class SelfCritical:
         self.both_ways: bool = settings["both_ways"]
 
     def names(self, model: Captioner) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of the loss terms and of the measures."""
         return (POLICY, *(model.terms if self.supervised else ())), MEASURES
 
     def __call__(
@@ -61,10 +60,6 @@ class SelfCritical:
         batch: Batch,
         labels: Labels | None,
     ) -> dict[str, Tensor]:
-        """Return loss terms and measures, scalars by name, for both images' encodings, (B, N, D) each.
-
-        `tokens` are the references of the pairs, (R*B, L+1).
-        """
         pairs, first, second = batch.pairs, before, after
         if self.both_ways:
             pairs, first, second = some_exchanged(pairs, before, after)
@@ -81,9 +76,9 @@ class SelfCritical:
         reward = self._rewards(pairs, captions, self.samples).to(words.device)  # (B, K)
         log_p = log_probabilities(model, difference, words).view_as(reward)
         advantage = reward - self._baseline(model, difference, pairs, reward)
-        told = torch.tensor(tells_change(captions))
+        reported = torch.tensor(tells_change(captions))
         written = (words != NULL).sum(-1)
-        means = dict(zip(MEASURES, (reward, -log_p.detach(), written, told), strict=True))
+        means = dict(zip(MEASURES, (reward, -log_p.detach(), written, reported), strict=True))
         number = total(torch.tensor(float(len(words)), device=words.device))
         shares = {name: values.to(number).sum() / number for name, values in means.items()}
         return {POLICY: -(advantage * log_p).sum() / number} | shares
@@ -113,10 +108,7 @@ def some_exchanged(
 
 
 def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -> Tensor:
-    """Return log p(c | x), (B*K,), of captions `words`, (B*K, L).
-
-    The K captions of a pair are consecutive, and have no <START>.
-    """
+    """Return log p(c | x), (B*K,), of captions without <START>, (B*K, L); the K of a pair are consecutive."""
     tokens = torch.nn.functional.pad(words, (1, 0), value=START)
     logits = model.word_logits(tokens, difference)
     logits[:, :, list(model.never)] = -torch.inf

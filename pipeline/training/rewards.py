@@ -6,7 +6,8 @@ A reward is between 0 and 1, except for CIDEr-D (0 to 10).
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,54 +20,36 @@ from pipeline.scoring.sentences import agrees
 from pipeline.scoring.truth import judge
 
 Tokenize = Callable[[list[str]], list[str]]
+Reward = Callable[[Sequence[Pair], Sequence[str]], list[float]]
+"""Function that returns the reward of each caption; pairs[i] belongs to captions[i]."""
 
 
-class Reward(Protocol):
-    """Protocol of a function that returns the reward of each caption; pairs[i] belongs to captions[i]."""
+def truth(
+    pairs: Sequence[Pair], captions: Sequence[str], partial_credit: float, false_alarm: float
+) -> list[float]:
+    """Return the reward 1 for each caption that is true by the scene of the pair.
 
-    def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]: ...
-
-
-class Truth:
-    """Reward that depends on the truth of a caption, judged by the scene of the pair.
-
-    A true caption has the reward 1. A false caption of a changed pair has the reward
-    `partial_credit` ** (number of faults). A false caption of an unchanged pair (a false alarm) has the
-    reward 1 - `false_alarm`. Raises InputError if the scene of a pair is unknown.
+    A false caption of a changed pair has the reward `partial_credit` ** (number of faults). A false caption
+    of an unchanged pair (a false alarm) has the reward 1 - `false_alarm`.
     """
-
-    def __init__(self, pairs: Sequence[Pair], partial_credit: float, false_alarm: float):
-        if lacking := next((pair.pair_id for pair in pairs if pair.scene is None), None):
-            raise InputError(f"reinforce.reward: truth needs the scene of {lacking}; set it to CIDEr-D")
-        self.partial_credit, self.false_alarm = partial_credit, false_alarm
-
-    def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-        return [self._of(pair, caption) for pair, caption in zip(pairs, captions, strict=True)]
-
-    def _of(self, pair: Pair, caption: str) -> float:
+    found = []
+    for pair, caption in zip(pairs, captions, strict=True):
         verdict = judge(caption, pair)
-        assert verdict is not None  # __init__ checked that the scenes are known
-        if verdict.true:
-            return 1.0
-        if pair.change_type == NO_CHANGE:
-            return 1.0 - self.false_alarm
-        return float(self.partial_credit ** len(verdict.faults))
+        assert verdict is not None  # reward_of checked that the scenes are known
+        unchanged = pair.change_type == NO_CHANGE
+        wrong = 1.0 - false_alarm if unchanged else float(partial_credit ** len(verdict.faults))
+        found.append(1.0 if verdict.true else wrong)
+    return found
 
 
-class Agreement:
-    """Reward that depends on the agreement of a caption with its references (scoring/sentences.py).
+def agreement(pairs: Sequence[Pair], captions: Sequence[str], false_alarm: float) -> list[float]:
+    """Return the reward 1 for each caption that agrees with its references (scoring/sentences.py).
 
-    A caption that agrees has the reward 1. Any other caption has the reward 0 for a changed pair, and 1 -
-    `false_alarm` for an unchanged pair.
+    Any other caption has the reward 0 for a changed pair, and 1 - `false_alarm` for an unchanged pair.
     """
-
-    def __init__(self, false_alarm: float):
-        self.false_alarm = false_alarm
-
-    def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-        right = [agrees(caption, pair, PHRASES) for pair, caption in zip(pairs, captions, strict=True)]
-        wrong = [1.0 - self.false_alarm if pair.change_type == NO_CHANGE else 0.0 for pair in pairs]
-        return [1.0 if found else other for found, other in zip(right, wrong, strict=True)]
+    right = [agrees(caption, pair, PHRASES) for pair, caption in zip(pairs, captions, strict=True)]
+    wrong = [1.0 - false_alarm if pair.change_type == NO_CHANGE else 0.0 for pair in pairs]
+    return [1.0 if found else other for found, other in zip(right, wrong, strict=True)]
 
 
 class CiderD:
@@ -93,10 +76,7 @@ class CiderD:
         return float(np.mean([self._similarity(own, text) for text in self.references[pair.pair_id]]))
 
     def _vector(self, sentence: str) -> tuple[list[dict[Ngram, float]], int]:
-        """Return the tf-idf weights of a sentence's n-grams, and the number of its bigrams.
-
-        The first result is a list with a dictionary for each n: n-gram -> tf-idf.
-        """
+        """Return a dictionary n-gram -> tf-idf for each n, and the number of bigrams of a sentence."""
         weights: list[dict[Ngram, float]] = [{} for _ in range(LONGEST)]
         for gram, count in ngrams(sentence).items():
             weights[len(gram) - 1][gram] = count * self.rarity.get(gram, self.unseen)
@@ -109,48 +89,37 @@ class CiderD:
 
 
 def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
-    """Return the clipped cosine similarity of two sentences, given their n-gram weights.
-
-    In the dot product, each weight of the caption is clipped to the reference's weight of the same n-gram.
-    """
+    """Return the cosine of two vectors; in the dot product, weights are clipped to the reference's."""
     shared = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
     norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))
     return shared / norms if norms else 0.0
 
 
 def random(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """Return a random reward, 0 or 1, for each caption, as a control experiment.
-
-    It uses torch's global generator.
-    """
+    """Return a random reward, 0 or 1, for each caption, from torch's global generator (a control)."""
     return torch.randint(2, (len(captions),)).double().tolist()
 
 
 def constant(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """Return the reward 1 for every caption, as a control experiment.
-
-    The model is then trained only by the cross-entropy.
-    """
+    """Return the reward 1 for every caption (a control): only the cross-entropy trains the model."""
     return [1.0] * len(captions)
 
 
 def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Tokenize) -> Reward:
-    """Return the reward function that the settings name.
-
-    Raises InputError if the reward needs the scenes of the pairs and a scene is unknown.
-    """
+    """Return the reward function that the settings name. Raises InputError if it needs unknown scenes."""
     match settings["reward"]:
         case "truth":
-            return Truth(pairs, settings["partial_credit"], settings["false_alarm"])
+            if lacking := next((pair.pair_id for pair in pairs if pair.scene is None), None):
+                raise InputError(f"reinforce.reward: truth needs the scene of {lacking}; set it to CIDEr-D")
+            costs = {name: settings[name] for name in ("partial_credit", "false_alarm")}
+            return partial(truth, **costs)
         case "agrees":
-            return Agreement(settings["false_alarm"])
+            return partial(agreement, false_alarm=settings["false_alarm"])
         case "CIDEr-D":
             return CiderD(pairs, tokenize)
         case "random":
             return random
-        case kind:
-            assert kind == "constant"  # the types of params.yaml allow no other name
-            return constant
+    return constant
 
 
 def tells_change(captions: Sequence[str]) -> list[float]:

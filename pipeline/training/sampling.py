@@ -2,8 +2,7 @@
 
 Each iteration draws scenes, without replacement within an epoch, and trains on every pair of each scene. Part
 0 of a batch holds the first pair of each scene (CLEVR-Change: the semantic change), part 1 the second pair
-(the distractor), and so on (SCORER, section 4.3). There is no state between iterations, so training can
-resume at any iteration with the same result.
+(the distractor), and so on (SCORER, section 4.3).
 
 P: parts of a batch; B: pairs of a part, one of each scene; U: images of a batch; C: feature channels;
 H x W: grid; R: captions per pair; L: words.
@@ -56,10 +55,7 @@ class Moved:
 def drawn_moves(
     scenes: Iterable[str], mirror: bool, shift: int, random: np.random.Generator
 ) -> dict[str, Moved]:
-    """Draw an augmentation for each scene; return scene id -> augmentation.
-
-    With `mirror`, a scene is mirrored with probability 1/2. It is moved by at most `shift` pixels.
-    """
+    """Return scene id -> augmentation: mirrored with probability 1/2, and moved by at most `shift` pixels."""
     found: dict[str, Moved] = {}
     for scene in dict.fromkeys(scenes):
         down, right = random.integers(-shift, shift + 1, 2).tolist()
@@ -86,7 +82,6 @@ class Batch:
     pairs: tuple[Pair, ...] = ()  # the P*B pairs, if they have captions
 
     def labels(self, device: torch.device) -> Labels | None:
-        """Return the labels of the pairs, or None if the batch has no labels."""
         if self.changed is None:
             return None
         classes = None if self.classes is None else self.classes.to(device, non_blocking=True)
@@ -127,10 +122,7 @@ def exchange(scene: Scene) -> Scene:
 
 
 def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
-    """Return `pair`, with each image of the pair `unchanged` replaced by the other image of `unchanged`.
-
-    If cameras are known, each image keeps its camera.
-    """
+    """Replace each image that is in `unchanged` by the other image of `unchanged`, with its camera."""
     swap = {unchanged.before: unchanged.after, unchanged.after: unchanged.before}
     found = replace(pair, before=swap.get(pair.before, pair.before), after=swap.get(pair.after, pair.after))
     if pair.scene is None or unchanged.scene is None:
@@ -154,7 +146,7 @@ class Draws:
 
     @property
     def epoch(self) -> int:
-        """Number of iterations in an epoch. The scenes that are left over do not form a smaller batch."""
+        """Number of iterations in an epoch, without the scenes that are left over."""
         return len(self.scenes) // self.batch
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
@@ -178,9 +170,8 @@ class Sampler(Draws):
     """Sampler of scenes, with `references` captions per pair.
 
     With `exchanging`, `exchange` is applied to each scene with probability 1/2. With `by_sentence`, a batch
-    consists of captions with their pairs instead of scenes, and `exchanging` replaces the before image by the
-    scene's distractor image. `mirror` and `shift` are explained in `drawn_moves`. Raises InputError if there
-    are too few items for a batch.
+    consists of captions with their pairs, and `exchanging` replaces the before image by the distractor image.
+    Raises InputError if there are too few items for a batch.
     """
 
     def __init__(
@@ -246,10 +237,7 @@ def training_batches(
     iterations: range,
     share: slice = slice(None),
 ) -> Iterator[Batch]:
-    """Yield the batch of each iteration, on the device. Batches are read ahead by threads.
-
-    `share` selects the scenes of each batch that belong to this process; only their images are read.
-    """
+    """Yield the batch of each iteration, on the device; `share` selects the scenes of this process."""
 
     def make(iteration: int) -> Batch:
         if (whole := sampler.wordless(iteration)) is not None:

@@ -1,9 +1,8 @@
 """Draw batches for a pretraining with several tasks (IDC-PCL).
 
-Each iteration has a single task, drawn at random by the tasks' weights. A batch consists of items. An item is
-a caption with its pair; in the task class_pairs, it is a pair of images with their classes. Each task passes
-through all items independently of the other tasks, in a new random order in each pass. All draws depend only
-on the seed and the iteration number, so a run can resume at any iteration with the same result.
+Each iteration has a single task, drawn at random by the tasks' weights. An item of a batch is a caption with
+its pair; in the task class_pairs, it is a pair of images with their classes. Each task passes through all
+items in a random order of its own. All draws depend only on the seed and the iteration number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,10 +27,7 @@ CLASS_PAIRS = "class_pairs"  # the task on pairs of NABirds' images with classes
 
 @dataclass(frozen=True)
 class ClassItems:
-    """Items of the task class_pairs in a split: pairs of images with classes, and their feature store.
-
-    `classes` is the model's number of classes. Raises InputError if a class of a pair is not below `classes`.
-    """
+    """Items of the task class_pairs in a split. Raises InputError if a class is not below `classes`."""
 
     pairs: Sequence[ClassPair]
     store: FeatureStore
@@ -110,10 +106,6 @@ class TaskSampler(Draws):
         return self.tasks[self.drawn[iteration]]
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
-        """Return the items of an iteration, and the captions of each item.
-
-        In the task fda, an item's own caption is followed by its negatives.
-        """
         task = self.task(iteration)
         chosen = [self.scenes[i] for i in self._places(iteration, len(self.scenes))]
         return chosen, [[captions_of(pair, task, self.negatives)] for (pair,) in chosen]
@@ -125,7 +117,7 @@ class TaskSampler(Draws):
         return self.classes.batch([pairs[i] for i in self._places(iteration, len(pairs))])
 
     def _places(self, iteration: int, items: int) -> np.ndarray:
-        """Return the indices of an iteration's items among all items; `items` is the number of all items."""
+        """Return the indices of an iteration's items; `items` is the number of all items."""
         size = self.sizes[self.task(iteration)]
         number, place = divmod(int(self.earlier[iteration]), items // size)
         random = np.random.default_rng([self.seed, PASS, self.drawn[iteration], number])

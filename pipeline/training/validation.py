@@ -32,15 +32,12 @@ class Validation:
     """Function that computes the validation scores of a captioner.
 
     The scores include CIDEr-D over all pairs, as a fraction, and the score that `select` names. If the scenes
-    of all pairs are known, three scores are added: the share of true captions over all pairs (`true`), the
-    share over changed pairs (`true/change`), and the geometric mean of the shares over changed and over
-    unchanged pairs (`true/both`; Kubat and Matwin, ICML 1997). With `select: truth`, snapshots are chosen by
-    this mean. It is 0 for a model that captions every pair as unchanged, although half of these captions may
-    be true.
+    of all pairs are known, three shares of true captions are added: over all pairs (`true`), over changed
+    pairs (`true/change`), and the geometric mean of the shares over changed and over unchanged pairs
+    (`true/both`; Kubat and Matwin, ICML 1997). `select: truth` chooses snapshots by this mean, which is 0 for
+    a model that captions every pair as unchanged.
 
-    `tokenize` splits sentences into tokens, and joins the tokens by single spaces
-    (pipeline/scoring/tokenizer.py). Raises InputError if `select` needs scenes or changed pairs, but there
-    are none.
+    Raises InputError if `select` needs scenes or changed pairs, but there are none.
     """
 
     def __init__(
@@ -78,11 +75,6 @@ class Validation:
         return scores | (self._true(found) if self.judged else {})
 
     def _true(self, found: Mapping[str, str]) -> dict[str, float]:
-        """Return the shares of true captions: `true`, `true/change` and `true/both`.
-
-        Without changed pairs, `true/change` is left out. If there are only changed or only unchanged pairs,
-        `true/both` is the share over all pairs.
-        """
         verdicts = {pair.pair_id: judge(found[pair.pair_id], pair) for pair in self.pairs}
         true = {key: float(verdict is not None and verdict.true) for key, verdict in verdicts.items()}
         changes = [true.pop(key) for key in self.changes]
@@ -103,12 +95,7 @@ class RetrievalValidation:
 
 
 class TaskValidation:
-    """Function that computes the losses and measures of a model in all pretraining tasks.
-
-    Values are averaged over batches of the validation pairs. Only the first caption of each pair is used.
-    There is no dropout, and the random masks are the same at every call. `classes` are the items of the task
-    class_pairs.
-    """
+    """Function that computes the mean losses and measures of a model in all pretraining tasks."""
 
     def __init__(
         self,
@@ -145,7 +132,7 @@ class TaskValidation:
             yield assembled([(pair,) for pair in pairs], texts, self.store, self.vocabulary, {}, task)
 
     def _class_batches(self) -> Iterator[Batch]:
-        """Yield batches of evenly spaced items of class_pairs, at most as many items as validation pairs."""
+        """Yield batches of evenly spaced items, at most as many as there are validation pairs."""
         assert self.classes is not None
         pairs = self.classes.pairs[:: -(-len(self.classes.pairs) // len(self.pairs))]
         for start in range(0, len(pairs), TASK_BATCH):

@@ -19,7 +19,7 @@ FIT_WORDS = "set text.tokeniser: clip_bpe"
 
 
 def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
-    """Return the name that the model's tensor `name` has in the file; None if it is not taken from there.
+    """Return the name of the model's tensor `name` in the file; None if the tensor is not taken from there.
 
     `starts` is an attribute of the model: prefix of names in the model -> prefix of names in the file.
     """
@@ -28,11 +28,7 @@ def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
 
 
 def take_over(model: Trainable, path: Path) -> None:
-    """Load tensors from CLIP's file into the model; the model's attribute `starts` selects the tensors.
-
-    The other tensors of the model are unchanged. Raises InputError if the file is missing or damaged, or if
-    one of the selected tensors is missing in the file or has another shape.
-    """
+    """Load the tensors that the model's attribute `starts` selects from CLIP's file into the model."""
     own = model.state_dict()
     places = {name: there for name in own if (there := name_in_file(model.starts, name))}
     try:

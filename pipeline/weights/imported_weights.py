@@ -1,8 +1,7 @@
 """Imported weights of a run. If they exist, the stages `pretrain` and `train` copy them instead of training.
 
-DVC removes the outputs of a stage before it runs the stage. So imported weights are in data/imported, which
-is not the output of a stage. There is a folder for each of the two stages. The stage `recipe` writes the
-hashes of imported weights into inputs.json, on which both stages depend.
+DVC removes the outputs of a stage before it runs the stage. So imported weights are in data/imported, with a
+folder for each of the two stages. Both depend on inputs.json, which has the hashes of imported weights.
 """
 
 from pathlib import Path
@@ -29,10 +28,7 @@ def place(dataset: str, model: str, seed: int, stage: str) -> Path:
 
 
 def found(run: Path | None, stage: str) -> Path | None:
-    """Return the folder of imported weights of a stage of a run; None if the folder does not exist.
-
-    `run` is the run's folder in data/imported, or None.
-    """
+    """Return the folder of a stage's imported weights, if any; `run` is the run's folder in data/imported."""
     return run / FOLDERS[stage] if run and (run / FOLDERS[stage]).is_dir() else None
 
 
@@ -50,10 +46,7 @@ def _hash(weights: Path) -> str:
 
 
 def check_kept(weights: Path, run: Path | None, stage: str) -> None:
-    """Raise InputError if training would replace imported weights that have no copy in data/imported.
-
-    `weights` is the folder that training would replace.
-    """
+    """Raise InputError if training would replace, in `weights`, the only copy of imported weights."""
     described = weights / trained_model.MODEL
     if found(run, stage) or not described.is_file():
         return

@@ -22,11 +22,7 @@ MOST_WEIGHTS = 1 << 28  # largest number of attention weights per pair, which ta
 
 
 def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
-    """Read a file's header; return tensor name -> tensor without values (on the meta device).
-
-    Raises InputError if the file cannot be opened, or if a tensor's type is not in KINDS. Messages call the
-    file `named`.
-    """
+    """Read a file's header; return tensor name -> tensor without values (on the meta device)."""
     try:
         check_regular(path, MOST_BYTES)
         with safe_open(path, "pt") as file:
@@ -44,10 +40,7 @@ def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
 
 
 def check_attention(model: Trainable, source: Path, remedy: str) -> None:
-    """Raise InputError if the attention between all cells of a captioner would need too much memory.
-
-    The sizes of the captioner's tensors do not limit this memory.
-    """
+    """Raise InputError if the attention between all cells, which no tensor limits, needs too much memory."""
     if not isinstance(model, Captioner):
         return
     rows, columns = model.cells
@@ -60,10 +53,7 @@ def check_attention(model: Trainable, source: Path, remedy: str) -> None:
 
 
 def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], named: str, remedy: str) -> None:
-    """Raise InputError unless the file's tensors, `found`, match the model's tensors, `wanted`.
-
-    The message names the first tensor that is missing, unknown, or of another shape or type.
-    """
+    """Raise InputError if a tensor of the file, `found`, does not match the model's, `wanted`."""
     for name, own in wanted.items():
         if name not in found:
             raise InputError(f"{named} does not load (the tensor {name} is missing); {remedy}")

@@ -32,10 +32,7 @@ REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to
 
 
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
-    """Create `folder`, and write weights.safetensors and model.yaml there.
-
-    model.yaml contains the hash of the weights file, and a hash of the rest of its own content.
-    """
+    """Create `folder` with weights.safetensors and model.yaml, which has the hashes of both files."""
     folder.mkdir(parents=True)
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
     hashes = {**trained.hashes, "weights": sha256(folder / FILE), "model": ""}
@@ -47,9 +44,8 @@ def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
 def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple[Captioner, Trained]:
     """Load the trained model of a folder; return the model, in evaluation mode, and its description.
 
-    Raises InputError if a file is missing or damaged, or belongs to another model. The message names the file
-    and the key, and ends with `remedy`. If `named` is given, the message contains `named` instead of the
-    folder.
+    Raises InputError if a file is missing or damaged, or belongs to another model. The message contains
+    `named` instead of the folder, if it is given, and ends with `remedy`.
     """
     trained = describe(folder, named, remedy)
     model: Captioner = _filled(trained, folder, named or folder, remedy, None)
@@ -57,26 +53,12 @@ def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple
 
 
 def weights_file(folder: Path) -> Path:
-    """Return the path of the weights file: PACKED if the folder has a file of that name, else FILE."""
     packed = folder / PACKED
     return packed if packed.exists() else folder / FILE
 
 
-def there(folder: Path) -> bool:
-    """Return True if a pretraining phase wrote weights into the folder.
-
-    A model without pretraining has an empty folder. Raises InputError if the folder is missing.
-    """
-    if not folder.is_dir():
-        raise InputError(f"{folder} is missing; {FIRST}")
-    return any(folder.iterdir())
-
-
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
-    """Load the model of the last pretraining phase from its folder; return the model and its description.
-
-    Raises InputError as `load` does, and also if the model has no pretraining phase.
-    """
+    """Load the model of the last pretraining phase from its folder, as `load` does."""
     trained = describe(folder, None, FIRST)
     if not (phases := trained.recipe.entry.phases):
         raise InputError(f"{folder}: {trained.recipe.model} has no pretraining phase; {FIRST}")
@@ -85,23 +67,17 @@ def load_first(folder: Path) -> tuple[Trainable, Trained]:
 
 
 def take_over(model: Trainable, folder: Path) -> None:
-    """Load tensors of the previous phase into the model, whose attribute `takes` selects them.
-
-    `folder` contains the weights of the previous phase. Raises InputError if a selected tensor is missing in
-    the folder or in the model, or has another shape.
-    """
+    """Load tensors of the previous phase from `folder`; the model's attribute `takes` selects them."""
     found = _tensors(folder, folder, FIRST, describe(folder, None, FIRST))
     own = model.state_dict()
     for before, here in model.takes.items():
         taken = {here + name.removeprefix(before): x for name, x in found.items() if name.startswith(before)}
-        wanted = {name: x for name, x in own.items() if name.startswith(here)}
-        for place in sorted(taken.keys() ^ wanted.keys()):
-            fault = "lacks" if place in wanted else "has, besides the model's,"
-            raise InputError(f"{folder / FILE} {fault} {before}{place.removeprefix(here)}; {FIRST}")
-        for place, x in taken.items():
-            if x.shape != wanted[place].shape:
-                shapes = f"{tuple(x.shape)}, not {tuple(wanted[place].shape)}"
-                raise InputError(f"{folder / FILE}: {before}{place.removeprefix(here)} is {shapes}; {FIRST}")
+        wanted = {(name, x.shape) for name, x in own.items() if name.startswith(here)}
+        if wrong := wanted ^ {(name, x.shape) for name, x in taken.items()}:
+            name = before + min(wrong)[0].removeprefix(here)
+            raise InputError(
+                f"{folder / FILE}: {name} is missing, of another shape, or not in the model; {FIRST}"
+            )
         own |= taken
     model.load_state_dict(own)
 
@@ -123,11 +99,7 @@ def sha256_of(folder: Path) -> str:
 
 
 def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
-    """Read model.yaml; return the description of the trained model.
-
-    Raises InputError if the description is not valid, or if the folder's path belongs to another run.
-    Messages end with `remedy`. If `named` is given, they contain `named` instead of the folder.
-    """
+    """Return the description of a trained model. Raises InputError if the folder's path is another run's."""
     named = named or folder
     trained = described(named / MODEL, _record(folder, remedy), remedy)
     claimed = _claimed(named)
@@ -139,20 +111,14 @@ def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> T
 
 
 def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
-    """Raise InputError if the folder's path belongs to another run than that of the recipe and the seed.
-
-    `source` is the recipe's file.
-    """
+    """Raise InputError if the folder's path belongs to another run than the recipe `source` and the seed."""
     run, claimed = f"{recipe.dataset}/{recipe.model}/{seed}", _claimed(folder)
     if claimed not in (None, run):
         raise InputError(f"{source} is the recipe of {run}, but {folder} is for weights of {claimed}")
 
 
 def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
-    """Check the pretrained weights for a recipe's captioning; return their description.
-
-    Raises InputError if the weights are of another run, or if their settings differ from the recipe's.
-    """
+    """Return the description of pretrained weights. Raises InputError if they do not fit the recipe."""
     trained = describe(folder, None, FIRST)
     own = f"{recipe.dataset}/{recipe.model}/{seed}"
     if trained.run != own:
@@ -170,15 +136,11 @@ def _record(folder: Path, remedy: str) -> Any:
 
 
 def _claimed(folder: Path) -> str | None:
-    """Return the run, DATASET/MODEL/SEED, that is named by a path in data/weights or data/recipes.
-
-    Return None for other paths.
-    """
+    """Return the run, DATASET/MODEL/SEED, that a path in data/weights or data/recipes names, else None."""
     match folder.absolute().parts:
-        case (*_, "data", "weights", dataset, model, seed) if (
-            seed.isdecimal()
-        ):  # no folder of unfinished work
-            return f"{dataset}/{model}/{seed}"
+        case (*_, "data", "weights", dataset, model, seed):
+            run = f"{dataset}/{model}/{seed}"
+            return run if seed.isdecimal() else None  # scratch folders have other names
         case (*_, "data", "recipes", dataset, model, seed, "pretrained"):
             return f"{dataset}/{model}/{seed}"
     return None
@@ -211,10 +173,6 @@ def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str
 
 
 def _tensors(folder: Path, named: Path, remedy: str, trained: Trained) -> dict[str, Tensor]:
-    """Load the tensors of the weights file.
-
-    Raises InputError if the file cannot be loaded, or if the hash of the file or of model.yaml differs.
-    """
     if trained.hashes and trained.hashes["model"] != hash_of(_record(folder, remedy)):
         raise InputError(f"{named / MODEL} was changed since it was written (its hashes.model); {remedy}")
     file = weights_file(folder)

@@ -1,4 +1,4 @@
-"""The stages recipe, pretrain and train of a run whose weights were imported: of either phase, or of both."""
+"""The stages recipe, pretrain and train of a run whose weights were imported, for one phase or for both."""
 
 import json
 from dataclasses import asdict
@@ -16,6 +16,7 @@ from pipeline.text.vocabularies import ClipVocabulary
 from stages import pretrain as pretrain_stage
 from stages import train as train_stage
 from tests import project_params, released
+from tests.exchanges import flip
 from tests.running import refuse, succeed
 
 DATASET = "clevr_change"
@@ -29,31 +30,18 @@ SETTINGS = {
     },
 }
 OPTIONS = {"idc_pcl": "--heads 2 --longest 12", "clip4idc": "--intra 2"}
-
-
-CASES = {
-    ("idc_pcl", "first"): "idc_pcl pretrain",
-    ("idc_pcl", "train"): "idc_pcl None",
-    ("clip4idc", "first"): "clip4idc adapt",
-    ("clip4idc", "train"): "clip4idc None",
-}
-
-
-def write_checkpoint(folder, model, phase):
-    flat = released.tensors(released.CASES[CASES[model, phase]])
-    torch.save(released.tree(flat), folder / "their.pt")
+FIRST = {"idc_pcl": "pretrain", "clip4idc": "adapt"}
 
 
 class Run:
-    """A run's stages in a folder, and which phases were trained."""
+    """The stages of a run in a folder; `trained` lists the phases that were trained."""
 
     def __init__(self, folder, model, monkeypatch):
         self.folder, self.model, self.trained = folder, model, []
         self.imported = f"data/imported/{DATASET}/{model}/1"
-        self.first, self.weights = (
-            f"data/recipes/{DATASET}/{model}/1/pretrained",
-            f"data/weights/{DATASET}/{model}/1",
-        )
+        self.recipes = f"data/recipes/{DATASET}/{model}/1"
+        self.first = f"{self.recipes}/pretrained"
+        self.weights = f"data/weights/{DATASET}/{model}/1"
         project_params.write(folder, **SETTINGS[model])
         settings = params.load(folder / "params.yaml")
         if model == "idc_pcl":
@@ -70,35 +58,36 @@ class Run:
         keys = images_of(PAIRS)
         writer = Writer(folder / "scratch", len(keys), shape, kind)
         writer.write(0, np.ones((len(keys), *shape), kind))
-        self.input = asdict(made)["input"]
-        writer.finish(folder / f"features/{self.input}.zarr", {"keys": keys, **asdict(made)})
+        writer.finish(folder / f"features/{made.input}.zarr", {"keys": keys, **asdict(made)})
         monkeypatch.setattr(train_stage, "run_phase", lambda name, *_, **__: self.trained.append(name))
-        monkeypatch.setattr(pretrain_stage, "beside", lambda *_: pretrain_stage.Beside())
+        monkeypatch.setattr(pretrain_stage, "other_inputs", lambda *_: pretrain_stage.OtherInputs())
 
     def bring_in(self, phase):
-        write_checkpoint(self.folder, self.model, phase)
+        case = f"{self.model} {FIRST[self.model] if phase == 'first' else None}"
+        flat = released.tensors(released.CASES[case])
+        torch.save(released.tree(flat), self.folder / "their.pt")
         succeed(self.folder, f"import_checkpoint their.pt --vocab vocab.json {OPTIONS[self.model]}")
 
     def start(self):
         return (
             f"recipe --dataset {DATASET} --model {self.model} --out r.yaml --pretrain r.pretrain.yaml "
             f"--features features --imported {self.imported} --weights {self.weights} "
-            f"--inputs {self.first.removesuffix('pretrained')}inputs.json"
+            f"--inputs {self.recipes}/inputs.json"
         )
 
     def stages(self):
-        """Run the three stages; what inputs.json says of imported weights."""
+        """Run the three stages; return the imported weights that inputs.json names."""
         succeed(self.folder, self.start())
-        paths = (
-            f"--seed 1 --pairs pairs.jsonl --vocab ours.json --features features --imported {self.imported}"
-        )
-        for name, to in (("pretrain", self.first), ("train", self.weights)):
-            recipe = "r.pretrain.yaml" if name == "pretrain" else "r.yaml"
-            outputs = f"--weights {to} --curves curves/{name} --provenance p.json"
-            if name == "train":
-                outputs += f" --start-from {self.first.removesuffix('/pretrained')}"
-            succeed(self.folder, f"{name} --recipe {recipe} {paths} {outputs}")
-        return json.loads((self.folder / f"{self.first}/../inputs.json").read_text()).get("imported", {})
+        inputs = f"--pairs pairs.jsonl --vocab ours.json --features features --imported {self.imported}"
+        for command in (
+            f"pretrain --recipe r.pretrain.yaml --weights {self.first} --curves c/pretrain",
+            f"train --recipe r.yaml --weights {self.weights} --curves c/train --start-from {self.recipes}",
+        ):
+            succeed(self.folder, f"{command} --seed 1 {inputs} --provenance p.json")
+        return self.inputs().get("imported", {})
+
+    def inputs(self):
+        return json.loads((self.folder / self.recipes / "inputs.json").read_text())
 
 
 @pytest.fixture(params=SETTINGS)
@@ -107,7 +96,7 @@ def run(request, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("phases", [("first",), ("train",), ("first", "train")])
-def test_what_is_imported_is_taken_over_and_the_rest_is_trained(run, phases):
+def test_imported_phases_are_copied_and_the_others_trained(run, phases):
     for phase in phases:
         run.bring_in(phase)
     assert {*run.stages()} == {"pretrain" if phase == "first" else phase for phase in phases}
@@ -122,21 +111,17 @@ def test_what_is_imported_is_taken_over_and_the_rest_is_trained(run, phases):
     assert json.loads((run.folder / "p.json").read_text())["checkpoint"] == "their.pt"
 
 
-def test_other_weights_are_another_start(run):
+def test_other_imported_weights_change_inputs_json(run):
     run.bring_in("train")
-    store = run.folder / run.first.replace("pretrained", "inputs.json")
     succeed(run.folder, run.start())
-    one = store.read_text()
-    kept = run.folder / run.imported / "train/weights/weights.safetensors"
-    data = bytearray(kept.read_bytes())
-    data[-1] ^= 1
-    kept.write_bytes(data)
+    before = run.inputs()
+    flip(f"{run.imported}/train/weights/weights.safetensors")(run.folder)
     succeed(run.folder, run.start())
-    assert store.read_text() != one
+    assert run.inputs() != before
 
 
 @pytest.mark.parametrize("phase", ["first", "train"])
-def test_imported_weights_that_are_kept_nowhere_else_are_not_trained_over(run, phase):
+def test_the_only_copy_of_imported_weights_is_not_replaced(run, phase):
     run.bring_in(phase)
     place = run.folder / (run.first if phase == "first" else run.weights)
     place.parent.mkdir(parents=True)

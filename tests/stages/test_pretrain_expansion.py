@@ -1,4 +1,4 @@
-"""Pre-training on CUB's images, then on Birds-to-Words' pairs with NABirds beside, by the stages."""
+"""Pre-training on CUB's images, then on Birds-to-Words' pairs and NABirds, by the stages."""
 
 import csv
 import json
@@ -26,49 +26,38 @@ def prepared_birds(tmp_path_factory):
     return prepare(tmp_path_factory.mktemp("birds"))
 
 
-def test_both_phases_and_then_the_captioning(prepared_birds):
+def test_each_phase_starts_from_the_weights_before_it(prepared_birds, monkeypatch):
     root = prepared_birds
     recipe = resolve(root)
-    succeed(root, command("out"))
-    curves = root / "out/curves"
-    rows = list(csv.DictReader((curves / "loss.csv").read_text().splitlines()))
-    assert {"mlm", "mvcl", "fda", "class_pairs", "class_accuracy", "same_accuracy"} < set(rows[0])
-    assert rows[-1]["class_pairs"] != "nan"
-    assert "class_pairs" not in (curves / "images/loss.csv").read_text()
-    validation = list(csv.DictReader((curves / "validation.csv").read_text().splitlines()))
-    assert all(float(row["class_pairs"]) > 0 and 0 <= float(row["same_accuracy"]) <= 1 for row in validation)
-    assert json.loads((root / "out/provenance-images.json").read_text())["seconds"] > 0
-    assert sorted(path.name for path in (root / "out").iterdir()) == [
-        *("curves", "first", "provenance-images.json", "provenance.json")
-    ]
-    trained = load_file(root / "out/first/weights.safetensors")
-    captioner = phases.captioning(recipe, root / "out/first", "plain").make((5, 4, 4), vocabulary(root))
-    assert all(
-        torch.equal(x, trained[f"difference.{n}"]) for n, x in captioner.difference.state_dict().items()
-    )
-
-
-def test_the_second_phase_takes_over_all_that_the_first_one_trained(prepared_birds, monkeypatch):
-    recipe = resolve(prepared_birds)
     with monkeypatch.context() as patched:
-        patched.setattr(phase_run, "clear", lambda _: None)  # which removes what the first phase left
-        succeed(prepared_birds, command("kept"))
-    (first,) = [
-        path.parent for path in (prepared_birds / "kept").glob(".first.*.scratch/weights.safetensors")
-    ]
-    trained = load_file(first / "weights.safetensors")
-    model = phase_before(recipe, weights=first).make((5, 4, 4), vocabulary(prepared_birds))
-    own = model.state_dict()
-    assert {name.split(".")[0] for name in own.keys() - trained.keys()} == {"class_pairs"}
-    assert all(torch.equal(own[name], tensor) for name, tensor in trained.items())
-    torch.manual_seed(1)
-    fresh = phase_before(recipe).make((5, 4, 4), vocabulary(prepared_birds)).state_dict()
-    assert not torch.equal(fresh["cell_head.map.weight"], trained["cell_head.map.weight"])
+        patched.setattr(phase_run, "clear", lambda _: None)  # keeps the scratch folder of the first phase
+        succeed(root, command("out"))
+    (first,) = (root / "out").glob(".first.*.scratch/weights.safetensors")
+    before, after = load_file(first), load_file(root / "out/first/weights.safetensors")
+    started = phase_before(recipe, weights=first.parent).make((5, 4, 4), vocabulary(root)).state_dict()
+    assert {name.split(".")[0] for name in started.keys() - before.keys()} == {"class_pairs"}
+    assert all(torch.equal(started[name], tensor) for name, tensor in before.items())
+    captioner = phases.captioning(recipe, root / "out/first", "plain").make((5, 4, 4), vocabulary(root))
+    own = captioner.difference.state_dict()
+    assert all(torch.equal(tensor, after[f"difference.{name}"]) for name, tensor in own.items())
+
+    curves = root / "out/curves"
+    losses, scores = (
+        list(csv.DictReader((curves / name).read_text().splitlines()))
+        for name in ("loss.csv", "validation.csv")
+    )
+    assert {"mlm", "mvcl", "fda", "class_pairs", "class_accuracy", "same_accuracy"} < set(losses[0])
+    assert losses[-1]["class_pairs"] != "nan"
+    assert "class_pairs" not in (curves / "images/loss.csv").read_text()
+    assert all(float(row["class_pairs"]) > 0 and 0 <= float(row["same_accuracy"]) <= 1 for row in scores)
+    assert json.loads((root / "out/provenance-images.json").read_text())["seconds"] > 0
 
 
-def test_killed_in_and_after_the_first_phase_it_goes_on_with_the_same_bytes(prepared_birds, monkeypatch):
+def test_a_kill_in_or_after_the_first_phase_changes_no_bytes(prepared_birds, monkeypatch):
     resolve(prepared_birds)
     succeed(prepared_birds, command("whole"))
+    names = {"curves", "first", "provenance-images.json", "provenance.json"}
+    assert {path.name for path in (prepared_birds / "whole").iterdir()} == names
     weights, curves = left(prepared_birds, "whole")
     trained, save = [], resuming.save
 
@@ -84,7 +73,7 @@ def test_killed_in_and_after_the_first_phase_it_goes_on_with_the_same_bytes(prep
             with pytest.raises(KilledError):
                 stage(prepared_birds, command("killed"))
         succeed(prepared_birds, command("killed"))
-    assert trained == [(True, 2), (True, 4), (False, 2), (False, 4)], "nothing was trained twice"
+    assert trained == [(True, 2), (True, 4), (False, 2), (False, 4)]  # nothing was trained twice
     again = left(prepared_birds, "killed")
     assert again[1] == curves
     assert all(torch.equal(again[0][name], tensor) for name, tensor in weights.items())
@@ -92,7 +81,7 @@ def test_killed_in_and_after_the_first_phase_it_goes_on_with_the_same_bytes(prep
     assert left(prepared_birds, "other")[1] != curves
 
 
-def test_the_recipe_names_what_the_pre_training_reads_by_hash(prepared_birds):
+def test_inputs_json_has_the_hashes_of_what_pre_training_reads(prepared_birds):
     root = prepared_birds
 
     def started(**switches):
@@ -117,38 +106,19 @@ def test_the_recipe_names_what_the_pre_training_reads_by_hash(prepared_birds):
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"),
+    ("run", "missing", "said"),
     [
-        (
-            "data/pretraining/records/cub/records.jsonl",
-            "is missing: idc_pcl is pre-trained on it; add cub to pretraining.datasets in params.yaml",
-        ),
-        ("data/pretraining/stores/nabirds/grid.zarr/zarr.json", "add nabirds to pretraining.datasets"),
+        (START, "data/pretraining/records/cub/records.jsonl", "add cub to pretraining.datasets"),
+        (START, "data/pretraining/stores/nabirds/grid.zarr/zarr.json", "add nabirds to pretraining.datasets"),
+        (command("nothing"), "data/pretraining/records/cub/negatives.jsonl", "add cub to pretraining"),
+        (command("nothing"), "vocab.json", "run `dvc repro vocab` to make it"),
     ],
 )
-def test_what_is_missing_is_one_line(prepared_birds, missing, said):
+def test_a_missing_input_is_named(prepared_birds, run, missing, said):
     resolve(prepared_birds)
     path = prepared_birds / missing
     path.rename(path.with_suffix(".away"))
-    assert missing in refuse(prepared_birds, START, said)
-    path.with_suffix(".away").rename(path)
-
-
-@pytest.mark.parametrize(
-    ("missing", "said"),
-    [
-        ("data/pretraining/records/cub/negatives.jsonl", "add cub to pretraining.datasets"),
-        ("data/pretraining/records/cub/records.jsonl", "add cub to pretraining.datasets"),
-        ("data/pretraining/records/nabirds/records.jsonl", "add nabirds to pretraining.datasets"),
-        ("data/pretraining/stores/nabirds/grid.zarr/zarr.json", "extract_pretraining@nabirds`"),
-        ("vocab.json", "run `dvc repro vocab` to make it"),
-    ],
-)
-def test_by_hand_what_is_missing_is_one_line_too(prepared_birds, missing, said):
-    resolve(prepared_birds)
-    path = prepared_birds / missing
-    path.rename(path.with_suffix(".away"))
-    refuse(prepared_birds, command("nothing"), said)
+    refuse(prepared_birds, run, said)
     path.with_suffix(".away").rename(path)
     assert not (prepared_birds / "nothing").exists()
 
@@ -156,34 +126,23 @@ def test_by_hand_what_is_missing_is_one_line_too(prepared_birds, missing, said):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (
-            {"dataset__birds_to_words__text__counted_with": None},
-            "extra_data contains cub, and the vocabulary lacks CUB's words; set "
-            "dataset.birds_to_words.text.counted_with: cub",
-        ),
-        (
-            {f"{OWN}__images": None},
-            "dataset.birds_to_words.own.idc_pcl.images is missing",
-        ),
+        ({"dataset__birds_to_words__text__counted_with": None}, "text.counted_with: cub"),
+        ({f"{OWN}__images": None}, "own.idc_pcl.images is missing"),
         (
             {f"{OWN}__pretrain__tasks": {"mlm": 1.0, "mvcl": 1.0, "fda": 1.0}},
-            "dataset.birds_to_words.own.idc_pcl.pretrain.tasks.class_pairs is missing",
+            "own.idc_pcl.pretrain.tasks.class_pairs is missing",
         ),
-        (
-            {"dataset__birds_to_words__text__vocabulary": "words.json"},
-            "dataset.birds_to_words.text: vocabulary names a file",
-        ),
+        ({"dataset__birds_to_words__text__vocabulary": "words.json"}, "dataset.birds_to_words.text"),
     ],
 )
-def test_settings_that_do_not_fit_are_one_line(prepared_birds, changes, said):
-    order = {key: value for key, value in changes.items() if key != f"{OWN}__images"}
-    small = {key: value for key, value in TINY.items() if not key.startswith(f"{OWN}__images")}
-    set_params(prepared_birds, **((small if f"{OWN}__images" in changes else TINY) | changes | order))
+def test_settings_that_do_not_fit_are_named(prepared_birds, changes, said):
+    small = {key: value for key, value in TINY.items() if not key.startswith(tuple(changes))}
+    set_params(prepared_birds, **small, **changes)
     refuse(prepared_birds, f"recipe --dataset {BIRDS} --model idc_pcl --out r.yaml", said)
     assert not (prepared_birds / "r.yaml").exists()
 
 
-def test_the_recipe_has_the_tasks_that_are_asked_for(prepared_birds):
+def test_the_switches_decide_the_tasks_of_the_recipe(prepared_birds):
     every = ["mlm", "mvcl", "fda"]
     set_params(prepared_birds, **TINY)
     everything = params.load(prepared_birds / "params.yaml")
@@ -202,7 +161,7 @@ def test_the_recipe_has_the_tasks_that_are_asked_for(prepared_birds):
         assert recipe.pretrained_on == [name for name in ("cub", "nabirds") if name in extra]
 
 
-def test_the_vocabulary_has_the_words_of_both(prepared_birds):
+def test_the_vocabulary_has_the_words_of_both_datasets(prepared_birds):
     root, pairs = prepared_birds, f"--dataset {BIRDS} --pairs data/pairs/{BIRDS}.jsonl"
     both = vocabulary(root)
     assert {"animal1", "belly"} <= set(both.words)
@@ -213,9 +172,7 @@ def test_the_vocabulary_has_the_words_of_both(prepared_birds):
     assert "belly" not in alone.words
     assert alone.longest == both.longest
     set_params(root, **TINY)
-    refuse(
-        root, f"vocab {pairs} --pretraining nowhere --out x.json", "add cub to pretraining.datasets in params"
-    )
+    refuse(root, f"vocab {pairs} --pretraining nowhere --out x.json", "add cub to pretraining.datasets")
     assert vocabularies.cut(both, 5).encode(said(1)) == [*both.encode(said(1))[:4], 3]
     assert vocabularies.cut(both, 5, marks=3).encode(said(1)) == [*both.encode(said(1))[:3], 3]
 

@@ -1,4 +1,4 @@
-"""The stage `train` after a kill: what it takes up, what it does not, and who may work beside it."""
+"""The stage `train` after a kill, with another process at work, and with changed outputs."""
 
 import pytest
 import torch
@@ -18,23 +18,17 @@ def folder(tmp_path_factory):
     return trained(tmp_path_factory.mktemp("resumed"), "whole")
 
 
-def killed(folder, to):
-    """A training that was killed after its first validation; returns its state."""
+@pytest.mark.parametrize("same", [True, False])
+def test_only_work_of_the_same_device_and_threads_is_resumed(folder, monkeypatch, same):
+    to = f"identity{same}"
     with at_the_first_state():
         stage(folder, train_with(1, to))
-    (state,) = folder.glob(f".{to}.*.scratch/state.pt")
-    return state
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_work_of_another_device_or_thread_count_is_not_taken_up(folder, monkeypatch, same):
-    to = f"identity{same}"
-    killed(folder, to)
+    assert list(folder.glob(f".{to}.*.scratch/state.pt"))
     taken, resume = [], resuming.resume
 
     def noted(*given):
         found = resume(*given)
-        taken.append(found[0].iteration)
+        taken.append(found.iteration)
         return found
 
     monkeypatch.setattr(resuming, "resume", noted)
@@ -44,7 +38,7 @@ def test_work_of_another_device_or_thread_count_is_not_taken_up(folder, monkeypa
     assert taken == [2 if same else 0]
 
 
-def test_what_of_a_machine_decides_the_bytes():
+def test_the_number_of_threads_is_part_of_the_identity():
     before, threads = devices.identity(), torch.get_num_threads()
     try:
         torch.set_num_threads(threads + 1)
@@ -54,12 +48,12 @@ def test_what_of_a_machine_decides_the_bytes():
     assert devices.identity() == before
 
 
-def test_beside_another_process_it_is_refused_and_its_own_output_is_replaced(folder):
+def test_only_the_stages_own_output_is_replaced(folder):
     with alone(folder / "whole"):
-        refuse(folder, train_with(1, "whole"), "still works on whole; wait for it, or end it")
+        refuse(folder, train_with(1, "whole"), "still works on whole")
     succeed(folder, train_with(2, "whole"))
-    (folder / "whole/mine").write_text("a stranger's")
-    refuse(folder, train_with(1, "whole"), "whole holds 'mine', which was not written by")
+    (folder / "whole/mine").write_text("mine")
+    refuse(folder, train_with(1, "whole"), "whole holds 'mine'")
     assert (folder / "whole/mine").exists()
     (folder / "whole/mine").unlink()
     succeed(folder, train_with(1, "whole"))

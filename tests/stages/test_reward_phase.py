@@ -1,4 +1,4 @@
-"""The stage `train` with a reward: what it starts from, what a kill keeps, what is refused."""
+"""The stage `train` with a reward: the weights that it starts from, kills, and wrong settings."""
 
 import shutil
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
     return made
 
 
-def test_it_trains_in_the_folder_of_the_run(folder):
+def test_it_writes_the_folder_of_the_run(folder):
     place = "data/weights/tabletop/scorer_cbr/1"
     (folder / place).parent.mkdir(parents=True)
     succeed(folder, train_with(1, place))
@@ -41,7 +41,7 @@ def weights(folder, name):
     return (folder / name / "weights.safetensors").read_bytes()
 
 
-def test_from_trained_weights_it_ends_as_when_it_trains_them_first(folder):
+def test_given_weights_end_as_weights_that_it_trains_first(folder):
     succeed(folder, f"{train_with(1, 'later')} --trained plain")
     assert weights(folder, "later") == weights(folder, "whole") != weights(folder, "plain")
     plain, curves = (folder / "curves" / name for name in ("plain", "whole"))
@@ -50,7 +50,7 @@ def test_from_trained_weights_it_ends_as_when_it_trains_them_first(folder):
     assert not list(folder.glob(".whole.*"))
 
 
-def test_a_kill_in_the_phase_keeps_what_it_starts_from(folder, monkeypatch):
+def test_a_kill_in_the_phase_keeps_the_weights_before_it(folder, monkeypatch):
     save, saved = resuming.save, []
 
     def dying(state, history, *given):
@@ -63,47 +63,32 @@ def test_a_kill_in_the_phase_keeps_what_it_starts_from(folder, monkeypatch):
         patched.setattr(resuming, "save", dying)
         with pytest.raises(KilledError):
             stage(folder, train_with(1, "killed"))
-    assert saved == [2, 4, 2]
-    with monkeypatch.context() as patched:
-        patched.setattr(resuming, "save", dying)
         succeed(folder, train_with(1, "killed"))
-    assert saved == [2, 4, 2, 4]
+    assert saved == [2, 4, 2, 4]  # nothing was trained twice
     assert weights(folder, "killed") == weights(folder, "whole")
 
 
-@pytest.mark.parametrize("other", ["seed", "settings"])
-def test_weights_of_another_run_are_refused(folder, other):
-    if other == "seed":
-        refuse(folder, f"{train_with(2, 'wrong')} --trained plain", "plain has weights of other settings")
-    else:
-        recipe = (folder / RECIPE).read_text()
-        (folder / RECIPE).write_text(recipe.replace("batch: 4", "batch: 5"))
-        refuse(folder, f"{train_with(1, 'wrong')} --trained plain", "plain has weights of other settings")
-        (folder / RECIPE).write_text(recipe)
+def test_weights_of_another_run_are_refused(folder):
+    refuse(folder, f"{train_with(2, 'wrong')} --trained plain", "plain has weights of other settings")
+    recipe = (folder / RECIPE).read_text()
+    (folder / RECIPE).write_text(recipe.replace("batch: 4", "batch: 5"))
+    refuse(folder, f"{train_with(1, 'wrong')} --trained plain", "plain has weights of other settings")
+    (folder / RECIPE).write_text(recipe)
     assert not (folder / "wrong").exists()
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("changes", "named"),
     [
-        ("reward", "praise", "reinforce.reward"),
-        ("samples", 1, "reinforce"),
-        ("partial_credit", 1.0, "reinforce.partial_credit"),
-        ("false_alarm", -0.5, "reinforce.false_alarm"),
-        ("tries", 3, "reinforce.tries"),
+        ({"reinforce__reward": "praise"}, "reinforce.reward"),
+        ({"reinforce__samples": 1}, "reinforce"),
+        ({"reinforce__partial_credit": 1.0}, "reinforce.partial_credit"),
+        ({"reinforce__false_alarm": -0.5}, "reinforce.false_alarm"),
+        ({"reinforce__tries": 3}, "reinforce.tries"),
+        ({"reinforce__reward": "CIDEr-D", "reinforce__both_ways": True}, "both_ways"),
+        ({"reinforce__reward": "agrees", "negatives__grammar__tabletop": None}, "reinforce.reward"),
     ],
 )
-def test_settings_that_cannot_be_are_named(folder, tmp_path, key, value, said):
-    set_params(tmp_path, **{f"reinforce__{key}": value})
-    refuse(tmp_path, MAKE_RECIPE, said)
-
-
-def test_both_ways_needs_a_reward_without_references(tmp_path):
-    set_params(tmp_path, reinforce__reward="CIDEr-D", reinforce__both_ways=True)
-    refuse(tmp_path, MAKE_RECIPE, "both_ways")
-
-
-def test_a_reward_that_the_dataset_does_not_allow_is_named(tmp_path):
-    changes = {"reinforce__reward": "agrees", "negatives__grammar__tabletop": None}
+def test_a_wrong_setting_is_named(tmp_path, changes, named):
     set_params(tmp_path, **changes)
-    refuse(tmp_path, MAKE_RECIPE, "reinforce.reward")
+    refuse(tmp_path, MAKE_RECIPE, named)

@@ -1,4 +1,4 @@
-"""The stages as DVC runs them, from images to captions and attention."""
+"""The stages from images to captions and attention."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ from tests.stage_commands import (
 
 
 def test_ablations_from_recipe_to_attention(copy):
-    """Training, a beam and the maps, where the decoder attends to each image by itself."""
+    """The decoder attends to each image separately."""
     switches = {"mtm": "max_pool", "fusion": "respective", "contrast": "distance"}
     chosen = {"model__scorer_cbr__switches": switches, "decode__beam": 3}
     set_params(copy, **chosen, dataset__tabletop__sizes__heads=8, dataset__tabletop__sizes__layers=3)
@@ -33,12 +33,12 @@ def test_ablations_from_recipe_to_attention(copy):
     for command in (MAKE_RECIPE, train_with(1, "weights/1"), DECODE):
         succeed(copy, command)
     assert (copy / "curves/weights/1/loss.csv").read_text().startswith("iteration,cap,cv,cbr\n")
-    found = attention_maps.read(copy / "attention.npz")  # which refuses a map that does not sum to 1
+    found = attention_maps.read(copy / "attention.npz")
     assert all(each.alignment is not None for each in found.values())
     assert all(each.maps.shape == (len(each.words), 1, 4, 4) for each in found.values())
 
 
-def test_attention_stands_beside_the_captions(trained, monkeypatch):
+def test_attention_belongs_to_the_captions(trained, monkeypatch):
     monkeypatch.setattr("stages.decode.ALIGNED", 3)
     succeed(trained, DECODE)
     captions = json.loads((trained / "captions.json").read_text())
@@ -52,7 +52,7 @@ def test_attention_stands_beside_the_captions(trained, monkeypatch):
         np.testing.assert_allclose(alignment.sum(1, dtype=np.float64), 1, atol=0.005)
 
 
-def test_one_seed_one_result_another_seed_another(trained):
+def test_the_seed_decides_the_weights_and_captions(trained):
     succeed(trained, train_with(1, "weights/again"))
     succeed(trained, train_with(2, "weights/other"))
     one, again, other = (
@@ -60,23 +60,14 @@ def test_one_seed_one_result_another_seed_another(trained):
     )
     assert one == again != other
     succeed(trained, DECODE)
-    succeed(
-        trained,
-        DECODE.replace("weights/1", "weights/again")
-        .replace("captions", "same")
-        .replace("attention.", "same."),
-    )
-    assert (trained / "captions.json").read_bytes() == (trained / "same.json").read_bytes()
-    assert (trained / "attention.npz").read_bytes() == (trained / "same.npz").read_bytes()
-    assert (trained / "curves/weights/1/loss.csv").read_text().startswith("iteration,cap,cv,cbr\n")
-
-
-def test_nothing_is_left_in_the_scratch_folder(trained):
+    before = [(trained / name).read_bytes() for name in ("captions.json", "attention.npz")]
+    succeed(trained, DECODE.replace("weights/1", "weights/again"))
+    assert [(trained / name).read_bytes() for name in ("captions.json", "attention.npz")] == before
     assert not any(trained.rglob("*.scratch"))
 
 
 def test_the_shipped_stride_with_the_finer_map(raw):
-    """As the embedded datasets are extracted: cells of 32 pixels, the map of 16 folded behind them."""
+    """Each cell has 32 pixels, and also the channels of four cells of 16 pixels."""
     own = project_params.settings().of("tabletop").features
     assert (own.stride, own.finer) == (32, True)
     set_params(raw, dataset__tabletop__features__stride=own.stride)
@@ -92,7 +83,7 @@ def test_the_shipped_stride_with_the_finer_map(raw):
 
 @pytest.mark.usefixtures("made_up_meteor")
 def test_captions_of_exchanged_images_reach_the_scores(copy):
-    """With decode.both_ways the captions stay the same, and metrics.json has the agreement both ways."""
+    """decode.both_ways changes no captions; metrics.json has the agreement of both directions."""
     score = f"score --captions captions.json --pairs {PAIRS} --dataset tabletop --images {IMAGES} "
     score += "--attention attention.npz --out metrics.json --per-pair pairs.jsonl"
     succeed(copy, DECODE)

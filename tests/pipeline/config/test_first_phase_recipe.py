@@ -1,4 +1,4 @@
-"""The recipe of the phase before captioning: all that decides it, and nothing of the captioning."""
+"""The recipe of pre-training: everything that decides it, and nothing that concerns only captioning."""
 
 import inspect
 import re
@@ -13,46 +13,33 @@ from tests import project_params
 from tests.own_settings import Noted
 from tests.running import refuse, succeed
 
+OWN = "dataset__tabletop__own"
+
 
 def resolved(model, **changes):
-    """The first phase's recipe on tabletop."""
     return resolving.resolve(project_params.settings(**changes), "tabletop", model).first_phase()
 
 
 @pytest.mark.parametrize(
-    ("model", "key", "value"),
+    ("model", "key", "value", "same"),
     [
-        ("clip4idc", "train__iterations", 7),
-        ("clip4idc", "model__clip4idc__switches", {"memory": "layerwise"}),
-        ("idc_pcl", "loss__lambda_judge", 0.25),
-        ("idc_pcl", "dataset__tabletop__own__idc_pcl__train__learning_rate", 1e-5),
-        ("idc_pcl", "model__idc_pcl__switches", {"reduction": "sum", "distractor_judging": False}),
-        ("idc_pcl", "model__idc_pcl__switches", {"barred": "none"}),
+        ("clip4idc", "model__clip4idc__switches", {"memory": "layerwise"}, True),
+        ("idc_pcl", "loss__lambda_judge", 0.25, True),
+        ("idc_pcl", f"{OWN}__idc_pcl__train__learning_rate", 1e-5, True),
+        ("idc_pcl", "model__idc_pcl__switches", {"reduction": "sum", "distractor_judging": False}, True),
+        ("clip4idc", f"{OWN}__clip__adapt__iterations", 7, False),
+        ("clip4idc", "model__clip4idc__switches", {"directions": "mean"}, False),
+        ("clip4idc", "model__clip4idc__variant", "released", False),
+        ("idc_pcl", f"{OWN}__idc_pcl__pretrain__batch", 4, False),
+        ("idc_pcl", "model__idc_pcl__switches", {"softmax": "all"}, False),
     ],
 )
-def test_another_captioning_leaves_it_as_it_is(model, key, value):
-    assert asdict(resolved(model, **{key: value})) == asdict(resolved(model))
-
-
-@pytest.mark.parametrize(
-    ("model", "key", "value"),
-    [
-        ("clip4idc", "dataset__tabletop__own__clip__adapt__iterations", 7),
-        ("clip4idc", "model__clip4idc__switches", {"directions": "mean"}),
-        ("clip4idc", "model__clip4idc__variant", "released"),
-        ("idc_pcl", "dataset__tabletop__own__idc_pcl__pretrain__batch", 4),
-        ("idc_pcl", "model__idc_pcl__switches", {"tasks": "mlm"}),
-        ("idc_pcl", "model__idc_pcl__switches", {"softmax": "all"}),
-        ("idc_pcl", "dataset__tabletop__own__idc_pcl__pretrain__max_tokens", 40),
-        ("idc_pcl", "dataset__tabletop__own__idc_pcl__sizes__width", 64),
-    ],
-)
-def test_another_first_phase_is_another_one(model, key, value):
-    assert asdict(resolved(model, **{key: value})) != asdict(resolved(model))
+def test_only_settings_of_pre_training_change_it(model, key, value, same):
+    assert (asdict(resolved(model, **{key: value})) == asdict(resolved(model))) == same
 
 
 @pytest.mark.parametrize("model", [name for name, entry in models.MODELS.items() if entry.phases])
-def test_the_phase_reads_no_switch_of_the_captioning(model, monkeypatch):
+def test_pre_training_reads_no_switch_of_captioning(model, monkeypatch):
     recipe, noted = resolved(model), []
     resolve = models.common.switches.resolve
     monkeypatch.setattr(
@@ -68,21 +55,15 @@ def test_the_phase_reads_no_switch_of_the_captioning(model, monkeypatch):
     assert not (switches.names | later) & set(models.MODELS[model].captioning)
 
 
-def test_it_is_a_file_of_its_own_that_says_where_there_is_no_phase(tmp_path):
+def test_it_is_a_file_of_its_own_which_is_null_without_pre_training(tmp_path):
     project_params.write(tmp_path)
     for model in ("idc_pcl", "subtraction"):
-        succeed(
-            tmp_path, f"recipe --dataset tabletop --model {model} --out {model}.yaml --pretrain {model}.1"
-        )
+        files = f"--out {model}.yaml --pretrain {model}.1"
+        succeed(tmp_path, f"recipe --dataset tabletop --model {model} {files}")
     recipe_file.save(tmp_path / "expected", resolved("idc_pcl"))
     assert (tmp_path / "idc_pcl.1").read_bytes() == (tmp_path / "expected").read_bytes()
-    assert recipe_file.load(tmp_path / "idc_pcl.1").adapt["iterations"] > 0
     assert recipe_file.load(tmp_path / "idc_pcl.yaml").train["iterations"] > 0
     assert (tmp_path / "subtraction.1").read_text() == "null\n"
-    refuse(
-        tmp_path,
-        "pretrain --recipe subtraction.1 --seed 1 --pairs p --vocab v --features f --weights w "
-        "--curves c --provenance p.json",
-        "subtraction.1",
-    )
+    files = "--pairs p --vocab v --features f --weights w --curves c --provenance p.json"
+    refuse(tmp_path, f"pretrain --recipe subtraction.1 --seed 1 {files}", "subtraction.1")
     assert not (tmp_path / "w").exists()

@@ -1,44 +1,27 @@
-"""Where a recipe's settings come from: the named key of the named file has the value, whoever reads it."""
+"""Origins of a recipe's settings: the named key of the named file has the value."""
 
-import re
+import shutil
 
-import numpy as np
 import pytest
-import yaml
 
 from pipeline.config import origins, params, resolving
+from pipeline.io.inputs import read_yaml
+from tests import project_params
 from tests.running import ROOT, refuse, succeed
-
-PCL = "clevr_change.own.idc_pcl"
-
-
-def without_values(text):
-    """The text of params.yaml without what an experiment may have left in `loss` and `train`."""
-    parts = re.split(r"^(?=\w)", text, flags=re.MULTILINE)
-    empty = [re.sub(r"^(  \w+:)[^#\n]*", r"\1  ", part, flags=re.MULTILINE) for part in parts]
-    varied = [part.startswith(("loss:", "train:")) for part in parts]
-    return "".join(np.where(varied, empty, parts))
-
-
-TEXTS = {name: (ROOT / name).read_text() for name in ("params.yaml", "datasets.yaml")}
-TEXTS["params.yaml"] = without_values(TEXTS["params.yaml"])
-
-
-def shown(folder, dataset, model):
-    path = folder / "params.yaml"
-    recipe = resolving.resolve(params.load(path), dataset, model)
-    return {each.key: each for each in origins.settings(path, recipe)}
 
 
 @pytest.fixture
 def lab(tmp_path):
-    for name, text in TEXTS.items():
-        (tmp_path / name).write_text(text)
+    """The project's settings, without global values that an experiment may have left."""
+    tree = read_yaml(ROOT / "params.yaml", "")
+    tree |= {part: dict.fromkeys(tree[part]) for part in ("loss", "train")}
+    project_params.save(tmp_path, tree)
+    shutil.copy(ROOT / "datasets.yaml", tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize(
-    ("dataset", "model", "origin"),
+    ("dataset", "model", "expected"),
     [
         ("tabletop", "scorer_cbr", {"loss.lambda_cbr": "params.yaml: dataset.tabletop.loss.lambda_cbr"}),
         (
@@ -59,28 +42,34 @@ def lab(tmp_path):
                 "adapt.beta2": origins.DEFAULT,
             },
         ),
-        ("clevr_change", "idc_pcl", {"adapt.tasks.mlm": f"datasets.yaml: {PCL}.pretrain.tasks.mlm"}),
+        (
+            "clevr_change",
+            "idc_pcl",
+            {"adapt.tasks.mlm": "datasets.yaml: clevr_change.own.idc_pcl.pretrain.tasks.mlm"},
+        ),
         ("spot_the_diff", "card", dict.fromkeys(("loss.lambda_con", "loss.lambda_ind"), origins.ENTRY)),
     ],
 )
-def test_each_value_is_at_its_origin(lab, dataset, model, origin):
-    found = shown(lab, dataset, model)
-    assert {key: found[key].origin for key in origin} == origin
-    trees = {name: yaml.safe_load(text) for name, text in TEXTS.items()}
+def test_each_value_is_at_its_origin(lab, dataset, model, expected):
+    path = lab / "params.yaml"
+    recipe = resolving.resolve(params.load(path), dataset, model)
+    found = {each.key: each for each in origins.settings(path, recipe)}
+    assert {key: found[key].origin for key in expected} == expected
+    trees = {name: read_yaml(lab / name, "") for name in ("params.yaml", "datasets.yaml")}
     for each in found.values():
-        if each.origin in (origins.DEFAULT, origins.ENTRY):
-            continue
-        file, place = each.origin.split(": ")
-        branch = trees[file]
-        for key in place.split("."):
-            branch = branch[key]
-        assert branch == each.value, each
-    assert {key for key in found if found[key].origin == origins.ENTRY} <= {"features.input", *origin}
+        if each.origin not in (origins.DEFAULT, origins.ENTRY):
+            file, place = each.origin.split(": ")
+            branch = trees[file]
+            for key in place.split("."):
+                branch = branch[key]
+            assert branch == each.value, each
+    assert {key for key in found if found[key].origin == origins.ENTRY} <= {"features.input", *expected}
 
 
-def test_the_command_prints_what_an_override_changes(lab, capsys):
-    text = TEXTS["params.yaml"].replace("  lambda_cbr:  ", "  lambda_cbr: 0.004  ", 1)
-    (lab / "params.yaml").write_text(text)
+def test_the_command_prints_an_override(lab, capsys):
+    tree = read_yaml(lab / "params.yaml", "")
+    tree["loss"]["lambda_cbr"] = 0.004
+    project_params.save(lab, tree)
     succeed(lab, "show_settings tabletop scorer_cbr")
     rows = {row[0]: row[1:] for row in map(str.split, capsys.readouterr().out.splitlines())}
     assert rows["loss.lambda_cbr"] == ["0.004", "params.yaml:", "loss.lambda_cbr"]

@@ -1,4 +1,4 @@
-"""Compiled pieces: the same numbers, for batches of any size, after a resume; validation stays as it is."""
+"""Compiled parts of a model give the same bits; validation and sampled captions are not compiled."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -22,16 +22,15 @@ from tests.killed import KilledError
 from tests.lstm_speaker import Speaker
 from tests.pipeline.training.test_loop import SIZES, recipe, same
 
-# torch's tracer itself looks at gradients of tensors that are no leaves
+# torch's tracer looks at gradients of tensors that are no leaves
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
 ]
-CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
 class Compiler:
-    """Runs what it is given as it is, and counts."""
+    """A compiler that runs the traced code unchanged, and counts its runs."""
 
     def __init__(self):
         self.runs = 0
@@ -57,20 +56,19 @@ def training(prepared, state, compiler, validate=lambda _: 0.0, dropout=0.1):
 
 
 def drawn(prepared, batch):
-    """A batch of so many scenes."""
     sampler = Sampler(of_split(prepared.pairs, "train"), batch, 1, True)
     return next(training_batches(sampler, prepared.store, prepared.vocabulary, range(1)))
 
 
 def run(prepared, state, compiler, validate=lambda _: 0.0):
-    """A training, and a step on a batch of another size."""
+    """Train, and take a step on a batch of another size."""
     made = training(prepared, state, compiler, validate)
     made.run(Sampler(of_split(prepared.pairs, "train"), 4, 1, True), prepared.store, prepared.vocabulary)
     made.step(drawn(prepared, 3), 4)
     return made.model.state_dict()
 
 
-def test_traced_resumed_and_with_another_batch_it_ends_in_the_same_bits(prepared, tmp_path, monkeypatch):
+def test_a_compiled_training_resumes_and_gives_the_same_bits(prepared, tmp_path, monkeypatch):
     monkeypatch.setattr(decoder, "RealWords", lambda read: ALL_WORDS)  # as on a GPU
     compiler, during = Compiler(), []
 
@@ -92,21 +90,24 @@ def test_traced_resumed_and_with_another_batch_it_ends_in_the_same_bits(prepared
     assert compiler.runs == (4 + 3) * 4
 
 
-def test_auto_compiles_on_a_gpu_that_triton_writes_for_and_nowhere_else(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    monkeypatch.setattr(compiling, "TRITON", True)
-    assert compiling.backend("auto", GPU) == "inductor"
-    assert compiling.backend("off", GPU) is None
-    assert compiling.backend("auto", CPU) is None
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
-    assert compiling.backend("auto", GPU) is None
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    monkeypatch.setattr(compiling, "TRITON", False)
-    assert compiling.backend("auto", GPU) is None
+@pytest.mark.parametrize(
+    ("wanted", "device", "capability", "triton", "compiler"),
+    [
+        ("auto", "cuda", (9, 0), True, "inductor"),
+        ("off", "cuda", (9, 0), True, None),
+        ("auto", "cpu", (9, 0), True, None),
+        ("auto", "cuda", (7, 5), True, None),
+        ("auto", "cuda", (9, 0), False, None),
+    ],
+)
+def test_only_a_gpu_with_triton_compiles(monkeypatch, wanted, device, capability, triton, compiler):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(compiling, "TRITON", triton)
+    assert compiling.backend(wanted, torch.device(device)) == compiler
 
 
 @pytest.mark.parametrize("compiles", [True, False])
-def test_a_decoder_says_whether_it_is_compiled(monkeypatch, compiles):
+def test_a_decoder_may_be_left_out(monkeypatch, compiles):
     sizes = Sizes(6, (3, 3), 9, 5, **SIZES)
     decoder = None if compiles else Speaker(sizes, attends=True)
     model = Captioner(sizes, Subtraction(sizes.width), {}, 0.0, decoder=decoder)

@@ -1,4 +1,4 @@
-"""What a phase may set: rates by name, clipping, schedules, patience; the adaptation and what follows it."""
+"""Settings of phases, and CLIP4IDC's two phases: adaptation and captioning."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,18 +10,16 @@ from safetensors.torch import save_file
 from torch import nn
 
 from models.common.trainable import Group
-from pipeline.compute import devices
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.io.errors import InputError
 from pipeline.training import optimisers, phases
-from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, sentences_of, training_batches
 from pipeline.weights import trained_model
 from pipeline.weights.first_weights import identity, name_in_file
 from pipeline.weights.model_description import Trained
 from stages.recipe import started_from
-from tests.killed import KilledError, validation
+from tests.killed import KilledError, train
 from tests.own_settings import phase_before
 
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
@@ -33,27 +31,12 @@ FT = {"dropout": 0.1, "coef_lr": 0.5}
 
 
 def recipe(**changes):
-    return Recipe(
-        dataset="tabletop",
-        model="clip4idc",
-        settings={"dropout": 0.1, "coef_lr": 0.5, "temperature": 0.07},
-        sizes=SIZES,
-        loss={},
-        train=PHASE | changes,
-        features={},
-        code={},
-        adapt=PHASE | changes,
-    )
+    settings, phase = FT | {"temperature": 0.07}, PHASE | changes
+    return Recipe("tabletop", "clip4idc", settings, SIZES, {}, phase, {}, {}, phase)
 
 
-def run(pixels, folder, phase, chosen, scores=None, killed_at=None):
-    """Train a phase; `scores` are what validation gives in turn; `killed_at` raises at that validation."""
-    devices.repeatable()
-    seed_all(1, 0)
-    model, validate = phase.make(pixels.store.shape, pixels.vocabulary), validation(scores, killed_at)
-    training = Training(model, chosen, 1, folder / "state.pt", validate, phase=phase)
-    sampler = phase.sampler(pixels.pairs, 1)
-    return training.run(sampler, pixels.store, pixels.vocabulary), model
+def run(pixels, folder, phase, chosen, scores=(), killed_at=None):
+    return train(pixels, folder, chosen, phase, scores=scores, killed_at=killed_at)
 
 
 def save(folder: Path, chosen, pixels, history):
@@ -62,15 +45,19 @@ def save(folder: Path, chosen, pixels, history):
     trained_model.save(folder, trained, history.best)
 
 
-def test_both_phases_one_after_the_other_and_killed_between(pixels, tmp_path):
+def same(one, other):
+    return all(torch.equal(other.best[name], tensor) for name, tensor in one.best.items())
+
+
+def test_both_phases_and_a_kill_in_each(pixels, tmp_path):
     chosen = recipe()
     history, adapting = run(pixels, tmp_path, phase_before(chosen), chosen)
     with pytest.raises(KilledError):
         run(pixels, tmp_path / "k", phase_before(chosen), chosen, killed_at=2)
     again, _ = run(pixels, tmp_path / "k", phase_before(chosen), chosen)
-    assert all(torch.equal(again.best[name], tensor) for name, tensor in history.best.items())
+    assert same(history, again)
     assert [list(row) for row in history.validation] == [["iteration", "R@1"]] * 3
-    assert history.best_iteration == 6  # of equal ones the later
+    assert history.best_iteration == 6  # the later of equal scores
     earlier = recipe(keep="earlier")
     assert run(pixels, tmp_path / "first", phase_before(earlier), earlier)[0].best_iteration == 2
     save(tmp_path / "adapted", chosen, pixels, history)
@@ -87,32 +74,29 @@ def test_both_phases_one_after_the_other_and_killed_between(pixels, tmp_path):
         run(pixels, tmp_path / "d", captioning, chosen, scores=[1.0, 3.0], killed_at=2)
     resumed, _ = run(pixels, tmp_path / "d", captioning, chosen, scores=[3.0, 2.0])
     assert whole.best_iteration == resumed.best_iteration == 4
-    assert all(torch.equal(resumed.best[name], tensor) for name, tensor in whole.best.items())
+    assert same(whole, resumed)
     other = phases.captioning(recipe(schedule="constant"), tmp_path / "adapted")
     different, _ = run(pixels, tmp_path / "e", other, chosen, scores=[1.0, 3.0, 2.0])
-    assert not all(torch.equal(different.best[name], tensor) for name, tensor in whole.best.items())
+    assert not same(whole, different)
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (lambda t: t.pop("inter.images"), r"lacks inter\.images; run `dvc repro pretrain`"),
-        (lambda t: t.update({"inter.more": torch.zeros(1)}), r"besides the model's, inter\.more"),
-        (lambda t: t.update({"inter.images": torch.zeros(3, 8)}), r"inter\.images is \(3, 8\), not \(2, 8\)"),
-    ],
+    ("name", "tensor"),
+    [("inter.images", None), ("inter.more", torch.zeros(1)), ("inter.images", torch.zeros(3, 8))],
 )
-def test_weights_that_do_not_fit_are_named(pixels, tmp_path, spoil, said):
+def test_weights_that_do_not_fit_are_named(pixels, tmp_path, name, tensor):
     chosen = recipe()
     model = phase_before(chosen).make(pixels.store.shape, pixels.vocabulary)
-    weights = dict(model.state_dict())
-    spoil(weights)
+    weights = {**model.state_dict(), name: tensor}
+    if tensor is None:
+        del weights[name]
     trained = Trained(chosen, 1, (3, 16, 24), 9, 9, 1, 0.0)
     trained_model.save(tmp_path / "adapted", trained, weights)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=name):
         phases.captioning(chosen, tmp_path / "adapted").make(pixels.store.shape, pixels.vocabulary)
 
 
-def test_a_missing_phase_is_said(tmp_path):
+def test_missing_weights_of_pre_training_are_named(tmp_path):
     with pytest.raises(InputError, match=r"clip4idc .*--start-from"):
         phases.captioning(recipe(), None)
     assert replace(recipe(), adapt={}).before == ()
@@ -123,13 +107,13 @@ def test_a_missing_phase_is_said(tmp_path):
     [(1, None, 4, 6), (2, None, 4, 8), (9, None, 4, 12), (1, "later", 8, 10), (2, "later", 8, 12)],
 )
 def test_patience(pixels, tmp_path, patience, keep, best, ends):
-    """The last of so many validations without a new best is the run's; an equal one may be a new best."""
+    """A run ends after `patience` validations without a new best score."""
     chosen = recipe(patience=patience, keep=keep, iterations=12)
     scores = [1.0, 2.0, 2.0, 2.0, 0.0, 0.0] if keep else [1.0, 2.0, 0.0, 0.0, 0.0, 0.0]
     captioning = replace(phases.captioning(replace(chosen, adapt={}), None), settings=chosen.train)
     history, _ = run(pixels, tmp_path, captioning, chosen, scores)
     assert (history.best_iteration, history.validation[-1]["iteration"]) == (best, ends)
-    again, _ = run(pixels, tmp_path, captioning, chosen, [])  # what has ended is not gone on with
+    again, _ = run(pixels, tmp_path, captioning, chosen, [])  # a finished run does not continue
     assert len(again.validation) == len(history.validation)
 
 
@@ -154,12 +138,10 @@ def test_rates_and_decay_by_name():
     model["new"].bias.requires_grad_(False)
     groups = (Group("clip.*bias", 0.1, False), Group("clip", 0.1, True), Group("", 1.0, True))
     found = optimisers.build(model, groups, PHASE).param_groups
-    assert [(group["lr"], group["weight_decay"]) for group in found] == [
-        (pytest.approx(1e-3), 0.0), (pytest.approx(1e-3), 0.2), (1e-2, 0.2),
-    ]  # fmt: skip
-    assert [group["params"][0] is tensor for group, tensor in zip(
-        found, (model["clip"].bias, model["clip"].weight, model["new"].weight), strict=True
-    )] == [True] * 3  # fmt: skip
+    assert [group["lr"] for group in found] == pytest.approx([1e-3, 1e-3, 1e-2])
+    assert [group["weight_decay"] for group in found] == [0.0, 0.2, 0.2]
+    wanted = (model["clip"].bias, model["clip"].weight, model["new"].weight)
+    assert all(group["params"][0] is tensor for group, tensor in zip(found, wanted, strict=True))
 
 
 def test_gradients_are_clipped_together(pixels, tmp_path):
@@ -169,7 +151,7 @@ def test_gradients_are_clipped_together(pixels, tmp_path):
     assert torch.stack(norms).norm().item() == pytest.approx(0.01, rel=1e-3)
 
 
-def test_the_adaptations_items_are_sentences_of_change_pairs(pixels):
+def test_the_items_of_the_adaptation_are_captions_of_changed_pairs(pixels):
     own = of_split(pixels.pairs, "train")
     items = sentences_of(own)
     changed = [pair for pair in own if pair.change_type != NO_CHANGE]
@@ -177,7 +159,7 @@ def test_the_adaptations_items_are_sentences_of_change_pairs(pixels):
         (pair.pair_id, caption) for pair in changed for caption in pair.captions
     ]
     sampler = Sampler(own, 4, 1, True, by_sentence=True)
-    seen, stood_in = [], 0
+    seen, replaced = [], 0
     distractor = {pair.scene_id: pair.after for pair in own if pair.change_type == NO_CHANGE}
     for iteration in range(sampler.epoch):
         scenes, captions = sampler.draw(iteration)
@@ -185,18 +167,15 @@ def test_the_adaptations_items_are_sentences_of_change_pairs(pixels):
             seen.append((pair.pair_id, *said))
             original = next(each for each in changed if each.pair_id == pair.pair_id)
             assert pair.before in (original.before, distractor[pair.scene_id])
-            stood_in += pair.before != original.before
+            replaced += pair.before != original.before
     assert len(set(seen)) == len(seen) == len(items) // 4 * 4
-    assert 0.25 < stood_in / len(seen) < 0.75
+    assert 0.25 < replaced / len(seen) < 0.75
 
 
-def test_what_is_moved_is_the_whole_scene_and_its_words(pixels):
-    """Each image of a batch is its scene's, mirrored where its words are, and shifted."""
-    own = of_split(pixels.pairs, "train")
-    own = [replace(pair, captions=("it is left of it",)) for pair in own]
-    vocabulary = replace(
-        pixels.vocabulary, words=(*pixels.vocabulary.words[:4], "is", "it", "left", "of", "right")
-    )
+def test_the_images_and_captions_of_a_scene_are_moved_together(pixels):
+    own = [replace(pair, captions=("it is left of it",)) for pair in of_split(pixels.pairs, "train")]
+    words = (*pixels.vocabulary.words[:4], "is", "it", "left", "of", "right")
+    vocabulary = replace(pixels.vocabulary, words=words)
     sampler = Sampler(own, 4, 1, False, mirror=True, shift=2)
     (batch,) = training_batches(sampler, pixels.store, vocabulary, range(1))
     scenes, _ = sampler.draw(0)
@@ -215,14 +194,14 @@ def test_what_is_moved_is_the_whole_scene_and_its_words(pixels):
     assert 0 < mirrored < 8
 
 
-def test_weights_of_16_bits_are_trained_kept_and_gone_on_with(pixels, tmp_path):
+def test_weights_of_16_bits_are_trained_and_saved(pixels, tmp_path):
     chosen = recipe(half_weights=True)
     history, _ = run(pixels, tmp_path, phase_before(chosen), chosen)
     assert history.best["encoding.blocks.0.mlp.0.weight"].dtype == torch.float16
     with pytest.raises(KilledError):
         run(pixels, tmp_path / "k", phase_before(chosen), chosen, killed_at=2)
     again, _ = run(pixels, tmp_path / "k", phase_before(chosen), chosen)
-    assert all(torch.equal(again.best[name], tensor) for name, tensor in history.best.items())
+    assert same(history, again)
     save(tmp_path / "adapted", chosen, pixels, history)
     model = phases.captioning(chosen, tmp_path / "adapted").make(pixels.store.shape, pixels.vocabulary)
     mine = model.state_dict()["encoding.blocks.0.mlp.0.weight"]
@@ -233,8 +212,7 @@ def test_weights_of_16_bits_are_trained_kept_and_gone_on_with(pixels, tmp_path):
 
 
 @pytest.mark.parametrize("phase", ["adapt", "train"])
-def test_a_first_phase_starts_from_clips_weights(pixels, tmp_path, phase):
-    """By name through the split; their hash decides the run, and inputs.json has it."""
+def test_the_first_phase_starts_from_the_weights_of_clip(pixels, tmp_path, phase):
     plain = recipe() if phase == "adapt" else replace(recipe(), model="clip_ft", adapt={}, settings=FT)
     chosen = replace(plain, **{phase: PHASE | {"start": str(tmp_path / "clip")}})
     make = phase_before if phase == "adapt" else partial(phases.captioning, first=None)

@@ -1,4 +1,4 @@
-"""IDC-PCL's two phases: one task an iteration, bits after a kill, idle gradients, what chooses a snapshot."""
+"""IDC-PCL's two phases: one task per iteration, resuming after a kill, unused tensors, kept snapshots."""
 
 import math
 from collections import Counter
@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from models.common.trainable import Labels
-from pipeline.compute import devices
 from pipeline.config.recipe_file import Recipe
-from pipeline.datasets.schema import of_split
+from pipeline.datasets.schema import ClassPair, of_split
 from pipeline.io.errors import InputError
 from pipeline.training import phases
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import training_batches
-from pipeline.training.task_sampling import TaskSampler
+from pipeline.training.task_sampling import CLASS_PAIRS, ClassItems, TaskSampler
+from pipeline.training.validation import TaskValidation
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
-from tests.killed import KilledError, validation
+from tests.killed import KilledError, train
 from tests.own_settings import phase_before
 
 SIZES = {"width": 8, "heads": 2, "single": 1, "pair": 1, "cross": 1, "pool": 3}
@@ -41,16 +41,9 @@ def negatives(pairs):
     return {pair.pair_id: [f"the ball turned metal {word}" for word in "abcdef"] for pair in pairs}
 
 
-def run(prepared, folder, phase, chosen, scores=None, killed_at=None):
-    """Train a phase with its own validation, or with `scores` in turn; `killed_at` raises at that one."""
-    prepared = replace(prepared, vocabulary=phase.cut(prepared.vocabulary))
-    devices.repeatable()
-    seed_all(1, 0)
-    model = phase.make(prepared.store.shape, prepared.vocabulary)
-    val = of_split(prepared.pairs, "val"), prepared.store, prepared.vocabulary
-    validate = validation(scores, killed_at, None if scores else phase.validation(*val))
-    training = Training(model, chosen, 1, folder / "state.pt", validate, phase=phase)
-    return training.run(phase.sampler(prepared.pairs, 1), prepared.store, prepared.vocabulary), model
+def run(prepared, folder, phase, chosen, scores=(), killed_at=None):
+    """Train a phase with its own validation, or with `scores`."""
+    return train(prepared, folder, chosen, phase, scores=scores, killed_at=killed_at, own=not scores)
 
 
 def same(one, other):
@@ -58,7 +51,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
-def test_both_phases_one_after_the_other_and_killed_in_each(prepared, tmp_path, variant):
+def test_both_phases_and_a_kill_in_each(prepared, tmp_path, variant):
     chosen = recipe({"variant": variant})
     first = phase_before(chosen, negatives(prepared.pairs))
     history, model = run(prepared, tmp_path, first, chosen)
@@ -66,14 +59,13 @@ def test_both_phases_one_after_the_other_and_killed_in_each(prepared, tmp_path, 
         run(prepared, tmp_path / "k", first, chosen, killed_at=3)
     again, _ = run(prepared, tmp_path / "k", first, chosen)
     assert same(history, again)
-    assert history.best_iteration == 12  # the last, whatever its score
+    assert history.best_iteration == 12  # the last weights are kept
     assert all(torch.equal(history.best[name], tensor) for name, tensor in model.state_dict().items())
     different = replace(first, settings=FIRST | {"learning_rate": 9e-3})
     other, _ = run(prepared, tmp_path / "o", different, chosen)
     assert not same(history, other)
-    assert {"mlm_accuracy", "mvcl_rank", "fda_accuracy_change", "mlm", "mvcl", "fda"} <= set(
-        history.validation[0]
-    )
+    names = {"mlm_accuracy", "mvcl_rank", "fda_accuracy_change", "mlm", "mvcl", "fda"}
+    assert names <= set(history.validation[0])
     row = history.losses[0]
     assert row["iteration"] == 4
     tasks = {first.sampler(prepared.pairs, 1).task(iteration) for iteration in range(4)}
@@ -93,55 +85,54 @@ def test_both_phases_one_after_the_other_and_killed_in_each(prepared, tmp_path, 
         run(prepared, tmp_path / "d", second, chosen, [9.0, 1.0], killed_at=2)
     resumed, _ = run(prepared, tmp_path / "d", second, chosen, [1.0, 2.0])
     assert same(whole, resumed)
-    assert whole.best_iteration == 12  # not of iteration 4: `select_after`
+    assert whole.best_iteration == 12  # `select_after` excludes iteration 4
     assert {"iteration", "cap", "judge", "judge_accuracy"} == set(whole.losses[0])
 
 
-def lengths(prepared, name, variant, max_tokens):
-    """Of the phase of that name: L, the tokens of an endless caption, and what a pre-training fills it to."""
+ALL = -1  # length of the longest training caption
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "max_tokens", "expected"),
+    [  # expected: limit L, tokens of a long caption, tokens to which mlm pads a short one
+        ("images", "released", 40, (40, 39, 40)),
+        ("pretrain", "released", 40, (40, 39, 40)),
+        ("train", "released", 40, (40, 39)),
+        ("pretrain", "released", 6, (6, 5, 6)),
+        ("pretrain", "released", None, (ALL, ALL, ALL)),
+        ("images", "paper", 40, (40, 40, 4)),  # CUB's captions have other lengths than the dataset's
+        ("pretrain", "paper", 40, (ALL, ALL, 4)),
+        ("pretrain", "paper", 6, (6, 6, 4)),
+        ("train", "paper", 6, (6, 6)),
+        ("train", "paper", None, (ALL, ALL)),
+    ],
+)
+def test_the_lengths_of_captions(prepared, name, variant, max_tokens, expected):
+    """In `released`, captions are padded to L in pre-training, and keep L - 3 words, as in the program."""
     images = FIRST | {"max_tokens": max_tokens}
     own = {"variant": variant, "switches": {"extra_data": "cub"}}
     chosen = recipe(own, max_tokens=max_tokens, images=images)
     chosen = replace(chosen, train=SECOND | {"max_tokens": max_tokens})
-    made = {
-        "images": lambda: phase_before(chosen, number=0),
-        "pretrain": lambda: phase_before(chosen, {}),
-        "train": lambda: phases.captioning(chosen, Path("pretrained")),
-    }
-    phase = made[name]()
+    if name == "train":
+        phase = phases.captioning(chosen, Path("pretrained"))
+    else:
+        phase = phase_before(chosen, number=0 if name == "images" else -1)
     vocabulary = phase.cut(prepared.vocabulary)
     sizes = chosen.sizes_for(prepared.store.shape, len(vocabulary), vocabulary.longest)
     tokens = torch.tensor([vocabulary.encode("ball " * 99)])
-    if name == "train":
-        return sizes.longest, tokens.shape[1], None
-    model = phase.make(prepared.store.shape, vocabulary)
-    read, joint = [], model.joint
-    model.joint = lambda *given: read.append(given[-1].shape[1]) or joint(*given)
-    image = model.encoding(torch.randn(1, *prepared.store.shape))
-    model.losses_of(image, image, tokens[:, -4:], labels=Labels(torch.tensor([1]), "mlm"))
-    return sizes.longest, tokens.shape[1], *read
-
-
-@pytest.mark.parametrize("name", ["images", "pretrain", "train"])
-def test_captions_are_as_long_as_the_program_has_them_in_released(prepared, name):
-    """L = 40 on CLEVR-Change: filled to it in pre-training, where all tokens see it; L - 3 words are kept."""
+    found = [sizes.longest, tokens.shape[1]]
+    if name != "train":
+        model = phase.make(prepared.store.shape, vocabulary)
+        joint = model.joint
+        model.joint = lambda *given: found.append(given[-1].shape[1]) or joint(*given)
+        image = model.encoding(torch.randn(1, *prepared.store.shape))
+        model.losses_of(image, image, tokens[:, -4:], labels=Labels(torch.tensor([1]), "mlm"))
     longest = prepared.vocabulary.longest
-    assert longest < 16
-    shown = name != "train"
-    assert lengths(prepared, name, "released", 40) == (40, 39, 40 if shown else None)
-    assert lengths(prepared, name, "released", 6) == (6, 5, 6 if shown else None)
-    # the equations': nothing is filled, words fill all but both marks, and L is no more than is needed
-    assert lengths(prepared, name, "paper", 6) == (6, 6, 4 if shown else None)
-    far = 40 if name == "images" else longest  # CUB's captions are others than the dataset's
-    assert lengths(prepared, name, "paper", 40) == (far, far, 4 if shown else None)
-    if name != "images":
-        for variant, read in (("paper", 4), ("released", longest)):
-            wanted = longest, longest, read if shown else None
-            assert lengths(prepared, name, variant, None) == wanted
+    assert tuple(found) == tuple(longest if number == ALL else number for number in expected)
 
 
-def test_an_idle_tensor_moves_once_it_was_used_where_the_variant_says_so(prepared, tmp_path):
-    """MVCL's head in a step of MLM: in `released` Adam's means still move it, not before its first use."""
+def test_adam_moves_unused_tensors_in_released(prepared, tmp_path):
+    """In `released`, a step of MLM also moves the head of MVCL, after the head's first use."""
     moved = {}
     for variant in ("paper", "released"):
         chosen = recipe({"variant": variant, "dropout": 0.0})
@@ -165,7 +156,7 @@ def test_an_idle_tensor_moves_once_it_was_used_where_the_variant_says_so(prepare
     assert moved == {"paper": [False, True, False], "released": [False, True, True]}
 
 
-def test_tasks_are_drawn_by_weight_and_each_goes_through_all_items(prepared):
+def test_tasks_are_drawn_by_weight_and_each_draws_all_items(prepared):
     pairs = of_split(prepared.pairs, "train")
     settings = FIRST | {"iterations": 3000}
     sampler = TaskSampler(pairs, settings, ("mlm", "mvcl", "fda"), 1, negatives(pairs))
@@ -184,7 +175,7 @@ def test_tasks_are_drawn_by_weight_and_each_goes_through_all_items(prepared):
                 assert said[1:] == (negatives(pairs)[pair.pair_id] if task == "fda" else [])
                 seen.append((pair.pair_id, said[0]))
         assert len(set(seen)) == len(seen) == len(items) // size * size
-    # of another length the same, as far as both go
+    # a longer training begins with the same batches
     longer = TaskSampler(pairs, FIRST | {"iterations": 9}, ("mlm", "mvcl", "fda"), 1, negatives(pairs))
     assert [longer.task(i) for i in range(9)] == tasks[:9]
     assert longer.draw(7) == sampler.draw(7)
@@ -192,15 +183,55 @@ def test_tasks_are_drawn_by_weight_and_each_goes_through_all_items(prepared):
     assert [other.task(i) for i in range(3000)] != tasks
 
 
-def test_what_does_not_fit_is_named(prepared):
+def class_items(prepared, count):
+    names = list(prepared.store.row)
+    pairs = [ClassPair(f"{n}", "train", names[n], names[n + 1], n % 3, n % 2) for n in range(count)]
+    return ClassItems(pairs, prepared.store, 555)
+
+
+def test_a_batch_of_class_pairs(prepared):
+    items = class_items(prepared, 5)
+    batch = items.batch(items.pairs)
+    assert len(batch.images) == 6  # each image once
+    assert batch.classes.tolist() == [[0, 1, 2, 0, 1], [0, 1, 0, 1, 0]]
+    for row, pair in enumerate(items.pairs):
+        for images, name in ((batch.before, pair.before), (batch.after, pair.after)):
+            assert torch.equal(batch.images[images[row]], torch.from_numpy(prepared.store.read([name]))[0])
+    labels = batch.labels(torch.device("cpu"))
+    assert labels.task == CLASS_PAIRS
+    assert torch.equal(labels.classes, batch.classes)
+
+
+def test_class_pairs_are_a_task_with_its_own_items(prepared):
+    train, items = of_split(prepared.pairs, "train"), class_items(prepared, 10)
+    settings = FIRST | {"iterations": 400, "tasks": {"mlm": 1.0, CLASS_PAIRS: 3.0}}
+    first, again = (TaskSampler(train, settings, ("mlm", CLASS_PAIRS), 1, {}, items) for _ in range(2))
+    own = [i for i in range(400) if first.task(i) == CLASS_PAIRS]
+    assert len(own) / 400 == pytest.approx(0.75, abs=0.08)
+    assert all((first.wordless(i) is None) == (i not in own) for i in range(20))
+    assert all(torch.equal(first.wordless(i).classes, again.wordless(i).classes) for i in own[:2])
+    seen = {int(place) for i in own[:2] for place in first._places(i, 10)}
+    assert len(seen) == 8  # two batches of four different items
+
+
+def test_validation_uses_at_most_as_many_class_pairs_as_pairs(prepared):
+    items, pairs = class_items(prepared, 15), of_split(prepared.pairs, "val")[:4]
+    validation = TaskValidation(pairs, prepared.store, prepared.vocabulary, (CLASS_PAIRS,), {}, items)
+    (batch,) = validation._batches(CLASS_PAIRS)
+    assert batch.classes[0].tolist() == [pair.before_class for pair in items.pairs[::4]]
+
+
+def test_inputs_that_do_not_fit_are_named(prepared):
     pairs = of_split(prepared.pairs, "train")
-    with pytest.raises(
-        InputError, match=r"'000000.png' has no negatives; write it with `python -m commands.negatives`"
-    ):
+    with pytest.raises(InputError, match=r"'000000.png' has no negatives"):
         TaskSampler(pairs, FIRST, ("fda",), 1, {})
-    with pytest.raises(InputError, match=r"999 captions, but the train split has .*fda_pairs"):
+    with pytest.raises(InputError, match=r"999 captions, .*fda_pairs"):
         TaskSampler(pairs, FIRST | {"batch": 999}, ("mlm",), 1, {})
     with pytest.raises(InputError, match=r"idc_pcl .*--start-from"):
         phases.captioning(recipe(), None)
-    with pytest.raises(InputError, match=r"length must be longest or max_tokens, not 'x'"):
+    with pytest.raises(InputError, match=r"length must be longest or max_tokens"):
         phases.captioning(recipe({"switches": {"length": "x"}}), Path("pretrained"))
+    with pytest.raises(InputError, match="NABirds has 555 classes, not 556"):
+        ClassItems([ClassPair("a", "train", "b", "c", 0, 555)], prepared.store, 555)
+    with pytest.raises(InputError, match="4 pairs, but NABirds' train split has 3"):
+        TaskSampler(pairs, FIRST, (CLASS_PAIRS,), 1, {}, class_items(prepared, 3))

@@ -1,4 +1,4 @@
-"""Rewards of captions: truth with credit and false alarms, agreement, CIDEr-D as the scores have it."""
+"""Rewards of captions: truth, partial credit, false alarms, agreement and CIDEr-D."""
 
 from dataclasses import replace
 
@@ -22,19 +22,19 @@ def rewards(pairs, captions, **settings):
     return reward_of(SETTINGS | settings, pairs, plain)(pairs, captions)
 
 
-def test_references_are_true_and_silence_is_not():
+def test_references_are_true_and_missed_changes_are_not():
     assert rewards(CHANGED, [pair.captions[0] for pair in CHANGED]) == [1.0] * 20
     assert rewards(UNCHANGED, [pair.captions[0] for pair in UNCHANGED]) == [1.0] * 20
     assert rewards(CHANGED, ["there is no change"] * 20) == [0.0] * 20
 
 
-def test_a_false_alarm_costs_what_it_is_set_to():
-    told = [pair.captions[0] for pair in CHANGED]
-    assert rewards(UNCHANGED, told) == [0.0] * 20
-    assert rewards(UNCHANGED, told, false_alarm=0.0) == [1.0] * 20
+def test_the_cost_of_a_false_alarm():
+    reported = [pair.captions[0] for pair in CHANGED]
+    assert rewards(UNCHANGED, reported) == [0.0] * 20
+    assert rewards(UNCHANGED, reported, false_alarm=0.0) == [1.0] * 20
 
 
-def test_partial_credit_is_by_the_number_of_faults():
+def test_partial_credit_depends_on_the_number_of_faults():
     pair = next(pair for pair in CHANGED if pair.change_type == "color")
     before, after = pair.changed_object.before, pair.changed_object.after
     wrong = next(color for color in ("red", "blue", "green") if color not in (before.color, after.color))
@@ -53,7 +53,7 @@ def test_agreement_is_with_the_references(prepared):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_cider_d_is_that_of_the_scores(seed):
+def test_cider_d_equals_the_score(seed):
     random = np.random.default_rng(seed)
     captions = [pair.captions[0] for pair in random.permutation(np.array(PAIRS, dtype=object))]
     captions[:2] = "words that nobody wrote", ""

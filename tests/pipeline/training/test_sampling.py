@@ -1,4 +1,4 @@
-"""Batches: drawn from seed and iteration alone; both pairs of a scene; the exchange keeps captions true."""
+"""Batches of scenes: seeds, epochs, exchanged images, and the tensors of a batch."""
 
 from dataclasses import replace
 
@@ -29,13 +29,13 @@ def test_an_epoch_draws_every_scene_once():
     assert again != drawn
 
 
-def test_the_same_seed_draws_the_same_and_another_seed_does_not():
+def test_the_seed_decides_the_batches():
     first, same, other = (Sampler(PAIRS, 5, seed, True) for seed in (1, 1, 2))
     assert [first.draw(i) for i in range(6)] == [same.draw(i) for i in range(6)]
     assert [first.draw(i) for i in range(6)] != [other.draw(i) for i in range(6)]
 
 
-def test_exchange_turns_both_pairs():
+def test_exchange_changes_both_pairs():
     change, no_change = exchange(tuple(scene(0)))
     assert (change.before, change.after) == ("n0", "s0")
     assert (no_change.before, no_change.after) == ("n0", "d0")
@@ -53,7 +53,7 @@ def test_known_cameras_follow_the_exchanged_images():
     assert cameras == [(distractor, changed), (distractor, default)]
 
 
-def test_about_half_of_the_scenes_are_exchanged_and_all_captions_come_up():
+def test_half_of_the_scenes_are_exchanged_and_all_captions_are_drawn():
     sampler = Sampler(PAIRS, batch=10, seed=1, exchanging=True)
     scenes, captions = zip(*(sampler.draw(i) for i in range(40)), strict=True)
     turned = sum(s[0].before.startswith("n") for drawn in scenes for s in drawn)
@@ -63,23 +63,23 @@ def test_about_half_of_the_scenes_are_exchanged_and_all_captions_come_up():
 
 
 @pytest.mark.parametrize(("number", "changed", "unchanged"), [(1, 1, 1), (2, 2, 2), (3, 3, 2)])
-def test_a_pair_brings_several_different_captions(number, changed, unchanged):
+def test_several_captions_of_a_pair_differ(number, changed, unchanged):
     sampler = Sampler(PAIRS, batch=10, seed=1, exchanging=False, references=number)
     chosen, captions = sampler.draw(0)
     for scene, several in zip(chosen, captions, strict=True):
         assert [len(texts) for texts in several] == [number, number]
         different = [len(set(texts)) for texts in several]
-        assert different == [changed, unchanged]  # there are only two of no change
+        assert different == [changed, unchanged]  # an unchanged pair has only two captions
         assert all(set(texts) <= set(pair.captions) for texts, pair in zip(several, scene, strict=True))
     assert len({several[0][0] for several in captions}) > 1  # not always the first one
 
 
 def test_a_batch_larger_than_the_split_is_refused():
-    with pytest.raises(InputError, match=r"train\.batch is 11 scenes, but the train split has 10"):
+    with pytest.raises(InputError, match=r"train\.batch is 11 scenes"):
         Sampler(PAIRS, batch=11, seed=1, exchanging=True)
 
 
-def test_scenes_of_different_numbers_of_pairs_are_taken_apart():
+def test_scenes_with_different_numbers_of_pairs_become_single_pairs():
     assert len(scenes_of(PAIRS)) == 10
     assert len(scenes_of(PAIRS[:-1])) == 19
 
@@ -91,7 +91,7 @@ def test_a_batch_holds_the_features_and_words_of_its_pairs(prepared, references)
     for iteration, batch in enumerate(drawn):
         scenes, captions = sampler.draw(iteration)
         assert batch.parts == 2
-        assert len(batch.images) == 3 * 4  # a scene's before image stands in both of its pairs
+        assert len(batch.images) == 3 * 4  # both pairs of a scene have the same before image
         for p in range(2):
             for row in range(4):
                 pair, place = scenes[row][p], 4 * p + row

@@ -1,4 +1,4 @@
-"""What a captioning's validation measures, what chooses its snapshot, and what that needs."""
+"""Validation of captioning: its scores, and the score that chooses the snapshot."""
 
 import math
 from dataclasses import replace
@@ -6,17 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.config import resolving
-from pipeline.config.params import load
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.io.errors import InputError
 from pipeline.scoring.metrics import cider_d, rouge_l
 from pipeline.scoring.tokenizer import plain
-from pipeline.training import phases, validation
-from pipeline.training.loop import Training, seed_all
+from pipeline.training import validation
 from pipeline.training.validation import Validation
-from tests import project_params
+from tests.killed import train
 from tests.tabletop_pairs import draw_pairs
 
 SIZES = {"width": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "word_width": 6}
@@ -32,7 +29,7 @@ def recipe(**changes):
 
 @pytest.fixture
 def said(monkeypatch):
-    """Caption of each pair, as a model would say it: true of each but the first of both kinds."""
+    """Captions of all pairs; only those of the first changed and the first unchanged pair are false."""
     first = {pair.change_type == NO_CHANGE: pair.pair_id for pair in reversed(PAIRS)}
     found = {
         pair.pair_id: "the cube spins" if pair.pair_id in first.values() else pair.captions[0]
@@ -48,7 +45,7 @@ def scores(pairs, **select):
     return Validation(pairs, None, None, plain, **select)(None)
 
 
-def test_truth_is_measured_where_scenes_are_known(said):
+def test_truth_needs_the_scenes_of_all_pairs(said):
     changes = sum(pair.changed for pair in PAIRS)
     found = scores(PAIRS)
     assert list(found) == ["CIDEr-D", "true", "true/change", "true/both"]
@@ -58,14 +55,14 @@ def test_truth_is_measured_where_scenes_are_known(said):
     assert found["true/both"] == pytest.approx(math.sqrt(found["true/change"] * others))
     bare = [replace(pair, scene=None) for pair in PAIRS]
     assert scores(bare) == {"CIDEr-D": found["CIDEr-D"]}
-    assert scores([bare[0], *PAIRS[1:]]).keys() == {"CIDEr-D"}  # of all, or not at all
-    for kind in (False, True):  # of one kind alone it is that kind's
+    assert scores([bare[0], *PAIRS[1:]]).keys() == {"CIDEr-D"}
+    for kind in (False, True):  # only unchanged pairs, or only changed pairs
         found = scores([pair for pair in PAIRS if pair.changed == kind])
         assert ("true/change" in found) == kind
         assert 0 < found["true/both"] == found["true"] < 1
 
 
-def test_what_is_selected_by_is_measured(said):
+def test_the_selected_score_is_computed(said):
     references = {pair.pair_id: list(pair.captions) for pair in PAIRS}
     changes = [pair.pair_id for pair in PAIRS if pair.changed]
     own = ({key: table[key] for key in changes} for table in (said, references))
@@ -85,13 +82,12 @@ def test_what_is_selected_by_is_measured(said):
         ("CIDEr-D/change", {"change_type": None}, "a pair with a change"),
     ],
 )
-def test_what_the_pairs_have_not_cannot_select(select, change, lacking):
-    message = rf"^train\.select: {select} needs {lacking}, .*; set it to CIDEr-D$"
-    with pytest.raises(InputError, match=message):
+def test_a_score_that_the_pairs_do_not_allow_is_refused(select, change, lacking):
+    with pytest.raises(InputError, match=rf"train\.select: {select} needs {lacking}"):
         Validation([replace(pair, **change) for pair in PAIRS], None, None, plain, select=select)
 
 
-# of three validations another one is the best by each score
+# scores of three validations, of which each may be the best
 COLUMNS = ("CIDEr-D", "CIDEr-D/change", "ROUGE-L", "true", "true/change", "true/both")
 TABLE = [(3.0, 0.1, 0.1, 0.8, 0.0, 0.0), (2.0, 0.3, 0.2, 0.5, 0.5, 0.6), (1.0, 0.2, 0.3, 0.5, 0.9, 0.6)]
 SCORES = [dict(zip(COLUMNS, row, strict=True)) for row in TABLE]
@@ -102,42 +98,14 @@ SCORES = [dict(zip(COLUMNS, row, strict=True)) for row in TABLE]
     [
         (None, 2, 3.0),
         ("CIDEr-D", 2, 3.0),
-        ("truth", 4, 0.6),  # of equal ones the earlier
+        ("truth", 4, 0.6),  # the earlier of equal scores
         ("CIDEr-D/change", 4, 0.3),
         ("ROUGE-L", 6, 0.3),
         ("last", 6, 1.0),
     ],
 )
-def test_the_snapshot_is_the_best_by_what_is_selected(prepared, tmp_path, select, iteration, score):
+def test_the_snapshot_is_the_best_by_the_selected_score(prepared, tmp_path, select, iteration, score):
     chosen = recipe(**({} if select is None else {"select": select}))
-    phase = phases.captioning(chosen, None, "plain")
-    seed_all(1, 0)
-    given = iter(SCORES)
-    model = phase.make(prepared.store.shape, prepared.vocabulary)
-    training = Training(model, chosen, 1, tmp_path / "state.pt", lambda _: next(given), phase=phase)
-    history = training.run(phase.sampler(prepared.pairs, 1), prepared.store, prepared.vocabulary)
+    history, _ = train(prepared, tmp_path, chosen, scores=SCORES)
     assert (history.best_iteration, history.best_score) == (iteration, score)
     assert [row["true"] for row in history.validation] == [0.8, 0.5, 0.5]
-
-
-def test_rendered_datasets_select_by_truth_and_all_others_as_their_papers_do():
-    """But the extreme camera: there a model that says "no change" of every pair is the best for long."""
-    settings = project_params.settings()
-    for name in settings.dataset:
-        rendered = name in settings.tabletop.viewpoint
-        wanted = "last" if name == "tabletop_extreme" else "truth" if rendered else "CIDEr-D"
-        assert settings.of(name).train.select == wanted
-        assert (
-            resolving.resolve(settings, name, "scorer_cbr").train["select"] == settings.of(name).train.select
-        )
-        for key, own in settings.of(name).own.items():
-            if rendered:
-                assert own.train.select == ("last" if key == "idc_pcl" else wanted)
-            else:
-                assert own.train.select != "truth"
-
-
-def test_an_unknown_score_is_refused(tmp_path):
-    project_params.write(tmp_path, train__select="BLEU-4")
-    with pytest.raises(InputError, match=r"train\.select: .*'truth', 'CIDEr-D'.*not 'BLEU-4'"):
-        load(tmp_path / "params.yaml")

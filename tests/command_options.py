@@ -29,7 +29,7 @@ def options(command):
 
 
 def outputs(command):
-    """What each output of a command is: Contents, Files, or None of a file."""
+    """What each output of a command is: Contents, or None of a file."""
     found = {name: action.type for name, action in options(command).items() if is_output(action)}
     own = {package.to_write: package.CONTENTS}
     return {name: own.get(kind, getattr(kind, "__self__", None)) for name, kind in found.items()}

@@ -24,7 +24,7 @@ from pipeline.io.outputs import replacing, write_text
 from pipeline.io.prefetch import prefetch
 from pipeline.io.progress import track
 from pipeline.io.provenance import sha256
-from pipeline.io.scratch_folders import alone, begin, finish, in_turn, scratch
+from pipeline.io.scratch_folders import alone, begin, finish, scratch
 
 BATCH = 16  # pairs: 32 images, as in extraction
 SHARD = 16 * BATCH  # pairs per shard; whole batches, so that the results equal those of a single run
@@ -87,10 +87,10 @@ def caption_part(
             found = _records(captioner, own, search, top, limits)
             write_text(shards[number], "".join(_line(record, by) for record in found))
             print(f"captioning: shard {number + 1} of {len(shards)}", file=sys.stderr, flush=True)
-    with in_turn(out):
+    with alone(out, wait=True):
         if not all(shard.exists() for shard in shards):
             return out.exists()
-        with alone(out), replacing(out) as beside, beside.open("wb") as file:
+        with replacing(out) as beside, beside.open("wb") as file:
             for shard in shards:
                 file.write(shard.read_bytes())
         finish(folder)
@@ -102,7 +102,7 @@ def _whole(out: Path, pairs: Sequence[Job], by: str) -> bool:
 
     Raises InputError if `out` is the unfinished output of a run without parts.
     """
-    with in_turn(out), alone(out):
+    with alone(out, wait=True):
         if out.exists() and len(_done(out, pairs, by)) < len(pairs):
             raise InputError(f"{out} is the unfinished output of a run without parts; {REMEDY}")
         return out.exists()

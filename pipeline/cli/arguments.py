@@ -7,12 +7,13 @@ from pathlib import Path
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.io.errors import InputError
-from pipeline.io.outputs import Contents, file_to_write
+from pipeline.io.outputs import Contents, file_to_write, folder_to_write
 
 SEEDS = (0, 2**31 - 1)
 PORTS = (1, 65_535)
 MOST_PARTS = 10_000  # each part (shard of a job) is a process and a row of the live table
-WRITTEN = (file_to_write.__name__, Contents.to_write.__name__)  # types of arguments that name outputs
+# types of arguments that name outputs
+WRITTEN = (file_to_write.__name__, folder_to_write.__name__, Contents.to_write.__name__)
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
@@ -80,7 +81,7 @@ def address_to_read(text: str) -> str:
 
 
 def is_output(action: argparse.Action) -> bool:
-    """Return True if an argument has an output type: `file_to_write`, or `to_write` of a Contents."""
+    """Return True if an argument has one of the types that name outputs."""
     return getattr(action.type, "__name__", "") in WRITTEN
 
 

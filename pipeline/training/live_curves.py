@@ -9,53 +9,21 @@ listed in the folder's record (folder_records.py) before it is written. A folder
 refused.
 """
 
-import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.config.params import Log
-from pipeline.io.errors import InputError
-from pipeline.io.folder_records import entries
-from pipeline.io.inputs import read_json, read_text
 from pipeline.io.outputs import Contents, remove
 from pipeline.training.resuming import History
 
 SUMMARY = "metrics.json"  # dvclive's file of the latest values
 EVENTS = "tensorboard"  # sub-folder for TensorBoard's files
 LOSS, VALIDATION, RATE = "loss", "validation", "rate"
-PLACE = Path("results/live")  # the folder that dvc.yaml names
-CURVE = re.compile(rf"plots/metrics/(?:{LOSS}|{VALIDATION}|{RATE})/([^/]+)\.tsv")
-EVENT = re.compile(rf"{EVENTS}/events\.out\.tfevents\.[^/]+")
 
 
-def _of_earlier_version(folder: Path) -> bool:
-    """Return True if the folder was written by an older version of the program, which kept no record.
-
-    Such a folder is below results/live and contains only files of curves.
-    """
-    return PLACE.resolve() in folder.resolve().parents and all(
-        _is_curve(folder / name, name) for name in entries(folder)
-    )
-
-
-def _is_curve(file: Path, name: str) -> bool:
-    if file.is_symlink() or not file.is_file():
-        return False
-    try:
-        if name == SUMMARY:
-            found = read_json(file, "")
-            return isinstance(found, dict) and found.keys() <= {LOSS, VALIDATION, RATE, "step"}
-        if curve := CURVE.fullmatch(name):
-            # after a kill the file may be empty
-            return read_text(file, "").partition("\n")[0] in ("", f"step\t{curve[1]}")
-    except InputError:
-        return False
-    return EVENT.fullmatch(name) is not None
-
-
-CONTENTS = Contents("live curves", _of_earlier_version)
+CONTENTS = Contents("live curves")
 
 
 class LiveCurves:

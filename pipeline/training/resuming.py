@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import writing
-from pipeline.io.outputs import replacing, telling, write_text
+from pipeline.io.outputs import replacing, write_text
 from pipeline.io.scratch_folders import begin
 
 
@@ -48,7 +48,7 @@ def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim
     with writing(state):
         begin(state.parent)
     with replacing(state) as beside:
-        with telling(beside) as file:
+        with beside.open("wb") as file:  # given a path, torch.save would hide why a write failed
             torch.save(record, file)
         write_text(_sums(state), "\n".join([sha256(beside), *_known(state)[:2]]) + "\n")
         if state.exists():

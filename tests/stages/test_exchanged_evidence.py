@@ -114,8 +114,6 @@ SCORES = {
     "scores of two pairs exchanged": (swap_lines(f"{ONE}/pairs.jsonl", "CIDEr-D"), "pairs.jsonl"),
     "a score of a pair": (add_one(f"{ONE}/pairs.jsonl"), "pairs.jsonl"),
     "curves of another seed": (exchange(CURVES, CURVES_TWO), "validation.csv"),
-    "a number of a curve": (add_one(f"{CURVES}/loss.csv"), "loss.csv"),
-    "a number of a validation": (add_one(f"{CURVES}/validation.csv"), "validation.csv"),
     "weights of another seed": (
         put(f"data/weights/tabletop/{CAPTIONER}/2/weights.safetensors", to=f"{WEIGHTS}/weights.safetensors"),
         "weights.safetensors",
@@ -181,11 +179,7 @@ CASES = {
     | STORES
     | {"other words": WORDS["other words"]},
     "constant": PAIR | MANIFESTS,
-    "record": {
-        name: SCORES[name]
-        for name in ("a score", "another seed", "a number of a curve", "a word of a caption")
-    }
-    | PAIR,
+    "record": {name: SCORES[name] for name in ("a score", "another seed", "a word of a caption")} | PAIR,
     "report": SCORES
     | PAIR
     | INDEX

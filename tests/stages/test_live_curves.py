@@ -1,14 +1,12 @@
 """Curves that grow while a training runs: what is in them, after a kill too, and that they decide nothing."""
 
 import csv
-import json
-from pathlib import Path
 
 import pytest
 
 from pipeline.config import params, resolving
 from pipeline.io.errors import InputError
-from pipeline.training.live_curves import CONTENTS, LiveCurves
+from pipeline.training.live_curves import LiveCurves
 from tests import project_params
 from tests.folders import contents
 from tests.killed import at_the_first_state
@@ -73,63 +71,14 @@ def test_where_they_are_written_is_in_no_recipe(log):
     assert first == second != other
 
 
-EARLIER = {
-    "metrics.json": json.dumps({"loss": {"total": 1.0}, "rate": {}, "step": 2}),
-    "plots/metrics/loss/total.tsv": "step\ttotal\n2\t1.0\n",
-    "plots/metrics/validation/CIDEr-D-change.tsv": "",
-    "tensorboard/events.out.tfevents.1.host.2.0": "bytes",
-}
-
-
-def earlier(folder, place, changes):
-    """A folder as versions of before the records left it, with these files in it or, by None, without."""
-    for name, text in (EARLIER | changes).items():
-        (folder / place / name).parent.mkdir(parents=True, exist_ok=True)
-        if text is not None:
-            (folder / place / name).write_text(text)
-    return Path(place)
-
-
-@pytest.mark.parametrize("changes", [{}, {"metrics.json": None}, {"plots/metrics/rate/a.tsv": "step\ta\n"}])
-def test_curves_of_an_earlier_version_are_replaced_without_being_moved(tmp_path, monkeypatch, changes):
-    monkeypatch.chdir(tmp_path)
-    place = earlier(tmp_path, "results/live/tabletop/rr/1", changes)
-    curves = LiveCurves(place)
+def test_a_folder_with_another_file_is_refused_and_not_changed(tmp_path):
+    curves = LiveCurves(tmp_path / "live")
     curves.losses({"iteration": 3, "own": 1.0})
     curves.end()
-    assert sorted(path.name for path in place.rglob("*.*")) == [".made.json", "metrics.json", "own.tsv"]
-    CONTENTS.check(place)
-
-
-@pytest.mark.parametrize(
-    ("place", "changes"),
-    [
-        ("results/live/a", {"dvc.yaml": "mine"}),
-        ("results/live/a", {"metrics.json": '{"accuracy": 1}'}),
-        ("results/live/a", {"metrics.json": "[" * 9}),
-        ("results/live/a", {"plots/metrics/loss/total.tsv": "my notes"}),
-        ("results/live/a", {"plots/metrics/mine/total.tsv": "step\ttotal\n"}),
-        ("results/live/a", {"tensorboard/notes": "mine"}),
-        ("results/live/a", {".made.json": "{}"}),
-        ("results/live", {}),
-        ("somewhere/else", {}),
-    ],
-)
-def test_what_may_be_somebodys_is_none_of_an_earlier_version(tmp_path, monkeypatch, place, changes):
-    monkeypatch.chdir(tmp_path)
-    path = earlier(tmp_path, place, changes)
+    (tmp_path / "live/notes.md").write_text("mine")
     before = contents(tmp_path)
-    with pytest.raises(InputError, match=place):
-        LiveCurves(path)
+    with pytest.raises(InputError, match="live"):
+        LiveCurves(tmp_path / "live")
     assert contents(tmp_path) == before
-
-
-def test_a_link_out_of_the_folder_of_curves_is_none_of_an_earlier_version(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    earlier(tmp_path, "somewhere/a", {})
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results/live").symlink_to(tmp_path / "somewhere")
-    LiveCurves(Path("results/live/a")).end()  # on another disk
-    (tmp_path / "results/live/b").symlink_to(tmp_path / "somewhere/a")
-    with pytest.raises(InputError, match="is a link"):
-        LiveCurves(Path("results/live/b"))
+    (tmp_path / "live/notes.md").unlink()
+    LiveCurves(tmp_path / "live").end()

@@ -96,23 +96,19 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     read: list[str | Path] = []
     for action in parser._actions:
         value = getattr(arguments, action.dest, None)
-        values = [
-            each for each in (value if isinstance(value, list | tuple) else [value]) if each is not None
-        ]
+        values = value if isinstance(value, list | tuple) else [value]
         if is_output(action):
-            written += values
+            written += filter(None, values)
         elif action.type in (to_read, address_to_read):
-            read += values
+            read += filter(None, values)
     check_apart(written, read)
     return arguments
 
 
-def check_apart(written: Sequence[Path | None], read: Sequence[str | Path | None]) -> None:
+def check_apart(written: Sequence[Path], read: Sequence[str | Path]) -> None:
     """Raise InputError if an output is also an input or another output."""
-    taken = {
-        place for path in read if path is not None for place in (_place(Path(path)), Path(path).resolve())
-    }
-    for path in filter(None, written):
+    taken = {place for path in read for place in (_place(Path(path)), Path(path).resolve())}
+    for path in written:
         if (place := _place(path)) in taken:
             raise InputError(f"{path} is named twice and would be overwritten; name another file to write")
         taken.add(place)

@@ -16,15 +16,13 @@ from pipeline.cli.arguments import parsed
 from pipeline.config import params
 from pipeline.config.params import read_tree
 from pipeline.io.errors import InputError
-from pipeline.io.outputs import Files, check_file, write_text
+from pipeline.io.outputs import check_file, folder_to_write, write_text
 from pipeline.results import own_records, pages, record_comparisons, records, results_figures
 from pipeline.results.record_comparisons import Group
 from pipeline.results.results_tables import tables
 
 WRITTEN = (Path("docs/results.md"), Path("docs/results_details.md"))  # hand-written, except for tables
 PAGES = tuple(page.name for page in WRITTEN)
-FIGURES = Files("results", results_figures.FILES)
-OWN_FILES = Files("results", (PAGES[0], *results_figures.FILES))
 DOCS, OWN = WRITTEN[0].parent, records.OWN.parent
 
 
@@ -33,7 +31,7 @@ def main() -> None:
         prog="python -m commands.results", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument(
-        "--out", type=FIGURES.to_write, help=f"the folder of the pages (default: {DOCS}, or {OWN})"
+        "--out", type=folder_to_write, help=f"the folder of the pages (default: {DOCS}, or {OWN})"
     )
     parser.add_argument("--own", action="store_true", help="write a page of your own records")
     arguments = parsed(parser)
@@ -54,14 +52,12 @@ def write(folder: Path) -> None:
     """
     settings = params.load()
     found = {name: record_comparisons.read(Path(), name) for name in settings.tabletop.viewpoint}
-    FIGURES.check(folder)
     made = tables(found, settings)
     texts = {}
     for name in PAGES:
         check_file(folder / name)
         texts[name] = pages.filled(folder / name if (folder / name).exists() else DOCS / name, made)
-    with FIGURES.written(folder):
-        results_figures.write(folder, [*found.values()], settings)
+    results_figures.write(folder, [*found.values()], settings)
     for name, text in texts.items():
         write_text(folder / name, text)
     _print(folder, found)
@@ -73,7 +69,6 @@ def write(folder: Path) -> None:
 def write_own(folder: Path) -> None:
     """Write the page of a user's own records, with its figures. Print how many records are left out."""
     settings = params.load()
-    OWN_FILES.check(folder)
     tree = read_tree(Path("params.yaml"))
     found: dict[str, list[Group]] = {}
     left: list[Path] = []
@@ -87,9 +82,8 @@ def write_own(folder: Path) -> None:
         print(f"left out: {len(left)} own record(s) {why}; the first is {left[0]}")
     if not found:
         raise InputError(f"{records.OWN} has no record for the page; run a study with this params.yaml")
-    with OWN_FILES.written(folder):
-        drawn = results_figures.write(folder, [*found.values()], settings)
-        write_text(folder / PAGES[0], pages.own_page(tables(found, settings).values(), drawn))
+    drawn = results_figures.write(folder, [*found.values()], settings)
+    write_text(folder / PAGES[0], pages.own_page(tables(found, settings).values(), drawn))
     _print(folder, found)
 
 

@@ -28,7 +28,7 @@ from pipeline.features.writer import CONTENTS, Writer
 from pipeline.io import provenance
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write
-from pipeline.io.scratch_folders import alone, clear, in_turn
+from pipeline.io.scratch_folders import alone, clear
 from stages import run
 
 STAGE = "extract"
@@ -69,10 +69,10 @@ def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) ->
         make_part(arguments, start, fill)
         return
     ranks = join()
-    with alone(arguments.out, first=ranks.rank == 0) as still_alone:
+    with alone(arguments.out, first=ranks.rank == 0):
         made = fill(ranks)
         if made is not None and ranks.rank == 0:
-            finish(arguments, start, made, ranks, still_alone)
+            finish(arguments, start, made, ranks)
     ranks.leave()
 
 
@@ -80,14 +80,13 @@ def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks
     """Fill the shards of one part. The part that fills the last missing shard moves the store to --out."""
     out: Path = arguments.out
     index, count = arguments.part
-    part = Part(index, count, turn=partial(in_turn, out))
+    part = Part(index, count, turn=partial(alone, out, wait=True))
     made = fill(part)
     if made is None:
         return
-    with in_turn(out):
+    with alone(out, wait=True):
         if not made[0].missing:
-            with alone(out) as still_alone:
-                finish(arguments, start, made, part, still_alone)
+            finish(arguments, start, made, part)
 
 
 def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
@@ -124,14 +123,11 @@ def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
     return extract(arguments.out, precision, root, wanted, index, [], ranks)
 
 
-def finish(
-    arguments: argparse.Namespace, start: float, made: Made, ranks: Ranks, still_alone: Callable[[], None]
-) -> None:
+def finish(arguments: argparse.Namespace, start: float, made: Made, ranks: Ranks) -> None:
     """Write the provenance, then move the store to --out. If writing fails, the filled store is kept."""
     writer, described = made
     images = len(described["keys"])
     seconds = time.monotonic() - start
-    still_alone()
     provenance.write(STAGE, arguments.provenance, seconds, images=images, processes=ranks.world)
     writer.finish(arguments.out, described)
     clear(arguments.out)

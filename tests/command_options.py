@@ -29,7 +29,7 @@ def options(command):
 
 
 def outputs(command):
-    """Return the outputs of a command: option -> Contents, Files, or None for a single file."""
+    """Return the outputs of a command: option -> Contents, or None for a single file."""
     found = {name: action.type for name, action in options(command).items() if is_output(action)}
     own = {package.to_write: package.CONTENTS}
     return {name: own.get(kind, getattr(kind, "__self__", None)) for name, kind in found.items()}

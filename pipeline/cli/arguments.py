@@ -7,12 +7,13 @@ from pathlib import Path
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.io.errors import InputError
-from pipeline.io.outputs import Contents, file_to_write
+from pipeline.io.outputs import Contents, file_to_write, folder_to_write
 
 SEEDS = (0, 2**31 - 1)
 PORTS = (1, 65_535)
 MOST_PARTS = 10_000  # each part (shard of a job) is a process and a row of the live table
-WRITTEN = (file_to_write.__name__, Contents.to_write.__name__)  # types of arguments that name outputs
+# types of arguments that name outputs
+WRITTEN = (file_to_write.__name__, folder_to_write.__name__, Contents.to_write.__name__)
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
@@ -80,7 +81,7 @@ def address_to_read(text: str) -> str:
 
 
 def is_output(action: argparse.Action) -> bool:
-    """Return True if an argument has an output type: `file_to_write`, or `to_write` of a Contents."""
+    """Return True if an argument has one of the types that name outputs."""
     return getattr(action.type, "__name__", "") in WRITTEN
 
 
@@ -95,23 +96,19 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     read: list[str | Path] = []
     for action in parser._actions:
         value = getattr(arguments, action.dest, None)
-        values = [
-            each for each in (value if isinstance(value, list | tuple) else [value]) if each is not None
-        ]
+        values = value if isinstance(value, list | tuple) else [value]
         if is_output(action):
-            written += values
+            written += filter(None, values)
         elif action.type in (to_read, address_to_read):
-            read += values
+            read += filter(None, values)
     check_apart(written, read)
     return arguments
 
 
-def check_apart(written: Sequence[Path | None], read: Sequence[str | Path | None]) -> None:
+def check_apart(written: Sequence[Path], read: Sequence[str | Path]) -> None:
     """Raise InputError if an output is also an input or another output."""
-    taken = {
-        place for path in read if path is not None for place in (_place(Path(path)), Path(path).resolve())
-    }
-    for path in filter(None, written):
+    taken = {place for path in read for place in (_place(Path(path)), Path(path).resolve())}
+    for path in written:
         if (place := _place(path)) in taken:
             raise InputError(f"{path} is named twice and would be overwritten; name another file to write")
         taken.add(place)

@@ -85,10 +85,10 @@ def run_phase(
         if count > 1:
             sys.exit(launch.start(f"stages.{stage}", sys.argv[1:], count))
     launch.end_with_starter()
-    with joined() as ranks, alone(out or arguments.weights, first=ranks.rank == 0) as still_alone:
+    with joined() as ranks, alone(out or arguments.weights, first=ranks.rank == 0):
         if checks is not None:
             checks()
-        train(stage, arguments, recipe, phase, before, ranks, still_alone, measure)
+        train(stage, arguments, recipe, phase, before, ranks, measure)
 
 
 def train(
@@ -98,7 +98,6 @@ def train(
     phase: Phase,
     before: Path | None,
     ranks: Ranks,
-    still_alone: Callable[[], None],
     measure: Measure | None,
 ) -> None:
     start = time.monotonic()
@@ -110,6 +109,7 @@ def train(
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     inputs += [trained_model.identity(before)] if before else []
+    first = ranks.rank == 0
 
     seed_all(arguments.seed, 0)
     with memory.enough(phase.settings["batch"], ranks.world):
@@ -117,55 +117,50 @@ def train(
         code = json.dumps(source_code.of_class(type(model)))  # a hand-written recipe may list other code
         keys = (str(arguments.seed), code, *phase.keys, devices.identity())
         scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
-        validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
-        state = scratch / "state.pt"
-        live = growing(arguments.live if ranks.rank == 0 else None, phase)
-        objective = phase.objective(of_split(pairs, "train"), vocabulary) if phase.objective else None
-        training = Training(model, recipe, arguments.seed, state, validation, ranks, phase, live, objective)
+        validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if first else None
+        live = growing(arguments.live if first else None, phase)
+        train_pairs = of_split(pairs, "train")
+        objective = phase.objective(train_pairs, vocabulary) if phase.objective else None
+        training = Training(
+            model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase, live, objective
+        )
         training.compile(compiling.backend(phase.settings["compile"], training.device))
-        names = images_of(of_split(pairs, "train"))
-        source = held(store, names, phase.settings["cache"], training.device, ranks)
+        source = held(store, images_of(train_pairs), phase.settings["cache"], training.device, ranks)
         history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
         live.end()
-    if ranks.rank == 0:
-        still_alone()
-        hashes = {"vocabulary": vocabularies.identity(words), **store.hashes}
-        write(arguments, recipe, store.shape, vocabulary, history, hashes, phase.others.curves, measure)
-        made = {"precision": str(training.dtype), "processes": ranks.world}
-        provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
-        clear(arguments.weights)
-        print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
+    if not first:
+        return
+    trained = Trained(
+        recipe,
+        arguments.seed,
+        store.shape,
+        len(vocabulary),
+        vocabulary.longest,
+        history.best_iteration,
+        history.best_score,
+        {"vocabulary": vocabularies.identity(words), **store.hashes},
+    )
+    write(arguments, trained, history, phase.others.curves, measure)
+    made = {"precision": str(training.dtype), "processes": ranks.world}
+    provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
+    clear(arguments.weights)
+    print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
 
 
 def growing(folder: Path | None, phase: Phase) -> LiveCurves:
-    """Return a writer of live learning curves. Without a folder, the writer writes nothing.
-
-    `train.log` in params.yaml names the kind of curves. Without a params.yaml, the kind is dvclive.
-    """
+    """Return a writer of live learning curves. Without a folder, the writer writes nothing."""
     log = params.load().train.log if folder and Path("params.yaml").exists() else None
     return LiveCurves(folder, log or "dvclive", images=2 * phase.settings["batch"])
 
 
 def write(
     arguments: argparse.Namespace,
-    recipe: Recipe,
-    shape: tuple[int, int, int],
-    vocabulary: vocabularies.Vocabulary,
+    trained: Trained,
     history: History,
-    hashes: dict[Any, str],
     earlier: Mapping[str, Path],
     measure: Measure | None,
 ) -> None:
-    trained = Trained(
-        recipe,
-        arguments.seed,
-        shape,
-        len(vocabulary),
-        vocabulary.longest,
-        history.best_iteration,
-        history.best_score,
-        hashes,
-    )
+    """Write the weights, and the learning curves of this phase and of `earlier` phases."""
     with replacing(arguments.weights, trained_model.CONTENTS) as beside:
         trained_model.save(beside, trained, history.best)
     with replacing(arguments.curves, CURVES) as beside:

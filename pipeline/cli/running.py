@@ -1,44 +1,28 @@
 """Start and end stages and commands: environment, errors, exit code."""
 
-import getpass
 import os
 import platform
 import shlex
 import signal
 import sys
-import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO
 
-from pipeline.io import dvc_lock, standard_streams
-from pipeline.io.errors import InputError, writing
+from pipeline.io import dvc_lock
+from pipeline.io.errors import InputError, printable, writing
 from pipeline.io.source_code import revision
 
-
-def _name_the_user() -> None:
-    """Set LOGNAME and HOME for a user without a name (`docker run --user 12345`), because DVC needs both."""
-    try:
-        getpass.getuser()
-    except (KeyError, OSError):
-        os.environ["LOGNAME"] = str(os.getuid())
-    try:
-        home = Path.home() if os.environ.get("HOME") != "" else None
-    except RuntimeError:
-        home = None
-    if home is None or not home.is_absolute():  # DVC needs an absolute path
-        os.environ["HOME"] = tempfile.gettempdir()
-
+NO_READER = 128 + 13  # exit code as if SIGPIPE had ended the program; Python ignores this signal
 
 # libgomp reads this variable when torch loads. By default, idle threads spin for milliseconds. If another
 # program runs, each step then waits for a thread that has no core (benchmarks/README.md, "Next to other
 # programs")
 if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
     os.environ["GOMP_SPINCOUNT"] = "10000"
-_name_the_user()
-standard_streams.open_missing()
 
 
 def run(main: Callable[[], None]) -> NoReturn:
@@ -48,13 +32,8 @@ def run(main: Callable[[], None]) -> NoReturn:
     exception, a bug report is printed and the exit code is 1.
     """
     _leave_by_exceptions()
-    with standard_streams.escaped():
-        _tell_new_name()
-        try:
-            code = _code(main)
-        except SystemExit as left:  # stderr is closed, so the error cannot be printed
-            code = _number(left)
-        code = standard_streams.flush(code)
+    with _escaped():
+        code = _code(main)
     sys.exit(code)
 
 
@@ -67,43 +46,65 @@ def _code(main: Callable[[], None]) -> int:
             main()
             sys.stdout.flush()
     except InputError as error:
+        _drop_output()
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader has ended, as in `… | head -1`
+        _drop_output()
+        return NO_READER
     except KeyboardInterrupt:
         return 130
     except SystemExit as left:
-        return _number(left)
+        if left.code is None or isinstance(left.code, int):
+            return left.code or 0
+        print(left.code, file=sys.stderr)  # sys.exit("a text") prints the text
+        return 1
     except Exception as error:
         print(_bug_report(error), file=sys.stderr)
         return 1
     return 0
 
 
-def _name() -> str:
-    """Return the name of the started module, such as commands.caption."""
-    file = Path(sys.argv[0])
-    return f"{file.parent.name}.{file.stem}"
+def _drop_output() -> None:
+    """Drop text that standard output cannot take, so that Python does not try again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _tell_new_name() -> None:
-    """Print a command's new name if the user called the command by its name in an earlier version."""
-    old = str(getattr(sys.modules["__main__"].__spec__, "name", ""))
-    if old.startswith("stages.") and old != (new := _name()):
-        print(
-            f"note: `python -m {old}` is now `python -m {new}`; the next release drops {old}", file=sys.stderr
-        )
+class _Escaping:
+    """A text stream that escapes control characters, because untrusted text could control the terminal."""
+
+    def __init__(self, raw: TextIO) -> None:
+        self.raw = raw
+
+    def write(self, text: str) -> int:
+        self.raw.write(printable(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
 
 
-def _number(left: SystemExit) -> int:
-    if left.code is None or isinstance(left.code, int):
-        return left.code or 0
-    print(left.code, file=sys.stderr)  # sys.exit("a text") prints the text
-    return 1
+@contextmanager
+def _escaped() -> Iterator[None]:
+    """Escape control characters, and characters that the encoding lacks, in all printed text."""
+    before = sys.stdout, sys.stderr
+    for stream in before:
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = map(_Escaping, before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
 
 
 def _bug_report(error: Exception) -> str:
     short = "memory ran out: free some, or ask for less; else " if isinstance(error, MemoryError) else ""
-    command = ["python", "-m", _name(), *sys.argv[1:]]
+    file = Path(sys.argv[0])
+    command = ["python", "-m", f"{file.parent.name}.{file.stem}", *sys.argv[1:]]
     return (
         f"bug: {type(error).__name__}: {short}this is a fault of the program; please report what follows\n"
         f"  command: {shlex.join(command)}\n"
@@ -116,7 +117,7 @@ def _keep_lock() -> None:
     """If DVC runs the stage, back up dvc.lock, because DVC overwrites it in place when the stage ends."""
     if root := os.environ.get("DVC_ROOT"):
         if said := dvc_lock.problem(Path(root)):
-            print(f"note: dvc.lock {said}{dvc_lock.remedy(Path(root))}", file=sys.stderr)
+            print(f"note: dvc.lock {said}; `make repro` brings back the last good copy", file=sys.stderr)
         else:
             dvc_lock.keep(Path(root))
 

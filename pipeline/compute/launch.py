@@ -1,9 +1,8 @@
 """Launcher that runs a stage as several processes on this machine, and ends them together.
 
-The launcher only starts the processes and waits. If a process fails or is killed, the launcher ends the
-others. If the launcher is killed, the pipes to the processes' standard input close, and the processes exit.
-Torch's launchers, `python -m torch.distributed.run` and torch.multiprocessing.spawn, are not used, because
-their processes survive when the launcher gets SIGKILL (tried with torch 2.15).
+If a process fails or is killed, the launcher ends the others. If the launcher is killed, the pipes to the
+processes' standard input close, and the processes exit. Torch's launchers are not used, because their
+processes survive when the launcher gets SIGKILL (tried with torch 2.15).
 """
 
 import os
@@ -19,11 +18,12 @@ from typing import Any
 import torch
 from torch import distributed
 
-from pipeline.compute.process_group import PATIENCE, STORE, Ranks
+from pipeline.compute.process_group import PATIENCE, Ranks
 from pipeline.io.errors import InputError
 from pipeline.io.source_code import ROOT
 
 POLL = 0.1  # seconds between checks of the processes
+STARTED = "STARTED_BY_LAUNCH"  # environment variable of a process that `start` has started
 
 
 def processes(settings: dict[str, Any]) -> int:
@@ -72,8 +72,8 @@ def start(module: str, arguments: Sequence[str], count: int) -> int:
 
 
 def end_with_starter() -> None:
-    """Make this process end when its launcher ends, also if the launcher is killed."""
-    if {STORE, "RANK"} <= os.environ.keys():
+    """Make this process end when `start`'s process ends, also if that process is killed."""
+    if STARTED in os.environ:
         threading.Thread(target=_follow, daemon=True).start()
 
 
@@ -87,7 +87,9 @@ def _follow() -> None:
 def _environment(rank: int, count: int, port: int) -> dict[str, str]:
     threads = max(1, torch.get_num_threads() // count)
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    own: dict[str, object] = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, STORE: port}
+    own: dict[str, object] = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, STARTED: 1}
+    # torch's processes then use the launcher's store
+    own |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": True}
     own |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONPATH": path}
     return os.environ | {key: str(value) for key, value in own.items()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,15 +17,8 @@ from pipeline.io.errors import InputError
 
 # parts of torch's messages when CPU memory runs out; the exception is a plain RuntimeError
 REFUSED = ("can't allocate memory", "not enough memory")
-GROUPS = Path("/proc/self/cgroup")  # one control group per line: number:controllers:path
+GROUP = Path("/proc/self/cgroup")  # "0::" and the path of this process's control group (version 2)
 MOUNTED = Path("/sys/fs/cgroup")
-# files of a control group with its limit and its usage, and the key in memory.stat of the part of the usage
-# that is inactive page cache
-FILES = (
-    ("memory.max", "memory.current", "inactive_file"),  # control groups of version 2
-    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),  # of version 1
-)
-
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # options of mallopt, from glibc's malloc.h
 
 
@@ -44,30 +36,15 @@ def free(device: torch.device | None = None) -> int:
 
 
 def _left_to_groups() -> Iterator[int]:
-    """Yield the free bytes of each control group that contains this process.
-
-    psutil ignores the limits of control groups.
-    """
-    for line in GROUPS.read_text().splitlines() if GROUPS.exists() else []:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        top = MOUNTED / "memory" if controllers else MOUNTED
-        # in a container, the path may be one of the host, which does not exist here; the container's own
-        # group is then at the top
-        own = top / os.path.normpath(f"/{path}").lstrip("/")
-        for folder in (own, *own.parents):
-            if folder.is_relative_to(top):
-                yield from _left(folder)
-
-
-def _left(folder: Path) -> Iterator[int]:
-    for limit, usage, idle in FILES:
-        if not (folder / limit).exists() or (most := (folder / limit).read_text().strip()) == "max":
-            continue
-        used = int((folder / usage).read_text())
-        counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        yield max(0, int(most) - used + int(counts[idle]))
+    """Yield the free bytes of each control group that contains this process; psutil ignores their limits."""
+    path = GROUP.read_text().strip().removeprefix("0::/") if GROUP.exists() else ""
+    # in a container, the path may be one of the host, and the container's own group is at the top
+    for folder in (MOUNTED / path, *(MOUNTED / path).parents):
+        limit = folder / "memory.max"
+        if limit.exists() and (most := limit.read_text().strip()) != "max":
+            used = int((folder / "memory.current").read_text())
+            counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+            yield max(0, int(most) - used + int(counts["inactive_file"]))  # this page cache can be freed
 
 
 @contextmanager

@@ -21,24 +21,10 @@ def pool(count: int) -> ProcessPoolExecutor:
     is killed, the others end too, and pending results raise BrokenProcessPool.
     """
     workers = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_start)
-    with _one_thread_each(), _no_program():  # workers inherit the environment
+    with _no_program():
         for _ in range(count):
             workers.submit(os.getpid)
     return workers
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextmanager
@@ -53,7 +39,8 @@ def _no_program() -> Iterator[None]:
 
 
 def _start() -> None:
-    """Prepare a worker: ignore Ctrl-C, which the parent handles; exit if the parent ends or is killed."""
+    """Prepare a worker: one thread; ignore Ctrl-C, which the parent handles; exit if the parent ends."""
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # before a task imports numpy
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None  # this runs in a worker

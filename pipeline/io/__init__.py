@@ -1,1 +1,1 @@
-"""Files, errors, standard streams and hashes. Every other package uses these modules."""
+"""Files, errors, records and hashes. Every other package uses these modules."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MOST_FOLDERS = 100  # an error may report a path with more parts than this as too deep
 # these errors occur only when writing, so they are converted even if they do not name a file
 UNWRITABLE = {
     errno.ENOSPC: "the disk is full; free some space on it",
@@ -77,18 +76,13 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def _refused(error: Exception, path: Path) -> InputError | None:
-    if isinstance(error, RecursionError) and len(path.parts) > MOST_FOLDERS:  # Path.mkdir is recursive
-        start = Path(*path.parts[:4])
-        return InputError(
-            f"cannot write below {start}: {len(path.parts):,} folders within each other; name fewer"
-        )
+    # torch.save hides the system's error behind its own
+    if not isinstance(error, OSError) and isinstance(error.__context__, OSError):
+        error = error.__context__
     # the error of a copy names both files; the second is the file that could not be written
     code, name = _code(error), getattr(error, "filename2", None) or getattr(error, "filename", None)
     # errors of write() and close() have no file name
     file = Path(name) if isinstance(name, (str, os.PathLike)) else None
-    if code == errno.ENOENT and file is None and "temporary directory" in str(error):  # from tempfile
-        remedy = "free some space there, or set TMPDIR to a folder on another disk"
-        return InputError(f"{getattr(error, 'strerror', error)}; {remedy}")
     if code is None or (code not in UNWRITABLE and (file is None or not _belongs(file, path))):
         return None
     fault = FAULTS.get(code, f"{os.strerror(code)}; correct that")

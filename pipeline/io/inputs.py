@@ -1,7 +1,7 @@
 """Read text, JSON and YAML files that may be untrusted. Only regular files of bounded size are read.
 
 Every error says what is wrong and what to do. YAML is parsed as in DVC (YAML 1.2, ruamel.yaml): 5e-05 is a
-number, and `off` is a text. The expansion of YAML aliases is bounded.
+number, and `off` is a text.
 """
 
 import codecs
@@ -14,13 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import lru_cache
-from io import BufferedReader
+from io import BufferedReader, StringIO
 from pathlib import Path
 from typing import Any
 
 from _ruamel_yaml import CParser
-from ruamel.yaml import YAML, CollectionNode, MappingNode, Node, ScalarNode
-from ruamel.yaml.composer import Composer
+from ruamel.yaml import YAML, Node
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent
 
@@ -29,11 +28,8 @@ from pipeline.io.errors import InputError
 LARGEST = 1 << 30  # maximum size in bytes of a text file; every dataset's annotations are smaller
 LARGEST_YAML = 1 << 20  # maximum size of a YAML file: forty times params.yaml; parsing takes some seconds
 DEEPEST = 64  # maximum number of levels of nested lists and mappings in YAML
-MOST_VALUES = 200_000  # maximum number of values of a YAML file with expanded aliases; params.yaml has 2,000
-MERGE = "tag:yaml.org,2002:merge"
 HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair, as JSON writes characters above 16 bits
 LINE_END = re.compile(rb"\r\n|\r|\n")
-CONFLICT = re.compile(r"^(?:(?:<{7}|>{7}|\|{7}) .*|={7})\r?$", re.MULTILINE)
 
 
 def check_regular(path: str | Path, largest: int = LARGEST) -> None:
@@ -81,24 +77,20 @@ def _named(path: str | Path, remedy: str) -> Iterator[None]:
         raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
 
 
-def _decoded(data: bytes, path: str | Path, remedy: str, line: int = 1) -> str:
-    """Return UTF-8 bytes as text. `line` is the line number in the file at which they begin.
-
-    Raises InputError naming the line that is not UTF-8.
-    """
-    if line == 1:
-        data = data.removeprefix(codecs.BOM_UTF8)
-        if data[:4] == b"PK\3\4":
-            raise InputError(
-                f"{path} is a workbook (.xlsx, .ods) or a .zip, not text; save it as CSV UTF-8; {remedy}"
-            )
-        # ASCII in UTF-16 has a zero byte in each character, with or without a byte order mark
-        if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or data[:2].count(0) == 1:
-            raise InputError(f"{path}, line 1 is UTF-16 text, not UTF-8; save the file as UTF-8; {remedy}")
+def _decoded(data: bytes, path: str | Path, remedy: str) -> str:
+    """Return UTF-8 bytes as text. Raises InputError naming the line that is not UTF-8."""
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if data[:4] == b"PK\3\4":
+        raise InputError(
+            f"{path} is a workbook (.xlsx, .ods) or a .zip, not text; save it as CSV UTF-8; {remedy}"
+        )
+    # ASCII in UTF-16 has a zero byte in each character, with or without a byte order mark
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or data[:2].count(0) == 1:
+        raise InputError(f"{path}, line 1 is UTF-16 text, not UTF-8; save the file as UTF-8; {remedy}")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        number = line + len(LINE_END.findall(data[: error.start]))
+        number = 1 + len(LINE_END.findall(data[: error.start]))
         raise InputError(
             f"{path} is not UTF-8 text (line {number}: byte {data[error.start]:#x}); save it so; {remedy}"
         ) from None
@@ -117,19 +109,8 @@ def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
 
 def read_lines(path: str | Path, remedy: str, largest: int = LARGEST) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without line ends. Raises the same errors as `read_text`."""
-    number = 0
-    with _named(path, remedy), opened(path, largest) as file:
-        for ended in file:
-            for line in ended.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"):
-                number += 1
-                yield _decoded(line, path, remedy, number)
-
-
-def conflict_in(text: str) -> str | None:
-    """Return a message with the line of the first git conflict marker in a text; None without a marker."""
-    if (found := CONFLICT.search(text)) is None:
-        return None
-    return f"holds git's conflict markers (line {1 + text.count(chr(10), 0, found.start())})"
+    for line in StringIO(read_text(path, remedy, largest)):
+        yield line.removesuffix("\n")
 
 
 def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
@@ -156,109 +137,31 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
         half = f"\\u{ord(error.object[error.start]):04x}"
         raise InputError(f"{path} holds half a character ({half}), which no text can; {remedy}") from None
     except (json.JSONDecodeError, RecursionError) as error:
-        _check_merged(text, path)
         raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None
     except ValueError:  # an integer has more than 4300 digits, Python's limit
         raise InputError(f"{path} holds an integer too long to be read; {remedy}") from None
 
 
-class _RefusedError(YAMLError):
-    """Error for YAML that is valid but refused."""
-
-
-class _Composer(Composer):
-    """A ruamel composer that bounds depth and number of values, and refuses repeated keys."""
-
-    foreign = False  # True: the file is untrusted, so aliases are refused
-
-    def __init__(self, loader: Any = None) -> None:
-        super().__init__(loader)
-        self.warn_double_anchors = False
-        # id of a node -> number of values and depth of the node with expanded aliases
-        self.written_out: dict[int, tuple[int, int]] = {}
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        event = self.parser.peek_event()
-        alias, line = isinstance(event, AliasEvent), event.start_mark.line + 1
-        if self.foreign and alias:
-            raise _RefusedError(
-                f"line {line}: an alias (*), by which small files grow without end; write it out"
-            )
-        node = super().compose_node(parent, index)
-        if not alias:
-            self._bound(node, line)
-        elif id(node) not in self.written_out:
-            raise _RefusedError(
-                f"line {line}: an alias (*) of a value that contains the alias; write the value out"
-            )
-        return node
-
-    def _bound(self, node: Any, line: int) -> None:
-        """Raise _RefusedError if a node has too many values or levels after its aliases are expanded."""
-        parts = node.value if isinstance(node, CollectionNode) else ()
-        each = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
-        found = [self.written_out[id(one)] for one in each]
-        values = 1 + sum(count for count, _ in found)
-        depth = 1 + max((below for _, below in found), default=0)
-        if values > MOST_VALUES or depth > DEEPEST + 1:
-            raise _RefusedError(
-                f"line {line}: by aliases (*) it holds more than {MOST_VALUES:,} values, or {DEEPEST} within "
-                "each other; write out what is meant"
-            )
-        self.written_out[id(node)] = values, depth
-
-    def compose_mapping_node(self, anchor: Any) -> MappingNode:
-        node: MappingNode = super().compose_mapping_node(anchor)
-        lines: dict[Any, int] = {}
-        for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if not isinstance(key, ScalarNode):
-                raise _RefusedError(f"line {line}: a list or a mapping is no key; write a word")
-            if str(key.tag) == MERGE:
-                if self.foreign:
-                    raise _RefusedError(f"line {line}: a merge key (<<); write out what it merges")
-                continue
-            name = self.loader.constructor.construct_object(key)
-            if name in lines:
-                raise _RefusedError(
-                    f"line {line}: the key {name!r} is in line {lines[name]} already; keep one of them"
-                )
-            lines[name] = line
-        return node
-
-
-class _ForeignComposer(_Composer):
-    foreign = True
-
-
-def _reader(composer: type[Composer]) -> YAML:
-    made = YAML(typ="safe", pure=True)
-    made.Composer = composer
-    made.max_depth = DEEPEST
-    return made
-
-
-def _our_reader(text: str) -> YAML:
-    """Return a reader that uses libyaml, as DVC does. It is three times as fast as pure Python."""
-    made = _reader(_Composer)
-    made.Parser = lambda loader: CParser(text)
-    return made
-
-
 def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreign: bool = False) -> Any:
     """Return the value of a YAML file. Raises InputError if the file is missing, not YAML, or repeats a key.
 
-    If `foreign` is true, the file is untrusted: aliases and merge keys are refused too.
+    If `foreign` is true, the file is untrusted. Aliases are refused, because with them a small file can have
+    a very large value.
     """
-    if foreign:  # pure Python, so that no C code parses untrusted bytes
-        return _parsed(path, remedy, largest, _reader(_ForeignComposer).load)
-    return deepcopy(_parsed(path, remedy, largest, _own))
+    text = read_text(path, remedy, largest)
+    with _yaml_of(path, remedy):
+        if foreign:
+            for event in _reader(text).parse(text):
+                if isinstance(event, AliasEvent):
+                    line = event.start_mark.line + 1
+                    raise InputError(f"{path}, line {line}: an alias (*) is not allowed; write the value out")
+        return deepcopy(_value(text))
 
 
 @lru_cache(maxsize=8)
-def _own(text: str) -> Any:
+def _value(text: str) -> Any:
     # the result is cached, because a study reads params.yaml and datasets.yaml repeatedly
-    return _our_reader(text).load(text)
+    return _reader(text).load(text)
 
 
 def yaml_nodes(path: str | Path, remedy: str) -> Node:
@@ -266,23 +169,27 @@ def yaml_nodes(path: str | Path, remedy: str) -> Node:
 
     Raises InputError if the file is missing or not valid YAML.
     """
-    found: Node = _parsed(path, remedy, LARGEST_YAML, lambda text: _our_reader(text).compose(text))
+    text = read_text(path, remedy, LARGEST_YAML)
+    with _yaml_of(path, remedy):
+        found: Node = _reader(text).compose(text)
     return found
 
 
-def _parsed(path: str | Path, remedy: str, largest: int, parse: Any) -> Any:
-    text = read_text(path, remedy, largest)
+def _reader(text: str) -> YAML:
+    """Return a reader that uses libyaml, as DVC does. It is three times as fast as pure Python."""
+    made = YAML(typ="safe", pure=True)
+    made.max_depth = DEEPEST
+    made.Parser = lambda loader: CParser(text)
+    return made
+
+
+@contextmanager
+def _yaml_of(path: str | Path, remedy: str) -> Iterator[None]:
+    """Turn errors of YAML in the `with` block into an InputError that names `path`."""
     try:
-        return parse(text)
-    except _RefusedError as error:
-        raise InputError(f"{path}, {error}") from None
+        yield
     except (YAMLError, RecursionError, ValueError, TypeError, KeyError, AttributeError) as error:
-        _check_merged(text, path)
-        reason = " ".join(str(error).split())[:300]
+        mark = getattr(error, "problem_mark", None)
+        said = f"line {mark.line + 1}: {getattr(error, 'problem', error)}" if mark else str(error)
+        reason = " ".join(said.split())[:300]
         raise InputError(f"{path} is not valid YAML ({reason}); correct it, or {remedy}") from None
-
-
-def _check_merged(text: str, path: str | Path) -> None:
-    """Raise InputError if a text has git's conflict markers. Call this if the text cannot be parsed."""
-    if found := conflict_in(text):
-        raise InputError(f"{path} {found}; edit them, or run `git checkout --ours` or `--theirs` on the file")

@@ -1,15 +1,13 @@
 """Write outputs atomically: after an interruption an output is complete or does not exist.
 
-A file replaces only a file. A folder replaces only a folder in which the same stage wrote everything
+A file replaces only a file. A folder replaces only a folder in which the same command wrote everything
 (folder_records.py). Outputs may be read-only links into DVC's cache, so an existing output is never changed.
 A new output is written next to its final name, on the same file system, and then renamed.
 """
 
-import io
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,10 +20,7 @@ from ruamel.yaml.resolver import implicit_resolvers
 
 from pipeline.io import folder_records
 from pipeline.io.errors import InputError, writing
-from pipeline.io.folder_records import RECORD, unchanged
-
-LINKS = 40  # a system follows at most this many symbolic links in a row
-DEVICES = (Path("/proc"), Path("/sys"))
+from pipeline.io.folder_records import RECORD
 
 
 @dataclass(frozen=True)
@@ -39,15 +34,9 @@ class Contents:
         with writing(path):
             if path.name in ("", ".."):
                 raise InputError(f"{path} cannot be replaced; name a folder below it")
-            _check_no_device(path)
-            if path.is_symlink():
-                raise InputError(
-                    f"{path} is a link, which a folder does not replace; name another, or remove it"
-                )
-            if path.is_dir():
-                folder_records.check(path, self.by)
-            elif path.exists():
-                raise InputError(f"{path} is a file, which a folder does not replace; name another")
+            if path.is_symlink() or (path.exists() and not path.is_dir()):
+                raise InputError(f"{path} is a file or a link, which a folder does not replace; name another")
+            folder_records.check(path, self.by)
 
     def to_write(self, text: str) -> Path:
         """Convert a command-line argument to the path of a folder to write.
@@ -58,69 +47,12 @@ class Contents:
         return path
 
     def note(self, path: Path, names: Iterable[str]) -> None:
-        """Record the names of files that a stage will write or change in the folder `path`."""
-        write_json(path / RECORD, folder_records.record(self.by, dict.fromkeys(names)))
+        """Record the names of files that a stage will write into the folder `path`."""
+        write_json(path / RECORD, folder_records.record(self.by, names))
 
     def seal(self, path: Path) -> None:
-        """Record all files that the folder `path` has now, with their marks."""
+        """Record all files that the folder `path` has now."""
         write_json(path / RECORD, folder_records.described(path, self.by))
-
-
-@dataclass(frozen=True)
-class Files:
-    """Files that a stage writes into a folder with other files. `by`: name of their kind in the record."""
-
-    by: str
-    names: tuple[str, ...]
-
-    def check(self, folder: Path) -> None:
-        """Raise InputError if an existing file would be lost: it is not as recorded, and is not in git."""
-        with writing(folder):
-            recorded = folder_records.recorded(folder, self.by)
-            if recorded is None and os.path.lexists(folder / RECORD):
-                raise InputError(
-                    f"{folder / RECORD} belongs to another command or is damaged; name another folder, or "
-                    "remove the file if the folder may be overwritten"
-                )
-            known = recorded or {}
-            for file in (folder / name for name in self.names):
-                check_file(file)
-                if not file.exists() or (file.name in known and unchanged(file, known[file.name])):
-                    continue
-                if not _in_git(file):
-                    raise InputError(
-                        f"{file} was not written by this command, or was changed since, and would be lost; "
-                        "name another folder, or move the file away"
-                    )
-
-    def to_write(self, text: str) -> Path:
-        """Convert a command-line argument to the path of the folder.
-
-        Raises InputError if one of the files exists and must not be replaced.
-        """
-        self.check(folder := Path(text))
-        return folder
-
-    @contextmanager
-    def written(self, folder: Path) -> Iterator[None]:
-        """Mark the files as changing during the `with` block, then record those that exist."""
-        self.check(folder)
-        write_json(folder / RECORD, folder_records.record(self.by, dict.fromkeys(self.names)))
-        try:
-            yield
-        finally:
-            there = [name for name in self.names if (folder / name).exists()]
-            marks = {name: folder_records.mark(folder / name) for name in there}
-            write_json(folder / RECORD, folder_records.record(self.by, marks))
-
-
-def _in_git(file: Path) -> bool:
-    """Return True if the last commit has this file with the same content, so that git can restore it."""
-    command = ["git", "-C", str(file.parent), "cat-file", "blob", f"HEAD:./{file.name}"]
-    try:
-        return subprocess.run(command, capture_output=True, check=True).stdout == file.read_bytes()
-    except (OSError, subprocess.CalledProcessError):  # no git, no repository, or not committed
-        return False
 
 
 def file_to_write(text: str) -> Path:
@@ -132,30 +64,23 @@ def file_to_write(text: str) -> Path:
     return path
 
 
+def folder_to_write(text: str) -> Path:
+    """Convert a command-line argument to the path of a folder, in which a command writes single files."""
+    path = Path(text)
+    with writing(path):
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file; name a folder")
+    return path
+
+
 def check_file(path: Path) -> None:
     """Raise InputError if `path` exists and must not be replaced by a file."""
     with writing(path):
         if path.is_dir():
             raise InputError(f"{path} is a folder, which a file does not replace; name a file")
-        _check_no_device(path)
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path} is no regular file, and is not replaced; name another")
-
-
-def _check_no_device(path: Path) -> None:
-    """Raise InputError if `path` is a device or a chain of links to a device.
-
-    Links are followed one by one: /dev/stdout looks like a regular file if the shell redirects it to a file.
-    """
-    place = path
-    for _ in range(LINKS):
-        parent = Path(os.path.realpath(place.parent))
-        if parent == Path("/dev") or any(parent.is_relative_to(folder) for folder in DEVICES):
-            break
-        if not place.is_symlink():
-            return
-        place = place.parent / place.readlink()
-    raise InputError(f"{path} is a device, or a link to a device or nothing; it is not replaced; name a file")
+        # /dev/stdout looks like a regular file if the shell redirects it to a file
+        if (path.exists() and not path.is_file()) or path.absolute().parent == Path("/dev"):
+            raise InputError(f"{path} is no regular file, and is not replaced; name a file")
 
 
 def check(path: Path, contents: Contents | None) -> None:
@@ -226,30 +151,6 @@ def place(made: Path, path: Path, contents: Contents | None = None) -> None:
             if not os.path.lexists(path):
                 aside.replace(path)
             remove(aside)
-
-
-@contextmanager
-def telling(path: Path) -> Iterator[io.BufferedWriter]:
-    """Open a file for torch.save. If a write fails, the system's OSError is raised.
-
-    With an ordinary file, torch.save would raise a RuntimeError that hides the reason.
-    """
-    with _Telling(io.FileIO(path, "w")) as file:
-        try:
-            yield file
-        except RuntimeError as error:
-            raise file.failure or error from None
-
-
-class _Telling(io.BufferedWriter):
-    failure: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        try:
-            return super().write(data)
-        except OSError as error:
-            self.failure = error
-            raise
 
 
 def remove(path: Path) -> None:

@@ -10,7 +10,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextCol
 from rich.text import Text
 
 from pipeline.io.errors import printable
-from pipeline.io.standard_streams import NO_READER
 
 Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 10.0
@@ -29,9 +28,6 @@ class PlainConsole(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(printable(text), **options)
-
-    def on_broken_pipe(self) -> None:
-        raise SystemExit(NO_READER)
 
 
 def track(items: Iterable[Item], description: str, unit: str, total: int, done: int = 0) -> Iterator[Item]:

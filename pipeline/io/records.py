@@ -14,14 +14,11 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from pipeline.io.errors import InputError, listed
-from pipeline.io.inputs import DEEPEST, json_of, read_lines, read_text
+from pipeline.io.inputs import json_of, read_lines, read_text
 
 Kind = TypeVar("Kind")
 Extra = Literal["forbid", "ignore"]
-LONGEST = 80  # maximum number of characters of a wrong value that a message shows
-MOST_LINES = 2_000_000  # maximum number of lines of a file: eight times the images of the largest dataset
-LONGEST_LINE = 1 << 20  # maximum number of characters of a line: a thousand times those of a pair
-LONGEST_TEXT = 1000  # maximum number of characters of a text or key in `plain`, more than a caption has
+LONGEST = 80  # maximum number of characters of a key or a wrong value that a message shows
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
@@ -69,11 +66,6 @@ def read_records(
     seen = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
         where = f"{path}, line {number}"
-        if number > MOST_LINES or len(line) > LONGEST_LINE:
-            what = (
-                f"{MOST_LINES:,} lines" if number > MOST_LINES else f"{LONGEST_LINE:,} characters in a line"
-            )
-            raise InputError(f"{where}: a file of records has at most {what}; {remedy}")
         record = parsed(kind, line, where, remedy, extra)
         json_of(line, where, remedy)  # refuses repeated keys
         if key is not None:
@@ -93,8 +85,7 @@ def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
     try:
         return _adapter(kind).validate_json(text, strict=True, extra="ignore")
     except ValidationError as error:
-        problems = [_said(problem) for problem in error.errors(include_url=False)]
-        raise listed(problems, str(path), remedy) from None
+        raise refusal(error, str(path), remedy) from None
 
 
 def refusal(error: ValidationError, where: str, remedy: str) -> InputError:
@@ -119,7 +110,7 @@ def _said(problem: Any) -> str:
     where = problem["loc"]
     if where and isinstance(where[0], int):
         return f"entry {where[0]}: {_said({**problem, 'loc': where[1:]})}"
-    key = ".".join(str(part) for part in where if part != "[key]")
+    key = ".".join(str(part) for part in where if part != "[key]")[:LONGEST]
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"unknown key {key}"
     if problem["type"] == "missing":
@@ -134,38 +125,12 @@ def _said(problem: Any) -> str:
 def plain(path: Path, kind: type[Kind], record: Any, remedy: str) -> Kind:
     """Convert a value from an untrusted YAML or JSON file to the type `kind`.
 
-    Only dictionaries, lists, texts and numbers of bounded depth and length are accepted. Raises InputError
-    naming the key that exceeds a bound or does not fit the type.
+    Raises InputError naming the key that does not fit the type.
     """
-    if fault := _not_plain(record):
-        raise InputError(f"{path}: {fault}; {remedy}")
+    try:
+        text = json.dumps(record, default=str)  # YAML has dates
+    # a key that is no text, a very large number, deep nesting
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: {error}; {remedy}") from None
     # from JSON, pydantic makes dataclasses of dictionaries, but converts no other types
-    return parsed(kind, json.dumps(record), str(path), remedy)
-
-
-def _not_plain(record: Any) -> str | None:
-    """Return a message on the first value that `plain` refuses; None if there is no such value.
-
-    Such values are a date, an integer beyond 64 bits, a key that is no text, a long text, and deep nesting.
-    """
-    waiting: list[tuple[str, Any, int]] = [("", record, 0)]
-    while waiting:
-        key, value, depth = waiting.pop()
-        where = f"{key[:80]}: " if key else ""
-        if depth > DEEPEST:
-            return f"{key[:80]} …: more than {DEEPEST} lists and objects within each other"
-        if isinstance(value, dict):
-            if odd := [each for each in value if not isinstance(each, str)]:
-                return f"{where}the key {odd[0]!s:.80} is no text"
-            if long := next((each for each in value if len(each) > LONGEST_TEXT), None):
-                return f"{where}a key of {len(long):,} letters; the limit is {LONGEST_TEXT:,}"
-            waiting += [(f"{key}.{name}".strip("."), each, depth + 1) for name, each in value.items()]
-        elif isinstance(value, str) and len(value) > LONGEST_TEXT:
-            return f"{where}a text of {len(value):,} letters; the limit is {LONGEST_TEXT:,}"
-        elif isinstance(value, list):
-            waiting += [(key, each, depth + 1) for each in value]
-        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-            return f"{where}a whole number beyond 64 bits"
-        elif not isinstance(value, str | int | float | None):
-            return f"{where}a {type(value).__name__}, which is not allowed in this file"
-    return None
+    return parsed(kind, text, str(path), remedy)

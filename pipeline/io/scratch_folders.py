@@ -1,28 +1,24 @@
-"""Scratch folders for the unfinished work of long stages, and locks.
+"""Scratch folders for the unfinished work of long stages, and the lock of each output.
 
-With the locks, one process at a time works on an output. A file or folder that has the name of a scratch
-folder or of a lock, but was not made by this module, is neither changed nor removed.
+With the lock, one process at a time works on an output. A folder that has the name of a scratch folder, but
+was not made by `begin`, is not removed.
 """
 
-import errno
 import fcntl
 import glob
 import os
-import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.io.errors import InputError, printable, writing
+from pipeline.io.errors import InputError, writing
 from pipeline.io.folder_records import RECORD, record
 from pipeline.io.outputs import remove, write_json
 
-LOCK, TURN = "lock", "turn"  # the names of the two lock files have these words in place of a key
+LOCK = "lock"  # the name of the lock file has this word in place of a key
 PID = 20  # maximum number of digits of a process id
-# the system's error codes for opening a link, a folder or a socket
-OTHERS = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 
 
 def scratch(out: Path, key: str) -> Path:
@@ -31,19 +27,19 @@ def scratch(out: Path, key: str) -> Path:
     The folder is next to `out`, because a rename cannot cross disks. `key`, a hash of everything that the
     work depends on, is part of the folder's name. git and DVC ignore folders with such names.
 
-    DVC refuses an output if a link on its path leads out of DVC's repository. This function checks that
-    before the work, and raises InputError if DVC would refuse `out`.
+    Raises InputError if a link leads from `out` out of DVC's repository, because DVC would refuse the output
+    after the work.
     """
     root = os.environ.get("DVC_ROOT")  # DVC sets it
     if root and not out.parent.resolve().is_relative_to(Path(root).resolve()):
         command = [sys.executable, "-m", "dvc", "config", "core.no_scm"]
         said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
-        if said.strip() == "true":
-            return _beside(out, key)
-        raise InputError(
-            f"{out.parent} is reached by a link out of the repository, where DVC takes no outputs; mount the "
-            "disk there (`mount --bind`), or do without `dvc exp`: `dvc config --local core.no_scm true`"
-        )
+        if said.strip() != "true":
+            raise InputError(
+                f"{out.parent} is reached by a link out of the repository, where DVC takes no outputs; mount "
+                "the disk there (`mount --bind`), or do without `dvc exp`: "
+                "`dvc config --local core.no_scm true`"
+            )
     return _beside(out, key)
 
 
@@ -53,92 +49,54 @@ def _beside(out: Path, key: str) -> Path:
 
 def begin(folder: Path) -> None:
     """Make a scratch folder with a record. The record permits `finish` and `clear` to remove the folder."""
-    try:
+    if not folder.exists():
         folder.mkdir(parents=True)
-    except FileExistsError:
-        return
-    write_json(folder / RECORD, record("scratch", {}))
+        write_json(folder / RECORD, record("scratch", ()))
 
 
-def finish(folder: Path) -> bool:
-    """Remove a scratch folder if `begin` made it. Return True if the folder was removed."""
-    made = not folder.is_symlink() and (folder / RECORD).is_file()
-    if made:
+def finish(folder: Path) -> None:
+    """Remove a scratch folder if `begin` made it."""
+    if not folder.is_symlink() and (folder / RECORD).is_file():
         remove(folder)
-    return made
 
 
 def clear(out: Path) -> None:
     """Remove all scratch folders of `out` that `begin` made, whatever their key.
 
-    A note is printed if other files or folders have such a name. Raises InputError if a folder cannot be
-    removed.
+    Raises InputError if a folder cannot be removed.
     """
     with writing(out):
-        left = [
-            each.name
-            for each in sorted(out.parent.glob(f".{glob.escape(out.name)}.*.scratch"))
-            if each not in (_beside(out, LOCK), _beside(out, TURN)) and not finish(each)
-        ]
-    if left:
-        said = f"{len(left)} files or folders with the name of a scratch folder ({left[0]} is the first)"
-        print(printable(f"note: {out.parent} has {said}; they were not made here and stay"), file=sys.stderr)
+        for each in out.parent.glob(f".{glob.escape(out.name)}.*.scratch"):
+            finish(each)
 
 
 @contextmanager
-def alone(out: Path, first: bool = True) -> Iterator[Callable[[], None]]:
+def alone(out: Path, first: bool = True, wait: bool = False) -> Iterator[None]:
     """Hold the lock of the output `out` in the `with` block. The system frees the lock if the process ends.
 
-    Raises InputError if another process holds the lock. The lock does not depend on the settings of the work,
-    because work with other settings replaces the same output. Call the yielded function before the output is
-    replaced: it raises InputError if the lock was removed meanwhile. In a process group, only the process in
-    which `first` is true takes the lock.
+    If another process holds the lock, `wait` decides: wait for its end, or raise InputError. In a process
+    group, only the process in which `first` is true takes the lock.
     """
     if not first:
-        yield lambda: None
+        yield
         return
     lock = _beside(out, LOCK)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        file = _locked(out, lock)
-
-    def still() -> None:
-        if not _is(file, lock):
-            raise InputError(
-                f"{lock} was removed, and another process may work on {out}: this one wrote nothing"
-            )
-
+        file = _locked(out, lock, wait)
     try:
-        yield still
-    finally:
-        if _is(file, lock):
-            lock.unlink()
-        os.close(file)
-
-
-@contextmanager
-def in_turn(out: Path) -> Iterator[None]:
-    """Wait until no other process is in this `with` block for the same `out`. Then run the block."""
-    turn = _beside(out, TURN)
-    with writing(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        file = _opened(turn)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
         yield
     finally:
+        lock.unlink(missing_ok=True)
         os.close(file)
 
 
-def _locked(out: Path, lock: Path) -> int:
-    """Open and lock the file `lock`, and write this process's id into it. Return the file descriptor.
-
-    Raises InputError if another process holds the lock of `out`, or if the disk cannot lock files.
-    """
+def _locked(out: Path, lock: Path, wait: bool) -> int:
+    """Open and lock the file `lock`, write this process's id into it, and return the file descriptor."""
     while True:
-        file = _opened(lock)
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             pid = os.pread(file, PID, 0).decode("ascii", "replace")
             os.close(file)
@@ -149,33 +107,8 @@ def _locked(out: Path, lock: Path) -> int:
             raise InputError(
                 f"{lock} cannot be locked ({error.strerror}); use a disk that can do it"
             ) from None
-        if _is(file, lock):
+        if lock.exists() and os.path.samestat(os.fstat(file), lock.stat()):
             os.truncate(file, 0)
             os.pwrite(file, str(os.getpid()).encode(), 0)
             return file
-        os.close(file)  # another process has removed the file since it was opened
-
-
-def _opened(path: Path) -> int:
-    """Open or make a lock file. Raises InputError if the path exists and is no lock file."""
-    try:
-        # do not follow a link, which may lead to a file of the user, and do not wait for a pipe
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    except OSError as error:
-        if error.errno in OTHERS:
-            raise InputError(f"{path} is no lock of this program; move it away") from None
-        raise
-    found = os.fstat(file)
-    own = stat.S_ISREG(found.st_mode) and found.st_nlink < 2
-    if not own or not (b"0" + os.pread(file, PID + 1, 0)).isdigit() or found.st_size > PID:
-        os.close(file)
-        raise InputError(f"{path} is no lock of this program; move it away")
-    return file
-
-
-def _is(file: int, path: Path) -> bool:
-    """Return True if the open file is the file at `path`."""
-    try:
-        return os.path.samestat(os.fstat(file), path.lstat())
-    except FileNotFoundError:
-        return False
+        os.close(file)  # the process that held the lock has removed the file

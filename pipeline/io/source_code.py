@@ -9,9 +9,8 @@ import ast
 import hashlib
 import inspect
 import subprocess
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +33,19 @@ def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
 
 
 def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
-    """Return the source files that a module uses, as a dictionary: path -> SHA-256."""
-    files = {str(file.relative_to(root)): file for file in closure(path, root)}
+    """Return the source files that a module uses, as a dictionary: path -> SHA-256.
+
+    They are the module's file, the files of its direct and indirect imports, and their data files. Data files
+    are the files without Python code in the folder of a module that uses __file__.
+    """
+    found, waiting = set(), [path]
+    while waiting:
+        if (file := waiting.pop()) not in found:
+            found.add(file)
+            waiting += imports(file, root)
+    for file in [file for file in found if b"__file__" in file.read_bytes()]:
+        found |= {data for data in file.parent.iterdir() if data.is_file() and data.suffix != ".py"}
+    files = {str(file.relative_to(root)): file for file in found}
     return {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in sorted(files)}
 
 
@@ -47,20 +57,6 @@ def of_class(found: Callable[..., Any]) -> dict[str, str]:
     return of_module(Path(inspect.getfile(getattr(found, "func", found))).resolve())
 
 
-def closure(path: Path, root: Path = ROOT) -> set[Path]:
-    """Return a module's file, the files of its direct and indirect imports, and their data files.
-
-    Data files are the files without Python code in the folder of a module that uses __file__.
-    """
-    found, waiting = set(), [path]
-    place = cache(partial(_file, root=root))
-    while waiting:
-        if (file := waiting.pop()) not in found:
-            found.add(file)
-            waiting += _imports(file, place)
-    return found | {beside for file in found for beside in _beside(file)}
-
-
 def imports(path: Path, root: Path = ROOT) -> set[Path]:
     """Return the files of the repository that a module imports.
 
@@ -68,36 +64,26 @@ def imports(path: Path, root: Path = ROOT) -> set[Path]:
     The __init__.py files of the packages that contain a module do not count, because they do nothing. Raises
     InputError if the file is no valid Python or has relative imports.
     """
-    return _imports(path, partial(_file, root=root))
-
-
-def _imports(path: Path, place: Callable[[str], Path | None]) -> set[Path]:
     try:
         names = _names(path.read_bytes())
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path} cannot be read as Python of ours ({error}); correct it") from None
-    found = {place(f"{name}.{part}") or place(name) if part else place(name) for name, part in names}
+    found = {(_file(f"{name}.{part}", root) if part else None) or _file(name, root) for name, part in names}
     return {file for file in found if file is not None}
 
 
 @cache
 def _names(source: bytes) -> frozenset[tuple[str, str]]:
     """Return a source's imports from PACKAGES: ("a", "b") for `from a import b`, ("a", "") for `import a`."""
-    return frozenset(
-        names
-        for node in ast.walk(ast.parse(source))
-        for names in _imported(node)
-        if names[0].partition(".")[0] in PACKAGES
-    )
-
-
-def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
-    if isinstance(node, ast.Import):
-        yield from ((alias.name, "") for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        if node.level or node.module is None:
-            raise ValueError(f"line {node.lineno}: imports must be written in full")
-        yield from ((node.module, alias.name) for alias in node.names)
+    found: set[tuple[str, str]] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {(alias.name, "") for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            if node.level or node.module is None:
+                raise ValueError(f"line {node.lineno}: imports must be written in full")
+            found |= {(node.module, alias.name) for alias in node.names}
+    return frozenset(names for names in found if names[0].partition(".")[0] in PACKAGES)
 
 
 def _file(name: str, root: Path) -> Path | None:
@@ -106,25 +92,10 @@ def _file(name: str, root: Path) -> Path | None:
     return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.exists()), None)
 
 
-def _beside(file: Path) -> Iterable[Path]:
-    """Return the data files in a module's folder, such as templates; none if it does not use __file__."""
-    if file.suffix == ".py" and b"__file__" in file.read_bytes():
-        return (path for path in file.parent.iterdir() if path.is_file() and path.suffix != ".py")
-    return ()
-
-
 def revision(root: Path = ROOT) -> str | None:
-    """Return the commit of this checkout, with `+changes` if files differ from it; None without git.
-
-    A note is printed if git refuses to read the checkout, for example because another user owns it.
-    """
+    """Return the commit of this checkout, with `+changes` if files differ from it; None without git."""
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty=+changes"]
     try:
-        described = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    except OSError:  # there is no git
+        return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
         return None
-    if described.returncode and (root / ".git").exists():
-        said = described.stderr.partition("\n")[0]
-        trust = f"; `git config --global --add safe.directory '{root}'` allows it" if "owner" in said else ""
-        print(f"note: git does not tell the commit of this code: {said}{trust}", file=sys.stderr)
-    return described.stdout.strip() or None

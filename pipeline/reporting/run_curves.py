@@ -5,13 +5,11 @@ import io
 import math
 from pathlib import Path
 
-from pipeline.io import folder_records
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_text
 from pipeline.weights import trained_model
 
 REMEDY = "run `dvc repro` to make it"
-KIND = "curves"  # kind of the folder's contents, in the record of its files
 Curve = dict[str, list[float]]
 """Column -> values, the iteration first."""
 
@@ -44,14 +42,11 @@ def _number(path: Path, column: str, text: str) -> float:
 
 
 def check(folder: Path, weights: Path) -> None:
-    """Raise InputError if a curve was changed since it was written, or belongs to other weights.
+    """Raise InputError if a curve belongs to other weights.
 
     `weights` is the folder of the run's weights. This folder records an iteration and a validation score,
     which validation.csv must contain.
     """
-    for name, mark in (folder_records.recorded(folder, KIND) or {}).items():
-        if not (folder / name).is_file() or not folder_records.unchanged(folder / name, mark):
-            raise _wrong(folder / name, "was changed since it was written")
     if not (weights / trained_model.MODEL).is_file():
         return
     trained = trained_model.describe(weights)

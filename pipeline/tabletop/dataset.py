@@ -47,7 +47,7 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
     """
     CONTENTS.check(root)
     work = scratch(root, _key(settings))
-    with alone(root) as still_alone, writing(root):
+    with alone(root), writing(root):
         begin(work)
         for picture in PICTURES:
             (work / "dataset" / picture).parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,6 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
         _write_tables(settings, work)
         if not all(_done(work, number) for number in range(settings.scenes)):
             raise InputError(f"{work} was changed while it was filled; run it again")
-        still_alone()
         place(work / "dataset", root, CONTENTS)
         clear(root)
 

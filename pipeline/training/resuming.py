@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.io.errors import InputError, writing
-from pipeline.io.outputs import replacing, telling
+from pipeline.io.outputs import replacing
 from pipeline.io.scratch_folders import begin
 
 
@@ -35,8 +35,8 @@ def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim
     }
     with writing(state):
         begin(state.parent)
-    with replacing(state) as partial, telling(partial) as file:
-        torch.save(record, file)
+    with replacing(state) as partial, partial.open("wb") as file:
+        torch.save(record, file)  # given a path, torch.save would hide why a write failed
 
 
 def resume(state: Path, model: nn.Module, optimiser: torch.optim.Optimizer, device: torch.device) -> History:

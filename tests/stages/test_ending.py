@@ -1,4 +1,4 @@
-"""A stage that is told to end: by its child processes and temporary files nobody sees that it was there."""
+"""A stage that gets a signal ends its child processes and removes its temporary files."""
 
 import os
 import signal
@@ -53,7 +53,7 @@ def wait_for(file):
 
 
 @pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM])
-def test_told_again_it_still_ends_in_order(tmp_path, how):
+def test_a_second_signal_does_not_stop_the_cleanup(tmp_path, how):
     with started("-c", TWICE, str(tmp_path / "here")) as process:
         wait_for(tmp_path / "here")
         process.send_signal(how)
@@ -61,12 +61,12 @@ def test_told_again_it_still_ends_in_order(tmp_path, how):
     assert not (tmp_path / "here").exists()
 
 
-def test_under_nohup_a_closed_terminal_ends_nothing():
+def test_under_nohup_a_closed_terminal_does_not_end_it():
     done = subprocess.run([sys.executable, "-c", NOHUP], cwd=ROOT, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"goes on\n")
 
 
-def test_no_scorers_java_is_left(tmp_path):
+def test_the_java_of_the_scorers_ends_too(tmp_path):
     java, pid = tmp_path / "bin/java", tmp_path / "pid"
     java.parent.mkdir()
     java.write_text(f"#!/bin/sh\necho $$ > '{pid}.new'; mv '{pid}.new' '{pid}'; exec sleep 100\n")

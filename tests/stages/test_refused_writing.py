@@ -1,4 +1,4 @@
-"""Stages whose outputs cannot be written: one line and exit code 2, nothing half-written, no work lost."""
+"""Outputs that cannot be written: one line, exit code 2, nothing half-written, no work lost."""
 
 import pytest
 
@@ -10,13 +10,12 @@ from tests.stage_commands import EXTRACT, PREPARE, STORE, raw
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder of prepared pairs."""
     folder = raw(tmp_path_factory.mktemp("refused"), scenes=6)
     succeed(folder, PREPARE)
     return folder
 
 
-def test_features_that_the_disk_does_not_take(folder):
+def test_features_that_the_disk_cannot_take(folder):
     with small_files():
         done = stage(folder, EXTRACT)
     assert done.returncode == 2
@@ -27,7 +26,7 @@ def test_features_that_the_disk_does_not_take(folder):
     assert not (folder / STORE).exists()
 
 
-def test_features_are_kept_where_only_the_provenance_cannot_be_written(folder, monkeypatch):
+def test_features_are_kept_if_only_the_provenance_cannot_be_written(folder, monkeypatch):
     (folder / "full").touch()
     refuse(folder, EXTRACT.replace("extract.json", "full/extract.json"), "a file, or a link to nothing")
     assert not (folder / STORE).exists()

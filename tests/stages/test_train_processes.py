@@ -1,4 +1,4 @@
-"""The stage train as several processes, and what it refuses before it begins."""
+"""The stage train as several processes: resuming, errors, memory."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def kill_one(folder, started):
     os.kill(started[1].pid, signal.SIGKILL)
 
 
-def test_killed_and_run_again_it_ends_in_the_same_bytes(prepared, folder, monkeypatch, capfd):
+def test_a_killed_run_that_is_resumed_ends_in_the_same_bytes(prepared, folder, monkeypatch, capfd):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # one for each process, as `spawn` gives them
     spawn(succeed, 2, folder, command(prepared, folder, "whole"))
     assert json.loads((folder / "whole.json").read_text())["processes"] == 2
@@ -85,12 +85,12 @@ def test_killed_and_run_again_it_ends_in_the_same_bytes(prepared, folder, monkey
 
 
 def said(folder, called):
-    """Write what the stage says in this process, and its exit code."""
+    """Write the exit code and the errors of the stage in this process to a file."""
     done = stage(folder, called)
     (folder / f"{os.environ['RANK']}.said").write_text(f"{done.returncode} {done.stderr}")
 
 
-def test_an_error_of_all_processes_is_said_once(prepared, folder):
+def test_an_error_of_all_processes_is_printed_once(prepared, folder):
     called = command(prepared, folder)
     (folder / "vocab.json").write_text("{")
     spawn(said, 2, folder, called)
@@ -107,14 +107,8 @@ def test_features_that_do_not_fit_are_refused_before_anything_is_written(prepare
     assert set(folder.iterdir()) - before == {folder / "recipe.yaml"}
 
 
-@pytest.mark.parametrize(
-    "fails",
-    [
-        lambda *_: torch.empty(10**16),  # torch's own error on a processor
-    ],
-)
-def test_memory_that_runs_out_is_one_line_with_half_the_batch(prepared, folder, monkeypatch, fails):
-    monkeypatch.setattr(Training, "step", fails)
+def test_memory_that_runs_out_is_one_line_with_half_the_batch(prepared, folder, monkeypatch):
+    monkeypatch.setattr(Training, "step", lambda *_: torch.empty(10**16))
     said = refuse(folder, command(prepared, folder, processes=1), "memory ran out with batch: 4; half of it")
     assert "may fit: batch: 2 (" in said
     assert not (folder / "weights").exists()

@@ -1,4 +1,4 @@
-"""A store filled over two nodes of a SLURM by torchrun, as the cookbook has it: the bytes of one process."""
+"""A store that torchrun fills over two nodes of SLURM has the bytes of one process."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from tests.stage_commands import EXTRACT, PREPARE, STORE
 from tests.two_nodes import needs_slurm, two_nodes
 
 pytestmark = [needs_slurm, pytest.mark.slow]
-# the cookbook's; the nodes of this machine have no names that lead to them
+# the cookbook's command; the nodes of this machine have no host names
 NODES = "srun --nodes 2 --ntasks-per-node 1"
 TORCHRUN = "--nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:29517"
 

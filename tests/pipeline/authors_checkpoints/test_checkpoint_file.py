@@ -79,15 +79,12 @@ def pickled(path, data):
 
 
 def test_no_module_is_imported_for_a_name(tmp_path, monkeypatch):
-    # `this` prints where it is imported, and is of the standard library: refused
-    with pytest.raises(InputError, match=r"names this\.Poem"):
-        checkpoint_file.read(pickled(tmp_path / "x.pt", b"\x80\x02cthis\nPoem\n)\x81."))
-    assert "this" not in sys.modules
     (tmp_path / "theirs.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    tree = checkpoint_file.read(pickled(tmp_path / "x.pt", b"\x80\x02ctheirs\nThing\n)\x81.")).tree
-    assert tree == {}
-    assert "theirs" not in sys.modules
+    for module in ("this", "theirs"):  # `this` of the standard library prints when it is imported
+        data = f"\x80\x02c{module}\nThing\n)\x81.".encode("latin1")
+        assert checkpoint_file.read(pickled(tmp_path / "x.pt", data)).tree == {}
+        assert module not in sys.modules
 
 
 @pytest.mark.parametrize("zipped", [True, False])

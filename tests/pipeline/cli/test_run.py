@@ -1,15 +1,12 @@
-"""How a stage begins and ends, whatever its environment, its standard streams and its errors are."""
+"""How a stage begins and ends: environment, standard streams, errors and exit codes."""
 
 import os
-import pwd
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from rich.table import Table
 
-from pipeline.cli import running
 from pipeline.io.errors import InputError, printable
 from pipeline.io.progress import PlainConsole
 from stages import run
@@ -40,30 +37,15 @@ def test_idle_threads_spin_briefly_unless_the_user_decides(given, used):
     assert done.stdout == f"{used}\n"
 
 
-def test_a_number_without_a_name_gets_one_and_a_home(monkeypatch):
-    def unknown(number):
-        raise KeyError(f"getpwuid(): uid not found: {number}")
-
-    for name in ("LOGNAME", "USER", "LNAME", "USERNAME", "HOME"):
-        monkeypatch.setenv(name, "before")  # so that it is put back
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(pwd, "getpwuid", unknown)
-    running._name_the_user()
-    assert os.environ["LOGNAME"] == str(os.getuid())
-    assert Path(os.environ["HOME"]).is_dir()
-
-
 # prints on both streams, then does what its argument says
 PROGRAM = r"""
 import sys
-from pathlib import Path
-from pipeline.io.errors import InputError, printable
+from pipeline.io.errors import InputError
 from stages import run
 
 def main():
     print("one" * int(sys.argv[2]), "\u00fc\u4e2d\udcdf\x1b[31m")
     print("two", file=sys.stderr)
-    Path(sys.argv[3]).write_text("done")
     if sys.argv[1] == "refuse":
         raise InputError("a.json is missing")
     if sys.argv[1] == "fall":
@@ -72,44 +54,41 @@ def main():
 
 run(main)
 """
-CODES = {"0": 0, "1": 1, "refuse": 2, "fall": 1}
 
 
-def program(tmp_path, order, redirected, length=1, **environment):
-    """Run PROGRAM in a shell with its streams redirected; returns its exit code, and what it wrote."""
+def program(tmp_path, order, redirected, length=1):
+    """Run PROGRAM in a shell with its streams redirected; return its exit code, output and errors."""
     (tmp_path / "program.py").write_text(PROGRAM)
-    line = f'"{sys.executable}" "{tmp_path}/program.py" {order} {length} "{tmp_path}/done"'
+    line = f'"{sys.executable}" "{tmp_path}/program.py" {order} {length}'
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {line} {redirected}"],
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
         capture_output=True,
         check=False,
+        text=True,
     )
-    return done.returncode, done.stdout, done.stderr, (tmp_path / "done").exists()
+    return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("order", CODES)
-@pytest.mark.parametrize("redirected", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", "2>/dev/full"])
-def test_closed_streams_change_no_exit_code(tmp_path, order, redirected):
-    code, _, said, done = program(tmp_path, order, redirected)
-    assert (code, done) == (CODES[order], True)
-    assert b"Traceback" not in said or order == "fall"
+@pytest.mark.parametrize(("order", "code"), [("0", 0), ("3", 3), ("refuse", 2), ("fall", 1)])
+def test_exit_codes_and_characters_that_the_terminal_lacks(tmp_path, order, code):
+    assert program(tmp_path, order, "")[:2] == (code, "one \\xfc\\u4e2d\\udcdf\\u001b[31m\n")
 
 
-def test_a_full_disk_is_said_where_standard_output_ends_there(tmp_path):
-    code, _, said, _ = program(tmp_path, "0", ">/dev/full")
-    assert code == 2
-    assert said.splitlines()[-1].startswith(b"error: cannot write standard output")
-    assert b"Traceback" not in said
-
-
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("redirected", ["| true", "2>&1 | true", "| head -c 1"])
-def test_a_reader_that_goes_away_ends_a_program_quietly(tmp_path, unbuffered, redirected):
-    code, _, said, _ = program(tmp_path, "0", redirected, length=100_000, PYTHONUNBUFFERED=unbuffered)
-    assert code == 141
-    assert b"Traceback" not in said
-    assert b"Broken" not in said
+@pytest.mark.parametrize(
+    ("redirected", "code", "said"),
+    [
+        (">/dev/full", 2, "error: cannot write standard output"),
+        ("| true", 141, ""),
+        ("| head -c 1", 141, ""),
+    ],
+)
+def test_a_full_disk_or_a_reader_that_has_ended_gives_no_traceback(tmp_path, redirected, code, said):
+    found, _, errors = program(tmp_path, "0", redirected, length=100_000)
+    assert found == code
+    assert said in errors
+    assert "Traceback" not in errors
+    assert "Broken" not in errors
 
 
 def raises(error):

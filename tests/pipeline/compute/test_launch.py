@@ -1,4 +1,4 @@
-"""Processes are started together and end together, whatever ends one of them."""
+"""Processes start together and end together, whatever ends one of them."""
 
 import os
 import signal
@@ -20,12 +20,12 @@ STARTED = "tests.pipeline.compute.waiting"
 
 
 def numbers(folder):
-    """Process, how many there are, threads: of each that was started."""
+    """Number of each started process -> its id, the number of processes, its threads."""
     return {file.name: [int(x) for x in file.read_text().split()] for file in folder.glob("[0-9]")}
 
 
 def ended(number):
-    """Whether there is no such process, or only its exit code is left."""
+    """Return True if a process does not exist any more, or has only its exit code left."""
     try:
         return Path(f"/proc/{number}/stat").read_text().rsplit(")")[-1].split()[0] == "Z"
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def ended(number):
 
 
 def interruptible(module, arguments, count):
-    """`start` in a process of its own, where Ctrl-C counts, whatever those who started the tests ignore."""
+    """Call `start` in another process, which Ctrl-C ends even if the tests ignore it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         start(module, arguments, count)
@@ -51,21 +51,21 @@ def test_all_end_well(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("orders", [["wait", "2"], ["2", "wait"]], ids=str)
-def test_one_that_fails_ends_the_others_and_gives_the_exit_code(tmp_path, orders):
+def test_a_process_that_fails_ends_the_others_and_gives_the_exit_code(tmp_path, orders):
     begun = time.monotonic()
     assert start(STARTED, [str(tmp_path), *orders], 2) == 2
     assert time.monotonic() - begun < 30
     assert all(ended(number) for number, _, _ in numbers(tmp_path).values())
 
 
-def test_one_that_is_killed_is_named_in_one_line(tmp_path):
+def test_a_killed_process_is_named_in_one_line(tmp_path):
     with pytest.raises(InputError, match=r"process 1 of 2 was ended by SIGKILL .*; run again") as caught:
         start(STARTED, [str(tmp_path), "wait", "die"], 2)
     assert "\n" not in str(caught.value)
     assert all(ended(number) for number, _, _ in numbers(tmp_path).values())
 
 
-def test_one_that_does_not_listen_is_killed(tmp_path, monkeypatch):
+def test_a_process_that_ignores_signals_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(launch, "PATIENCE", 0.1)
     monkeypatch.setattr(subprocess.Popen, "terminate", lambda process: None)
     assert start(STARTED, [str(tmp_path), "wait", "5"], 2) == 5
@@ -79,8 +79,7 @@ def test_one_that_does_not_listen_is_killed(tmp_path, monkeypatch):
     [(signal.SIGKILL, "follow", "*.follows"), (signal.SIGINT, "wait", "[01]")],
     ids=["SIGKILL", "SIGINT"],
 )
-def test_without_their_starter_none_is_left(tmp_path, how, order, ready):
-    """Killed, they follow it; interrupted, it ends them, who listen to nothing but their signals."""
+def test_processes_end_when_their_starter_is_killed_or_interrupted(tmp_path, how, order, ready):
     starter = CONTEXT.Process(target=interruptible, args=(STARTED, [str(tmp_path), order, order], 2))
     starter.start()
     while len(list(tmp_path.glob(ready))) < 2:

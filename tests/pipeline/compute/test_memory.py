@@ -1,4 +1,4 @@
-"""Free memory (the machine's, the container's where it has less, or not to be told), and how it is kept."""
+"""Free memory of the machine or of its container, memory that runs out, and memory that is kept."""
 
 import subprocess
 import sys
@@ -25,13 +25,13 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 @pytest.fixture
 def system(tmp_path, monkeypatch):
-    """A made-up machine with 4000 kB available; its folder takes a container's files."""
-    told = psutil.virtual_memory()._replace(available=4_096_000)
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: told)
+    """A machine with 4000 kB available, and a folder for the files of its control groups."""
+    found = psutil.virtual_memory()._replace(available=4_096_000)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: found)
     monkeypatch.setattr(memory, "MOUNTED", tmp_path / "mounted")
-    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(memory, "GROUP", tmp_path / "group")
     memory.MOUNTED.mkdir()
-    memory.GROUPS.write_text("0::/\n")
+    memory.GROUP.write_text("0::/\n")
     return tmp_path
 
 
@@ -39,18 +39,17 @@ def test_free_is_what_the_system_can_give(system):
     assert memory.free() == memory.free(torch.device("cpu")) == 4_096_000
 
 
-def limited(folder, limit, used, idle, version=2):
-    """A control group's files of memory."""
-    names = {2: ("max", "current", ""), 1: ("limit_in_bytes", "usage_in_bytes", "total_")}[version]
+def limit(folder, limit, used, idle):
+    """Write the memory files of a control group."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"memory.{names[0]}").write_text(f"{limit}\n")
-    (folder / f"memory.{names[1]}").write_text(f"{used}\n")
-    (folder / "memory.stat").write_text(f"anon 500000\n{names[2]}inactive_file {idle}\n")
+    (folder / "memory.max").write_text(f"{limit}\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon 500000\ninactive_file {idle}\n")
 
 
-@pytest.mark.parametrize(("limit", "expected"), [("max", 4_096_000), ("3000000", 2_100_000), ("900000", 0)])
-def test_a_containers_limit_counts_and_its_idle_page_cache_is_free(system, limit, expected):
-    limited(memory.MOUNTED, limit, 1_000_000, 100_000)
+@pytest.mark.parametrize(("most", "expected"), [("max", 4_096_000), ("3000000", 2_100_000), ("900000", 0)])
+def test_a_containers_limit_counts_and_its_idle_page_cache_is_free(system, most, expected):
+    limit(memory.MOUNTED, most, 1_000_000, 100_000)
     assert memory.free() == expected
 
 
@@ -58,18 +57,14 @@ def test_a_containers_limit_counts_and_its_idle_page_cache_is_free(system, limit
     ("path", "group", "expected"),
     [
         ("/a/b", "a/b", 2_000_000),
-        ("/a/b", "a", 2_000_000),  # that of a group above holds, too
-        ("/docker/1f", "", 2_000_000),  # the machine's path, which the container does not have
-        ("/../c", "c", 2_000_000),
+        ("/a/b", "a", 2_000_000),  # a group that contains ours
+        ("/docker/1f", "", 2_000_000),  # the path of the host, which does not exist in the container
         ("/a", "b", 4_096_000),
     ],
 )
-@pytest.mark.parametrize("version", [1, 2])
-def test_the_limits_are_those_of_our_own_group(system, version, path, group, expected):
-    top = {1: memory.MOUNTED / "memory", 2: memory.MOUNTED}[version]
-    others = "12:cpu,cpuacct:/x\n3:memory:" if version == 1 else "0::"
-    memory.GROUPS.write_text(f"{others}{path}\n1:name=systemd:/y\n")
-    limited(top / group, 3_000_000, 1_500_000, 500_000, version)
+def test_the_limits_of_our_own_control_groups_count(system, path, group, expected):
+    memory.GROUP.write_text(f"0::{path}\n")
+    limit(memory.MOUNTED / group, 3_000_000, 1_500_000, 500_000)
     assert memory.free() == expected
 
 
@@ -82,7 +77,7 @@ def test_the_limits_are_those_of_our_own_group(system, version, path, group, exp
         (1, 1, "take smaller `sizes` of the model "),
     ],
 )
-def test_where_memory_runs_out_half_the_batch_is_named(batch, processes, remedy):
+def test_if_memory_runs_out_half_the_batch_is_proposed(batch, processes, remedy):
     with pytest.raises(InputError) as caught, memory.enough(batch, processes):
         torch.empty(10**16)
     assert str(caught.value).startswith(f"memory ran out with batch: {batch}; {remedy}([enforce fail")
@@ -90,7 +85,7 @@ def test_where_memory_runs_out_half_the_batch_is_named(batch, processes, remedy)
 
 
 def faults(kept):
-    """Page faults of the second block, in a process of its own."""
+    """Return the page faults of the second block, measured in another process."""
     found = subprocess.run([sys.executable, "-c", TRIAL.format(kept=kept)], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
     return int(found.stdout)

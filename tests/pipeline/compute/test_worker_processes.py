@@ -1,4 +1,4 @@
-"""Processes that do pieces of a program's work."""
+"""Worker processes, which do parts of a program's work."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What tests/pipeline/compute/test_launch.py starts: notes its number, then does what its argument says."""
+"""The program that test_launch.py starts: writes its process id, then does what its argument says."""
 
 import os
 import signal

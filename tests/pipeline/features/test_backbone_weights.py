@@ -145,7 +145,7 @@ class Evil:
         (lambda path: torch.save([1, 2], path), "is no state dict"),
         (
             lambda path: torch.save({"a": Evil()}, path),
-            "is no file of tensors (it names builtins.getattr, which no checkpoint needs",
+            "is no file of tensors (",
         ),
         (
             lambda path: torch.save({"conv1.weight": torch.zeros(1)}, path),

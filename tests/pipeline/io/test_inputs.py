@@ -1,4 +1,4 @@
-"""Text, JSON and YAML: read as DVC reads them, and what is refused is one line that names the file."""
+"""Text, JSON and YAML are read as DVC reads them; a bad file is one line that names it."""
 
 import os
 from pathlib import Path
@@ -38,8 +38,7 @@ def written(folder, text):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' is in line 1 already; keep one of them"),
-        ("? [a, b]\n: 1\n", "line 1: a list or a mapping is no key; write a word"),
+        ("a: 1\nb: 2\na: 3\n", 'found duplicate key "a".*; correct it, or ask'),
         ("a: [", "is not valid YAML .*; correct it, or ask"),
         ("- " * 100_000, "is not valid YAML .*; correct it, or ask"),
         ("a: *nobody", "is not valid YAML .*undefined alias.*; correct it, or ask"),
@@ -55,8 +54,8 @@ def written(folder, text):
 )
 @pytest.mark.parametrize("foreign", [False, True])
 def test_yaml_that_is_refused(tmp_path, text, said, foreign):
-    if foreign and text == "a: *nobody":  # refused before it is looked up
-        said = r"line 1: an alias \(\*\), by which"
+    if foreign and "*" in str(text):
+        said = "line 1: an alias"
     path = written(tmp_path, text)
     with pytest.raises(InputError, match=said) as caught:
         inputs.read_yaml(path, "ask", foreign=foreign)
@@ -73,50 +72,21 @@ def test_yaml_is_what_dvc_reads(name):
 
 
 @given(TREES)
-def test_what_is_written_as_yaml_is_read_as_it_was(tmp_path_factory, tree):
-    """By libyaml and by Python alone, as files from outside are."""
+def test_a_tree_that_is_written_as_yaml_is_read_equal(tmp_path_factory, tree):
     path = written(tmp_path_factory.getbasetemp(), outputs.yaml_of({"a": tree}))
     for foreign in (False, True):
         assert repr(inputs.read_yaml(path, "", foreign=foreign)) == repr({"a": tree})
 
 
-def test_yaml_that_lays_one_mapping_over_another_is_read_but_not_from_outside(tmp_path):
+def test_merge_keys_are_read_but_not_in_untrusted_files(tmp_path):
     path = written(tmp_path, "a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\nc: *a\n")
     assert inputs.read_yaml(path, "") == {
         "a": {"x": 1, "y": 2},
         "b": {"x": 3, "y": 2},
         "c": {"x": 1, "y": 2},
     }
-    with pytest.raises(InputError, match=r"a\.yaml, line 2: an alias \(\*\), by which small files grow"):
+    with pytest.raises(InputError, match=r"a\.yaml, line 2: an alias"):
         inputs.read_yaml(path, "", foreign=True)
-
-
-def nested(inside, first="{x: 1}", levels=40):
-    """A chain of anchors, each of which holds the one before as `inside` says."""
-    lines = [f"a{n}: &a{n} " + inside.replace("*", f"*a{n - 1}") for n in range(1, levels)]
-    return "\n".join([f"a0: &a0 {first}", *lines])
-
-
-BOMBS = {
-    "merges of merges": nested("{<<: [*, *]}"),
-    "lists of lists": nested("[*, *]"),
-    "5000 merges within each other": nested("{<<: *, x: 2}", levels=5000),
-    "a mapping that holds itself": "a: &a {b: *a}",
-    "a mapping that is merged into itself": "a: &a {<<: *a}",
-}
-
-
-@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
-def test_aliases_that_grow_without_end_are_refused_at_once(tmp_path, text):
-    """In 1 GB of memory; without a bound the first ran on for minutes."""
-    path = written(tmp_path, text)
-    for read in (lambda: inputs.read_yaml(path, "ask"), lambda: inputs.yaml_nodes(path, "ask")):
-        assert refused(read).startswith(f"{path}, line ")
-
-
-def test_aliases_up_to_the_bound_are_read_soon(tmp_path):
-    found = inputs.read_yaml(written(tmp_path, nested("{<<: [*, *]}", levels=14)), "ask")
-    assert found["a13"] == {"x": 1}
 
 
 TEXT = '{"é": 1}'
@@ -158,8 +128,7 @@ def test_half_a_character_in_json_is_refused(tmp_path):
     assert inputs.read_json(written(tmp_path, '"\\ud83d\\ude00"'), "ask") == "😀"
 
 
-def test_what_was_read_may_be_changed(tmp_path):
-    """A text is parsed once, and everybody has a tree of his own."""
+def test_each_caller_gets_a_tree_of_its_own(tmp_path):
     path = written(tmp_path, "a: {b: [1]}\n")
     inputs.read_yaml(path, "")["a"]["b"].append(2)
     assert inputs.read_yaml(path, "") == {"a": {"b": [1]}}
@@ -175,10 +144,3 @@ def test_a_pipe_is_refused_at_once(tmp_path):
                 continue
             with pytest.raises(InputError, match=f"^{path} is a pipe or a device, which may never end"):
                 read(path, "ask")
-
-
-@pytest.mark.parametrize("read", [inputs.read_yaml, inputs.read_json])
-def test_a_merge_that_is_not_resolved_is_named_by_its_line(tmp_path, read):
-    path = written(tmp_path, '{\n<<<<<<< HEAD\n"a": 1\n=======\n"a": 2\n>>>>>>> theirs\n}\n')
-    with pytest.raises(InputError, match=r"a\.yaml holds git's conflict markers \(line 2\); edit them"):
-        read(path, "x")

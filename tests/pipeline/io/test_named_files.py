@@ -1,4 +1,4 @@
-"""Files that the settings name are dependencies by content, with DVC itself."""
+"""DVC notices changed contents of the files that the settings name."""
 
 import json
 
@@ -10,19 +10,13 @@ from pipeline.io import named_files
 from tests import project_params
 from tests.running import ROOT, succeed
 
-
-def settings(folder, key, name):
-    """params.yaml in which the key names the file; the section that it decides is returned."""
-    changes = {
-        "features.weights": {"features__weights": name},
-        "of a dataset": {"dataset__tabletop__features__weights": name},
-        "text.vocabulary": {"dataset__tabletop__text__vocabulary": name},
-        "start": {"dataset__tabletop__own__clip__start": name},
-    }[key]
-    project_params.write(folder, **changes)
-    return {"features.weights": "features", "of a dataset": "features", "text.vocabulary": "text"}.get(
-        key, "own"
-    )
+# key of a setting that names a file -> the section of the settings that changes with the file
+SECTIONS = {
+    "features__weights": "features",
+    "dataset__tabletop__features__weights": "features",
+    "dataset__tabletop__text__vocabulary": "text",
+    "dataset__tabletop__own__clip__start": "own",
+}
 
 
 def resolved(folder):
@@ -31,9 +25,9 @@ def resolved(folder):
     return {path.stem: path.read_text() for path in (folder / "settings/tabletop").glob("*.yaml")}
 
 
-@pytest.mark.parametrize("key", ["features.weights", "of a dataset", "text.vocabulary", "start"])
-def test_the_settings_change_with_a_named_file_and_with_no_other(tmp_path, key):
-    section = settings(tmp_path, key, "file.json")
+@pytest.mark.parametrize(("key", "section"), SECTIONS.items())
+def test_the_settings_change_with_a_named_file_and_with_no_other(tmp_path, key, section):
+    project_params.write(tmp_path, **{key: "file.json"})
     absent = resolved(tmp_path)
     assert not [path for path in (tmp_path / named_files.OF_DATASETS).iterdir() if path.is_symlink()]
     (tmp_path / "file.json").write_text("1")
@@ -51,8 +45,8 @@ def test_the_settings_change_with_a_named_file_and_with_no_other(tmp_path, key):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the libraries that DVC uses
-def test_dvc_runs_a_stage_again_after_an_exchange_and_only_then(tmp_path, monkeypatch):
-    """A command stands for the stage's program: it keeps a link in the folder that `settings` depends on."""
+def test_dvc_runs_a_stage_again_only_after_an_exchange(tmp_path, monkeypatch):
+    """The stage `settings` is replaced by a command that makes a link in the folder on which it depends."""
     stage = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["settings"]
     (dep,) = [dep for dep in stage["deps"] if dep.startswith("data/named")]
     (tmp_path / dep).mkdir(parents=True)
@@ -69,8 +63,8 @@ def test_dvc_runs_a_stage_again_after_an_exchange_and_only_then(tmp_path, monkey
         assert (tmp_path / "out").read_text() == words
 
 
-def test_a_link_to_a_file_that_vanished_is_removed_and_the_file_named(tmp_path):
-    settings(tmp_path, "text.vocabulary", "words.json")
+def test_a_link_to_a_missing_file_is_removed_and_the_file_named(tmp_path):
+    project_params.write(tmp_path, dataset__tabletop__text__vocabulary="words.json")
     (tmp_path / "words.json").write_text("1")
     resolved(tmp_path)
     folder = tmp_path / named_files.OF_DATASETS
@@ -81,7 +75,7 @@ def test_a_link_to_a_file_that_vanished_is_removed_and_the_file_named(tmp_path):
     assert [path.name for path in folder.iterdir()] == ["mine"]
 
 
-def test_the_pretraining_has_links_of_its_own(tmp_path, monkeypatch):
+def test_pretraining_has_its_own_links(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cub.pth").write_text("1")
     own = {"datasets": ["cub"], "root": {"cub": "raw"}, "weights": "cub.pth"}

@@ -1,4 +1,4 @@
-"""Prefetching: in order, bounded, and errors come out where they belong."""
+"""Prefetched results keep their order, are bounded in number, and errors are raised at their item."""
 
 import threading
 

@@ -14,7 +14,6 @@ from commands import run
 from pipeline.cli.arguments import parsed, word
 from pipeline.config import params, resolving
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
-from pipeline.datasets.counts import notes
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.io.errors import listed, printable
 from pipeline.io.progress import PlainConsole, track
@@ -51,9 +50,6 @@ def main() -> None:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})", SHOWN)
     print(f"all {len(names):,} images are there")
     if readers.is_own(settings.reader):
-        captions = [caption for pair in pairs for caption in pair.captions]
-        for note in notes(captions, everything.text.lower_case):
-            print(printable(f"note: {note}"))
         for model in everything.models:
             resolving.resolve(everything, name, model)  # raises for settings that do not fit the pairs
     _since_prepared(name, root, annotations, pairs)

@@ -11,7 +11,6 @@ from pathlib import Path
 from pipeline.cli.arguments import parsed, to_read, word
 from pipeline.config import params
 from pipeline.datasets import cards, checking, counts, cub_nabirds, images, manifest, readers
-from pipeline.datasets.counts import notes
 from pipeline.datasets.images import Indexed
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.negatives import write_negatives
@@ -46,8 +45,7 @@ def main() -> None:
 
 
 def prepare(arguments: argparse.Namespace) -> None:
-    everything = params.load()
-    settings = everything.of(arguments.dataset).prepare
+    settings = params.load().of(arguments.dataset).prepare
     root, reader = Path(settings.root), settings.reader
     protocol = readers.protocol_of(reader, settings.protocol)
     card = cards.load(arguments.card)
@@ -58,11 +56,6 @@ def prepare(arguments: argparse.Namespace) -> None:
     print(f"{arguments.dataset}: {len(pairs)} pairs, {len(names)} images")
     for difference in counts.differences(counted, card.counts(protocol) or {}):
         print(f"note: {difference}")
-    if readers.is_own(reader):
-        captions = [caption for pair in pairs for caption in pair.captions]
-        for note in notes(captions, everything.text.lower_case):
-            print(printable(f"note: {note}"))
-
     images.write_index(arguments.images, _divided(images.index(root, names), pairs, reader))
     write_pairs(arguments.pairs, pairs)
     read = checking.hashes(root, readers.annotation_files(reader, root))

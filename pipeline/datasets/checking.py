@@ -15,42 +15,19 @@ from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import opened
 
-# extensions of the formats that are read
-READ = "png apng jpg jpeg jpe jfif jif gif bmp dib webp tif tiff ppm pgm pbm pnm"
-IMAGES = frozenset(f"{READ} heic heif avif jxl jp2".split())  # with formats that users expect to work
+# extensions of the formats that are read, and of formats that users expect to work
+EXTENSIONS = (
+    ".png .apng .jpg .jpeg .jpe .jfif .jif .gif .bmp .dib .webp .tif .tiff .ppm .pgm .pbm .pnm "
+    ".heic .heif .avif .jxl .jp2"
+)
+IMAGES = frozenset(EXTENSIONS.split(" "))
 # files and folders that operating systems and NAS devices write, in lower case
 SYSTEMS = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"))
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:
     """Return a message for each image that is missing, empty or not a regular file. No file is opened."""
-    have: dict[Path, dict[str, str]] = {}
-    return [
-        f"{name}: {fault}{_advice(root / name, have) if fault == 'missing' else ''}"
-        for name in names
-        if (fault := _fault(root / name))
-    ]
-
-
-def _advice(path: Path, have: dict[Path, dict[str, str]]) -> str:
-    """Return a hint on why a file is missing, such as a wrong letter case in its name; else "".
-
-    `have` caches listed folders: folder -> {folded name: name of a file in the folder}.
-    """
-    if "\\" in str(path):
-        return " (write / between folders, not \\)"
-    if strange := next((sign for sign in path.name if unicodedata.category(sign) in ("Cf", "Co")), None):
-        return f" (its name has an invisible character, U+{ord(strange):04X})"
-    if path.parent not in have:
-        have[path.parent] = {}
-        with suppress(OSError):
-            have[path.parent] |= {_folded(each.name): each.name for each in path.parent.iterdir()}
-    found = have[path.parent].get(_folded(path.name))
-    return f" (its folder has {found!r})" if found else ""
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()
+    return [f"{name}: {fault}" for name in names if (fault := _fault(root / name))]
 
 
 def on_disk(root: Path, name: str) -> str:
@@ -128,61 +105,42 @@ def is_systems(name: str) -> bool:
 
 def is_picture(path: Path) -> bool:
     """Return True if a file is an image by its extension or by its content."""
-    if path.suffix.lower().removeprefix(".") in IMAGES or kind_not_read(path):
+    if path.suffix.lower() in IMAGES:
         return True
-    try:
-        with opened(path) as file:
-            Image.open(file, formats=FORMATS)
-    except Image.DecompressionBombError:
+    with suppress(Exception), opened(path) as file:  # Pillow raises any exception if the file is no image
+        if file.read(12)[4:] in NOT_READ:
+            return True
+        file.seek(0)
+        Image.open(file, formats=FORMATS)
         return True
-    except Exception:  # Pillow raises any exception if the file is no image
-        return False
-    return True
-
-
-def kind_not_read(path: Path) -> str | None:
-    """Return the kind of a file that is recognised but not supported, such as HEIC; None for other files."""
-    with suppress(OSError, ValueError, InputError), opened(path) as file:
-        return NOT_READ.get(file.read(12)[4:])
-    return None
+    return False
 
 
 def files_below(root: Path) -> Iterator[str]:
-    """Yield the paths of all files below `root`, relative to it. Links to an enclosing folder are skipped.
+    """Yield the paths of all files below `root`, relative to it. Links to folders are followed.
 
     Raises InputError naming a folder that cannot be read.
     """
-    todo: list[tuple[str, frozenset[tuple[int, int]]]] = [("", frozenset())]
-    while todo:
-        prefix, above = todo.pop()
-        folder = root / prefix
-        try:
-            own = folder.stat()
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError as error:
-            raise InputError(f"{folder} cannot be read ({error.strerror}); correct that") from None
-        if (identity := (own.st_dev, own.st_ino)) in above:
-            continue
-        folders = [entry.name for entry in entries if entry.is_dir()]
-        yield from (prefix + entry.name for entry in entries if not entry.is_dir())
-        todo += [(f"{prefix}{name}/", above | {identity}) for name in reversed(folders)]
+
+    def refuse(error: OSError) -> None:
+        raise InputError(f"{error.filename} cannot be read ({error.strerror}); correct that")
+
+    for folder, folders, files in os.walk(root, onerror=refuse, followlinks=True):
+        folders.sort()
+        yield from (Path(folder, name).relative_to(root).as_posix() for name in sorted(files))
 
 
 def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
-    """Yield a message for each image file that has changed since the index was written.
-
-    `recorded` are the entries of the index. A file is hashed only if its size is unchanged.
-    """
+    """Yield a message for each image file that differs from its entry in the index, `recorded`."""
     for record in recorded:
+        path = root / record.name
         try:
-            size = (root / record.name).stat().st_size
-            same = size == record.bytes and sha256(root / record.name) == record.sha256
+            same = path.stat().st_size == record.bytes and sha256(path) == record.sha256
         except OSError as error:
             yield f"{record.name}: cannot be read ({error.strerror})"
             continue
         if not same:
-            what = f"{record.bytes:,} bytes, now {size:,}" if size != record.bytes else "other content"
-            yield f"{record.name}: {what}"
+            yield f"{record.name}: other content"
 
 
 def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:

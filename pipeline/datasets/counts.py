@@ -1,7 +1,5 @@
-"""Count a dataset's pairs and captions, compare the counts with published ones, and check the captions."""
+"""Count a dataset's pairs and captions, and compare the counts with published ones."""
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,10 +9,6 @@ from pipeline.text import vocabularies
 
 Counts = dict[str, Any]
 PLACES = {"": "the whole has", "types": "of the types there are"}  # beginning of a message, by `where`
-# scripts that put no spaces between words: Thai to Khmer, Chinese and Japanese
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}"
-)
 
 
 def count(pairs: Sequence[Pair]) -> Counts:
@@ -91,24 +85,3 @@ def compared(counts: Counts, expected: Mapping[str, Any]) -> list[tuple[str, str
             if what != "left_out"
         ]
     return [(where, what.replace("_", " "), *numbers) for where, what, *numbers in rows]
-
-
-def notes(captions: Sequence[str], lower_case: bool) -> list[str]:
-    """Return notes for the user: on captions without spaces, and on words that end in punctuation."""
-    found = []
-    if unspaced := [caption for caption in captions if UNSPACED.search(caption)]:
-        found.append(
-            f"{len(unspaced):,} captions have no spaces between words, such as {unspaced[0]!r}: only spaces "
-            "separate words, here as in COCO's tokeniser; put spaces between the words"
-        )
-    words = vocabularies.count_words(captions, lower_case)
-    if signed := [word for word in words if _bare(word) not in ("", word)]:
-        found.append(
-            f"{len(signed):,} words have punctuation at their ends, such as {signed[0]!r}: it stays part of "
-            "the word, because only . ? , and ; are removed"
-        )
-    return found
-
-
-def _bare(word: str) -> str:
-    return word.strip("".join(sign for sign in set(word) if unicodedata.category(sign)[0] in "PS"))

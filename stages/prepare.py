@@ -30,9 +30,7 @@ def main() -> None:
     parser.add_argument("--images", type=file_to_write, help="the index of images to write, JSON lines")
     parser.add_argument("--manifest", type=file_to_write, help="the manifest of the preparation to write")
     parser.add_argument(
-        "--records",
-        type=cub_nabirds.CONTENTS.to_write,
-        help="for cub or nabirds: the folder to write, in place of these files",
+        "--records", type=cub_nabirds.CONTENTS.to_write, help="for cub or nabirds: the only output, a folder"
     )
     arguments = parsed(parser)
     needed = ("card", "pairs", "images", "manifest")
@@ -64,9 +62,9 @@ def prepare(arguments: argparse.Namespace) -> None:
 
 
 def _divided(found: Iterable[Indexed], pairs: Sequence[Pair], reader: str) -> Iterator[Indexed]:
-    """Yield the images unchanged. At the end, find images with equal content in two splits.
+    """Yield the images. Then raise InputError if an image is in two of a user's own splits.
 
-    If there are any, raise InputError for a user's own splits, and print a note for published splits.
+    For published splits, a note is printed instead.
     """
     content = {}
     for image in found:

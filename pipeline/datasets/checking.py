@@ -1,4 +1,4 @@
-"""Checks of a dataset's folder: missing and surplus images, and changes since the dataset was prepared."""
+"""Checks of a dataset's folder: missing images, and changes since the dataset was prepared."""
 
 import os
 import stat
@@ -31,10 +31,7 @@ def missing(root: Path, names: Iterable[str]) -> list[str]:
 
 
 def on_disk(root: Path, name: str) -> str:
-    """Return a file's name in the Unicode form (NFC or NFD) that exists on the disk.
-
-    If neither form exists, the name is returned unchanged.
-    """
+    """Return a file's name in the Unicode form (NFC or NFD) that exists on the disk; else unchanged."""
     if name.isascii() or not _fault(root / name):
         return name
     forms = (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
@@ -84,22 +81,8 @@ def _fault(path: Path) -> str | None:
     return None if found.st_size else "empty (0 bytes)"
 
 
-def surplus(root: Path, names: Iterable[str], shown: int = 3) -> tuple[int, list[str]]:
-    """Return how many images in the folder are not in `names`, and the first `shown` of these images."""
-    known = {os.path.normpath(name) for name in names}
-    found = [
-        name
-        for name in files_below(root)
-        if name not in known and not is_systems(name) and is_picture(root / name)
-    ]
-    return len(found), found[:shown]
-
-
 def is_systems(name: str) -> bool:
-    """Return True if a part of the path `name` is hidden (begins with a dot) or is in SYSTEMS.
-
-    Operating systems make files with such names.
-    """
+    """Return True if operating systems make files at a path: a part is hidden, or is in SYSTEMS."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 

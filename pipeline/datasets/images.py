@@ -68,18 +68,15 @@ class Indexed:
 def decode(data: bytes, name: str) -> Image.Image:
     """Decode a file's bytes to an RGB image of 8 bits per channel; the extension does not matter.
 
-    - Only the first frame of an animation (GIF, PNG, WebP) and the first page of a TIFF are read.
-    - Transparency (of pixels, a palette or one transparent colour) is composited over white. An extra band of
-      a TIFF is alpha only if the file says so. Other extra bands, such as infrared, are dropped.
-    - 16-bit values keep their high byte, as in OpenCV and Pillow. The scale depends only on the file's depth,
-      never on the image's values, so both images of a pair have the same scale. A 16-bit grey image is
-      refused if it uses only the low byte, because it would become black. A TIFF of 32 bits is refused,
-      because its scale is unknown.
+    - Only the first frame of an animation and the first page of a TIFF are read.
+    - Transparency is composited over white. An extra band of a TIFF is alpha only if the file says so.
+    - 16-bit values keep their high byte. The scale depends on the file's depth, never on the image's values,
+      so both images of a pair have the same scale. A 16-bit grey image that would become black is refused.
     - CMYK becomes R = (255 - C)(255 - K) / 255, and G and B likewise. In a JPEG the values are inverted
       (Adobe's convention, which Pillow follows with or without Adobe's marker).
-    - Orientation (EXIF, TIFF), colour profiles and gamma are NOT applied, because boxes are in pixels of the
-      file, and because published features were computed without them (by scipy.misc and others that use
-      Pillow). The orientation is in the returned image's `info`, under the key TURNED.
+    - Orientation, colour profiles and gamma are NOT applied, because boxes are in pixels of the file, and
+      because published features were computed without them. The orientation is in the `info` of the returned
+      image, under the key TURNED.
 
     Raises InputError naming the file if it is empty, damaged or of an unsupported format, or if the image has
     no pixels, more than MOST_PIXELS pixels (checked before decoding), or pixels of an unsupported kind.
@@ -98,8 +95,7 @@ def decode(data: bytes, name: str) -> Image.Image:
 def decode_array(data: bytes, name: str) -> np.ndarray:
     """Decode a file's bytes to an RGB array, uint8 (H, W, 3), with the pixels and errors of `decode`.
 
-    OpenCV decodes plain PNG files, because it takes a fifth less time than Pillow. If OpenCV refuses a file,
-    `decode` is called, which raises an error with the reason.
+    OpenCV decodes plain PNG files, because it takes a fifth less time than Pillow.
     """
     found = cv2.imdecode(np.frombuffer(data, np.uint8), AS_STORED) if _plain(data) else None
     return np.asarray(decode(data, name)) if found is None else found
@@ -205,8 +201,8 @@ def read_bytes(path: Path) -> bytes:
 def index(root: Path, names: list[str]) -> Iterator[Indexed]:
     """Decode and hash every image, and yield the index entries in the order of `names`.
 
-    Only a few images are in memory at a time. After the last image, InputError is raised if images are
-    missing or broken. The message has their number and names the first ones.
+    Only a few images are in memory at a time. After the last image, raises InputError that counts the missing
+    and broken images, and names the first SHOWN of them.
     """
     first: list[str] = []
     count = 0
@@ -232,7 +228,7 @@ def _inspect(root: Path, name: str) -> Indexed | str:
 
 
 def write_index(path: str | Path, images: Iterable[Indexed]) -> None:
-    """Write an index as JSON lines, in the given order; no file is written if `images` raises an error."""
+    """Write an index as JSON lines. No file is written if `images` raises an error."""
     write_json_lines(path, (asdict(image) for image in images))
 
 

@@ -52,11 +52,7 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
 
 def _selecting(like: Dataset) -> dict[str, Any]:
-    """Return the settings of the new entry that differ from those of the dataset `like`.
-
-    If `like` selects snapshots by a score in NEEDING, the new dataset uses the score SELECT, which needs
-    only captions.
-    """
+    """Return settings that replace each score in NEEDING, which selects snapshots, by SELECT."""
     own = {
         name: {"train": {"select": SELECT}}
         for name, settings in like.own.items()
@@ -67,7 +63,6 @@ def _selecting(like: Dataset) -> dict[str, Any]:
 
 
 def _shown(folder: Path) -> str:
-    """Return the folder's path relative to the current folder; absolute if it is outside."""
     whole, here = folder.absolute(), Path.cwd()
     return (whole.relative_to(here) if whole.is_relative_to(here) else whole).as_posix()
 

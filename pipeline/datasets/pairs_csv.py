@@ -87,10 +87,9 @@ def read(root: Path) -> list[Pair]:
 
 
 def faults(root: Path) -> list[str]:
-    """Return messages on all faults of the table and its image files, sorted by line.
+    """Return messages on all faults of the table and its image files, sorted by line. No image is decoded.
 
-    They include the faults for which `read` raises InputError. They also include missing images, and images
-    whose content is in another split under another name. No image is decoded.
+    Missing images, and images that are in another split under another name, are faults too.
     """
     table = _table(root)
     pairs = _divided(table, root) if table.found else []
@@ -130,7 +129,7 @@ def _parsed(values: dict[str, Any]) -> _Row | str:
 
 
 def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
-    """Add a row to the table: a new pair, or further captions of a pair in an earlier line."""
+    """Add a row: a new pair, or further captions of a pair in an earlier line."""
     before, after = on_disk(root, row.before), on_disk(root, row.after)
     pair = Pair(
         pair_id=f"{before}+{after}" if row.pair_id is None else row.pair_id,

@@ -33,22 +33,22 @@ def test_a_missing_image_is_named_with_its_fault(root):
     ]
 
 
-def test_surplus_images_are_counted(root, tmp_path_factory):
-    assert checking.surplus(root, ["./images/a.png"]) == (2, ["images/b.png", "other/c.JPG"])
-    assert checking.surplus(root, [], shown=1) == (3, ["images/a.png"])
+def test_files_below_a_folder_are_listed_and_an_unreadable_folder_is_named(
+    root, tmp_path_factory, monkeypatch
+):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "e.png").write_text("e")
     (root / "linked").symlink_to(elsewhere)
-    assert checking.surplus(root, ["images/a.png", "images/b.png", "other/c.JPG"]) == (1, ["linked/e.png"])
+    found = list(checking.files_below(root))
+    assert found == ["d.txt", "images/a.png", "images/b.png", "linked/e.png", "other/c.JPG"]
+    assert [name for name in found if checking.is_picture(root / name)] == found[1:]
 
-
-def test_a_folder_that_cannot_be_read_is_named(root, monkeypatch):
     def refuse(folder):
         raise PermissionError(13, "Permission denied", str(folder))
 
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(InputError, match=r"cannot be read \(Permission denied\)"):
-        checking.surplus(root, [])
+        list(checking.files_below(root))
 
 
 def test_changes_by_size_and_by_content(root, monkeypatch):

@@ -71,8 +71,8 @@ def test_every_reader_has_a_card_and_settings(reader):
     assert settings.prepare.reader == reader
     protocol = readers.protocol_of(reader, settings.prepare.protocol)
     assert card.counts(protocol)["train"]["pairs"] > 0
-    assert set(card.expected) == set(readers.READERS[reader].protocols or (cards.DEFAULT,))
-    for name in readers.READERS[reader].files:
+    assert set(card.expected) == set(getattr(readers.READERS[reader], "PROTOCOLS", (cards.DEFAULT,)))
+    for name in readers.READERS[reader].FILES:
         assert name in card.files
 
 

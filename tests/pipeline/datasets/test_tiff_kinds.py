@@ -13,7 +13,7 @@ from pipeline.captioning.features import opened, turned
 from pipeline.datasets.images import TURNED, decode
 from pipeline.io.errors import InputError
 
-WHITE_IS_ZERO, GREY, RGB, PALETTE, CMYK, LAB = 0, 1, 2, 3, 5, 8
+WHITE_IS_ZERO, GREY, RGB, CMYK, LAB = 0, 1, 2, 5, 8
 H, W = 20, 24
 Y, X = np.mgrid[0:H, 0:W]
 BYTES = np.stack([X * 10, Y * 12, (X * Y) % 256, 255 - X * 10, (X + Y) * 5, Y * 3], -1).astype(np.uint8)
@@ -126,22 +126,6 @@ def test_every_kind_is_decoded_correctly_or_refused_by_bands_and_bits(kind):
     assert bool(read) == (kind in ("u1", "u2"))
     if read:
         assert read >= {(GREY, ()), (RGB, ()), (RGB, (0,)), (RGB, (2,)), (RGB, "unsaid"), (CMYK, ())}
-
-
-@pytest.mark.parametrize("bits", [1, 2, 4])
-@pytest.mark.parametrize("colours", [WHITE_IS_ZERO, GREY, PALETTE])
-def test_few_bits(bits, colours):
-    levels = (X + Y) % (1 << bits)
-    shifts = (levels[..., None] >> np.arange(bits)[::-1]) & 1
-    rows = np.packbits(shifts.reshape(H, -1).astype(np.uint8), axis=1)[..., None]
-    palette = (np.arange(3 << bits) * 257 * (255 // (3 << bits))).tolist()
-    more = {"t320": palette} if colours == PALETTE else {}
-    data = tiff(rows, colours, t256=[W], t258=[bits], **more)
-    grey = levels * 255 // ((1 << bits) - 1)
-    wanted = np.repeat((255 - grey if colours == WHITE_IS_ZERO else grey)[..., None], 3, -1)
-    if colours == PALETTE:
-        wanted = (np.array(palette).reshape(3, -1).T >> 8)[levels]
-    np.testing.assert_array_equal(np.asarray(decode(data, "a.tif")), wanted)
 
 
 def test_a_tiff_that_pillow_opened_has_the_same_rules():

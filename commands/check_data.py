@@ -69,12 +69,16 @@ def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: S
     index = images.read_index(path)
     # one image at a time: the 12 GB of CLEVR-Change may not fit into memory
     found = list(checking.changed(root, track(index, "comparing", "images", len(index))))
-    prepared = {image.name for image in index}
-    found += [f"{image}: not prepared" for image in images_of(pairs) if image not in prepared]
+    prepared = {image.name: None for image in index}
+    found += checking.differences("images", prepared, dict.fromkeys(images_of(pairs)))
     record = Path(f"data/pairs/{name}.manifest.json")
     if record.exists():
-        found += checking.changed_files(manifest.read(record).files, checking.hashes(root, annotations))
-        found += checking.changed_pairs(read_pairs(f"data/pairs/{name}.jsonl"), pairs)
+        files = checking.hashes(root, annotations)
+        found += checking.differences("annotation files", manifest.read(record).files, files)
+        old, new = (
+            {pair.pair_id: pair for pair in each} for each in (read_pairs(f"data/pairs/{name}.jsonl"), pairs)
+        )
+        found += checking.differences("pairs", old, new)
     if not found:
         print("nothing has changed since the dataset was prepared")
         return

@@ -3,14 +3,14 @@
 import os
 import stat
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
 from pipeline.datasets.images import FORMATS, NOT_READ, Indexed
-from pipeline.datasets.schema import Pair
 from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import opened
@@ -53,21 +53,6 @@ def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
         for name in same if len(same) > 1 else ():
             alike[name] = first.setdefault(sha256(root / name), name)
     return alike
-
-
-def in_two_splits(pairs: Iterable[Pair], content: Mapping[str, str]) -> list[str]:
-    """Return a message for each image that is in two splits, under the same or another name.
-
-    `content` is a dictionary: name of an image -> hash of its content.
-    """
-    where: dict[str, tuple[str, str]] = {}
-    found = []
-    for pair in pairs:
-        for name in (pair.before, pair.after):
-            other, split = where.setdefault(content[name], (name, pair.split))
-            if split != pair.split:
-                found.append(f"{name} in {pair.split} is the same image as {other} in {split}")
-    return list(dict.fromkeys(found))
 
 
 def _fault(path: Path) -> str | None:
@@ -126,31 +111,20 @@ def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
             yield f"{record.name}: other content"
 
 
-def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
-    """Compare the pairs `now` with the prepared pairs. Return one message per kind of difference."""
-    old, new = ({pair.pair_id: pair for pair in pairs} for pairs in (prepared, now))
-    kinds = {
-        "new": [name for name in new if name not in old],
-        "gone": [name for name in old if name not in new],
-        "other than they were": [name for name in new if name in old and new[name] != old[name]],
-    }
-    return [
-        f"pairs that are {kind}: {len(names):,}, such as {', '.join(names[:3])}"
-        for kind, names in kinds.items()
-        if names
-    ]
-
-
 def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
     """Return a dictionary: path of a file relative to `root` -> SHA-256 of its content."""
     return {file.relative_to(root).as_posix(): sha256(file) for file in files}
 
 
-def changed_files(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Compare two results of the function `hashes`. Return a message for each file that differs."""
-    names = [*now, *(name for name in recorded if name not in now)]
+def differences(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return a message for each kind of difference between two dictionaries; `what` names their items."""
+    kinds = {
+        "new": [name for name in new if name not in old],
+        "gone": [name for name in old if name not in new],
+        "changed": [name for name in new if name in old and new[name] != old[name]],
+    }
     return [
-        f"{name}: {'new' if name not in recorded else 'gone' if name not in now else 'other content'}"
-        for name in names
-        if recorded.get(name) != now.get(name)
+        f"{what} that are {kind}: {len(names):,}, such as {', '.join(names[:3])}"
+        for kind, names in kinds.items()
+        if names
     ]

@@ -1,13 +1,11 @@
 """Checks of a dataset's folder by names, sizes and hashes, without opening an image."""
 
 import os
-from dataclasses import replace
 
 import pytest
 
 from pipeline.datasets import checking
 from pipeline.datasets.images import Indexed
-from pipeline.datasets.schema import Pair
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 
@@ -69,25 +67,14 @@ def test_changes_by_size_and_by_content(root, monkeypatch):
     assert len(list(checking.changed(root, index[:1]))) == 1
 
 
-def test_changed_pairs_are_counted():
-    pairs = [Pair(f"p{n}", "s", "test", "a", "b", ("c",)) for n in range(5)]
-    assert checking.changed_pairs(pairs, pairs) == []
-    now = [replace(pairs[0], captions=("d",)), *pairs[1:4], replace(pairs[4], pair_id="q")]
-    assert checking.changed_pairs(pairs, now) == [
-        "pairs that are new: 1, such as q",
-        "pairs that are gone: 1, such as p4",
-        "pairs that are other than they were: 1, such as p0",
-    ]
-
-
-def test_changed_annotation_files(root):
-    before = checking.hashes(root, [root / "d.txt", root / "images/a.png", root / "images/b.png"])
-    assert list(before) == ["d.txt", "images/a.png", "images/b.png"]
+def test_differences_between_items_are_counted_by_kind(root):
+    old = checking.hashes(root, [root / "d.txt", root / "images/a.png", root / "images/b.png"])
+    assert list(old) == ["d.txt", "images/a.png", "images/b.png"]
     (root / "images/a.png").write_text("images/A.png")
-    now = checking.hashes(root, [root / "d.txt", root / "images/a.png", root / "other/c.JPG"])
-    assert checking.changed_files(before, before) == []
-    assert checking.changed_files(before, now) == [
-        "images/a.png: other content",
-        "other/c.JPG: new",
-        "images/b.png: gone",
+    new = checking.hashes(root, [root / "d.txt", root / "images/a.png", root / "other/c.JPG"])
+    assert checking.differences("files", old, old) == []
+    assert checking.differences("files", old, new) == [
+        "files that are new: 1, such as other/c.JPG",
+        "files that are gone: 1, such as images/b.png",
+        "files that are changed: 1, such as images/a.png",
     ]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.datasets import readers
-from pipeline.datasets.annotations import image_fault
+from pipeline.datasets.annotations import normalised
 from pipeline.datasets.schema import SPLITS, read_pairs, write_pairs
 from pipeline.io.errors import InputError
 from tests.synthetic_real import MAKERS, make_clevr_dc_dirl
@@ -114,8 +114,7 @@ def check(reader: str, root: Path, files: dict[str, bytes]) -> None:
     for pair in pairs:
         assert pair.captions
         assert all(isinstance(text, str) and text.strip() for text in pair.captions)
-        assert image_fault(pair.before) is None
-        assert image_fault(pair.after) is None
+        assert all(normalised(name) for name in (pair.before, pair.after))
     write_pairs(root / "pairs.jsonl", pairs)
     assert read_pairs(root / "pairs.jsonl") == pairs
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import threading
 
 import pytest
 
@@ -37,24 +36,6 @@ def test_missing_and_broken_images_are_listed_and_no_index_is_written(clevr_chan
     with pytest.raises(InputError, match=r"25 problem\(s\) \(the first 20 of 25\)") as caught:
         list(images.index(tmp_path, [f"{number}.png" for number in range(25)]))
     assert len(str(caught.value).split("\n")) == 21
-
-
-def test_only_a_few_images_are_in_memory(clevr_change, monkeypatch):
-    monkeypatch.setattr(images.os, "cpu_count", lambda: 2)
-    lock, opened = threading.Lock(), []
-    inspect = images._inspect
-
-    def watched(root, name):
-        with lock:
-            opened.append(name)
-        return inspect(root, name)
-
-    monkeypatch.setattr(images, "_inspect", watched)
-    names = NAMES * 50
-    for taken, image in enumerate(images.index(clevr_change, names), 1):
-        assert image.name == names[taken - 1]
-        assert len(opened) <= taken + 9
-    assert len(opened) == len(names)
 
 
 def test_a_manifest_is_written_and_read(tmp_path):

@@ -7,17 +7,13 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from commands import run
 from pipeline.cli.arguments import parsed, word
 from pipeline.config import params, resolving
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
-from pipeline.datasets.counts import notes
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.io.errors import listed, printable
-from pipeline.io.progress import PlainConsole, track
+from pipeline.io.progress import track
 
 SHOWN = 20
 
@@ -38,46 +34,34 @@ def main() -> None:
     pairs = readers.read(settings.reader, root, settings.protocol)
     protocol = readers.protocol_of(settings.reader, settings.protocol)
     annotations = readers.annotation_files(settings.reader, root)
-    print(printable(f"{name}: {', '.join(str(file) for file in annotations)}"))
-    # an unpublished dataset, such as the embedded one, may have no card
-    card = cards.load(cards.path_of(name)) if cards.path_of(name).exists() else None
-    _counts(counts.count(pairs), None if card is None else card.counts(protocol), protocol)
+    print(
+        printable(f"{name}: {', '.join(map(str, annotations))}{f', protocol {protocol}' if protocol else ''}")
+    )
+    _compare_counts(counts.count(pairs), cards.path_of(name), protocol)
     names = images_of(pairs)
     problems = checking.missing(root, names)
-    count, some = checking.surplus(root, names)
-    if count:
-        print(f"{count:,} images are in no pair and are ignored, such as {printable(', '.join(some))}")
     if problems:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})", SHOWN)
     print(f"all {len(names):,} images are there")
     if readers.is_own(settings.reader):
-        captions = [caption for pair in pairs for caption in pair.captions]
-        for note in notes(captions, everything.text.lower_case):
-            print(printable(f"note: {note}"))
         for model in everything.models:
             resolving.resolve(everything, name, model)  # raises for settings that do not fit the pairs
     _since_prepared(name, root, annotations, pairs)
 
 
-def _counts(ours: counts.Counts, expected: counts.Counts | None, protocol: str | None) -> None:
-    """Print a table of the dataset's counts and the published counts, and list the differences."""
+def _compare_counts(ours: counts.Counts, card: Path, protocol: str | None) -> None:
+    print(", ".join(f"{ours[what]:,} {what}" for what in ("pairs", "images", "captions")))
+    # an unpublished dataset, such as the embedded one, may have no card
+    expected = cards.load(card).counts(protocol) if card.exists() else None
     if expected is None:
-        held = ", ".join(f"{ours[what]:,} {what}" for what in ("pairs", "images", "captions"))
-        print(f"{held}; no published counts to compare")
+        print("there are no published counts to compare")
         return
-    table = Table("", "", "here", "published", box=SIMPLE_HEAD, title=protocol and f"protocol {protocol}")
-    for where, what, own, published, left_out in counts.compared(ours, expected):
-        note = f" ({left_out:,} empty)" if left_out else ""
-        table.add_row(where, what, f"{own:,}", f"{published:,}{note}")
-    PlainConsole(soft_wrap=True).print(table)
     if ours["shared_images"]:
         print(f"{ours['shared_images']:,} images are in more than one split")
-    found = counts.differences(ours, expected)
-    print("\n".join(found) if found else "the counts equal the published ones")
+    print("\n".join(counts.differences(ours, expected)) or "the counts equal the published ones")
 
 
 def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: Sequence[Pair]) -> None:
-    """Print which images and pairs have changed since the dataset was prepared."""
     path = Path(f"data/images/{name}.jsonl")
     if not path.exists():
         print("not prepared yet: run `dvc repro`")
@@ -85,12 +69,16 @@ def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: S
     index = images.read_index(path)
     # one image at a time: the 12 GB of CLEVR-Change may not fit into memory
     found = list(checking.changed(root, track(index, "comparing", "images", len(index))))
-    prepared = {image.name for image in index}
-    found += [f"{image}: not prepared" for image in images_of(pairs) if image not in prepared]
+    prepared = {image.name: None for image in index}
+    found += checking.differences("images", prepared, dict.fromkeys(images_of(pairs)))
     record = Path(f"data/pairs/{name}.manifest.json")
     if record.exists():
-        found += checking.changed_files(manifest.read(record).files, checking.hashes(root, annotations))
-        found += checking.changed_pairs(read_pairs(f"data/pairs/{name}.jsonl"), pairs)
+        files = checking.hashes(root, annotations)
+        found += checking.differences("annotation files", manifest.read(record).files, files)
+        old, new = (
+            {pair.pair_id: pair for pair in each} for each in (read_pairs(f"data/pairs/{name}.jsonl"), pairs)
+        )
+        found += checking.differences("pairs", old, new)
     if not found:
         print("nothing has changed since the dataset was prepared")
         return

@@ -5,18 +5,16 @@ six negatives of each image.
 """
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.cli.arguments import parsed, to_read, word
 from pipeline.config import params
 from pipeline.datasets import cards, checking, counts, cub_nabirds, images, manifest, readers
-from pipeline.datasets.counts import notes
-from pipeline.datasets.images import Indexed
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.negatives import write_negatives
 from pipeline.datasets.schema import ClassPair, Pair, images_of, read_pairs, write_pairs
-from pipeline.io.errors import InputError, listed, printable
+from pipeline.io.errors import InputError, listed
 from pipeline.io.outputs import file_to_write, replacing
 from pipeline.io.progress import track
 from pipeline.negatives.generation import generate
@@ -31,9 +29,7 @@ def main() -> None:
     parser.add_argument("--images", type=file_to_write, help="the index of images to write, JSON lines")
     parser.add_argument("--manifest", type=file_to_write, help="the manifest of the preparation to write")
     parser.add_argument(
-        "--records",
-        type=cub_nabirds.CONTENTS.to_write,
-        help="for cub or nabirds: the folder to write, in place of these files",
+        "--records", type=cub_nabirds.CONTENTS.to_write, help="for cub or nabirds: the only output, a folder"
     )
     arguments = parsed(parser)
     needed = ("card", "pairs", "images", "manifest")
@@ -46,11 +42,12 @@ def main() -> None:
 
 
 def prepare(arguments: argparse.Namespace) -> None:
-    everything = params.load()
-    settings = everything.of(arguments.dataset).prepare
+    settings = params.load().of(arguments.dataset).prepare
     root, reader = Path(settings.root), settings.reader
     protocol = readers.protocol_of(reader, settings.protocol)
     card = cards.load(arguments.card)
+    if wrong := readers.faults(reader, root):
+        raise listed(wrong, str(root), "correct these lines")
     pairs = readers.read(reader, root, protocol)
     names = images_of(pairs)
     counted = counts.count(pairs)
@@ -58,32 +55,11 @@ def prepare(arguments: argparse.Namespace) -> None:
     print(f"{arguments.dataset}: {len(pairs)} pairs, {len(names)} images")
     for difference in counts.differences(counted, card.counts(protocol) or {}):
         print(f"note: {difference}")
-    if readers.is_own(reader):
-        captions = [caption for pair in pairs for caption in pair.captions]
-        for note in notes(captions, everything.text.lower_case):
-            print(printable(f"note: {note}"))
-
-    images.write_index(arguments.images, _divided(images.index(root, names), pairs, reader))
+    images.write_index(arguments.images, images.index(root, names))
     write_pairs(arguments.pairs, pairs)
     read = checking.hashes(root, readers.annotation_files(reader, root))
     hashed = manifest.hashes(arguments.pairs, arguments.images)
     manifest.write(arguments.manifest, Manifest(reader, protocol, read, counted, hashed))
-
-
-def _divided(found: Iterable[Indexed], pairs: Sequence[Pair], reader: str) -> Iterator[Indexed]:
-    """Yield the images unchanged. At the end, find images with equal content in two splits.
-
-    If there are any, raise InputError for a user's own splits, and print a note for published splits.
-    """
-    content = {}
-    for image in found:
-        content[image.name] = image.sha256
-        yield image
-    if not (twice := checking.in_two_splits(pairs, content)):
-        return
-    if readers.is_own(reader):
-        raise listed(twice, "images in two splits", "put all pairs of an image into one split")
-    print(printable(f"note: {len(twice):,} images have the same content in two splits: {twice[0]}"))
 
 
 def prepare_pretraining(arguments: argparse.Namespace) -> None:

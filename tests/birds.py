@@ -8,13 +8,13 @@ COLOURS = ("black", "white", "red", "green", "yellow", "blue", "brown")
 
 
 def sentences(number):
-    """Two of the image of that number."""
+    """Return two sentences on the image of a number."""
     own = [COLOURS[(number + k) % len(COLOURS)] for k in range(3)]
     return [f"this bird has a {own[k]} head and a {own[k + 1]} belly." for k in range(2)]
 
 
 def make_birds(root, per_class=4, captions=True):
-    """Images of three classes; the last one of each is not for training."""
+    """Write images of three classes. The last image of each class is in the test split."""
     lists = {"images": [], "image_class_labels": [], "train_test_split": [], "classes": []}
     number = 0
     for label, folder in CLASSES.items():

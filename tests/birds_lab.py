@@ -1,4 +1,4 @@
-"""Birds-to-Words with CUB and NABirds beside it, made up, as the stages before pre-training leave them."""
+"""Small Birds-to-Words, CUB and NABirds, as the stages before pre-training leave them."""
 
 import numpy as np
 from safetensors.torch import load_file
@@ -45,7 +45,7 @@ def make_pairs():
 
 
 def fill(root, store, keys):
-    """Made-up features in the place of ResNet-101's, which the recipe asks for."""
+    """Write random features with the description of ResNet-101's, which the recipe asks for."""
     spec = resolving.resolve(params.load(root / "params.yaml"), BIRDS, "idc_pcl").features
     writer = Writer(root / "scratch", len(keys), (5, 4, 4))
     random = np.random.default_rng(len(keys)).standard_normal((len(keys), 5, 4, 4))

@@ -1,4 +1,4 @@
-"""Small datasets in the layouts of the real ones, with images of noise, for tests of what follows reading.
+"""Small datasets in the layouts of the real ones, with images of noise.
 
 Each maker writes 20 image pairs, split 8:1:1, and returns the folder.
 """
@@ -16,11 +16,11 @@ from tests.synthetic import make_clevr_change
 PAIRS = 20
 SPLITS = {"train": range(16), "val": range(16, 18), "test": range(18, 20)}
 TYPES = ("color", "material", "add", "drop", "move", "none")
-THINGS = ("car", "person", "truck", "van", "bus")
+NOUNS = ("car", "person", "truck", "van", "bus")
 
 
 def write_images(root: Path, names: list[str], seed: int = 0, size: tuple[int, int] = (16, 12)) -> None:
-    """Noise of that width and height under each name; the extension says the format."""
+    """Write an image of noise under each name. The extension decides its format."""
     random = np.random.default_rng(seed)
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -34,14 +34,14 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def edit_json(path: Path, change: Callable[[Any], Any]) -> None:
-    """Change a file's value in place, or put in its place what the change gives."""
+    """Change the value of a JSON file in place, or replace it by the result of `change`."""
     value = json.loads(path.read_text())
     changed = change(value)
     path.write_text(json.dumps(value if changed is None else changed))
 
 
 def make_clevr_dc(root: Path) -> Path:
-    """CLEVR-DC as its authors lay it out, with a file of types."""
+    """CLEVR-DC in its authors' layout, with a file of types."""
     write_images(root, [f"{side}/{n}.png" for side in ("bef", "aft") for n in range(PAIRS)])
     write_json(root / "captions.json", {str(n): _clevr(n) for n in range(PAIRS)})
     write_json(root / "split.json", {split: list(numbers) for split, numbers in SPLITS.items()})
@@ -51,7 +51,7 @@ def make_clevr_dc(root: Path) -> Path:
 
 
 def make_clevr_dc_dirl(root: Path) -> Path:
-    """CLEVR-DC as DIRL's scripts rename it, without types."""
+    """CLEVR-DC in DIRL's layout, without types."""
     write_images(root, [f"{side}/{n:06d}.png" for side in ("images", "sc_images") for n in range(PAIRS)])
     write_json(root / "change_captions.json", {f"{n:06d}.png": _clevr(n) for n in range(PAIRS)})
     write_json(root / "splits.json", {split: list(numbers) for split, numbers in SPLITS.items()})
@@ -59,7 +59,7 @@ def make_clevr_dc_dirl(root: Path) -> Path:
 
 
 def _clevr(number: int) -> list[str]:
-    return [f"the {THINGS[number % 5]} was moved", f"someone moved the {THINGS[number % 5]} ."]
+    return [f"the {NOUNS[number % 5]} was moved", f"someone moved the {NOUNS[number % 5]} ."]
 
 
 def make_spot_the_diff(root: Path) -> Path:
@@ -76,7 +76,7 @@ def make_spot_the_diff(root: Path) -> Path:
 def _spot(number: int) -> list[str]:
     if number == 1:
         return [""]
-    return [f"the {THINGS[number % 5]} is gone", f"there is one {THINGS[number % 3]} more"][: 1 + number % 2]
+    return [f"the {NOUNS[number % 5]} is gone", f"there is one {NOUNS[number % 3]} more"][: 1 + number % 2]
 
 
 def make_image_editing_request(root: Path) -> Path:
@@ -85,7 +85,7 @@ def make_image_editing_request(root: Path) -> Path:
         n: {
             "img0": f"post_{max(n, 1)}.{('jpg', 'png', 'gif')[max(n, 1) % 3]}",
             "img1": f"answer_{n}.JPG",
-            "sents": [f"remove the {THINGS[n % 5]}", "make it brighter", "add text "][: 1 if n < 16 else 3],
+            "sents": [f"remove the {NOUNS[n % 5]}", "make it brighter", "add text "][: 1 if n < 16 else 3],
             "uid": f"Reddit_{n}",
         }
         for n in range(PAIRS)
@@ -97,13 +97,8 @@ def make_image_editing_request(root: Path) -> Path:
     return root
 
 
-BIRD_COLUMNS = (
-    *(f"img1{name}" for name in ("ObservationURL", "ImgURL", "Species", "Selection")),
-    *(f"img2{name}" for name in ("ObservationURL", "ImgURL", "Species", "Selection")),
-    "split",
-    "annN",
-    "description",
-)
+SIDE = ("ObservationURL", "ImgURL", "Species", "Selection")
+BIRD_COLUMNS = (*(f"img{side}{name}" for side in "12" for name in SIDE), "split", "annN", "description")
 
 
 def make_birds_to_words(root: Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -16,28 +16,19 @@ from pipeline.io.errors import InputError
 
 
 class Published(BaseModel):
-    """Base class for the JSON objects of an annotation file.
-
-    Keys of an object are ignored if they are not fields of the class.
-    """
+    """Base class for the JSON objects of an annotation file. Other keys than its fields are ignored."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
-def image_fault(name: str) -> str | None:
-    """Return a message if an image's name is not a path inside the dataset's folder; otherwise None."""
-    if not name or "\0" in name:
-        return "must be a file's name"
+def normalised(name: str) -> str:
+    """Return an image's name in its shortest spelling, for example `a/b.png` for `./a//b.png`.
+
+    Raises ValueError if it is not a path inside the dataset's folder.
+    """
     path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or not path.name:
-        return "must be a file in the dataset's folder"
-    return None
-
-
-def _normalised(name: str) -> str:
-    """Return the name in its shortest spelling, for example `a/b.png` for `./a//b.png`."""
-    if fault := image_fault(name):
-        raise ValueError(fault)
+    if "\0" in name or path.is_absolute() or ".." in path.parts or not path.name:
+        raise ValueError("must be a file in the dataset's folder")
     return str(PurePosixPath(name))
 
 
@@ -46,15 +37,9 @@ def written(sentences: Iterable[str]) -> tuple[str, ...]:
     return tuple(sentence for sentence in sentences if sentence.strip())
 
 
-def _some_written(sentences: tuple[str, ...]) -> tuple[str, ...]:
-    if not (found := written(sentences)):
-        raise ValueError("must say something")
-    return found
-
-
-ImageName = Annotated[str, AfterValidator(_normalised)]
+ImageName = Annotated[str, AfterValidator(normalised)]
 """Path of an image, relative to the dataset's folder."""
-Captions = Annotated[tuple[str, ...], AfterValidator(_some_written)]
+Captions = Annotated[tuple[str, ...], AfterValidator(written), Field(min_length=1)]
 """The captions of a pair without blank sentences. At least one sentence is not blank."""
 
 

@@ -25,21 +25,16 @@ COLUMNS = (*(f"img{side}{name}" for side in "12" for name in SIDE), "split", "an
 
 
 def read(root: Path) -> list[Pair]:
-    """Return the pairs in the table's order. All rows with the same two images become one pair.
-
-    The captions of a pair are the descriptions in these rows. Raises InputError naming the file and the line.
-    """
+    """Return the pairs in the table's order. The rows with the same two images are captions of one pair."""
     path = root / TABLE
     files = read_foreign(root / IMAGES, dict[str, ImageName], REMEDY) if (root / IMAGES).exists() else None
     merged: dict[tuple[str, str], tuple[str, list[str]]] = {}  # (before, after) -> split, captions
     problems = []
-    for number, row in _rows(path):
+    for number, row in enumerate(_rows(path), 2):
         before, after = (_image(row, side, files) for side in ("img1", "img2"))
         if before is None or after is None:
-            url = row["img1ImgURL" if before is None else "img2ImgURL"]
-            known = files is not None
-            reason = f"{IMAGES} does not name it" if known else f"it has no /photos/NUMBER: write {IMAGES}"
-            problems.append(f"line {number}: no file is known for {shown(url)}; {reason}")
+            url = shown(row["img1ImgURL" if before is None else "img2ImgURL"])
+            problems.append(f"line {number}: no file is known for {url}; name it in {IMAGES}")
             continue
         split, captions = merged.setdefault((before, after), (row["split"], []))
         if row["split"] not in SPLITS:
@@ -56,32 +51,27 @@ def read(root: Path) -> list[Pair]:
 
 
 def caption(description: str) -> str:
-    """Return a description in the form of the processed dataset.
-
-    Letters become lower case, "animal 1" becomes "animal1", and white space becomes single spaces.
-    Punctuation stays.
-    """
+    """Return a description in the form of the processed dataset: lower case, "animal1" for "animal 1"."""
     return re.sub(r"\banimal\s+([12])\b", r"animal\1", " ".join(description.lower().split()))
 
 
-def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """Return for each row its line number, and a dictionary: column name -> field.
+def _rows(path: Path) -> list[dict[str, str]]:
+    """Return for each row a dictionary: column name -> field.
 
     Every line is a row, and every tab separates two fields, as in the published file. The csv module is not
     used, because it joins the next lines to a row if a description begins with a quotation mark.
     """
-    lines = read_text(path, REMEDY).removesuffix("\n").split("\n")
-    if tuple(lines[0].split("\t")) != COLUMNS:
+    head, *lines = read_text(path, REMEDY).removesuffix("\n").split("\n")
+    if tuple(head.split("\t")) != COLUMNS:
         raise InputError(f"{path}: its first line must name the columns {', '.join(COLUMNS)}; {REMEDY}")
-    fields = [[_unquoted(field) for field in line.split("\t")] for line in lines[1:]]
-    problems = [
-        f"line {number} has {len(row)} fields, not {len(COLUMNS)}"
-        for number, row in enumerate(fields, 2)
-        if len(row) != len(COLUMNS)
-    ]
-    if problems:
+    rows = [[_unquoted(field) for field in line.split("\t")] for line in lines]
+    wrong = [number for number, row in enumerate(rows, 2) if len(row) != len(COLUMNS)]
+    if wrong:
+        problems = [
+            f"line {number} has {len(rows[number - 2])} fields, not {len(COLUMNS)}" for number in wrong
+        ]
         raise listed(problems, str(path), REMEDY)
-    return [(number, dict(zip(COLUMNS, row, strict=True))) for number, row in enumerate(fields, 2)]
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
 
 def _unquoted(field: str) -> str:

@@ -17,7 +17,7 @@ Number = Annotated[int, Field(ge=0)]
 
 
 class LeftOut(Strict):
-    """Numbers of blank pairs and blank captions in the published files. Readers leave out blank items."""
+    """Numbers of blank pairs and captions in the published files, which readers leave out."""
 
     pairs: Number = 0
     captions: Number = 0
@@ -54,7 +54,7 @@ class Expected(Strict):
 
 
 class Licence(Strict):
-    """Licence of a dataset's images and captions. commands.publish works only if copies are allowed."""
+    """Licence of a dataset's images and captions."""
 
     name: str = Field(min_length=1)  # an identifier such as cc-by-4.0; `not stated` without one
     copying: bool  # True if everybody may publish copies
@@ -62,11 +62,7 @@ class Licence(Strict):
 
 
 class Card(Strict):
-    """Description of one dataset.
-
-    `expected` is a dictionary, protocol -> published counts. If the dataset has no protocols, the only key is
-    `default`. `expected` is None if no counts are published.
-    """
+    """Description of one dataset."""
 
     name: str
     citation: str
@@ -75,13 +71,10 @@ class Card(Strict):
     files: dict[str, str] = Field(min_length=1)  # path -> meaning; {} in a path is any number or name
     size: str | None = None
     notes: tuple[str, ...] = Field(default=(), strict=False)
-    expected: dict[str, Expected] | None = None
+    expected: dict[str, Expected] | None = None  # protocol, or DEFAULT -> published counts
 
     def counts(self, protocol: str | None) -> dict[str, Any] | None:
-        """Return the published counts of a protocol; None if nothing is published for that protocol.
-
-        Counts that are not published are left out.
-        """
+        """Return the published counts of a protocol; None if nothing is published for that protocol."""
         found = (self.expected or {}).get(DEFAULT if protocol is None else protocol)
         return None if found is None else found.model_dump(exclude_none=True)
 

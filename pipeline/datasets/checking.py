@@ -1,63 +1,37 @@
-"""Checks of a dataset's folder: missing and surplus images, and changes since the dataset was prepared."""
+"""Checks of a dataset's folder: missing images, and changes since the dataset was prepared."""
 
 import os
 import stat
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
 from pipeline.datasets.images import FORMATS, NOT_READ, Indexed
-from pipeline.datasets.schema import Pair
 from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import opened
 
-# extensions of the formats that are read
-READ = "png apng jpg jpeg jpe jfif jif gif bmp dib webp tif tiff ppm pgm pbm pnm"
-IMAGES = frozenset(f"{READ} heic heif avif jxl jp2".split())  # with formats that users expect to work
+# extensions of the formats that are read, and of formats that users expect to work
+EXTENSIONS = (
+    ".png .apng .jpg .jpeg .jpe .jfif .jif .gif .bmp .dib .webp .tif .tiff .ppm .pgm .pbm .pnm "
+    ".heic .heif .avif .jxl .jp2"
+)
+IMAGES = frozenset(EXTENSIONS.split(" "))
 # files and folders that operating systems and NAS devices write, in lower case
 SYSTEMS = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"))
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:
     """Return a message for each image that is missing, empty or not a regular file. No file is opened."""
-    have: dict[Path, dict[str, str]] = {}
-    return [
-        f"{name}: {fault}{_advice(root / name, have) if fault == 'missing' else ''}"
-        for name in names
-        if (fault := _fault(root / name))
-    ]
-
-
-def _advice(path: Path, have: dict[Path, dict[str, str]]) -> str:
-    """Return a hint on why a file is missing, such as a wrong letter case in its name; else "".
-
-    `have` caches listed folders: folder -> {folded name: name of a file in the folder}.
-    """
-    if "\\" in str(path):
-        return " (write / between folders, not \\)"
-    if strange := next((sign for sign in path.name if unicodedata.category(sign) in ("Cf", "Co")), None):
-        return f" (its name has an invisible character, U+{ord(strange):04X})"
-    if path.parent not in have:
-        have[path.parent] = {}
-        with suppress(OSError):
-            have[path.parent] |= {_folded(each.name): each.name for each in path.parent.iterdir()}
-    found = have[path.parent].get(_folded(path.name))
-    return f" (its folder has {found!r})" if found else ""
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()
+    return [f"{name}: {fault}" for name in names if (fault := _fault(root / name))]
 
 
 def on_disk(root: Path, name: str) -> str:
-    """Return a file's name in the Unicode form (NFC or NFD) that exists on the disk.
-
-    If neither form exists, the name is returned unchanged.
-    """
+    """Return a file's name in the Unicode form (NFC or NFD) that exists on the disk; else unchanged."""
     if name.isascii() or not _fault(root / name):
         return name
     forms = (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
@@ -81,21 +55,6 @@ def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
     return alike
 
 
-def in_two_splits(pairs: Iterable[Pair], content: Mapping[str, str]) -> list[str]:
-    """Return a message for each image that is in two splits, under the same or another name.
-
-    `content` is a dictionary: name of an image -> hash of its content.
-    """
-    where: dict[str, tuple[str, str]] = {}
-    found = []
-    for pair in pairs:
-        for name in (pair.before, pair.after):
-            other, split = where.setdefault(content[name], (name, pair.split))
-            if split != pair.split:
-                found.append(f"{name} in {pair.split} is the same image as {other} in {split}")
-    return list(dict.fromkeys(found))
-
-
 def _fault(path: Path) -> str | None:
     try:
         found = path.stat()
@@ -107,97 +66,49 @@ def _fault(path: Path) -> str | None:
     return None if found.st_size else "empty (0 bytes)"
 
 
-def surplus(root: Path, names: Iterable[str], shown: int = 3) -> tuple[int, list[str]]:
-    """Return how many images in the folder are not in `names`, and the first `shown` of these images."""
-    known = {os.path.normpath(name) for name in names}
-    found = [
-        name
-        for name in files_below(root)
-        if name not in known and not is_systems(name) and is_picture(root / name)
-    ]
-    return len(found), found[:shown]
-
-
 def is_systems(name: str) -> bool:
-    """Return True if a part of the path `name` is hidden (begins with a dot) or is in SYSTEMS.
-
-    Operating systems make files with such names.
-    """
+    """Return True if operating systems make files at a path: a part is hidden, or is in SYSTEMS."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 
 def is_picture(path: Path) -> bool:
     """Return True if a file is an image by its extension or by its content."""
-    if path.suffix.lower().removeprefix(".") in IMAGES or kind_not_read(path):
+    if path.suffix.lower() in IMAGES:
         return True
-    try:
-        with opened(path) as file:
-            Image.open(file, formats=FORMATS)
-    except Image.DecompressionBombError:
+    with suppress(Exception), opened(path) as file:  # Pillow raises any exception if the file is no image
+        if file.read(12)[4:] in NOT_READ:
+            return True
+        file.seek(0)
+        Image.open(file, formats=FORMATS)
         return True
-    except Exception:  # Pillow raises any exception if the file is no image
-        return False
-    return True
-
-
-def kind_not_read(path: Path) -> str | None:
-    """Return the kind of a file that is recognised but not supported, such as HEIC; None for other files."""
-    with suppress(OSError, ValueError, InputError), opened(path) as file:
-        return NOT_READ.get(file.read(12)[4:])
-    return None
+    return False
 
 
 def files_below(root: Path) -> Iterator[str]:
-    """Yield the paths of all files below `root`, relative to it. Links to an enclosing folder are skipped.
+    """Yield the paths of all files below `root`, relative to it. Links to folders are followed.
 
     Raises InputError naming a folder that cannot be read.
     """
-    todo: list[tuple[str, frozenset[tuple[int, int]]]] = [("", frozenset())]
-    while todo:
-        prefix, above = todo.pop()
-        folder = root / prefix
-        try:
-            own = folder.stat()
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError as error:
-            raise InputError(f"{folder} cannot be read ({error.strerror}); correct that") from None
-        if (identity := (own.st_dev, own.st_ino)) in above:
-            continue
-        folders = [entry.name for entry in entries if entry.is_dir()]
-        yield from (prefix + entry.name for entry in entries if not entry.is_dir())
-        todo += [(f"{prefix}{name}/", above | {identity}) for name in reversed(folders)]
+
+    def refuse(error: OSError) -> None:
+        raise InputError(f"{error.filename} cannot be read ({error.strerror}); correct that")
+
+    for folder, folders, files in os.walk(root, onerror=refuse, followlinks=True):
+        folders.sort()
+        yield from (Path(folder, name).relative_to(root).as_posix() for name in sorted(files))
 
 
 def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
-    """Yield a message for each image file that has changed since the index was written.
-
-    `recorded` are the entries of the index. A file is hashed only if its size is unchanged.
-    """
+    """Yield a message for each image file that differs from its entry in the index, `recorded`."""
     for record in recorded:
+        path = root / record.name
         try:
-            size = (root / record.name).stat().st_size
-            same = size == record.bytes and sha256(root / record.name) == record.sha256
+            same = path.stat().st_size == record.bytes and sha256(path) == record.sha256
         except OSError as error:
             yield f"{record.name}: cannot be read ({error.strerror})"
             continue
         if not same:
-            what = f"{record.bytes:,} bytes, now {size:,}" if size != record.bytes else "other content"
-            yield f"{record.name}: {what}"
-
-
-def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
-    """Compare the pairs `now` with the prepared pairs. Return one message per kind of difference."""
-    old, new = ({pair.pair_id: pair for pair in pairs} for pairs in (prepared, now))
-    kinds = {
-        "new": [name for name in new if name not in old],
-        "gone": [name for name in old if name not in new],
-        "other than they were": [name for name in new if name in old and new[name] != old[name]],
-    }
-    return [
-        f"pairs that are {kind}: {len(names):,}, such as {', '.join(names[:3])}"
-        for kind, names in kinds.items()
-        if names
-    ]
+            yield f"{record.name}: other content"
 
 
 def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
@@ -205,11 +116,15 @@ def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
     return {file.relative_to(root).as_posix(): sha256(file) for file in files}
 
 
-def changed_files(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Compare two results of the function `hashes`. Return a message for each file that differs."""
-    names = [*now, *(name for name in recorded if name not in now)]
+def differences(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return a message for each kind of difference between two dictionaries; `what` names their items."""
+    kinds = {
+        "new": [name for name in new if name not in old],
+        "gone": [name for name in old if name not in new],
+        "changed": [name for name in new if name in old and new[name] != old[name]],
+    }
     return [
-        f"{name}: {'new' if name not in recorded else 'gone' if name not in now else 'other content'}"
-        for name in names
-        if recorded.get(name) != now.get(name)
+        f"{what} that are {kind}: {len(names):,}, such as {', '.join(names[:3])}"
+        for kind, names in kinds.items()
+        if names
     ]

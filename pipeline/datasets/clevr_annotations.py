@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pipeline.datasets.annotations import Captions, Published, shown
+from pipeline.datasets.annotations import Published
 from pipeline.datasets.schema import SPLITS
 from pipeline.io.errors import InputError, listed
 from pipeline.io.records import read_foreign
@@ -42,50 +42,42 @@ def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
     return {name: sorted(numbers) for name, numbers in splits}
 
 
-def read_captions(path: Path, remedy: str, pattern: str, example: str) -> tuple[Sentences, dict[int, str]]:
-    """Read a file of the form {key: [sentence, ...]}.
+def scene_number(name: str) -> int:
+    """Return the scene number in the name of an image."""
+    return int(re.sub("[^0-9]", "", name))
 
-    Return two dictionaries: scene number -> sentences, and scene number -> key. Each key must match
-    `pattern`, whose first group is the scene number. Error messages show `example`, a valid key.
+
+def read_captions(
+    path: Path, remedy: str, kind: type[dict[str, tuple[str, ...]]]
+) -> tuple[Sentences, dict[int, str]]:
+    """Read a file of the form {image: [sentence, ...]}. The type `kind` says how images are named.
+
+    Return two dictionaries: scene number -> sentences, and scene number -> name of the image.
     """
-    table = read_foreign(path, dict[str, Captions], remedy)
-    problems = []
-    keys: dict[int, str] = {}
-    for key in table:
-        number = _scene_number(key, pattern)
-        if number is None:
-            problems.append(f"{shown(key)} is not named like {example}")
-        elif keys.setdefault(number, key) != key:
-            problems.append(f"{key} and {keys[number]} are the same scene")
-    if problems:
-        raise listed(problems, str(path), "give each image its list of sentences")
-    return {number: table[key] for number, key in keys.items()}, keys
+    table = read_foreign(path, kind, remedy)
+    names: dict[int, str] = {}
+    for name in table:
+        if (other := names.setdefault(scene_number(name), name)) != name:
+            raise InputError(f"{path}: {name} and {other} are the same scene; leave one of them")
+    return {number: table[name] for number, name in names.items()}, names
 
 
-def _scene_number(name: str, pattern: str) -> int | None:
-    """Return the number in a name. Return None if the name does not match or has more than nine digits."""
-    found = re.fullmatch(pattern, name, re.ASCII)
-    return int(found[1]) if found and len(found[1]) <= 9 else None
-
-
-def read_types(path: Path, remedy: str, pattern: str, more: Iterable[str] = ()) -> dict[int, str]:
-    """Read a file of the form {change type: [name like 000000.png, ...]}.
+def read_types(
+    path: Path, remedy: str, kind: type[dict[str, tuple[str, ...]]], more: Iterable[str] = ()
+) -> dict[int, str]:
+    """Read a file of the form {change type: [image, ...]}. The type `kind` says how images are named.
 
     Return a dictionary: scene number -> change type in the words of schema.py. The file must have all keys of
     TYPES, and may have the keys in `more`.
     """
-    table = read_foreign(path, dict[str, tuple[str, ...]], remedy)
+    table = read_foreign(path, kind, remedy)
     if not set(TYPES) <= set(table) <= {*TYPES, *more}:
         raise InputError(f"{path} must have the keys {', '.join(TYPES)}; {remedy}")
     found: dict[int, str] = {}
-    for kind, names in table.items():
+    for change, names in table.items():
         for name in names:
-            number = _scene_number(name, pattern)
-            if number is None:
-                raise InputError(f"{path}: {kind!r} has {shown(name)}, not a name like 000000.png; {remedy}")
-            if number in found:
+            if found.setdefault(scene_number(name), TYPES.get(change, change)) != TYPES.get(change, change):
                 raise InputError(f"{path}: {name} is listed twice; leave it under one type")
-            found[number] = TYPES.get(kind, kind)
     return found
 
 
@@ -97,15 +89,10 @@ def check_agreement(
     `file` is the name of the file of the splits. `tables` has the other files: name -> scene numbers.
     """
     named = {number for name in SPLITS for number in splits[name]}
-    scenes = {other: set(table) for other, table in tables.items()}
-    problems = [
-        f"{file} names scene {number}, unknown to {other}"
-        for other, known in scenes.items()
-        for number in sorted(named - known)
-    ] + [
-        f"{other} has scene {number}, which is in no split"
-        for other, known in scenes.items()
-        for number in sorted(known - named)
-    ]
+    problems = []
+    for other, table in tables.items():
+        known = set(table)
+        problems += [f"{file} names scene {number}, unknown to {other}" for number in sorted(named - known)]
+        problems += [f"{other} has scene {number}, which is in no split" for number in sorted(known - named)]
     if problems:
         raise listed(problems, str(root), "make the files agree (data/README.md lists them)")

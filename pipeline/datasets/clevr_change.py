@@ -10,32 +10,31 @@ labels.
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from pipeline.datasets import clevr_annotations
+from pipeline.datasets.annotations import Captions
 from pipeline.datasets.clevr_scenes import SceneRecord, read_scenes
 from pipeline.datasets.schema import NO_CHANGE, SPLITS, Pair
 
 FILES = ("splits.json", "change_captions.json", "no_change_captions.json", "type_mapping.json")
 OPTIONAL = ("scenes.json",)  # boxes, overlaps and objects
 REMEDY = "data/README.md lists the files of CLEVR-Change"
-KEY = r"CLEVR_default_(\d+)\.png"
-EXAMPLE = "CLEVR_default_000000.png"
-NAME = r"(\d+)\.png"
+Captioned = dict[Annotated[str, Field(pattern=r"^CLEVR_default_[0-9]{1,9}\.png$")], Captions]
+Types = dict[str, tuple[Annotated[str, Field(pattern=r"^[0-9]{1,9}\.png$")], ...]]
 DEFAULT = "images/CLEVR_default_{:06d}.png"
 SEMANTIC = "sc_images/CLEVR_semantic_{:06d}.png"
 DISTRACTOR = "nsc_images/CLEVR_nonsemantic_{:06d}.png"
 
 
 def read(root: Path) -> list[Pair]:
-    """Return both pairs of every scene in splits.json. The splits are in the order train, val, test.
-
-    Within a split, the scenes are sorted by number. Raises InputError naming the file, and the first scenes
-    that are not in all files.
-    """
+    """Return both pairs of every scene in splits.json, sorted by split and scene number."""
     splits = clevr_annotations.read_splits(root / "splits.json", REMEDY)
-    change, _ = clevr_annotations.read_captions(root / "change_captions.json", REMEDY, KEY, EXAMPLE)
-    no_change, _ = clevr_annotations.read_captions(root / "no_change_captions.json", REMEDY, KEY, EXAMPLE)
-    types = clevr_annotations.read_types(root / "type_mapping.json", REMEDY, NAME)
+    change, _ = clevr_annotations.read_captions(root / "change_captions.json", REMEDY, Captioned)
+    no_change, _ = clevr_annotations.read_captions(root / "no_change_captions.json", REMEDY, Captioned)
+    types = clevr_annotations.read_types(root / "type_mapping.json", REMEDY, Types)
     known = read_scenes(root / "scenes.json")
     clevr_annotations.check_agreement(
         root, "splits.json", splits, dict(zip(FILES[1:], (change, no_change, types), strict=True))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from pipeline.datasets.annotations import Published
 from pipeline.datasets.schema import NO_CHANGE, ChangedObject, Look, Placed, SceneFacts, changed_things
@@ -26,14 +26,8 @@ class _Object(Published):
     position: Point | None = None
 
 
-def _off_axis(camera: Point) -> Point:
-    if camera[0] == camera[1] == 0:
-        raise ValueError("a camera right above the middle has no left and right")
-    return camera
-
-
 class _View(Published):
-    camera: Annotated[Point, AfterValidator(_off_axis)]
+    camera: Point
 
 
 class _Views(Published):
@@ -56,10 +50,10 @@ class SceneRecord(Published):
     views: _Views | None = None
 
     def facts(self, kind: str) -> SceneFacts | None:
-        """Return the facts of the scene's pair of this kind; None if the record is incomplete.
+        """Return the facts of the pair whose kind of change is `kind`; None if the record is incomplete.
 
-        `kind` is NO_CHANGE for the unchanged pair, and the kind of change for the other pair. Raises
-        InputError if the changed object is missing from an image, or is in an image where it must be absent.
+        Raises InputError if the changed object is missing from an image, or is in an image where it must be
+        absent.
         """
         changed = None if kind == NO_CHANGE else self.changed
         before = _placed(self.before)
@@ -99,13 +93,8 @@ class _File(Published):
 
 
 def read_scenes(path: Path) -> dict[int, SceneRecord]:
-    """Return a dictionary: scene number -> record. The dictionary is empty if the file does not exist.
-
-    Raises InputError naming the file and the wrong keys.
-    """
-    if not path.exists():
-        return {}
-    scenes = read_foreign(path, _File, REMEDY).scenes
+    """Return a dictionary: scene number -> record; {} if the file does not exist."""
+    scenes = read_foreign(path, _File, REMEDY).scenes if path.exists() else ()
     numbered = {scene.number: scene for scene in scenes}
     if len(numbered) < len(scenes):
         raise InputError(f"{path} describes a scene twice; {REMEDY}")

@@ -1,7 +1,5 @@
-"""Count a dataset's pairs and captions, compare the counts with published ones, and check the captions."""
+"""Count a dataset's pairs and captions, and compare the counts with published ones."""
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,11 +8,6 @@ from pipeline.datasets.schema import SPLITS, Pair, images_of, of_split
 from pipeline.text import vocabularies
 
 Counts = dict[str, Any]
-PLACES = {"": "the whole has", "types": "of the types there are"}  # beginning of a message, by `where`
-# scripts that put no spaces between words: Thai to Khmer, Chinese and Japanese
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}"
-)
 
 
 def count(pairs: Sequence[Pair]) -> Counts:
@@ -62,53 +55,18 @@ def _of_split(pairs: Sequence[Pair], images: int) -> dict[str, int]:
 def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
     """Return a message for each count that differs from its published value in `expected`.
 
-    An example is "train has 8,560 pairs, published 8,566". Counts without a published value are not compared.
-    Readers leave out blank pairs and captions. Therefore the numbers of blank items (`left_out` in
-    `expected`) are subtracted from the published values.
+    The numbers of blank items (`left_out` in `expected`), which readers leave out, are subtracted from the
+    published values.
     """
-    return [
-        f"{PLACES.get(where, f'{where} has')} {ours:,} {what}, published {published:,}"
-        + (f" ({left_out:,} of them say nothing)" if left_out else "")
-        for where, what, ours, published, left_out in compared(counts, expected)
-        if ours != published - left_out
-    ]
-
-
-def compared(counts: Counts, expected: Mapping[str, Any]) -> list[tuple[str, str, int, int, int]]:
-    """Return a row for each published count: where, what, our count, published count, number of blank items.
-
-    `where` is a split, "types", or "" for the whole dataset. `what` names the counted items.
-    """
-    rows = []
-    for key, value in expected.items():
-        if not isinstance(value, Mapping):
-            rows.append(("", key, counts[key], value, 0))
-            continue
-        left_out = value.get("left_out", {})
-        rows += [
-            (key, what, counts[key].get(what, 0), number, left_out.get(what, 0))
-            for what, number in value.items()
-            if what != "left_out"
-        ]
-    return [(where, what.replace("_", " "), *numbers) for where, what, *numbers in rows]
-
-
-def notes(captions: Sequence[str], lower_case: bool) -> list[str]:
-    """Return notes for the user: on captions without spaces, and on words that end in punctuation."""
     found = []
-    if unspaced := [caption for caption in captions if UNSPACED.search(caption)]:
-        found.append(
-            f"{len(unspaced):,} captions have no spaces between words, such as {unspaced[0]!r}: only spaces "
-            "separate words, here as in COCO's tokeniser; put spaces between the words"
-        )
-    words = vocabularies.count_words(captions, lower_case)
-    if signed := [word for word in words if _bare(word) not in ("", word)]:
-        found.append(
-            f"{len(signed):,} words have punctuation at their ends, such as {signed[0]!r}: it stays part of "
-            "the word, because only . ? , and ; are removed"
-        )
+    for key, value in expected.items():
+        whole = not isinstance(value, Mapping)  # a number is about the whole dataset
+        published, ours = ({key: value}, counts) if whole else (value, counts[key])
+        where = "the whole has" if whole else f"{key} has" if key != "types" else "of the types there are"
+        left_out = published.get("left_out", {})
+        for what, number in published.items():
+            blank = left_out.get(what, 0)
+            if what != "left_out" and ours.get(what, 0) != number - blank:
+                more = f" ({blank:,} of them say nothing)" if blank else ""
+                found.append(f"{where} {ours.get(what, 0):,} {what}, published {number:,}{more}")
     return found
-
-
-def _bare(word: str) -> str:
-    return word.strip("".join(sign for sign in set(word) if unicodedata.category(sign)[0] in "PS"))

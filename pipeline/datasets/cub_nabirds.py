@@ -1,25 +1,23 @@
 """Read CUB and NABirds, two datasets of birds that are used only for pre-training.
 
-CUB is read from the folder of CUB-200-2011 (Wah et al., 2011). Its subfolder text_c10/ has ten sentences per
-image, by Reed et al. (2016). A CUB image becomes a Pair whose two images are the same.
+CUB-200-2011 (Wah et al., 2011) has ten sentences per image, by Reed et al. (2016), in its subfolder text_c10.
+A CUB image becomes a Pair whose two images are the same. NABirds (Van Horn et al., 2015) has photographs of
+555 classes, without text. IDC-PCL's method of drawing pairs is not published. Here each photograph is the
+first image of one pair, and in every second pair both images have the same class. The published test images
+are the validation split of pre-training; no score is computed on them.
 
-NABirds (Van Horn et al., 2015) has photographs of 555 classes, without text. IDC-PCL's method of drawing
-pairs is not published. Here each photograph is the first image of one pair, and in every second pair both
-images have the same class.
-
-The lists of both datasets have one image per line: an id, a space, and a value. The published test images are
-the validation split of pre-training; no score is computed on them. data/pretraining/records/<dataset>/ has
-the pairs, the image index and, for CUB, the negatives. data/pretraining/stores/<dataset>/ has the features.
+data/pretraining/records/<dataset> has the pairs, the image index and, for CUB, the negatives.
+data/pretraining/stores/<dataset> has the features.
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from pipeline.datasets.annotations import ImageName, Published, shown
+from pipeline.datasets.annotations import ImageName, Published
 from pipeline.datasets.schema import ClassPair, Pair
 from pipeline.io.errors import InputError, listed
 from pipeline.io.inputs import read_text
@@ -65,33 +63,25 @@ class _Image(Published):
 
 
 def read_cub(root: Path) -> list[Pair]:
-    """Return one pair per image, in the order of images.txt. Both images of a pair are this image.
+    """Return one pair per image, in the order of images.txt. The captions are the image's sentences.
 
-    The captions are the image's sentences. Raises InputError naming the wrong lines, or the first images
-    without sentences.
+    Raises InputError naming the wrong lines, or the first images without sentences.
     """
     found, problems = [], []
     for key, image in _read_images(root).items():
-        file = f"{PurePosixPath(image.images).with_suffix('')}.txt"
-        if captions := _captions(root / TEXT / file):
+        file = Path(root / TEXT / image.images).with_suffix(".txt")
+        if file.is_file() and (captions := _captions(read_text(file, REMEDY))):
             name = f"images/{image.images}"
             found.append(Pair(key, key, image.split, name, name, captions))
         else:
-            problems.append(f"{file} is missing, not UTF-8 text, or has no sentence")
+            problems.append(f"{file.relative_to(root / TEXT)} is missing, or has no sentence")
     if problems:
         raise listed(problems, str(root / TEXT), REMEDY)
     return found
 
 
-def _captions(path: Path) -> tuple[str, ...]:
-    """Return the sentences of a file with one sentence per line; empty if the file cannot be read.
-
-    White space within a sentence becomes single spaces.
-    """
-    try:
-        text = read_text(path, REMEDY)
-    except InputError:
-        return ()
+def _captions(text: str) -> tuple[str, ...]:
+    """Return the sentences of a text with one sentence per line. White space becomes single spaces."""
     # some published sentences have replacement characters, which come from a wrong encoding
     lines = (" ".join(line.replace("\ufffd", " ").split()) for line in text.split("\n"))
     return tuple(line for line in lines if line)
@@ -120,8 +110,7 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
 def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tuple[str, str]]:
     """Yield each image with a second image, alternately from the same class and from another class.
 
-    `classes` is a dictionary: image -> class. If an image is the only one of its class, its second image is
-    always from another class.
+    `classes` is a dictionary: image -> class. A class with one image has no pairs of its own.
     """
     images = list(classes)
     of_class: dict[int, list[str]] = {}
@@ -139,32 +128,16 @@ def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tup
 
 
 def _read_images(root: Path) -> dict[str, _Image]:
-    """Read the three lists. Return a dictionary: id -> image, in the order of images.txt.
-
-    Raises InputError naming the first image that a list lacks, or for which a list has a wrong value.
-    """
-    lists = {name: _read_list(root / f"{name}.txt") for name in _Image.model_fields}
-    ids = dict.fromkeys(key for own in lists.values() for key in own)
-    rows = {key: {name: own[key] for name, own in lists.items() if key in own} for key in ids}
+    """Read the three lists. Return a dictionary: id -> image, in the order of images.txt."""
+    rows: dict[str, dict[str, str]] = {}
+    for name in _Image.model_fields:
+        path = root / f"{name}.txt"
+        for number, line in enumerate(read_text(path, REMEDY).splitlines(), 1):
+            key, _, value = line.strip().partition(" ")
+            if key and rows.setdefault(key, {}).setdefault(name, value.strip()) != value.strip():
+                raise InputError(f"{path}, line {number}: {key} has two values; keep one of them")
     images = checked(dict[str, _Image], rows, str(root), REMEDY)
     for split in SPLITS.values():
         if not any(image.split == split for image in images.values()):
             raise InputError(f"{root / 'train_test_split.txt'} has no image of {split}; both need images")
     return images
-
-
-def _read_list(path: Path) -> Mapping[str, str]:
-    """Read a list. Return a dictionary: id at the beginning of a line -> rest of the line."""
-    found: dict[str, str] = {}
-    for number, line in enumerate(read_text(path, REMEDY).splitlines(), 1):
-        name, _, value = line.strip().partition(" ")
-        where = f"{path}, line {number}"
-        if name and not value:
-            raise InputError(f"{where}: {shown(line)} is not an id and a value; {REMEDY}")
-        if name in found:
-            raise InputError(f"{where}: {name} is listed before; keep one of them")
-        if name:
-            found[name] = value.strip()
-    if not found:
-        raise InputError(f"{path} is empty; {REMEDY}")
-    return found

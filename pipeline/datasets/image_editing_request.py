@@ -27,10 +27,7 @@ class Entry(Published):
 
 
 def read(root: Path) -> list[Pair]:
-    """Return one pair per entry, in the order of the files. The pair_id is the entry's uid.
-
-    Raises InputError for a repeated uid, a wrong entry, or a file without entries.
-    """
+    """Return one pair per entry, in the order of the files. The pair_id is the entry's uid."""
     pairs: dict[str, Pair] = {}
     for split, file in SPLIT_FILES.items():
         for entry in read_foreign(root / file, tuple[Entry, ...], REMEDY):

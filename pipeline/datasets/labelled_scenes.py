@@ -50,7 +50,6 @@ class LabelledObject(Strict):
     y: Pixels
 
     def placed(self, number: int) -> Placed:
-        """Return the object as a schema.Placed with this number. The sign of y is inverted."""
         return Placed(number, self.size, self.color, self.material, self.shape, self.x, -self.y)
 
 
@@ -81,11 +80,11 @@ class LabelledScene(Strict):
 
     @property
     def kind(self) -> str:
-        """The scene's kind of change, in the words of schema.py."""
+        """The kind of change, in the words of schema.py."""
         return next((kind for key, kind in KINDS.items() if getattr(self, key) is not None), NO_CHANGE)
 
     def facts(self, kind: str) -> SceneFacts:
-        """Return the facts of the scene's unchanged pair if `kind` is NO_CHANGE, else of its changed pair."""
+        """Return the facts of the unchanged pair if `kind` is NO_CHANGE, else of the changed pair."""
         before = tuple(each.placed(number) for number, each in enumerate(self.objects))
         if kind == NO_CHANGE:
             return SceneFacts(before, before, CAMERA, CAMERA, None)

@@ -6,7 +6,7 @@ The files state whether a pair has a change, but not the kind of change.
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from pipeline.datasets.annotations import ImageName, Published, check_splits, written
 from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Split
@@ -23,17 +23,11 @@ class _Sentence(Published):
     raw: str
 
 
-def _some_written(sentences: tuple[_Sentence, ...]) -> tuple[_Sentence, ...]:
-    if not written(each.raw for each in sentences):
-        raise ValueError("must say something")
-    return sentences
-
-
 class _Image(Published):
     filename: ImageName
     split: Split
     changeflag: Annotated[int, Field(ge=0, le=1)]
-    sentences: Annotated[tuple[_Sentence, ...], AfterValidator(_some_written)]
+    sentences: tuple[_Sentence, ...]
 
 
 class _File(Published):
@@ -41,23 +35,22 @@ class _File(Published):
 
 
 def read(root: Path) -> list[Pair]:
-    """Return one pair per entry of the captions file, in the file's order.
-
-    Raises InputError naming the file and the wrong entry.
-    """
+    """Return one pair per entry of the captions file, in the file's order."""
     path = root / CAPTIONS
     pairs: dict[str, Pair] = {}
     for image in read_foreign(path, _File, REMEDY).images:
         name = image.filename
         if name in pairs:
             raise InputError(f"{path}: {name} is there twice; {REMEDY}")
+        if not (captions := written(each.raw for each in image.sentences)):
+            raise InputError(f"{path}: {name} has no sentence; {REMEDY}")
         pairs[name] = Pair(
             pair_id=name,
             scene_id=name,
             split=image.split,
             before=f"images/{image.split}/A/{name}",
             after=f"images/{image.split}/B/{name}",
-            captions=written(each.raw for each in image.sentences),
+            captions=captions,
             change_type=CHANGE if image.changeflag else NO_CHANGE,
         )
     check_splits(path, pairs.values())

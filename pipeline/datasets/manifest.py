@@ -51,7 +51,7 @@ class Manifest:
 
 
 def hashes(pairs: Path, index: Path) -> dict[str, str]:
-    """Return hashes of the file of pairs (key PAIRS), of the image index (INDEX), of all images (IMAGES)."""
+    """Return the hashes of a manifest, with the keys PAIRS, INDEX and IMAGES."""
     found = {each.name: each.sha256 for each in images.read_index(index)}
     return {
         PAIRS: content_hashes.file_hash(pairs),
@@ -61,7 +61,7 @@ def hashes(pairs: Path, index: Path) -> dict[str, str]:
 
 
 def write(path: str | Path, manifest: Manifest) -> None:
-    """Write the manifest as JSON. If the manifest has hashes, a hash of the manifest itself is added."""
+    """Write the manifest as JSON. A hash of the manifest itself is added to its hashes."""
     record = asdict(manifest)
     own = record.pop("hashes")
     write_json(path, content_hashes.with_hashes(record, own) if own else record)
@@ -81,11 +81,7 @@ def beside(pairs: str | Path) -> Path | None:
 
 
 def read_pairs(path: str | Path) -> list[Pair]:
-    """Return the prepared pairs in a file.
-
-    Raises InputError if the hash of the file differs from the hash in the manifest. Without a manifest, the
-    hash is not checked.
-    """
+    """Return the prepared pairs in a file. Raises InputError if its hash differs from the manifest's."""
     found = schema.read_pairs(path)
     if record := beside(path):
         check_files(record, read(record), path)
@@ -95,7 +91,7 @@ def read_pairs(path: str | Path) -> list[Pair]:
 def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Path | None = None) -> None:
     """Raise InputError if the file of pairs or the image index has another hash than in the manifest.
 
-    The index is checked only if `index` is not None. `known` is the manifest, and `path` is its file.
+    `known` is the manifest, and `path` is its file.
     """
     content_hashes.check(path, known.hashes, PAIRS, pairs, AGAIN)
     if index is not None:
@@ -105,8 +101,8 @@ def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Pat
 def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
     """Raise InputError if a feature store was made from other images than the images of the pairs.
 
-    `name` is the store's name. `identity` is the hash of the store's images (images.identity). Nothing is
-    checked if this hash is None, which means unknown.
+    `name` is the store's name. `identity` is the hash of the store's images (images.identity), None if it is
+    unknown.
     """
     if not (record := beside(pairs)) or identity is None:
         return

@@ -35,15 +35,14 @@ class Negatives:
 
 
 def write_negatives(path: str | Path, pairs: Iterable[Negatives]) -> None:
-    """Write a file of JSON lines, one per pair. No file is written if `pairs` raises an error."""
+    """Write JSON lines, one per pair. No file is written if `pairs` raises an error."""
     write_json_lines(path, (asdict(own) for own in pairs))
 
 
 def read_negatives(path: str | Path, how: str = REMEDY) -> dict[str, list[str]]:
-    """Return a dictionary: pair id -> wrong captions. Each pair has NEGATIVES (6) wrong captions.
+    """Return a dictionary: pair id -> wrong captions.
 
-    Raises InputError for a wrong line. The message names the line, and ends with `how`, the advice on how to
-    make the file.
+    Raises InputError naming a wrong line. The message ends with `how`, the advice on how to make the file.
     """
     return captions_of(read_records(path, Negatives, how, "pair_id"))
 

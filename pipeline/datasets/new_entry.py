@@ -1,20 +1,18 @@
 """Add an entry for a user's own dataset to params.yaml. No other byte of the file changes."""
 
-import os
 import re
 from pathlib import Path
 from typing import Any
-
-from ruamel.yaml import CollectionNode, MappingNode, Node
 
 from pipeline.config import params
 from pipeline.config.dataset_params import SELECT, Dataset
 from pipeline.datasets import cards, pairs_csv_rows
 from pipeline.io.errors import InputError
-from pipeline.io.inputs import read_text, read_yaml, yaml_nodes
+from pipeline.io.inputs import read_text, read_yaml
 from pipeline.io.outputs import replacing, write_text, yaml_of
 
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
+DATASETS = re.compile(r"^dataset:\n(?=( +))", re.MULTILINE)  # the group is the indentation of the entries
 # scores that need scene facts or kinds of change; a dataset in a table of pairs may lack both
 NEEDING = ("truth", "CIDEr-D/change")
 REMEDY = "run it from the repository's root"
@@ -30,10 +28,6 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
     if not NAME.fullmatch(name) or _scalar(name) != name:  # 12 or null is no text in YAML
         raise InputError(
             f"{name!r} is no name of a dataset; use letters, digits and _ (100), and begin with a letter"
-        )
-    if os.fsencode(folder).decode(errors="replace") != str(folder):
-        raise InputError(
-            f"the name of the folder {folder} is not UTF-8, so {path} cannot name it; rename the folder"
         )
     table = pairs_csv_rows.find(folder)
     found = params.load(path).dataset
@@ -58,11 +52,7 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
 
 def _selecting(like: Dataset) -> dict[str, Any]:
-    """Return the settings of the new entry that differ from those of the dataset `like`.
-
-    If `like` selects snapshots by a score in NEEDING, the new dataset uses the score SELECT, which needs
-    only captions.
-    """
+    """Return settings that replace each score in NEEDING, which selects snapshots, by SELECT."""
     own = {
         name: {"train": {"select": SELECT}}
         for name, settings in like.own.items()
@@ -73,41 +63,21 @@ def _selecting(like: Dataset) -> dict[str, Any]:
 
 
 def _shown(folder: Path) -> str:
-    """Return the folder's path relative to the current folder; absolute if it is outside."""
     whole, here = folder.absolute(), Path.cwd()
     return (whole.relative_to(here) if whole.is_relative_to(here) else whole).as_posix()
 
 
 def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
-    """Return the text of params.yaml with the new entry after the last dataset."""
-    root = yaml_nodes(path, REMEDY)
-    assert isinstance(root, MappingNode)  # params.load has read it
-    node = next(value for key, value in root.value if key.value == "dataset")
-    if not isinstance(node, MappingNode) or node.flow_style or not node.value:
+    """Return the text of params.yaml with the new entry as the first dataset."""
+    if not (found := DATASETS.search(text)):
         raise InputError(f"{path}: the entries of 'dataset' are not on separate lines; enter {name} by hand")
-    indent = " " * node.value[0][0].start_mark.column
-    prepare = ", ".join(f"{key}: {_scalar(value)}" for key, value in entry["prepare"].items())
-    lines = [f"{name}:", f"  prepare: {{{prepare}}}"]
-    lines += [f"  {key}: {_scalar(value)}" for key, value in entry.items() if key != "prepare"]
-    before = text.splitlines(keepends=True)
-    end = _last_line(node) + 1
-    before[end - 1] = before[end - 1].removesuffix("\n") + "\n"
-    return "".join([*before[:end], *(f"{indent}{line}\n" for line in lines), *before[end:]])
+    lines = [f"{name}:", *(f"  {key}: {_scalar(value)}" for key, value in entry.items())]
+    block = "".join(f"{found[1]}{line}\n" for line in lines)
+    return text[: found.end()] + block + text[found.end() :]
 
 
 def _scalar(value: Any) -> str:
     return yaml_of(value, 10**6, flow=True).removesuffix("...\n").strip()
-
-
-def _last_line(node: Node) -> int:
-    """Return the number of a YAML node's last line. Comments after the node are not part of the node.
-
-    The node's own end_mark would include these comments.
-    """
-    if isinstance(node, CollectionNode) and not node.flow_style and node.value:
-        last = node.value[-1]
-        return _last_line(last[1] if isinstance(last, tuple) else last)
-    return node.end_mark.line
 
 
 def _write_card(name: str, folder: Path, table: Path) -> None:

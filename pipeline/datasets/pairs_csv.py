@@ -8,8 +8,7 @@ If the table has no splits, the scenes are split 80/10/10 at random with a fixed
 pairs that share an image are one scene.
 """
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,8 +27,6 @@ from pipeline.io.records import first_fault
 FILES = ()
 OPTIONAL = NAMES  # exactly one of these files must exist
 REMEDY = "correct these lines (data/README.md describes a row)"
-UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-"""Invisible characters other than white space. With them, two different words look equal."""
 SEED = 1
 HELD_OUT = 0.1  # share of the scenes in val; test has the same share
 
@@ -72,38 +69,37 @@ class Found:
 
 @dataclass(frozen=True)
 class Table:
-    """The pairs of a table, and the faults of the table.
-
-    `found` is a dictionary: (before image, after image) -> pair. `problems` are (line number, message).
-    """
+    """The pairs and the faults of a table."""
 
     path: Path
-    found: dict[tuple[str, str], Found]
-    problems: list[tuple[int, str]]
+    found: dict[tuple[str, str], Found]  # (before image, after image) -> pair
+    problems: list[tuple[int, str]]  # line number, message
 
 
 def read(root: Path) -> list[Pair]:
     """Return the pairs in the table's order. Raises InputError that names every wrong line."""
     table = _table(root)
     pairs = [] if table.problems else _divided(table, root)
-    if problems := _sorted(table.problems or _leaks(table, pairs)):
+    if problems := _sorted(table.problems or _leaks(table, pairs, {})):
         raise listed(problems, str(table.path), REMEDY)
     check_splits(table.path, pairs)
     return pairs
 
 
 def faults(root: Path) -> list[str]:
-    """Return messages on all faults of the table and its image files, sorted by line.
+    """Return messages on all faults of the table and its image files, sorted by line. No image is decoded.
 
-    They include the faults for which `read` raises InputError. They also include missing images, and images
-    whose content is in another split under another name. No image is decoded.
+    Missing images, and images that are in another split under another name, are faults too.
     """
     table = _table(root)
     pairs = _divided(table, root) if table.found else []
-    missing = [
-        (line, fault) for name, line in _lines(table).items() for fault in checking.missing(root, [name])
-    ]
-    return _sorted([*table.problems, *missing, *_leaks(table, pairs), *_copies(table, pairs, root)])
+    lines: dict[str, int] = {}
+    for found in table.found.values():
+        for name in (found.pair.before, found.pair.after):
+            lines.setdefault(name, found.line)
+    missing = [(line, fault) for name, line in lines.items() for fault in checking.missing(root, [name])]
+    leaks = _leaks(table, pairs, checking.first_alike(root, lines))
+    return _sorted([*table.problems, *missing, *leaks])
 
 
 def _sorted(problems: Iterable[tuple[int, str]]) -> list[str]:
@@ -133,7 +129,7 @@ def _parsed(values: dict[str, Any]) -> _Row | str:
 
 
 def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
-    """Add a row to the table: a new pair, or further captions of a pair in an earlier line."""
+    """Add a row: a new pair, or further captions of a pair in an earlier line."""
     before, after = on_disk(root, row.before), on_disk(root, row.after)
     pair = Pair(
         pair_id=f"{before}+{after}" if row.pair_id is None else row.pair_id,
@@ -155,32 +151,23 @@ def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
         problems.append("no caption")
     if mute := [caption for caption in captions if not any(map(str.isalnum, caption))]:
         problems.append(f"the caption {mute[0]!r} has no word; write it out")
-    if hidden := UNSEEN.search("".join(captions)):
-        problems.append(f"a caption holds an invisible character, U+{ord(hidden[0]):04X}; remove it")
     table.problems.extend((line, problem) for problem in problems)
     found.captions += captions
 
 
 def _check_whole(table: Table) -> None:
-    """Add to `table.problems` the faults that concern several rows.
-
-    These are a repeated pair_id, and rows without a split or scene although other rows have one.
-    """
+    """Add the faults of a repeated pair_id, and of rows that lack a split or scene that other rows have."""
     ids: dict[str, int] = {}
     everything = list(table.found.values())
     for found in everything:
         name = found.pair.pair_id
         if (other := ids.setdefault(name, found.line)) != found.line:
             table.problems.append((found.line, f"the pair_id {name!r} is in line {other} already"))
-    for key in ("split", "scene_id"):
-        given = [found.line for found in everything if getattr(found.pair, key)]
-        if 0 < len(given) < len(everything):
-            name = key.removesuffix("_id")
-            table.problems.extend(
-                (found.line, f"no {name}, but line {given[0]} has one: give all rows a {name}, or none")
-                for found in everything
-                if not getattr(found.pair, key)
-            )
+    for key, name in (("split", "split"), ("scene_id", "scene")):
+        lacking = [found.line for found in everything if not getattr(found.pair, key)]
+        if given := [found.line for found in everything if getattr(found.pair, key)]:
+            why = f"no {name}, but line {given[0]} has one: give all rows a {name}, or none"
+            table.problems.extend((line, why) for line in lacking)
 
 
 def _divided(table: Table, root: Path) -> list[Pair]:
@@ -213,38 +200,17 @@ def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
     return {scenes[place]: name for place, name in zip(order, names, strict=True)}
 
 
-def _lines(table: Table) -> dict[str, int]:
-    """Return a dictionary: image -> number of the first line that names this image."""
-    lines: dict[str, int] = {}
-    for found in table.found.values():
-        for name in (found.pair.before, found.pair.after):
-            lines.setdefault(name, found.line)
-    return lines
+def _leaks(table: Table, pairs: list[Pair], content: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Return (line number, message) for each image that is in two splits, under the same or another name.
 
-
-def _leaks(table: Table, pairs: list[Pair]) -> list[tuple[int, str]]:
-    """Return (line number, message) for each image that is in two splits."""
-    where: dict[str, tuple[str, int]] = {}
+    `content` maps the name of an image to the first name with the same content. It may lack names.
+    """
+    where: dict[str, tuple[str, str, int]] = {}
     problems = []
     for found, pair in zip(table.found.values(), pairs, strict=False):
         for name in dict.fromkeys((pair.before, pair.after)):
-            split, line = where.setdefault(name, (pair.split, found.line))
+            first, split, line = where.setdefault(content.get(name, name), (name, pair.split, found.line))
             if split != pair.split:
-                problems.append((found.line, f"{name} is in {pair.split}, and in {split} by line {line}"))
+                same = f"the same image as {first} in {split}, line {line}"
+                problems.append((found.line, f"{name} in {pair.split} is {same}"))
     return problems
-
-
-def _copies(table: Table, pairs: list[Pair], root: Path) -> list[tuple[int, str]]:
-    """Return (line number, message) for each image that is in another split under another name."""
-    if not all(found.pair.split for found in table.found.values()):
-        return []  # these splits were drawn so that images with equal content are in one split
-    splits = {name: pair.split for pair in pairs for name in (pair.before, pair.after)}
-    lines = _lines(table)
-    return [
-        (
-            lines[name],
-            f"{name} in {splits[name]} is the same image as {other} in {there}, line {lines[other]}",
-        )
-        for name, other in checking.first_alike(root, splits).items()
-        if (there := splits[other]) != splits[name]
-    ]

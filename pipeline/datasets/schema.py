@@ -106,10 +106,7 @@ class ClassPair:
 
 
 def exchanged(pair: Pair) -> Pair:
-    """Return the pair with its two images exchanged. An added object becomes a dropped object.
-
-    The captions do not change, so they describe the original order.
-    """
+    """Return the pair with its two images exchanged. Its captions still describe the original order."""
     scene, changed = pair.scene, pair.changed_object
     return replace(
         pair,
@@ -125,10 +122,9 @@ def exchanged(pair: Pair) -> Pair:
 
 
 def changed_things(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
-    """Return the changed object as it is before the change, and as it is after the change.
+    """Return the changed object as it is before and after the change; None where it is absent.
 
-    An added object is None before the change, and a dropped object is None after the change. Raises
-    ValueError if the object is missing from an image, or is in an image where it must be absent.
+    Raises ValueError if the object is missing from an image, or is in an image where it must be absent.
     """
     before, after = (
         next((each for each in objects if each.number == scene.changed), None)
@@ -145,10 +141,7 @@ def write_pairs(path: str | Path, pairs: Iterable[Pair | ClassPair]) -> None:
 
 
 def read_pairs(path: str | Path, remedy: str = REMEDY) -> list[Pair]:
-    """Return the pairs in a file that `write_pairs` wrote.
-
-    Raises InputError naming a line that is not a pair or repeats a pair_id.
-    """
+    """Return the pairs in a file. Raises InputError naming a line that is no pair or repeats a pair_id."""
     return list(read_records(path, Pair, remedy, "pair_id"))
 
 

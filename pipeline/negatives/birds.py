@@ -1,29 +1,159 @@
 """Make negatives of descriptions of birds: Birds-to-Words (two birds, animal1 and animal2), CUB (one bird).
 
-Negatives keep the spelling and punctuation of captions, so that they differ from captions only in content.
-The datasets have no labels, so a description cannot be proved wrong. A description counts as wrong if it
-and the references contradict each other about a part of a bird (bird_claims.py).
+The datasets have no labels, so a description cannot be proved wrong. It counts as wrong if it and the
+references contradict each other: they give different values, for example colours, to a part of a bird. The
+parser of these claims uses only the order of words. An adjective belongs to the next part in its clause. If
+no part follows, it belongs to the previous part ("its beak is red"). In a clause without parts, it belongs to
+the whole bird. Clauses with a negation are ignored.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.datasets.schema import Pair
-from pipeline.negatives import bird_claims
-from pipeline.negatives.bird_claims import MEANING, SIBLINGS
 from pipeline.negatives.geometric import MOST, drawn, plain
 from pipeline.negatives.tfidf import Index
 from pipeline.text import vocabularies
 
+
+class Meaning(NamedTuple):
+    """Entry of the lexicon for a word. For example, "blackish" has the class "color" and the ending "ish"."""
+
+    kind: str  # the class: a key of CLASSES
+    ending: str
+    value: int  # position of the value within its class; synonyms have the same value
+
+
+CLASSES: dict[str, dict[str, str]] = {
+    "color": {
+        "": "black, white, gray grey silver, brown tan beige, red, orange, yellow golden, green, blue, "
+        "purple, pink",
+        "ish": "blackish, whitish, grayish greyish, brownish, reddish, orangish, yellowish, greenish, "
+        "bluish, purplish, pinkish",
+    },
+    "part": {
+        "": "beak bill, neck throat nape, breast chest belly abdomen, head crown cheek face cap, back, wing, "
+        "tail, leg foot, eye",
+        "s": "beaks bills, necks throats, breasts chests bellies, heads crowns cheeks faces, backs, "
+        "wings, tails, legs feet, eyes",
+    },
+    "pattern": {
+        "": "spot speckle, stripe streak bar, patch",
+        "s": "spots speckles, stripes streaks bars, patches",
+        "ed": "spotted speckled mottled, striped streaked barred, patched",
+        "ing": "spotting speckling mottling, striping streaking barring, patching",
+    },
+    "size": {"": "large big, small tiny", "er": "larger bigger, smaller"},
+    "length": {"": "long, short", "er": "longer, shorter"},
+    "build": {
+        "": "thin slender skinny, thick round plump stocky fat",
+        "er": "thinner skinnier, thicker rounder plumper stockier fatter",
+    },
+    "curve": {"": "pointed, curved hooked", "er": "straighter, curvier"},
+    "shade": {"": "dark, light pale bright", "er": "darker, lighter paler brighter"},
+}
+"""All known words: class -> ending -> text. A text lists values, separated by commas.
+
+The words of one value are synonyms, separated by spaces. Two words have different values only if they exclude
+each other. Thus beak and bill are one value. Head and crown are one value too, because a bird with a white
+crown has a white head. Tufts, crests and feathers are not parts, because they are on other parts.
+"""
+MEANING = {
+    word: Meaning(kind, ending, number)
+    for kind, endings in CLASSES.items()
+    for ending, values in endings.items()
+    for number, words in enumerate(values.split(", "))
+    for word in words.split()
+}
+SIBLINGS = {
+    own: [word for word, meaning in MEANING.items() if meaning[:2] == own]
+    for own in {meaning[:2] for meaning in MEANING.values()}
+}
+"""Words that can replace each other: (class, ending) -> words."""
 WORD = re.compile(r"[^\W\d_]+", re.ASCII)
 ANIMAL = re.compile(r"\banimal([12])\b")
 REPLACED = 3  # maximum number of replaced words per caption
 ALIKE = ({"both"}, {"similar"}, {"same"}, {"no", "differences"})
 """Sets of words. A caption with all words of such a set stays true if the two animals are exchanged."""
+TOKEN = re.compile(r"[a-z]+[12]?|[.,;]", re.IGNORECASE)
+BREAKS = {".", ",", ";", "while", "but", "and", "which", "than", "with", "whereas", "compared"}
+# words whose clause is ignored; "t" is the end of "doesn't"
+DENIED = {"no", "not", "without", "lacks", "lack", "similar", "same", "neither", "nor", "t"}
+ANIMALS = ("animal1", "animal2")
+WHOLE = -1  # number of the whole bird, in place of a part's number
+
+Key = tuple[str, int, str]
+"""Animal, part, and class of a claimed value."""
+Claims = Mapping[Key, frozenset[int]]
+"""Claims: (animal, part, class) -> values that are claimed."""
+
+
+def of_captions(captions: Iterable[str]) -> Claims:
+    """Return the claims that several captions make together."""
+    found: dict[Key, frozenset[int]] = {}
+    for caption in captions:
+        for key, value in _claims(caption):
+            found[key] = found.get(key, frozenset()) | {value}
+    return found
+
+
+def contradicts(candidate: str, truth: Claims) -> bool:
+    """Return True if the caption `candidate` contradicts the claims `truth`.
+
+    Then both name values of one class for a part of a bird, such as colours of the back, but none in common.
+    """
+    claims = of_captions([candidate])
+    return any(key in truth and not values & truth[key] for key, values in claims.items())
+
+
+def _claims(caption: str) -> Iterator[tuple[Key, int]]:
+    animals: tuple[str, ...] = ("",)  # CUB's captions describe one bird, and do not name it
+    for clause in _clauses(caption):
+        named = tuple(name for name in ANIMALS if name in clause)
+        animals = ANIMALS if "both" in clause else named[:1] or animals
+        if not DENIED & set(clause):
+            yield from _of_clause(clause, animals)
+
+
+def _clauses(caption: str) -> Iterator[list[str]]:
+    clause: list[str] = []
+    for word in TOKEN.findall(caption.lower()):
+        if word in BREAKS:
+            yield clause
+            clause = []
+        else:
+            clause.append(word)
+    yield clause
+
+
+def _of_clause(clause: list[str], animals: tuple[str, ...]) -> Iterator[tuple[Key, int]]:
+    part, waiting = WHOLE, []
+    for word in clause:
+        if word not in MEANING:
+            continue
+        kind, ending, value = MEANING[word]
+        if kind != "part":
+            # comparatives form a separate class, because "larger" does not mean "large"
+            waiting.append((f"{kind}-{ending}" if ending == "er" else kind, value))
+            continue
+        part = value
+        yield from _said(animals, part, waiting)
+        waiting = []
+    yield from _said(animals, part, waiting)
+
+
+def _said(animals: tuple[str, ...], part: int, waiting: list[tuple[str, int]]) -> Iterator[tuple[Key, int]]:
+    for kind, value in waiting:
+        for animal in animals:
+            yield (animal, part, kind), value
+        if kind.endswith("-er") and len(animals) == 1 and animals[0] in ANIMALS:
+            # comparatives have two values: if one animal is larger, the other animal is smaller
+            yield (ANIMALS[1 - ANIMALS.index(animals[0])], part, kind), 1 - value
 
 
 class Birds:
@@ -48,11 +178,11 @@ class Source:
     def __init__(self, split: Birds, references: Sequence[str], rng: np.random.Generator):
         self._split, self._references, self._rng = split, references, rng
         self._named = {_value(word) for caption in references for word in _words(caption) if word in MEANING}
-        self._claims = bird_claims.of_captions(references)
+        self._claims = of_captions(references)
 
     def wrong(self, caption: str) -> bool:
         """Return True if the caption contradicts the pair's references about a part of a bird."""
-        return bird_claims.contradicts(caption, self._claims)
+        return contradicts(caption, self._claims)
 
     def retrieve(self, number: int) -> Iterator[str]:
         """Yield the split's descriptions by falling similarity to reference `number`."""
@@ -63,19 +193,15 @@ class Source:
     def replace(self, number: int) -> Iterator[str | None]:
         """Yield the references in turn, from reference `number` on, each with some words replaced.
 
-        At the first use of each reference, the words with the largest TF-IDF weights are replaced, at most
-        REPLACED words. At later uses, 1 to REPLACED random words are replaced. A new word never names a
-        value (such as a colour) that a reference names. In place of a reference without replaceable words,
-        None is yielded.
+        At the first use of each reference, the REPLACED words with the largest TF-IDF weights are replaced.
+        At later uses, 1 to REPLACED random words are replaced. A new word never names a value (such as a
+        colour) that a reference names. None replaces a reference without replaceable words.
         """
         for turn, caption in enumerate(self._turns(number)):
             yield self._replaced(caption, heaviest=turn < len(self._references))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield the references in turn, from reference `number` on, with animal1 and animal2 exchanged.
-
-        None is yielded in place of a reference that would stay true.
-        """
+        """Yield the references in turn, with animal1 and animal2 exchanged; None for one that stays true."""
         for caption in self._turns(number):
             alike = any(words <= set(_words(caption)) for words in ALIKE)
             yield None if alike else ANIMAL.sub(lambda found: f"animal{3 - int(found[1])}", caption)
@@ -105,11 +231,7 @@ class Source:
         return WORD.sub(lambda word: new.get(word.start(), word[0]), caption) if taken else None
 
     def _other(self, word: str) -> str | None:
-        """Draw a word with the class and ending of `word`, in proportion to its frequency in training.
-
-        The drawn word names no value (such as a colour) that a reference names. Return None if no such word
-        exists.
-        """
+        """Draw a word with the class and ending of `word`, in proportion to its frequency in training."""
         siblings = SIBLINGS[MEANING[word][:2]]
         left = [o for o in siblings if _value(o) not in self._named and self._split.counts[o]]
         if not left:

@@ -39,24 +39,19 @@ GRAMMARS: dict[Grammar, type[Geometric] | type[Birds]] = {"geometric": Geometric
 
 
 def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Negatives]:
-    """Yield the negatives of each training and validation pair, in order.
+    """Yield the negatives of each training and validation pair, made from captions of its split.
 
-    A pair's negatives are made from captions of its split. Raises InputError naming a pair with too few
-    negatives.
+    Raises InputError naming a pair with too few negatives.
     """
     training = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
     for split in SPLITS:
         own = of_split(pairs, split)
         captions = GRAMMARS[grammar](own, training, np.random.default_rng([seed]))
         for number, pair in enumerate(own):
-            yield of_pair(captions, pair, np.random.default_rng([seed, number]))
+            yield _of_pair(captions, pair, np.random.default_rng([seed, number]))
 
 
-def of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -> Negatives:
-    """Return the negatives of one pair. `rng` is used for all random choices.
-
-    Raises InputError if too few negatives are found.
-    """
+def _of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -> Negatives:
     references = [pair.captions[place] for place in rng.permutation(len(pair.captions))]
     source = captions.source(pair, references, rng)
     draft = _Draft(source, {plain(caption) for caption in references})
@@ -95,10 +90,7 @@ class _Draft:
     def take(
         self, kind: Kind, candidates: Iterable[str | None], tries: int | None = TRIES, sure: bool = True
     ) -> bool:
-        """Accept the first suitable candidate among the first `tries`. Return False if none is suitable.
-
-        A candidate is suitable if it is new. If `sure` is true, it must also be known to be wrong.
-        """
+        """Accept the first new candidate. If `sure` is true, it is also known to be wrong."""
         for caption in islice(candidates, tries):
             if caption is None or (text := plain(caption)) in self.known:
                 continue

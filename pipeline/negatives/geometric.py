@@ -1,7 +1,7 @@
 """Make negatives of captions of coloured solids: CLEVR-Change, CLEVR-DC, tabletop.
 
 The functions at the end of the file replace words or exchange parts of a sentence. They return None for a
-sentence in which nothing can be replaced or exchanged. Their caller checks whether the new sentence is wrong.
+sentence in which nothing can be replaced or exchanged.
 """
 
 from collections import defaultdict
@@ -24,7 +24,6 @@ class Geometric:
     """The captions of a split: a TF-IDF index of captions of a change, and a list of "no change" captions."""
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
-        """Index the captions of `pairs`. `training` is not used: the grammar gives the replacements."""
         self.of_scene: dict[str, list[str]] = defaultdict(list)  # scene -> captions of its change
         no_changes: set[str] = set()
         for pair in pairs:
@@ -60,13 +59,12 @@ class Source:
         return contradicts(_sentence(caption).claims, self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield captions of the split, in the order in which they are tried.
+        """Yield captions of the split.
 
         - Changed pair: captions of a change, by falling similarity to reference `number`.
-        - Changed pair and `number` 1: random captions of no change, if the split has any. If such captions
-          were never negatives, they would always be the right answer in the pre-training task FDA.
-        - Unchanged pair: random captions of a change. If `number` is 0 or 1, captions of the same scene come
-          first.
+        - Changed pair and `number` 1: random captions of no change. If such captions were never negatives,
+          they would always be the right answer in the pre-training task FDA.
+        - Unchanged pair: random captions of a change, first of the same scene if `number` is 0 or 1.
         """
         if self._unchanged:
             own = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []
@@ -79,21 +77,16 @@ class Source:
             yield from self._split.index.ranked(reference.words)
 
     def replace(self, number: int) -> Iterator[str | None]:
-        """Yield the references in turn, with words of the subject or the new value replaced.
-
-        If `number` is even, one word is replaced. If `number` is odd, up to two words are replaced. None is
-        yielded in place of a reference without replaceable words.
-        """
+        """Yield the references in turn, with one word replaced, or with up to two if `number` is odd."""
         for sentence in self._turns(number):
             weights = self._split.index.weights(sentence.words)
             yield _text(_replaced(sentence, self._truth, weights, 1 + number % 2, self._rng))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield the references in turn, with two parts exchanged; None if a reference has no such parts.
+        """Yield the references in turn, with two parts exchanged.
 
-        If `number` is even, subject and landmark are exchanged. If `number` is odd, the old and the new value
-        are exchanged. In a sentence without these values, the ending of an addition ("has been added")
-        becomes the ending of a removal, or the reverse.
+        If `number` is even, the parts are subject and landmark. Otherwise they are the old and the new value,
+        or the ending of an addition ("has been added") becomes the ending of a removal, or the reverse.
         """
         for sentence in self._turns(number):
             if number % 2 == 0:
@@ -129,10 +122,7 @@ def _sentence(text: str) -> Sentence:
 
 
 def _endings(documents: Sequence[str]) -> dict[str, list[Words]]:
-    """Return the endings of sentences, as a dictionary: kind of change -> distinct endings.
-
-    An ending is everything after a sentence's last noun.
-    """
+    """Return a dictionary: kind of change -> distinct endings of sentences, after their last noun."""
     found: dict[str, set[Words]] = defaultdict(set)
     for sentence in map(_sentence, documents):
         for kind in sentence.claims.kinds:
@@ -147,10 +137,7 @@ def _text(words: Words | None) -> str | None:
 def _replaced(
     sentence: Sentence, truth: Claims, weights: Mapping[str, float], count: int, rng: np.random.Generator
 ) -> Words | None:
-    """Return a sentence's words, of which at most `count` are replaced; None if none can be replaced.
-
-    Words of the subject and the new value can be replaced. The words with the largest weights are chosen.
-    """
+    """Replace at most `count` words of the subject and the new value: those with the largest weights."""
     words = list(sentence.words)
     places = sentence.attributes + ([] if sentence.value is None else [sentence.value])
     changed = 0
@@ -168,7 +155,7 @@ def _replaced(
 def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Claims) -> set[str]:
     """Return the values that a replacement for `words[place]` must not have.
 
-    Otherwise, the new value could equal the old value, or a new colour could be in a reference.
+    Otherwise, the new value could equal the old value, or be a colour of a reference.
     """
     if place != sentence.value:
         new = None if sentence.value is None else MEANING[words[sentence.value]]
@@ -180,7 +167,7 @@ def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str
 
 
 def _exchanged_landmark(sentence: Sentence) -> Words | None:
-    """Return a sentence's words with subject and landmark exchanged. The articles are not exchanged."""
+    """Exchange subject and landmark without their articles."""
     one, other, words = sentence.subject, sentence.landmark, sentence.words
     if not one or not other:
         return None
@@ -189,7 +176,7 @@ def _exchanged_landmark(sentence: Sentence) -> Words | None:
 
 
 def _exchanged_values(sentence: Sentence) -> Words | None:
-    """Return a sentence's words with new and old value exchanged; None if the subject names no old value."""
+    """Exchange the new value and the old value, which the subject names."""
     if sentence.value is None:
         return None
     words = list(sentence.words)
@@ -204,7 +191,7 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
 def _exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
-    """Return the words of a sentence about an addition with the ending of a removal, or the reverse."""
+    """Give a sentence about an addition the ending of a removal, or the reverse."""
     other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
     if not endings.get(other):
         return None

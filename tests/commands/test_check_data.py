@@ -1,4 +1,4 @@
-"""The stage `check_data` in a made-up repository: what is missing is said, by name, before anything runs."""
+"""commands.check_data: counts, missing images, and changes since a dataset was prepared."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.params import read_tree
-from pipeline.datasets import images, manifest
+from pipeline.datasets import manifest
 from tests import project_params
 from tests.synthetic_real import MAKERS, make_spot_the_diff
 
@@ -41,16 +41,11 @@ def test_a_complete_folder(repository, check, dataset):
     assert "\x1b" not in out
 
 
-def test_counts_stand_beside_the_published_ones(repository, check):
+def test_counts_are_compared_with_the_published_ones(repository, check):
     make_spot_the_diff(repository / STD)
     _, out, _ = check()
     assert "protocol merged" in out
-    assert ["test", "pairs", "2", "1,270", "(7", "empty)"] in [line.split() for line in out.split("\n")]
     assert "\nval has 2 pairs, published 1,493 (4 of them say nothing)\n" in out
-    assert (
-        "\n2 images are in no pair and are ignored, such as resized_images/1.png, resized_images/1_2.png"
-        in out
-    )
 
 
 def test_missing_and_empty_images(repository, check):
@@ -83,51 +78,33 @@ def test_a_dataset_without_a_card(repository, check):
     MAKERS["clevr_change"](repository / "data/raw/tabletop")
     code, out, _ = check("tabletop")
     assert code == 0
-    assert "40 pairs, 60 images, 80 captions; no published counts to compare" in out
+    assert "40 pairs, 60 images, 80 captions\nthere are no published counts to compare" in out
 
 
-def test_what_changed_since_it_was_prepared(repository, check, leaves):
+def test_changes_since_the_dataset_was_prepared(repository, check, leaves):
     root = make_spot_the_diff(repository / STD)
     files = ("--pairs", "data/pairs/spot_the_diff.jsonl", "--images", "data/images/spot_the_diff.jsonl")
     more = ("--card", "data/cards/spot_the_diff.yaml", "--manifest", "data/pairs/spot_the_diff.manifest.json")
-    told = leaves("prepare", "--dataset", "spot_the_diff", *files, *more)
-    assert told[0] == 0
-    assert "note: val has 2 pairs, published 1,493 (4 of them say nothing)" in told[1]
-    assert (
-        manifest.read("data/pairs/spot_the_diff.manifest.json").references == "spot_the_diff, protocol merged"
-    )
-    assert images.read_index("data/images/spot_the_diff.jsonl")
+    code, out, _ = leaves("prepare", "--dataset", "spot_the_diff", *files, *more)
+    assert code == 0
+    assert "note: val has 2 pairs, published 1,493 (4 of them say nothing)" in out
+    prepared = manifest.read("data/pairs/spot_the_diff.manifest.json")
+    assert prepared.references == "spot_the_diff, protocol merged"
     assert "nothing has changed since the dataset was prepared" in check()[1]
-    data = bytearray((root / "resized_images/3.png").read_bytes())
-    data[-1] ^= 1
-    (root / "resized_images/3.png").write_bytes(data)
-    (root / "resized_images/5.png").write_bytes(data + b"x")
+    (root / "resized_images/5.png").write_bytes(b"x")
     entries = json.loads((root / "annotations/val.json").read_text())
     entries[0]["sentences"] = ["a bird flew by"]
     entries.append({"img_id": "1", "sentences": ["two men came"]})
     (root / "annotations/val.json").write_text(json.dumps(entries))
-    (root / "annotations/train.json").write_text(
-        (root / "annotations/train.json").read_text().replace('"1"', '"4"')
-    )
+    train = root / "annotations/train.json"
+    train.write_text(train.read_text().replace('"1"', '"4"'))
     code, out, _ = check()
     assert code == 0
-    told = out[out.index("since the dataset was prepared:") :].splitlines()
-    assert told[1] == "  resized_images/3.png: other content"
-    assert told[2].startswith("  resized_images/5.png: ")
-    assert told[3:] == [
-        "  resized_images/1.png: not prepared",
-        "  resized_images/1_2.png: not prepared",
-        "  annotations/train.json: other content",
-        "  annotations/val.json: other content",
+    assert out[out.index("since the dataset was prepared:") :].splitlines()[1:] == [
+        "  resized_images/5.png: other content",
+        "  images that are new: 2, such as resized_images/1.png, resized_images/1_2.png",
+        "  annotation files that are changed: 2, such as annotations/train.json, annotations/val.json",
         "  pairs that are new: 1, such as 1",
-        "  pairs that are other than they were: 1, such as 16",
+        "  pairs that are changed: 1, such as 16",
         "prepare it again: dvc repro --force --single-item prepare@spot_the_diff",
     ]
-
-
-def test_many_changes_are_counted(repository, check):
-    make_spot_the_diff(repository / STD)
-    (repository / "data/images").mkdir()
-    (repository / "data/images/spot_the_diff.jsonl").write_text("")
-    out = check()[1]
-    assert "\n  and 18 more\nprepare it again" in out

@@ -1,4 +1,4 @@
-"""commands.negatives: the wrong captions that pre-training makes, to read."""
+"""commands.negatives: the wrong captions that pre-training makes, in a file."""
 
 from argparse import Namespace
 
@@ -21,7 +21,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_train_and_val_pairs_get_six_each_and_the_bytes_are_the_seed_s(folder):
+def test_train_and_val_pairs_get_six_each_by_the_seed(folder):
     succeed(folder, COMMAND.format("tabletop"))
     out = folder / "data/negatives.jsonl"
     assert len(read_negatives(out)) == 40
@@ -34,7 +34,7 @@ def test_train_and_val_pairs_get_six_each_and_the_bytes_are_the_seed_s(folder):
 
 
 @pytest.mark.parametrize("dataset", ["spot_the_diff", "mine"])
-def test_a_dataset_without_a_grammar_is_told_which_there_are(folder, dataset):
+def test_a_dataset_without_a_grammar_is_refused(folder, dataset):
     said = f"set negatives.grammar.{dataset} in params.yaml to geometric or birds"
     refuse(folder, COMMAND.format(dataset), said)
     assert not (folder / "data").exists()
@@ -47,9 +47,7 @@ def test_nothing_is_half_written(folder):
     assert not list((folder / "data").glob("*negatives*"))
 
 
-def test_pre_training_makes_those_that_the_command_writes_and_refuses_those_of_other_pairs(
-    folder, monkeypatch
-):
+def test_pre_training_makes_the_same_and_refuses_those_of_other_pairs(folder, monkeypatch):
     monkeypatch.chdir(folder)
     succeed(folder, COMMAND.format("tabletop"))
     file = folder / "data/negatives.jsonl"

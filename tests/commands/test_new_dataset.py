@@ -1,7 +1,4 @@
-"""A folder of pairs becomes a dataset: three lines in params.yaml, checked, prepared, and settled for DVC."""
-
-import os
-import shutil
+"""commands.new_dataset: the entry in params.yaml, and what the next commands make of it."""
 
 import pytest
 from PIL import Image
@@ -9,11 +6,12 @@ from PIL import Image
 import models
 from pipeline.config import params, resolving
 from pipeline.datasets.schema import SPLITS
-from pipeline.io.inputs import read_yaml
-from tests.running import ROOT, refuse, stage, succeed
+from tests.running import ROOT, refuse, succeed
 
 
-def folder_with_table(tmp_path):
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with the project's settings, and a folder `own` with a table of pairs."""
     for name in ("params.yaml", "datasets.yaml"):
         (tmp_path / name).write_text((ROOT / name).read_text())
     (tmp_path / "own").mkdir()
@@ -22,11 +20,12 @@ def folder_with_table(tmp_path):
     return tmp_path
 
 
-OWN = ("clip", "duda", "vard", "vard_transformer", "mccformers", "card")  # tabletop's that have select: truth
+NAMES = [f"{n}{x}.png" for n in range(3) for x in ("", "x")]
+# settings of tabletop for these models have select: truth
+OWN = ("clip", "duda", "vard", "vard_transformer", "mccformers", "card")
 
 
-def test_the_entry_and_nothing_else(tmp_path):
-    folder = folder_with_table(tmp_path)
+def test_the_entry_and_nothing_else(folder):
     before = (folder / "params.yaml").read_text()
     succeed(folder, "new_dataset mine own --like tabletop")
     after = (folder / "params.yaml").read_text()
@@ -49,14 +48,12 @@ def test_the_entry_and_nothing_else(tmp_path):
     assert (folder / "params.yaml").read_text() == after
 
 
-# the other two are like one themselves
+# the other two have `like` themselves
 DATASETS = {*params.load(ROOT / "params.yaml").dataset} - {"tabletop_wide", "tabletop_extreme"}
 
 
 @pytest.mark.parametrize("like", sorted(DATASETS))
-def test_every_model_can_be_trained_on_what_was_entered(tmp_path, like):
-    """By settings: each recipe is made, and chooses its snapshots by what a table has."""
-    folder = folder_with_table(tmp_path)
+def test_every_model_has_settings_that_need_only_a_table(folder, like):
     succeed(folder, f"new_dataset mine own --like {like}")
     found = params.load(folder / "params.yaml")
     for model in found.model:
@@ -65,10 +62,8 @@ def test_every_model_can_be_trained_on_what_was_entered(tmp_path, like):
 
 
 @pytest.mark.parametrize("command", ["show_settings mine scorer_cbr", "check_data --dataset mine"])
-def test_truth_without_scenes_is_refused_before_any_work(tmp_path, command):
-    folder = folder_with_table(tmp_path)
-    for number, name in enumerate(f"{n}{x}.png" for n in range(3) for x in ("", "x")):
-        (folder / "own" / name).write_bytes(bytes([number]))
+def test_truth_without_scenes_is_refused_before_any_work(folder, command):
+    write_images(folder)
     succeed(folder, "new_dataset mine own --like tabletop")
     succeed(folder, command)
     text = (folder / "params.yaml").read_text()
@@ -76,71 +71,41 @@ def test_truth_without_scenes_is_refused_before_any_work(tmp_path, command):
     refuse(folder, command, "set dataset.mine.train.select: CIDEr-D")
 
 
-def test_what_is_refused_changes_nothing(tmp_path):
-    folder = folder_with_table(tmp_path)
+def test_refused_entries_change_nothing(folder):
     before = (folder / "params.yaml").read_text()
-    refuse(folder, "new_dataset tabletop own", "has a dataset 'tabletop' already")
-    refuse(folder, "new_dataset levir_cc own", "has a dataset 'levir_cc' already")
-    refuse(folder, "new_dataset mine own --like nowhere", "no dataset 'nowhere' to be like; there are")
-    refuse(folder, "new_dataset mi-ne own", "'mi-ne' is no name of a dataset")
-    refuse(folder, f"new_dataset {'x' * 300} own", "is no name of a dataset")
-    refuse(folder, ["new_dataset", "mine", os.fsdecode(b"\xff")], "is not UTF-8")
+    for words, named in {
+        "tabletop own": "has a dataset 'tabletop' already",
+        "levir_cc own": "has a dataset 'levir_cc' already",
+        "mine own --like nowhere": "no dataset 'nowhere' to be like; there are",
+        "mine own --like tabletop_wide": "params.yaml: dataset.mine.like must name one",
+        "mine elsewhere": "elsewhere does not exist",
+        **{f"{name} own": f"{name!r} is no name of a dataset" for name in ("mi-ne", "123", "null", "0x1")},
+    }.items():
+        assert "partial" not in refuse(folder, f"new_dataset {words}", named)
     (folder / "data").mkdir()
     (folder / "data/cards").write_text("in the way")
     refuse(folder, "new_dataset mine own", "cannot write data/cards")
-    shutil.rmtree(folder / "data")
-    for name in ("123", "null", "true", "1_0", "0x1"):
-        refuse(
-            folder,
-            f"new_dataset {name} own",
-            f"{name!r} is no name of a dataset; use letters, digits and _",
-        )
-    said = refuse(
-        folder, "new_dataset mine own --like tabletop_wide", "params.yaml: dataset.mine.like must name one"
-    )
-    assert "partial" not in said
-    refuse(folder, "new_dataset mine elsewhere", "elsewhere does not exist")
     assert (folder / "params.yaml").read_text() == before
-    assert not (folder / "data").exists()
 
 
-def test_checked_and_prepared(tmp_path):
-    folder = folder_with_table(tmp_path)
+def write_images(folder, shades=range(6)):
+    for name, shade in zip(NAMES, shades, strict=True):
+        Image.new("RGB", (8, 8), (shade, 0, 0)).save(folder / "own" / name)
+
+
+def test_check_data_and_prepare_name_wrong_images(folder):
+    prepare = (
+        "prepare --dataset mine --card data/cards/mine.yaml --pairs pairs.jsonl --images images.jsonl "
+        "--manifest manifest.json"
+    )
     succeed(folder, "new_dataset mine own --like tabletop")
     said = refuse(folder, "check_data --dataset mine", "6 problem(s)")
     assert "line 4: 2x.png: missing" in said
-    for number, name in enumerate(f"{n}{x}.png" for n in range(3) for x in ("", "x")):
-        (folder / "own" / name).write_bytes(bytes([number]))
-    assert stage(folder, "check_data --dataset mine").returncode == 0
-    outputs = "--pairs pairs.jsonl --images images.jsonl --manifest manifest.json"
-    refuse(folder, f"prepare --dataset mine --card data/cards/mine.yaml {outputs}", "is no image with pixels")
-    assert not (folder / "pairs.jsonl").exists()
-
-
-def test_the_resolved_settings_are_what_dvc_compares(tmp_path):
-    folder = folder_with_table(tmp_path)
-    succeed(folder, "new_dataset mine own --like tabletop")
-    text = (folder / "params.yaml").read_text().replace("datasets:\n- tabletop\n", "datasets:\n- mine\n", 1)
-    (folder / "params.yaml").write_text(text)
-    succeed(folder, "settings --code code --settings settings")
-    tree = read_yaml(folder / "params.yaml", "")["dataset"]
-    for name in ("features", "text", "loss", "sizes"):
-        assert read_yaml(folder / f"settings/mine/{name}.yaml", "") == tree["tabletop"][name]
-    text = (folder / "params.yaml").read_text().replace("{select: CIDEr-D}\n", "{select: last, batch: 3}\n")
-    (folder / "params.yaml").write_text(text)
-    succeed(folder, "settings --code code --settings settings")
-    mine = tree["tabletop"]["train"] | {"select": "last", "batch": 3}
-    assert read_yaml(folder / "settings/mine/train.yaml", "") == mine
-
-
-def test_the_same_picture_in_two_splits_is_refused_by_prepare(tmp_path):
-    folder = folder_with_table(tmp_path)
-    succeed(folder, "new_dataset mine own --like tabletop")
-    for number, name in enumerate(f"{n}{x}.png" for n in range(3) for x in ("", "x")):
-        Image.new("RGB", (8, 8), (number % 5, 0, 0)).save(folder / "own" / name)
-    command = "prepare --dataset mine --card data/cards/mine.yaml"
-    outputs = "--pairs pairs.jsonl --images images.jsonl --manifest manifest.json"
-    refuse(folder, f"{command} {outputs}", "2x.png in test is the same image as 0.png in train")
+    write_images(folder, [0, 1, 2, 3, 4, 0])
+    refuse(folder, prepare, "2x.png in test is the same image as 0.png in train")
+    (folder / "own/2x.png").write_bytes(b"no image")
+    succeed(folder, "check_data --dataset mine")
+    refuse(folder, prepare, "is no image with pixels")
     assert not [*folder.glob("*.json*")]
-    Image.new("RGB", (8, 8), "white").save(folder / "own/2x.png")
-    succeed(folder, f"{command} {outputs}")
+    write_images(folder)
+    succeed(folder, prepare)

@@ -1,13 +1,11 @@
-"""Is a folder complete, and as it was: by names, sizes and hashes, without opening an image."""
+"""Checks of a dataset's folder by names, sizes and hashes, without opening an image."""
 
 import os
-from dataclasses import replace
 
 import pytest
 
 from pipeline.datasets import checking
 from pipeline.datasets.images import Indexed
-from pipeline.datasets.schema import Pair
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 
@@ -20,7 +18,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_what_is_missing_is_named_with_its_fault(root):
+def test_a_missing_image_is_named_with_its_fault(root):
     (root / "images/b.png").write_text("")
     names = ["images/a.png", "images/b.png", "images/c.png", "images", "d.txt/x.png", "x" * 300, "a\0b"]
     assert checking.missing(root, names) == [
@@ -33,30 +31,25 @@ def test_what_is_missing_is_named_with_its_fault(root):
     ]
 
 
-def test_surplus_images_are_counted(root):
-    assert checking.surplus(root, ["./images/a.png"]) == (2, ["images/b.png", "other/c.JPG"])
-    assert checking.surplus(root, [], shown=1) == (3, ["images/a.png"])
-    assert checking.surplus(root, ["images/a.png", "images/b.png", "other/c.JPG"]) == (0, [])
-
-
-def test_links_are_followed_but_not_round(root, tmp_path_factory):
+def test_files_below_a_folder_are_listed_and_an_unreadable_folder_is_named(
+    root, tmp_path_factory, monkeypatch
+):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "e.png").write_text("e")
     (root / "linked").symlink_to(elsewhere)
-    (root / "images/up").symlink_to(root)
-    assert checking.surplus(root, ["images/a.png", "images/b.png", "other/c.JPG"])[1] == ["linked/e.png"]
+    found = list(checking.files_below(root))
+    assert found == ["d.txt", "images/a.png", "images/b.png", "linked/e.png", "other/c.JPG"]
+    assert [name for name in found if checking.is_picture(root / name)] == found[1:]
 
-
-def test_a_folder_that_may_not_be_read_is_named(root, monkeypatch):
     def refuse(folder):
-        raise PermissionError(13, "Permission denied")
+        raise PermissionError(13, "Permission denied", str(folder))
 
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(InputError, match=r"cannot be read \(Permission denied\)"):
-        checking.surplus(root, [])
+        list(checking.files_below(root))
 
 
-def test_changes_by_size_and_by_content(root):
+def test_changes_by_size_and_by_content(root, monkeypatch):
     index = [
         Indexed(name, 1, 1, (root / name).stat().st_size, content_hashes.sha256(root / name))
         for name in ("images/a.png", "images/b.png", "other/c.JPG")
@@ -66,36 +59,22 @@ def test_changes_by_size_and_by_content(root):
     (root / "images/b.png").write_text("images/B.png")
     (root / "other/c.JPG").unlink()
     assert list(checking.changed(root, index)) == [
-        "images/a.png: 12 bytes, now 18",
+        "images/a.png: other content",
         "images/b.png: other content",
         "other/c.JPG: cannot be read (No such file or directory)",
     ]
+    monkeypatch.setattr(checking, "sha256", lambda path: pytest.fail("a file of another size is hashed"))
+    assert len(list(checking.changed(root, index[:1]))) == 1
 
 
-def test_files_of_another_size_are_not_hashed(root, monkeypatch):
-    monkeypatch.setattr(checking, "sha256", lambda path: pytest.fail("hashed"))
-    assert len(list(checking.changed(root, [Indexed("images/a.png", 1, 1, 3, "x")]))) == 1
-
-
-def test_changed_pairs_are_counted():
-    pairs = [Pair(f"p{n}", "s", "test", "a", "b", ("c",)) for n in range(5)]
-    assert checking.changed_pairs(pairs, pairs) == []
-    now = [replace(pairs[0], captions=("d",)), *pairs[1:4], replace(pairs[4], pair_id="q")]
-    assert checking.changed_pairs(pairs, now) == [
-        "pairs that are new: 1, such as q",
-        "pairs that are gone: 1, such as p4",
-        "pairs that are other than they were: 1, such as p0",
-    ]
-
-
-def test_changed_annotation_files(root):
-    before = checking.hashes(root, [root / "d.txt", root / "images/a.png", root / "images/b.png"])
-    assert list(before) == ["d.txt", "images/a.png", "images/b.png"]
+def test_differences_between_items_are_counted_by_kind(root):
+    old = checking.hashes(root, [root / "d.txt", root / "images/a.png", root / "images/b.png"])
+    assert list(old) == ["d.txt", "images/a.png", "images/b.png"]
     (root / "images/a.png").write_text("images/A.png")
-    now = checking.hashes(root, [root / "d.txt", root / "images/a.png", root / "other/c.JPG"])
-    assert checking.changed_files(before, before) == []
-    assert checking.changed_files(before, now) == [
-        "images/a.png: other content",
-        "other/c.JPG: new",
-        "images/b.png: gone",
+    new = checking.hashes(root, [root / "d.txt", root / "images/a.png", root / "other/c.JPG"])
+    assert checking.differences("files", old, old) == []
+    assert checking.differences("files", old, new) == [
+        "files that are new: 1, such as other/c.JPG",
+        "files that are gone: 1, such as images/b.png",
+        "files that are changed: 1, such as images/a.png",
     ]

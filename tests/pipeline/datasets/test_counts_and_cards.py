@@ -1,4 +1,4 @@
-"""Counts of a dataset, the cards with the published ones, and what differs, in words."""
+"""Counts of a dataset, the cards with the published counts, and the differences."""
 
 from pathlib import Path
 
@@ -71,80 +71,47 @@ def test_every_reader_has_a_card_and_settings(reader):
     assert settings.prepare.reader == reader
     protocol = readers.protocol_of(reader, settings.prepare.protocol)
     assert card.counts(protocol)["train"]["pairs"] > 0
-    assert set(card.expected) == set(readers.READERS[reader].protocols or (cards.DEFAULT,))
-    for name in readers.READERS[reader].files:
+    assert set(card.expected) == set(getattr(readers.READERS[reader], "PROTOCOLS", (cards.DEFAULT,)))
+    for name in readers.READERS[reader].FILES:
         assert name in card.files
 
 
-def test_exchange_is_for_scenes_of_two_pairs():
-    everything = params.load(ROOT / "params.yaml")
-    own = {name for name, own in everything.dataset.items() if own.train.exchange}
-    assert own == {*everything.tabletop.viewpoint, "clevr_change"}
+SPLITS = {key: {"pairs": 1} for key in ("train", "val", "test")}
+CARD = {
+    "name": "n",
+    "citation": "c",
+    "source": "s",
+    "files": {"a.json": "all"},
+    "expected": {"default": SPLITS},
+}
+
+
+def load(folder, **changes):
+    card = {key: value for key, value in (CARD | changes).items() if value is not None}
+    (folder / "card.yaml").write_text(yaml.safe_dump(card))
+    return cards.load(folder / "card.yaml")
 
 
 def test_a_card_without_counts(tmp_path):
-    write(tmp_path, expected=None)
-    assert cards.load(tmp_path / "card.yaml").counts(None) is None
-
-
-def write(folder, **changes):
-    card = {
-        "name": "n",
-        "citation": "c",
-        "source": "s",
-        "files": {"a.json": "all"},
-        "expected": {"default": {split: {"pairs": 1} for split in ("train", "val", "test")}},
-    }
-    (folder / "card.yaml").write_text(
-        yaml.safe_dump({k: v for k, v in (card | changes).items() if v is not None})
-    )
+    assert load(tmp_path, expected=None).counts(None) is None
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "named"),
     [
         ({"name": None}, "the key name is missing"),
         ({"colour": 1}, "unknown key colour"),
-        ({"files": {}}, "files: Dictionary should have at least 1 item"),
+        ({"files": {}}, "files: "),
         ({"expected": {"default": {"train": {"pairs": 1}}}}, "the key expected.default.val is missing"),
-        (
-            {"expected": {"default": {key: {"pairs": -1} for key in ("train", "val", "test")}}},
-            "train.pairs: ",
-        ),
-        (
-            {
-                "expected": {
-                    "x": {"types": {"colour": 1}} | {key: {"pairs": 1} for key in ("train", "val", "test")}
-                }
-            },
-            "expected.x.types.colour: Input should be 'color', 'texture'",
-        ),
+        ({"expected": {"default": SPLITS | {"val": {"pairs": -1}}}}, "val.pairs: "),
+        ({"expected": {"x": SPLITS | {"types": {"colour": 1}}}}, "expected.x.types.colour: "),
     ],
 )
-def test_wrong_cards_are_refused_by_key(tmp_path, changes, said):
-    write(tmp_path, **changes)
-    with pytest.raises(InputError, match=rf"card\.yaml: .*{said}"):
-        cards.load(tmp_path / "card.yaml")
+def test_wrong_cards_are_refused_by_key(tmp_path, changes, named):
+    with pytest.raises(InputError, match=rf"card\.yaml: .*{named}"):
+        load(tmp_path, **changes)
 
 
-def test_a_card_that_is_missing(tmp_path):
+def test_a_missing_card_is_named(tmp_path):
     with pytest.raises(InputError, match=r"card\.yaml is missing; restore it with git"):
         cards.load(tmp_path / "card.yaml")
-
-
-UNSPACED = ["一辆红色的汽车离开了停车场", "赤い車がなくなった", "รถสีแดงหายไปแล้ว"]
-
-
-@pytest.mark.parametrize("caption", UNSPACED)
-def test_words_without_spaces_between_them(caption):
-    (said,) = counts.notes(["a car left", caption], lower_case=True)
-    assert said.startswith("1 captions")
-    assert caption in said
-    assert counts.notes([" ".join(caption[n : n + 2] for n in range(0, len(caption), 2))], True) == []
-
-
-@pytest.mark.parametrize("word", ["left!", "“left", "(left)", "left:", "«left»", "Left—"])
-def test_words_with_punctuation_at_their_ends(word):
-    (said,) = counts.notes([f"a car {word}", "a man left, gone"], lower_case=True)
-    assert word.lower() in said
-    assert counts.notes(["a car left, and it left; gone?", "naïve café, 2 cars"], lower_case=True) == []

@@ -7,11 +7,11 @@ import pytest
 
 from pipeline.datasets import cards, counts, readers
 from pipeline.datasets.schema import of_split
-from pipeline.io.errors import InputError
 from pipeline.text import vocabularies
-from tests.synthetic_real import make_spot_the_diff, write_json
+from tests.synthetic_real import write_json
 
-SHARED = Path(__file__).parents[4] / "shared" / "data" / "spot-the-diff"
+ROOT = Path(__file__).parents[3]
+SHARED = ROOT.parent / "shared/data/spot-the-diff"
 TRAIN = [
     {"img_id": "7", "sentences": ["a car is gone", "a man came "]},
     {"img_id": "9", "sentences": ["", " "]},
@@ -21,58 +21,36 @@ TRAIN = [
     {"img_id": "9", "sentences": [""]},
     {"img_id": "7", "sentences": [""]},
 ]
-
-
-@pytest.fixture
-def root(tmp_path):
-    write_json(tmp_path / "annotations/train.json", TRAIN)
-    write_json(tmp_path / "annotations/val.json", [{"img_id": "3", "sentences": ["a"]}])
-    write_json(tmp_path / "annotations/test.json", [{"img_id": "4", "sentences": ["b"]}])
-    return tmp_path
-
-
-def train(root, protocol):
-    pairs = of_split(readers.read("spot_the_diff", root, protocol), "train")
-    return [(pair.pair_id, pair.scene_id, pair.captions) for pair in pairs]
-
-
-def test_merged_is_the_default(root):
-    assert train(root, None) == train(root, "merged")
-    assert train(root, "merged") == [
-        ("7", "7", ("a car is gone", "a man came ", "no difference")),
-        ("8", "8", ("w " * 50, "x " * 30)),
-    ]
-    first = readers.read("spot_the_diff", root)[0]
-    assert (first.before, first.after) == ("resized_images/7.png", "resized_images/7_2.png")
-    assert first.change_type is first.changed is None
-
-
-def test_per_entry(root):
-    """Ids count the entries of a pair, those without a sentence too."""
-    assert train(root, "per_entry") == [
+MERGED = [
+    ("7", "7", ("a car is gone", "a man came ", "no difference")),
+    ("8", "8", ("w " * 50, "x " * 30)),
+]
+ITEMS = {
+    None: MERGED,  # the default
+    "merged": MERGED,
+    # ids also count the entries without a sentence
+    "per_entry": [
         ("7-1", "7", ("a car is gone", "a man came ")),
         ("8-1", "8", ("w " * 50,)),
         ("7-2", "7", ("no difference",)),
         ("8-2", "8", ("x " * 30,)),
-    ]
-
-
-def test_multi_joins_and_cuts_at_60_words(root):
-    assert train(root, "multi") == [
+    ],
+    "multi": [
         ("7", "7", ("a car is gone a man came no difference",)),
         ("8", "8", (" ".join(["w"] * 50 + ["x"] * 10),)),
-    ]
+    ],
+}
 
 
-def test_a_single_change_cannot_be_had(root):
-    said = "protocol 'single_change' of spot_the_diff: there is merged, per_entry, multi; .* is not public"
-    with pytest.raises(InputError, match=said):
-        readers.read("spot_the_diff", root, "single_change")
-
-
-def test_the_made_up_dataset_has_a_pair_without_a_sentence(tmp_path):
-    pairs = readers.read("spot_the_diff", make_spot_the_diff(tmp_path / "raw"))
-    assert "1" not in {pair.pair_id for pair in pairs}
+@pytest.mark.parametrize("protocol", ITEMS)
+def test_the_items_of_a_protocol(tmp_path, protocol):
+    write_json(tmp_path / "annotations/train.json", TRAIN)
+    for split in ("val", "test"):
+        write_json(tmp_path / f"annotations/{split}.json", [{"img_id": split, "sentences": ["a"]}])
+    pairs = of_split(readers.read("spot_the_diff", tmp_path, protocol), "train")
+    assert [(pair.pair_id, pair.scene_id, pair.captions) for pair in pairs] == ITEMS[protocol]
+    assert (pairs[0].before, pairs[0].after) == ("resized_images/7.png", "resized_images/7_2.png")
+    assert pairs[0].change_type is None
 
 
 REAL = pytest.mark.skipif(not SHARED.exists(), reason="Spot-the-Diff's own annotation files are not here")
@@ -87,24 +65,21 @@ REAL = pytest.mark.skipif(not SHARED.exists(), reason="Spot-the-Diff's own annot
         ("multi", [8_529, 1_489, 1_263], [8_529, 1_489, 1_263], 62),
     ],
 )
-def test_real_counts_are_the_published_ones(protocol, pairs, captions, longest):
-    """But for what holds no sentence, which the card counts."""
+def test_the_real_files_have_the_published_counts(protocol, pairs, captions, longest):
+    """The published counts include items without a sentence, and the card has their number."""
     found = readers.read("spot_the_diff", SHARED, protocol)
     counted = counts.count(found)
-    print(protocol, counted)
     assert [counted[split]["pairs"] for split in ("train", "val", "test")] == pairs
     assert [counted[split]["captions"] for split in ("train", "val", "test")] == captions
     assert counted["longest"] == longest
-    expected = cards.load(Path(__file__).parents[3] / "data/cards/spot_the_diff.yaml").counts(protocol)
-    assert counts.differences(counted, expected) == []
-    ids = [pair.pair_id for pair in found]
-    assert len(ids) == len(set(ids))
+    card = cards.load(ROOT / "data/cards/spot_the_diff.yaml")
+    assert counts.differences(counted, card.counts(protocol)) == []
+    assert len({pair.pair_id for pair in found}) == len(found)
 
 
 @REAL
-def test_what_the_real_files_hold():
-    """The card's published counts, straight from the files."""
-    expected = cards.load(Path(__file__).parents[3] / "data/cards/spot_the_diff.yaml").expected
+def test_the_card_has_the_counts_of_the_real_files():
+    expected = cards.load(ROOT / "data/cards/spot_the_diff.yaml").expected
     for split in ("train", "val", "test"):
         entries = json.loads((SHARED / f"annotations/{split}.json").read_text())
         sentences = [sentence for entry in entries for sentence in entry["sentences"]]
@@ -120,5 +95,4 @@ def test_the_real_vocabulary():
     pairs = of_split(readers.read("spot_the_diff", SHARED), "train")
     captions = [caption for pair in pairs for caption in pair.captions]
     vocabulary = vocabularies.build(captions, min_count=1, lower_case=True)
-    print(f"{len(vocabulary)} words, longest caption {vocabulary.longest}")
     assert (len(vocabulary), vocabulary.longest) == (2_058, 55)

@@ -1,4 +1,4 @@
-"""Negatives of descriptions of birds: each says something else of the same part of the same bird."""
+"""Negatives of descriptions of birds: each contradicts a reference about a part of a bird."""
 
 import re
 from itertools import islice, permutations
@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
-from pipeline.negatives import bird_claims
-from pipeline.negatives.bird_claims import MEANING
+from pipeline.negatives.birds import MEANING, contradicts, of_captions
 from pipeline.negatives.generation import generate
 
 COLOURS = ("black", "white", "gray", "brown", "red", "orange", "yellow", "green")
@@ -40,17 +39,17 @@ def pairs_of(captions):
 
 @settings(max_examples=20)
 @given(st.lists(st.lists(descriptions(), min_size=1, max_size=4), min_size=1, max_size=4), st.integers(0, 99))
-def test_every_negative_says_otherwise_of_the_same_part(captions, seed):
+def test_negatives_contradict_a_reference(captions, seed):
     for each in islice(generate("birds", pairs_of([*captions, *BACKGROUND]), seed), len(captions)):
-        claims = bird_claims.of_captions(each.captions)
+        claims = of_captions(each.captions)
         texts = [negative.caption for negative in each.negatives]
         assert len(set(texts) - set(each.captions)) == 6
-        known = [text for text in texts if bird_claims.contradicts(text, claims)]
-        # where too few are ruled out, captions of other pairs come last
+        known = [text for text in texts if contradicts(text, claims)]
+        # if too few contradictions are found, captions of other pairs are last
         assert texts[: len(known)] == known
         for negative in each.negatives:
             if negative.kind == "replace":
-                check_replaced(negative.caption, each.captions)
+                assert any(is_replaced(negative.caption, caption, each.captions) for caption in each.captions)
             elif negative.kind == "confuse":
                 assert exchanged(negative.caption) in each.captions
 
@@ -59,24 +58,19 @@ def words(text):
     return re.findall(r"[a-z]+", text)
 
 
-def check_replaced(negative, captions):
-    """At most three words are others, each of the same class and ending, of a value that nobody named."""
+def is_replaced(negative, caption, captions):
+    """Return True if `negative` is `caption` with one to three replaced words.
+
+    A new word has the class and ending of the old word, and a value that no caption names.
+    """
+    if re.sub(r"[a-z]+", "w", caption) != re.sub(r"[a-z]+", "w", negative):
+        return False
     named = {MEANING[word][::2] for text in captions for word in words(text) if word in MEANING}
-    fits = []
-    for caption in captions:
-        changed = [
-            (old, new) for old, new in zip(words(caption), words(negative), strict=False) if old != new
-        ]
-        exchanged_ = [(old, new) for old, new in changed if {old, new} != {"a", "an"}]
-        fits.append(
-            len(words(caption)) == len(words(negative))
-            and 1 <= len(exchanged_) <= 3
-            and all(old in MEANING and new in MEANING for old, new in exchanged_)
-            and all(MEANING[old][:2] == MEANING[new][:2] for old, new in exchanged_)
-            and all(MEANING[new][::2] not in named for _, new in exchanged_)
-            and re.sub(r"[a-z]+", "", caption) == re.sub(r"[a-z]+", "", negative)
-        )
-    assert any(fits), (negative, captions)
+    both = zip(words(caption), words(negative), strict=True)
+    changed = [(old, new) for old, new in both if old != new and {old, new} != {"a", "an"}]
+    return 1 <= len(changed) <= 3 and all(
+        MEANING[old][:2] == MEANING[new][:2] and MEANING[new][::2] not in named for old, new in changed
+    )
 
 
 def exchanged(text):
@@ -92,7 +86,7 @@ def exchanged(text):
         "there are no visible differences between animal1 and the larger animal2 .",
     ],
 )
-def test_what_stays_true_is_not_exchanged(caption):
+def test_a_caption_that_stays_true_is_not_exchanged(caption):
     others = [[f"animal1 has a {colour} {part} ."] for colour in COLOURS for part in PARTS]
     first = next(iter(generate("birds", pairs_of([[caption, "animal1 has a black head ."], *others]), 1)))
     confused = [negative.caption for negative in first.negatives if negative.kind == "confuse"]
@@ -110,7 +104,7 @@ def test_articles_follow_the_new_word():
     assert not [text for text in texts if re.search(r"\ba [aeiou]|\ban [^aeiou]", text)]
 
 
-def test_a_pair_that_claims_nothing_gets_captions_of_others():
+def test_a_pair_without_claims_gets_captions_of_other_pairs():
     captions = [["they look alike ."], *BACKGROUND]
     first = next(iter(generate("birds", pairs_of(captions), 1)))
     assert [negative.kind for negative in first.negatives] == ["retrieve"] * 6
@@ -132,4 +126,4 @@ def test_a_pair_that_claims_nothing_gets_captions_of_others():
     ],
 )
 def test_contradictions(reference, candidate, said):
-    assert bird_claims.contradicts(candidate, bird_claims.of_captions([reference])) is said
+    assert contradicts(candidate, of_captions([reference])) is said

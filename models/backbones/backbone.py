@@ -34,10 +34,7 @@ class Standardise(nn.Module):
         return (features.float() - self.mean.view(-1, 1, 1)) / self.deviation.view(-1, 1, 1)
 
     def take(self, grids: Tensor) -> None:
-        """Set each channel's mean and deviation to those of `grids`, (B, C, H, W).
-
-        Mean and deviation are computed in float64. A constant channel gets the deviation 1.
-        """
+        """Set mean and deviation, computed in float64, to those of `grids`, (B, C, H, W); constant: 1."""
         variance, mean = torch.var_mean(grids.double(), dim=(0, 2, 3), correction=0)
         deviation = variance.sqrt()
         self.mean.copy_(mean)
@@ -79,11 +76,7 @@ class Backbone(nn.Module):
 
 
 def channels(name: str, stride: int, finer: bool = False) -> int:
-    """Return the number of feature channels of a Backbone with these arguments.
-
-    Raises ValueError if there is no network called `name`, or if the network lacks a map with a required
-    stride.
-    """
+    """Return the number of feature channels of a Backbone. Raises ValueError as Backbone does."""
     maps = (resnet101 if name == RESNET else timm_maps).maps(name)
     for wanted in _strides(stride, finer):
         if wanted not in maps:
@@ -117,11 +110,7 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
 
 
 def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
-    """Return a copy of the backbone for faster inference; its network computes in `dtype`.
-
-    Batch norms are folded into convolutions, and weights are in channels_last memory format. Standardisation
-    stays in float32.
-    """
+    """Return a copy for faster inference, in `dtype`, with folded batch norms and in channels_last format."""
     fast = deepcopy(backbone).eval()
     fast.folded = fold(fast.network)
     fast.network.to(dtype).to(memory_format=torch.channels_last)
@@ -130,10 +119,6 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
 
 @torch.inference_mode()
 def take_statistics(backbone: Backbone, batches: Iterable[Tensor]) -> None:
-    """Compute the features of `batches`; set each channel's mean and deviation to those of the features.
-
-    Each batch holds uint8 images, (B, 3, S, S), on the backbone's device. If the backbone does not
-    standardise, nothing is changed.
-    """
+    """Set the means and deviations of a backbone that standardises to those of uint8 images (B, 3, S, S)."""
     if backbone.standardise is not None:
         backbone.standardise.take(torch.cat([backbone.raw(batch).float() for batch in batches]))

@@ -27,10 +27,7 @@ class Described:
 
 
 class Maps(nn.Module):
-    """Network that turns images, (B, 3, S, S), into feature maps, (B, C, S/s, S/s), by a cut timm model.
-
-    The finest map is first. If timm returns a map with channels last, the map is permuted.
-    """
+    """Cut timm model that turns images, (B, 3, S, S), into feature maps, (B, C, S/s, S/s), finest first."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -44,10 +41,7 @@ class Maps(nn.Module):
 
 @cache
 def described(name: str) -> Described:
-    """Return a model's description.
-
-    Raises ValueError if timm has no model called `name`, or cannot extract maps from the model.
-    """
+    """Return a model's description. Raises ValueError if timm has no such model, or cannot extract maps."""
     if not timm.is_model(name):
         near = difflib.get_close_matches(name, timm.list_models(), n=3)
         raise ValueError(f"timm has no model {name!r}" + (f" (near: {', '.join(near)})" if near else ""))
@@ -96,8 +90,5 @@ def _drop_later_blocks(network: Any) -> None:
 
 
 def spellings(name: str) -> Iterator[str]:
-    """Yield the names that the tensor `name` of the whole model may have in the cut model.
-
-    timm wraps or flattens some modules when it cuts a model.
-    """
+    """Yield the names that the tensor `name` may have after timm has cut the model."""
     yield from (name, f"inner.{name}", f"inner.model.{name}", f"inner.{name.replace('.', '_', 1)}")

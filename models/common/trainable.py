@@ -30,10 +30,7 @@ class Group:
 
 
 class Trainable(nn.Module):
-    """Base class of the models that the training loop trains.
-
-    `encoding` encodes images as tokens; `losses_of` computes losses from both encoded images of each pair.
-    """
+    """Base class of trained models: `encoding` encodes an image, `losses_of` compares encoded images."""
 
     encoding: nn.Module
     terms: Any  # names of the loss terms: tuple[str, ...], or a property that returns such a tuple

@@ -47,17 +47,6 @@ def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]
     )
 
 
-def places(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the index of each token's best partner in each other image.
-
-    The indices, int16, are (B, A, h, N) for queries and (B, A, h, M) for keys.
-    """
-    x, y = _factors(queries, keys)
-    grad = torch.ones(len(x), len(y), 1, device=x.device)
-    row_at, column_at = _places_of(x, y, _listed(grad)), _places_of(y, x, _listed(grad.transpose(0, 1)))
-    return row_at[..., : x.shape[2]].short(), column_at[..., : y.shape[2]].short().transpose(0, 1)
-
-
 def _listed(grad: Tensor) -> tuple[Tensor, Tensor]:
     """List, for each of the B images, the other images with which its gradient is not negligible.
 

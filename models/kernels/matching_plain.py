@@ -43,11 +43,7 @@ def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
-
-    Gradients are computed in float32 or wider. Results are the same on every run, because there are no atomic
-    additions.
-    """
+    """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d)."""
     exact = torch.promote_types(queries.dtype, torch.float32)
     q, k, grad = queries.to(exact), keys.to(exact), grad.to(exact)
     N, M = q.shape[2], k.shape[2]

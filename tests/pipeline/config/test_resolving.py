@@ -108,7 +108,6 @@ def test_the_models_own_files_stand_in_its_recipe():
         "distributed_batch",
         "entry",
         "grid_embedding",
-        "real_words",
         "switches",
         "trainable",
         "transformer_block",
@@ -184,7 +183,7 @@ def test_a_models_nulls_and_its_other_switches_are_the_datasets_own():
 def test_clip4idc_reads_features_where_its_patches_are_features():
     own = REAL.of("tabletop").own["clip"]
     found = {}
-    for patches in ("convolutions", "features"):
+    for patches in ("linear", "features"):
         still = own.train.model_copy(update={"mirror": False, "shift": 0})
         settings = own.settings | {"switches": {"patches": patches}}
         update = {"settings": settings, "adapt": still, "train": still}
@@ -192,7 +191,7 @@ def test_clip4idc_reads_features_where_its_patches_are_features():
         dataset = REAL.of("tabletop").model_copy(update={"own": {"clip": own.model_copy(update=update)}})
         found[patches] = resolving.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "clip4idc")
     assert {name: recipe.input for name, recipe in found.items()} == {
-        "convolutions": "pixels",
+        "linear": "pixels",
         "features": "grid",
     }
     assert found["features"].features == resolving.resolve(REAL, "tabletop", "scorer").features

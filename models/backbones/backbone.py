@@ -57,9 +57,15 @@ class Backbone(nn.Module):
     def __init__(self, name: str, stride: int, finer: bool = False, standardise: bool = False):
         super().__init__()
         self.channels = channels(name, stride, finer)
-        source = resnet101 if name == RESNET else timm_maps
-        self.network: nn.Module = source.cut(name, _strides(stride, finer))
-        for key, values in zip(("pixel_mean", "pixel_std"), source.normalisation(name), strict=True):
+        strides = _strides(stride, finer)
+        pixels: tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation of R, G and B
+        if name == RESNET:
+            self.network: nn.Module = resnet101.Stages(strides)
+            pixels = resnet101.MEAN, resnet101.STD
+        else:
+            self.network = timm_maps.cut(name, strides)
+            pixels = timm_maps.described(name).mean, timm_maps.described(name).std
+        for key, values in zip(("pixel_mean", "pixel_std"), pixels, strict=True):
             self.register_buffer(key, torch.tensor(values).view(1, 3, 1, 1), persistent=False)
         self.standardise = Standardise(self.channels) if standardise else None
 
@@ -77,7 +83,7 @@ class Backbone(nn.Module):
 
 def channels(name: str, stride: int, finer: bool = False) -> int:
     """Return the number of feature channels of a Backbone. Raises ValueError as Backbone does."""
-    maps = (resnet101 if name == RESNET else timm_maps).maps(name)
+    maps = resnet101.CHANNELS if name == RESNET else timm_maps.described(name).channels
     for wanted in _strides(stride, finer):
         if wanted not in maps:
             known = ", ".join(map(str, maps)) or "none"
@@ -90,10 +96,9 @@ def _strides(stride: int, finer: bool) -> tuple[int, ...]:
 
 
 def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
-    """Load pretrained weights into the backbone, and switch it to evaluation mode.
+    """Load pretrained weights of the whole, uncut model; return the backbone in evaluation mode.
 
-    `weights` has the tensor names of the whole, uncut model. Tensors of the stages after the cut are ignored.
-    Raises ValueError if a tensor is missing or has another shape; the message names the tensor.
+    Raises ValueError, which names the tensor, if a tensor is missing or has another shape.
     """
     wanted = backbone.network.state_dict()
     found = {own: tensor for name, tensor in weights.items() for own in timm_maps.spellings(name)}

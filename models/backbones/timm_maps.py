@@ -58,16 +58,6 @@ def described(name: str) -> Described:
     return Described(index, channels, tuple(own["mean"]), tuple(own["std"]), side)
 
 
-def maps(name: str) -> dict[int, int]:
-    """Return stride of a map -> number of its channels. Raises ValueError as `described` does."""
-    return described(name).channels
-
-
-def normalisation(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the mean and the standard deviation of R, G and B (0..1) with which to normalise pixels."""
-    return described(name).mean, described(name).std
-
-
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
     """Build the model up to the last of these strides, with random weights."""
     index = described(name).index

@@ -47,12 +47,9 @@ class Captioner(Trainable):
 
     difference: module that computes a Difference from two encoded images
     regularisers: additional loss terms by name; `loss.lambda_<name>` is the weight of a term
-    respective: True if the decoder attends to each image separately; the memory then holds both images'
-        tokens
+    respective: True if the decoder attends to each image separately
     keep_layers: True if the Words include the states of each decoder layer
-    reads: where the decoder's input ends (Reads)
-    encoding, decoder: modules that are already initialised; None: SCORER's module is built and initialised
-        according to the switches
+    encoding, decoder: initialised modules; None: SCORER's, initialised according to the switches
     """
 
     parts: Literal["mean", "sum"] = "mean"  # how the losses of a batch's parts are combined

@@ -167,15 +167,12 @@ class Past:
 
 
 class TransformerState:
-    """Search state of a transformer decoder: keys and values of each layer.
-
-    `order[row]` is the index, in the batch given to `begin`, of the pair at this row of the state.
-    """
+    """Search state of a transformer decoder: keys and values of each layer."""
 
     def __init__(self, layers: list[Past]):
         self.layers, self.words = layers, 0
         memory = layers[-1].memory_keys
-        self.order = torch.arange(len(memory), device=memory.device)
+        self.order = torch.arange(len(memory), device=memory.device)  # at each row, the pair's original index
 
     def follow(self, parents: Tensor) -> None:
         """Replace each caption r by caption parents[r]; `parents` has the shape (R)."""
@@ -223,10 +220,9 @@ class TransformerDecoder(Unweighed, nn.Module):
     ) -> Words:
         """Predict words 1 to L of captions, (k*B, L+1), each from the words before it.
 
-        The captions have <START> and <END>, and are padded with NULL. The k captions of a pair are
-        consecutive. With `keep_layers`, the Words include each layer's states. `padding_is_key` affects only
-        the states at padding, because no word sees later padding. If captions are packed, states and logits
-        at padding are zero.
+        Captions have <START> and <END>, and are padded with NULL; the k captions of a pair are consecutive.
+        With `keep_layers`, the Words include each layer's states. `padding_is_key` affects only the states at
+        padding. If captions are packed, states and logits at padding are zero.
         """
         x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
         packs = x.device.type == "cpu" and padding_is_key and not keep_layers

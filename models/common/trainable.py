@@ -49,10 +49,7 @@ class Trainable(nn.Module):
     ) -> dict[str, Tensor]:
         """Return losses and measures, scalars by name, for both images' encodings, (B, N, D) each.
 
-        tokens: captions of the pairs, (captions, words)
-        parts: number of equal parts into which the batch is split; losses contrast a pair only with pairs of
-            the same part
-        labels: labels of the pairs, if they are known
+        `tokens` are captions. A pair is contrasted only with pairs of the same of `parts` parts of the batch.
         """
         raise NotImplementedError
 

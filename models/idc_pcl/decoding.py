@@ -1,8 +1,7 @@
 """IDC-PCL's decoding: at each step, a [MASK] is appended to the caption, and a word is predicted there.
 
-Image tokens do not see the text, so they pass the cross-modal blocks only once. A step computes two tokens:
-the last word, whose keys and values are kept, and [MASK], whose keys and values are overwritten in the next
-step. The decoder has no weights of its own; it uses the captioner's network.
+A step computes two tokens: the last word, whose keys and values are kept, and [MASK], whose keys and values
+are overwritten in the next step. The decoder has no weights of its own; it uses the captioner's network.
 
 B: pairs; k: captions per pair; R: captions of the pairs that are not finished; L: words; N: cells of an
 image; M = 2(N + 1): image tokens of a pair; D: width; h: heads; d = D/h.

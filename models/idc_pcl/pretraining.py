@@ -95,13 +95,7 @@ class Pretraining(Trainable):
         coef: float,
         single: bool = False,
     ):
-        """Build the model.
-
-        masked: shares of words and of cells that are hidden
-        taus: temperatures of MVCL and of FDA
-        coef: factor of the learning rate, as in network.rates
-        single: True if the model is trained on single images (CUB)
-        """
+        """Build the model; `masked`: shares of hidden words and cells; `taus`: of MVCL and FDA."""
         super().__init__()
         self.sizes, self.switches = sizes, switches
         (self.word_share, self.cell_share), (self.tau1, self.tau2) = masked, taus

@@ -158,9 +158,7 @@ def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> Non
     """Initialise an attention so that all queries attend to cells that differ from their counterparts.
 
     Half of the heads attend to image 1, the others to image 2. Only the first channel of each head is set.
-
-    differs: (D,), direction of the difference's size, as for `tell`
-    side: (D,), side of the first image
+    `differs`, (D,), is the direction of the difference's size, as for `tell`.
     """
     D, h = len(differs), attention.heads
     toward = F.normalize(side, dim=0)

@@ -9,14 +9,7 @@ from torch import Tensor
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return TM (SCORER Eq. 2), and the index of each token's best partner in each other image.
-
-    On a tie the lowest index is returned. If a similarity is NaN, TM of its images and head is NaN.
-
-    queries: (B, h, N, d), keys: (A, h, M, d)
-    TM: (B, A, h), float32 or wider
-    indices: (B, A, h, N) for queries and (B, A, h, M) for keys, int16
-    """
+    """Return TM (SCORER Eq. 2), (B, A, h), and indices of the best partners, as matching_cpu does."""
     found = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
     matches, row_at, column_at = (torch.stack(each) for each in zip(*found, strict=True))
     return matches, row_at, column_at

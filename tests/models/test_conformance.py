@@ -7,7 +7,6 @@ VALUES.
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -23,11 +22,10 @@ from models.idc_pcl.switches import PclSizes
 from models.mccformers.model import MccSizes
 from models.scorer.subtraction import Subtraction
 from models.vard.model import TransformerSizes, VardSizes
-from pipeline.decoding import attention_maps
 from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
-from pipeline.decoding.decode_split import attended_batch, searching
+from pipeline.decoding.decode_split import searching
 from pipeline.decoding.greedy import greedy, greedy_attending
-from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
+from pipeline.text.vocabularies import END, NULL, START
 from tests.lstm_speaker import Speaker
 from tests.own_settings import Noted, settings_of
 from tests.random_models import randomise
@@ -210,21 +208,6 @@ def test_maps_and_weights_of_a_word_sum_to_1_or_there_are_none(name, variant):
             torch.testing.assert_close(said.sum(-1), torch.ones(said.shape[:-1]), rtol=0, atol=2e-3)
             assert (said >= 0).all()
             assert (said.flatten(1).std(0) > 0).any()  # they differ from word to word
-
-
-@pytest.mark.parametrize(("variant", "count"), [("two maps", 2), ("no map", 0)])
-def test_attention_of_any_decoder_is_saved_and_read(tmp_path, variant, count):
-    model, difference = speaking("lstm", variant)
-    vocabulary = WordVocabulary(("<NULL>", "<UNK>", "<START>", "<END>", *"abcdefghij"), LONGEST, True)
-    found = attended_batch(searching(1, 0.0), model, difference, vocabulary)
-    searched = greedy_attending(model, difference)
-    attention_maps.write(tmp_path / "a.npz", {str(row): each for row, each in enumerate(found)})
-    for row, each in enumerate(attention_maps.read(tmp_path / "a.npz").values()):
-        assert each.caption == vocabulary.decode(searched.words[row].tolist())
-        assert (each.images, each.grid) == (count, GRID)
-        for side in range(count):
-            wanted = searched.maps[row, : len(each.words), side].unflatten(-1, GRID)
-            assert np.array_equal(each.on(side), wanted.numpy())
 
 
 def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):

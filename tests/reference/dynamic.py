@@ -114,7 +114,7 @@ def spoken(speaker, l_bef, l_diff, l_aft, words):
     return found
 
 
-def told(detect, model, tokens, row_of):
+def log_probabilities(detect, model, tokens, row_of):
     """For each caption, the log-probabilities of its words with <END>, and each word's entropy."""
     found = []
     for number, caption in enumerate(tokens.tolist()):
@@ -132,7 +132,7 @@ def by_loops(detect, model, tokens=TOKENS, references=1):
 
     `detect`: row of a pair -> both maps, and the three vectors.
     """
-    captions = told(detect, model, tokens, lambda number: number // references)
+    captions = log_probabilities(detect, model, tokens, lambda number: number // references)
     half = len(captions) // 2
     xe = [
         -sum(sum(logs) for logs, _ in part) / sum(len(logs) for logs, _ in part)

@@ -64,7 +64,7 @@ def test_terms_and_gradients(name):
 
 
 @pytest.mark.parametrize("name", [name for name in GRID_MODELS if hasattr(make(name).difference, "fuse")])
-def test_the_fusion_begins_as_a_difference(name):
+def test_the_fusion_is_initially_a_difference(name):
     image, other, _ = batch()
     model, independent = make(name).eval(), make(name, initialisation="xavier").eval()
     nothing, differences = model.difference.fuse.bias.relu(), []
@@ -72,7 +72,7 @@ def test_the_fusion_begins_as_a_difference(name):
         differences.append((each.encode(image, image).memory - nothing).abs().max().item())
     assert differences[0] < 1e-12 < 1e-3 < differences[1]
     there, back = model.encode(image, other).memory, model.encode(other, image).memory
-    assert (there - back).abs().max() > 1e-3  # which is which is told apart
+    assert (there - back).abs().max() > 1e-3  # the order of the images matters
 
 
 @pytest.mark.parametrize("name", GRID_MODELS)

@@ -34,7 +34,7 @@ class Standardise(nn.Module):
         return (features.float() - self.mean.view(-1, 1, 1)) / self.deviation.view(-1, 1, 1)
 
     def take(self, grids: Tensor) -> None:
-        """Set mean and deviation, computed in float64, to those of `grids`, (B, C, H, W); constant: 1."""
+        """Take each channel's mean and deviation from `grids`, (B, C, H, W); of a constant channel, 1."""
         variance, mean = torch.var_mean(grids.double(), dim=(0, 2, 3), correction=0)
         deviation = variance.sqrt()
         self.mean.copy_(mean)
@@ -124,6 +124,6 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
 
 @torch.inference_mode()
 def take_statistics(backbone: Backbone, batches: Iterable[Tensor]) -> None:
-    """Set the means and deviations of a backbone that standardises to those of uint8 images (B, 3, S, S)."""
+    """Standardise, if the backbone does so, by the channels' mean and deviation in these uint8 images."""
     if backbone.standardise is not None:
         backbone.standardise.take(torch.cat([backbone.raw(batch).float() for batch in batches]))

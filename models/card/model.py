@@ -92,7 +92,7 @@ class Joined(nn.Module):
 
 @dataclass
 class Distilled(Aligned):
-    """Difference with two vectors of each image, (B, D) each: content of both images, and the rest."""
+    """Difference with two vectors of each image, (B, D) each: the content that both share, and the rest."""
 
     before_common: Tensor  # c_bef
     after_common: Tensor

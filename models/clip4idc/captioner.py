@@ -96,7 +96,7 @@ def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:
 def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
     """Return the standard deviation of the captioner's initial weights.
 
-    With `first_weights: counterpart` it is 1/sqrt(E). DEVIATION is for E = 512; with 128, activations vanish.
+    With `first_weights: counterpart` it is 1/sqrt(E), because DEVIATION is too small for widths below 512.
     """
     return DEVIATION if switches.first_weights == "clip" else sizes.joint**-0.5
 

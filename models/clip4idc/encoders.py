@@ -96,7 +96,7 @@ class Patches(nn.Module):
 
 
 def added(x: Tensor, to: Tensor) -> Tensor:
-    """Return `x`, which is added to the activation `to`, in float16 if `to` is (`halve` in model.py)."""
+    """Return `x` in float16 if the activation `to`, to which it is added, has float16 (model.halve)."""
     return x.half() if to.dtype == torch.float16 else x
 
 

@@ -146,7 +146,7 @@ def halve(model: nn.Module) -> None:
 
 
 def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
-    """Return learning rates and weight decays in the adaptation: `coef` is the factor of CLIP's tensors."""
+    """Return learning rates and weight decays in the adaptation; `coef`: factor of CLIP's learning rate."""
     new = 1.0 if switches.new_rate == "base" else coef
     return (
         Group(r"^inter\.(images|positions|norm\.weight)", new, True),
@@ -157,7 +157,7 @@ def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
 
 
 def captioning(coef: float, clips_words: bool, compares: bool = False) -> tuple[Group, ...]:
-    """Return learning rates and weight decays in captioning: `coef` is the factor of CLIP's tensors.
+    """Return learning rates and weight decays in captioning; `coef`: factor of CLIP's learning rate.
 
     With `clips_words`, these include the word embeddings. With `compares`, the first layer of the captioner's
     encoder also has the low rate, because the full rate would undo its initialisation.
@@ -222,7 +222,7 @@ def clip4idc(
 def adaptation(
     sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
 ) -> Retrieval:
-    """Build the model of CLIP4IDC's adaptation, which has no dropout. `temperature` is an initial value."""
+    """Build the model of CLIP4IDC's adaptation; `temperature`: initial value of the learned temperature."""
     return Retrieval(sizes, switches, coef_lr, temperature)
 
 

@@ -89,8 +89,9 @@ def jointly(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
 def one_product(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
     """Apply linear maps, of which all or none have a bias, to x, (..., D), by one matrix product."""
     weight = torch.cat([each.weight for each in maps])
-    biases: list[Tensor] = [each.bias for each in maps if each.bias is not None]
-    bias = torch.cat(biases) if biases else None
+    biases: list[Tensor | None] = [each.bias for each in maps]
+    kept = [each for each in biases if each is not None]
+    bias = torch.cat(kept) if kept else None
     return F.linear(x, weight, bias).split([each.out_features for each in maps], -1)
 
 

@@ -8,7 +8,7 @@ width; l_dyn: sum of the memory's three vectors (class Attended), weighted at ea
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,7 @@ from models.common.captioner import NEVER, Captioner, Difference, caption_loss, 
 from models.common.decoder import NULL
 from models.common.decoder_protocol import Exchange, NextWord, Words
 from models.common.distributed_batch import total
-from models.common.grid_embedding import DataSizes, pointwise
+from models.common.grid_embedding import DataSizes, Multiples, pointwise
 from models.common.trainable import Labels
 
 CHANNELS_A_GROUP = 4  # channels in a group of the maps' group norm
@@ -49,7 +49,7 @@ RELEASED = SpeakerSwitches(coordinates=True, barred="none")
 class SpeakerSizes(DataSizes):
     """Sizes of the dynamic speaker and of the layers that compute the attention maps."""
 
-    multiples = (("maps", CHANNELS_A_GROUP),)
+    multiples: ClassVar[Multiples] = (("maps", CHANNELS_A_GROUP),)
 
     maps: int  # M, channels from which a map is computed
     hidden: int  # H, width of the LSTM states
@@ -101,7 +101,7 @@ def shares(maps: Tensor) -> Tensor:
 
 
 def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
-    """Return the weighted sum (or mean) of each image's cells, (B, K); cells (B, N, K), maps (B, N)."""
+    """Return the sum (or mean) of an image's cells, (B, N, K), weighted by sigmoid(maps): (B, K)."""
     weights = maps.sigmoid() if pooled == "sum" else shares(maps)
     return (weights[:, None] @ cells)[:, 0]
 

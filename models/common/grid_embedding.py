@@ -11,12 +11,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+# (name of a size; number, or name of another size, of which it must be a multiple)
+Multiples = tuple[tuple[str, str | int], ...]
+
+
 @dataclass(frozen=True)
 class DataSizes:
     """Sizes of a model that the data determine."""
 
-    # (name of a size; number, or name of another size, of which it must be a multiple)
-    multiples: ClassVar[tuple[tuple[str, str | int], ...]] = ()
+    multiples: ClassVar[Multiples] = ()
 
     channels: int  # C; 3 for pixels
     grid: tuple[int, int]  # H, W: rows and columns of cells, or of pixels

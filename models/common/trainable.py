@@ -49,7 +49,8 @@ class Trainable(nn.Module):
     ) -> dict[str, Tensor]:
         """Return losses and measures, scalars by name, for both images' encodings, (B, N, D) each.
 
-        `tokens` are captions. A pair is contrasted only with pairs of the same of `parts` parts of the batch.
+        `tokens` are captions. The batch is split into `parts` equal parts, and a pair is contrasted only with
+        pairs of its part.
         """
         raise NotImplementedError
 

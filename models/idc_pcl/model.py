@@ -127,7 +127,7 @@ def no_pretraining(
 
 
 def filled(switches: PclSwitches) -> int:
-    """Return the number of special tokens in max_tokens (see Entry.fills): <START>, <END>, [CLS], or 0."""
+    """Return 3 if captions are padded to max_tokens, which counts <START>, <END> and [CLS]; else 0."""
     return 3 if switches.length == "max_tokens" else 0
 
 

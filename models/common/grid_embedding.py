@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-
 # (name of a size; number, or name of another size, of which it must be a multiple)
 Multiples = tuple[tuple[str, str | int], ...]
 

@@ -1,23 +1,18 @@
 """Import a released checkpoint, without changes, as weights of the corresponding model of this project.
 
-Checkpoints of SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers and CARD can be imported. The command
-recognises the model by the tensors in the file (`scorer`, `dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`,
-`mccformers_d`, `mccformers_s`, `card`). For CLIP4IDC and IDC-PCL it also recognises the phase. This command
-is not a stage of dvc.yaml, and writes to data/imported. Then the stage train or pretrain of that dataset,
-model and seed uses these weights instead of training.
+Checkpoints of SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD and CARD can be imported. The command recognises
+model and phase by the tensors in the file. The weights go to data/imported. Then the stage train or pretrain
+of that dataset, model and seed uses them instead of training.
 """
 
 import argparse
 from pathlib import Path
-
-from torch import Tensor
 
 from commands import run
 from models.clip4idc.model import Retrieval
 from models.common.captioner import Captioner
 from models.common.trainable import Trainable
 from pipeline.authors_checkpoints import checkpoint_file, idc_pcl
-from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.importing import Options, imported
 from pipeline.cli.arguments import SEEDS, blocks, heads, longest, parsed, to_read, whole, word
 from pipeline.io.errors import InputError
@@ -53,7 +48,7 @@ def main() -> None:
     parser.add_argument(
         "--longest",
         type=longest,
-        help="tokens of the longest caption: IDC-PCL 40, for birds 80; DUDA and VARD 24; MCCFormers 66",
+        help="tokens of the longest caption: IDC-PCL 40, for birds 80; DUDA and VARD 24",
     )
     parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="seed of the run that uses the weights")
     import_checkpoint(parsed(parser))
@@ -80,33 +75,23 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
         if arguments.out:
             trained_model.save(folder, trained, tensors)
         else:
-            write_for_stage(folder, trained, tensors, model, file)
+            trained_model.save(folder / WEIGHTS, trained, tensors)
+            write_empty_curves(folder / imported_weights.CURVES, trained, model)
+            source = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
+            write_json(folder / imported_weights.SOURCE, source)
     print(f"{out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
     if not arguments.out:
         target = f"{stage}@{arguments.dataset}-{trained.recipe.model}-{arguments.seed}"
         print(f"`dvc repro {target}` uses them instead of training")
 
 
-def write_for_stage(
-    folder: Path, trained: Trained, tensors: dict[str, Tensor], model: Trainable, file: CheckpointFile
-) -> None:
-    """Write the weights for the stage that takes them over, with empty learning curves.
-
-    The checkpoint's name and hash are written, too.
-    """
-    trained_model.save(folder / WEIGHTS, trained, tensors)
-    pcl = trained.recipe.model == idc_pcl.MODEL
-    terms = ("cap",) if pcl else model.terms  # the same for both phases
-    (folder / imported_weights.CURVES).mkdir()
-    for name, header in curves(terms, "R@1" if isinstance(model, Retrieval) else "CIDEr-D").items():
-        (folder / imported_weights.CURVES / name).write_text(header, encoding="utf-8")
-    source = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
-    write_json(folder / imported_weights.SOURCE, source)
-
-
-def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:
-    """Return file name -> content of empty learning curves, which have only headers."""
-    return {"loss.csv": f"{','.join(['iteration', *terms])}\n", "validation.csv": f"iteration,{metric}\n"}
+def write_empty_curves(folder: Path, trained: Trained, model: Trainable) -> None:
+    """Write the learning curves of a run that was not trained here: only their headers."""
+    folder.mkdir()
+    terms = ("cap",) if trained.recipe.model == idc_pcl.MODEL else model.terms  # the same for both phases
+    (folder / "loss.csv").write_text(f"{','.join(['iteration', *terms])}\n", encoding="utf-8")
+    metric = "R@1" if isinstance(model, Retrieval) else "CIDEr-D"
+    (folder / "validation.csv").write_text(f"iteration,{metric}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Import CLIP's weights from a safetensors file, as the initialisation of a model.
+"""Import CLIP's weights, from a file of safetensors or torch.save, as the initialisation of a model.
 
 The file's tensors have OpenAI's or Hugging Face's names. This command is not a stage of dvc.yaml. The key
 `start` of <name>.own.clip in datasets.yaml names the output file.
@@ -10,7 +10,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 
 from commands import run
-from pipeline.authors_checkpoints import clip
+from pipeline.authors_checkpoints import checkpoint_file, clip
 from pipeline.cli.arguments import parsed, to_read
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write, replacing
@@ -24,7 +24,7 @@ def main() -> None:
     out = arguments.out
     if out.exists() or out.is_symlink():
         raise InputError(f"{out} exists already; remove it, or name another place with --out")
-    file = clip.read(arguments.file)
+    file = checkpoint_file.read(arguments.file)
     tensors = clip.imported(file)
     with replacing(out) as beside:  # one metadata entry: the order of several would vary between runs
         save_file(tensors, beside, metadata={"sha256": file.sha256})

@@ -60,13 +60,10 @@ def entry_of(name: str) -> Entry:
 def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str | None = None) -> Any:
     """Build a captioning model (a Captioner), or the model of a pretraining phase (a Trainable).
 
-    name: key of MODELS
-    settings: keyword arguments of the model's build function. Two more keys are allowed: `variant` chooses a
-        variant (default: the paper's), and `switches` overrides its switches (switches.py)
+    settings: keyword arguments of the model's build function, and optionally `variant` and `switches`
     phase: name of a pretraining phase in params.yaml; None: build the captioning model
 
-    Raises ValueError if there is no model or phase of that name, or if the settings are not valid for the
-    model.
+    Raises ValueError if there is no such model or phase, or if a setting is not valid for the model.
     """
     found = entry_of(name)
     if phase is None:

@@ -1,4 +1,4 @@
-"""Weights of backbones that nobody trained, in files: a small model of timm, and torchvision's ResNet-101."""
+"""Files of random backbone weights: a small model of timm, and torchvision's ResNet-101."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ TINY = "test_efficientnet"  # timm's, of 80 tensors: 48 channels at stride 16, 3
 
 
 def spread(network: nn.Module) -> nn.Module:
-    """The same, every batch norm with its own gain, shift, mean and variance, as in trained weights."""
+    """Give each batch norm random statistics, gains and shifts, as in trained weights."""
     for part in network.modules():
         if isinstance(part, nn.BatchNorm2d):
             nn.init.uniform_(part.weight, 0.2, 0.6)
@@ -23,14 +23,14 @@ def spread(network: nn.Module) -> nn.Module:
 
 
 def write_tiny(path: Path, seed: int = 1, name: str = TINY) -> Path:
-    """A file of the whole model, in timm's names."""
+    """Write a file of the whole model, in timm's names."""
     torch.manual_seed(seed)
     save_file(spread(timm.create_model(name)).state_dict(), path)
     return path
 
 
 def write_resnet101(path: Path, seed: int = 1) -> Path:
-    """A file of torchvision's untrained weights; each residual branch begins at 0, or float16 overflows."""
+    """Write torchvision's untrained weights; residual branches are 0, because float16 would overflow."""
     torch.manual_seed(seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(resnet101(weights=None, zero_init_residual=True).state_dict(), path)

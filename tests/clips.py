@@ -1,4 +1,4 @@
-"""Small made-up checkpoints of CLIP, in both ways of naming; from the transformers package's model."""
+"""Small random checkpoints of CLIP, in both formats, from the transformers package's model."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ SIZES |= {"context": CONTEXT, "joint": 8, "caption_heads": 2, "caption_layers": 
 
 
 def made():
-    """A CLIP with random weights in the transformers package."""
+    """Build a CLIP with random weights in the transformers package."""
     transformers = pytest.importorskip("transformers")
     vision = {"image_size": SIDE, "patch_size": PATCH, "hidden_size": 12, "num_attention_heads": 2}
     text = {"vocab_size": VOCABULARY, "max_position_embeddings": CONTEXT, "hidden_size": 8}
@@ -34,7 +34,7 @@ def hugging_face(model):
 
 
 def openai(model):
-    """The same tensors as OpenAI's file has them, with the three numbers beside."""
+    """Return the tensors in OpenAI's format, with three numbers."""
     theirs = model.state_dict()
     found = {
         "visual.conv1.weight": theirs["vision_model.embeddings.patch_embedding.weight"],

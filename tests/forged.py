@@ -1,4 +1,4 @@
-"""Folders of weights whose files were changed by somebody who also wrote the hashes anew."""
+"""Folders of weights whose files and hashes were changed."""
 
 import yaml
 
@@ -18,7 +18,7 @@ def forge(folder):
 
 
 def unhash(folder):
-    """Take the hashes out, as weights have none that were shared before there were any."""
+    """Remove the hashes, as in weights of earlier versions."""
     record = yaml.safe_load((folder / "model.yaml").read_text())
     del record["hashes"]
     (folder / "model.yaml").write_text(yaml.safe_dump(record, sort_keys=False))

@@ -1,4 +1,4 @@
-"""A made-up image's features, and .npy files that hold them."""
+"""Random features of an image, and .npy files of them."""
 
 import numpy as np
 

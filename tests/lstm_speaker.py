@@ -11,7 +11,7 @@ from pipeline.text.vocabularies import NULL
 
 @dataclass
 class Vectors:
-    """What an LSTM keeps: each image's cells, R x 2 x N x D, and its two vectors, R x D each."""
+    """State of the search: each image's cells, R x 2 x N x D, and the LSTM's two vectors, R x D each."""
 
     images: torch.Tensor
     h: torch.Tensor
@@ -29,7 +29,7 @@ class Vectors:
 
 
 class Speaker(Unweighed, nn.Module):
-    """An LSTM that looks at each image by itself, or at nothing but the mean of their cells."""
+    """LSTM that attends to each image separately, or sees only the mean of the cells."""
 
     compiles = False
 

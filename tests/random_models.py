@@ -1,4 +1,4 @@
-"""Small models with switches, random throughout, and what comes out of them."""
+"""Small models with random parameters, and their outputs."""
 
 import torch
 
@@ -15,7 +15,7 @@ def make(switches=None, name="scorer_cbr", dropout=0.0, variant="paper", sizes=S
 
 @torch.no_grad()
 def randomise(model, scale=0.5):
-    """All parameters random, by name: biases and norms too, and the same ones in every variant."""
+    """Set all parameters to random values that depend on the parameter's name."""
     for name, parameter in model.named_parameters():
         random = torch.Generator().manual_seed(sum(map(ord, name)))
         parameter.copy_(scale * torch.randn(parameter.shape, generator=random, dtype=parameter.dtype))
@@ -33,6 +33,6 @@ def found(model, inputs):
     before, after, tokens = inputs
     pair = model.encode(before, after)
     words = model.decoder(tokens, pair)
-    logits = words.logits * words.real[..., None]  # what padding would be followed by means nothing
+    logits = words.logits * words.real[..., None]
     values = {"memory": pair.memory, "logits": logits} | model.losses(*inputs)
     return {name: value.double().numpy() for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""Small made-up released checkpoints of every system, as the authors' programs would have written them."""
+"""Small synthetic checkpoints of every system, in the format of the authors' programs."""
 
 import json
 import sys
@@ -9,19 +9,18 @@ from typing import Any
 
 import torch
 
-from pipeline.authors_checkpoints import clip4idc, idc_pcl, mccformers, tensor_table
+from pipeline.authors_checkpoints import clip4idc, idc_pcl, tensor_table
 from pipeline.authors_checkpoints.checkpoint_file import PARTS
 from pipeline.authors_checkpoints.duda_vard import DUDA, VARD
 from pipeline.authors_checkpoints.scorer_dirl_card import CARD, DIRL, SCORER
 from pipeline.authors_checkpoints.system import System
 from pipeline.text import vocabularies
-from pipeline.text.vocabularies import MCC_MARKS, SPECIAL, ClipVocabulary
+from pipeline.text.vocabularies import SPECIAL, ClipVocabulary
 from tests import project_params
 
 IDS = {word: number for number, word in enumerate((*SPECIAL, *"abcdefg"))}
 PCL_IDS = {"<PAD>": 0, "<BOS>": 1, "b": 2, "<EOS>": 3, "a": 4, "<MASK>": 5, "<CLS>": 6, "c": 7, "<UNK>": 8}
 PCL_IDS |= {"d": 9, "e": 10}
-MCC_IDS = {word: number for number, word in enumerate(["<pad>", "The", "a", "b", *MCC_MARKS[1:]])}
 CLIP = {"D": 128, "T": 64, "E": 64, "p": 8, "N": 5, "C": 12, "n": 3, "k": 1, "m": 1}
 TORCH = {"D": 8, "e": 6, "L": 7, "n": 2, "m": 2}
 OPENCV = {"features__resize": "opencv_bicubic"}
@@ -54,12 +53,6 @@ def _pcl(system, **more):
     return Case(system, sizes, PCL_IDS, options, params, 9, 12, (2048, 7, 7), **more)
 
 
-def _mcc(system):
-    sizes = {"D": 8, "I": 16, "J": 16, "P": 50, "n": 2, "m": 2}
-    params = {"features__size": 224}  # a grid that is smaller than the tables
-    return Case(system, sizes, MCC_IDS, "--heads 2 --longest 9", params, len(MCC_IDS), 9)
-
-
 CASES = {
     "scorer": Case(SCORER, TORCH, options="--heads 2", params=OPENCV, terms="cap,cv"),
     "dirl_ccr": Case(DIRL, TORCH | {"C": 1024}, options="--heads 2", params=OPENCV, terms="cap,dirl,ccr"),
@@ -69,8 +62,6 @@ CASES = {
     "duda": Case(DUDA, {"M": 8, "H": 4, "e": 3}, longest=24, terms="cap,maps,entropy"),
     "vard": Case(VARD, {"M": 8, "H": 4, "e": 3, "D": 8}, longest=24, terms="cap,maps,entropy"),
     "card": Case(CARD, TORCH, options="--heads 2", terms="cap,con,ind", dataset="spot_the_diff"),
-    "mccformers_d": _mcc(mccformers.D),
-    "mccformers_s": _mcc(mccformers.S),
     "idc_pcl pretrain": _pcl(idc_pcl.PRETRAINED),
     "idc_pcl None": _pcl(idc_pcl.JUDGING),
     "idc_pcl without judging": _pcl(idc_pcl.CAPTIONING),
@@ -93,11 +84,11 @@ def tensors(case):
 
 
 def tree(flat):
-    """The same as the released program saves them."""
+    """Return the tree of dictionaries that the released program saves."""
     found = defaultdict(OrderedDict)
     for name, tensor in flat.items():
         part, _, rest = name.partition(".")
-        inner = part in PARTS and "single_img_encoder.norm.a_2" not in flat
+        inner = part in PARTS
         (found[part] if inner else found)[rest if inner else name] = tensor
     if "feat_regress.bias" in flat:
         return {"global_step": 7, "model_state_dict": dict(found), "task_batch_num": defaultdict(int, mlm=3)}
@@ -105,7 +96,7 @@ def tree(flat):
 
 
 def prepare(folder, case, flat=None):
-    """A folder with params.yaml, their.pt and vocab.json; the command that imports the file."""
+    """Write params.yaml, their.pt and vocab.json; return the command that imports the file."""
     project_params.write(folder, **case.params)
     write(folder / "their.pt", tree(tensors(case) if flat is None else flat))
     if case.ids:
@@ -116,14 +107,14 @@ def prepare(folder, case, flat=None):
 
 
 def foreign_class(name="Configuration", bases=(dict,)):
-    """A class of a module that exists while the file is written, as theirs does where they train."""
+    """Return a module that is not installed, and its class."""
     module = types.ModuleType("their_configs")
     setattr(module, name, type(name, bases, {"__module__": "their_configs"}))
     return module, getattr(module, name)
 
 
 def write(path, tree, **how):
-    """torch.save with a model_cfg of a class that is gone afterwards."""
+    """Save `tree` with an object `model_cfg` of a class that cannot be imported afterwards."""
     module, kind = foreign_class()
     sys.modules["their_configs"] = module
     try:

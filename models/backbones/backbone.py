@@ -34,10 +34,7 @@ class Standardise(nn.Module):
         return (features.float() - self.mean.view(-1, 1, 1)) / self.deviation.view(-1, 1, 1)
 
     def take(self, grids: Tensor) -> None:
-        """Set each channel's mean and deviation to those of `grids`, (B, C, H, W).
-
-        Mean and deviation are computed in float64. A constant channel gets the deviation 1.
-        """
+        """Take each channel's mean and deviation from `grids`, (B, C, H, W); of a constant channel, 1."""
         variance, mean = torch.var_mean(grids.double(), dim=(0, 2, 3), correction=0)
         deviation = variance.sqrt()
         self.mean.copy_(mean)
@@ -60,9 +57,15 @@ class Backbone(nn.Module):
     def __init__(self, name: str, stride: int, finer: bool = False, standardise: bool = False):
         super().__init__()
         self.channels = channels(name, stride, finer)
-        source = resnet101 if name == RESNET else timm_maps
-        self.network: nn.Module = source.cut(name, _strides(stride, finer))
-        for key, values in zip(("pixel_mean", "pixel_std"), source.normalisation(name), strict=True):
+        strides = _strides(stride, finer)
+        pixels: tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation of R, G and B
+        if name == RESNET:
+            self.network: nn.Module = resnet101.Stages(strides)
+            pixels = resnet101.MEAN, resnet101.STD
+        else:
+            self.network = timm_maps.cut(name, strides)
+            pixels = timm_maps.described(name).mean, timm_maps.described(name).std
+        for key, values in zip(("pixel_mean", "pixel_std"), pixels, strict=True):
             self.register_buffer(key, torch.tensor(values).view(1, 3, 1, 1), persistent=False)
         self.standardise = Standardise(self.channels) if standardise else None
 
@@ -79,12 +82,8 @@ class Backbone(nn.Module):
 
 
 def channels(name: str, stride: int, finer: bool = False) -> int:
-    """Return the number of feature channels of a Backbone with these arguments.
-
-    Raises ValueError if there is no network called `name`, or if the network lacks a map with a required
-    stride.
-    """
-    maps = (resnet101 if name == RESNET else timm_maps).maps(name)
+    """Return the number of feature channels of a Backbone. Raises ValueError as Backbone does."""
+    maps = resnet101.CHANNELS if name == RESNET else timm_maps.described(name).channels
     for wanted in _strides(stride, finer):
         if wanted not in maps:
             known = ", ".join(map(str, maps)) or "none"
@@ -97,10 +96,9 @@ def _strides(stride: int, finer: bool) -> tuple[int, ...]:
 
 
 def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
-    """Load pretrained weights into the backbone, and switch it to evaluation mode.
+    """Load pretrained weights of the whole, uncut model; return the backbone in evaluation mode.
 
-    `weights` has the tensor names of the whole, uncut model. Tensors of the stages after the cut are ignored.
-    Raises ValueError if a tensor is missing or has another shape; the message names the tensor.
+    Raises ValueError, which names the tensor, if a tensor is missing or has another shape.
     """
     wanted = backbone.network.state_dict()
     found = {own: tensor for name, tensor in weights.items() for own in timm_maps.spellings(name)}
@@ -117,11 +115,7 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
 
 
 def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
-    """Return a copy of the backbone for faster inference; its network computes in `dtype`.
-
-    Batch norms are folded into convolutions, and weights are in channels_last memory format. Standardisation
-    stays in float32.
-    """
+    """Return a copy for faster inference, in `dtype`, with folded batch norms and in channels_last format."""
     fast = deepcopy(backbone).eval()
     fast.folded = fold(fast.network)
     fast.network.to(dtype).to(memory_format=torch.channels_last)
@@ -130,10 +124,6 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
 
 @torch.inference_mode()
 def take_statistics(backbone: Backbone, batches: Iterable[Tensor]) -> None:
-    """Compute the features of `batches`; set each channel's mean and deviation to those of the features.
-
-    Each batch holds uint8 images, (B, 3, S, S), on the backbone's device. If the backbone does not
-    standardise, nothing is changed.
-    """
+    """Standardise, if the backbone does so, by the channels' mean and deviation in these uint8 images."""
     if backbone.standardise is not None:
         backbone.standardise.take(torch.cat([backbone.raw(batch).float() for batch in batches]))

@@ -23,11 +23,10 @@ class _Tracer(fx.Tracer):
 
 
 def fold(network: nn.Module) -> int | None:
-    """Fold batch norms of a network into its convolutions, in place; return the number of folded norms.
+    """Fold batch norms of a network in evaluation mode into its convolutions; return their number.
 
     A batch norm is folded if it alone uses the convolution's output, and if norm and convolution are called
-    exactly once in the forward pass. The network must be in evaluation mode. If the network has batch norms
-    but its forward pass cannot be traced, the network stays unchanged and None is returned.
+    exactly once in the forward pass. If the forward pass cannot be traced, None is returned.
     """
     if not any(type(part) in NORMS for part in network.modules()):
         return 0
@@ -44,10 +43,7 @@ def fold(network: nn.Module) -> int | None:
 
 
 def _pairs(network: nn.Module, graph: fx.Graph) -> Iterator[tuple[str, str]]:
-    """Yield (name of a convolution, name of the batch norm that can be folded into it).
-
-    The conditions are in `fold`.
-    """
+    """Yield (name of a convolution, name of the batch norm that can be folded into it)."""
     called = Counter(
         id(network.get_submodule(str(each.target))) for each in graph.nodes if each.op == "call_module"
     )

@@ -14,10 +14,7 @@ STD = (0.229, 0.224, 0.225)  # their standard deviation
 
 
 class Stages(nn.Sequential):
-    """First stages of ResNet-101, which map images, (B, 3, S, S), to their feature maps.
-
-    There is one map for each of the given strides s, (B, C, S/s, S/s), the finest first.
-    """
+    """First stages of ResNet-101: images, (B, 3, S, S), to maps, (B, C, S/s, S/s), the finest first."""
 
     def __init__(self, strides: tuple[int, ...]):
         super().__init__()
@@ -33,21 +30,3 @@ class Stages(nn.Sequential):
             if name in self.kept:
                 maps.append(x)
         return maps
-
-
-def maps(name: str) -> dict[int, int]:
-    """Return stride of a map -> number of its channels; `name` is ignored."""
-    return CHANNELS
-
-
-def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
-    """Build the stages up to the last of these strides, with random weights; `name` is ignored."""
-    return Stages(strides)
-
-
-def normalisation(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the mean and the standard deviation of R, G and B (0..1) with which to normalise pixels.
-
-    `name` is ignored.
-    """
-    return MEAN, STD

@@ -27,10 +27,7 @@ class Described:
 
 
 class Maps(nn.Module):
-    """Network that turns images, (B, 3, S, S), into feature maps, (B, C, S/s, S/s), by a cut timm model.
-
-    The finest map is first. If timm returns a map with channels last, the map is permuted.
-    """
+    """Cut timm model that turns images, (B, 3, S, S), into feature maps, (B, C, S/s, S/s), finest first."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -44,10 +41,7 @@ class Maps(nn.Module):
 
 @cache
 def described(name: str) -> Described:
-    """Return a model's description.
-
-    Raises ValueError if timm has no model called `name`, or cannot extract maps from the model.
-    """
+    """Return a model's description. Raises ValueError if timm has no such model, or cannot extract maps."""
     if not timm.is_model(name):
         near = difflib.get_close_matches(name, timm.list_models(), n=3)
         raise ValueError(f"timm has no model {name!r}" + (f" (near: {', '.join(near)})" if near else ""))
@@ -62,16 +56,6 @@ def described(name: str) -> Described:
     channels = dict(zip(info.reduction(), info.channels(), strict=True))
     side = own["input_size"][-1] if own["fixed_input_size"] else None
     return Described(index, channels, tuple(own["mean"]), tuple(own["std"]), side)
-
-
-def maps(name: str) -> dict[int, int]:
-    """Return stride of a map -> number of its channels. Raises ValueError as `described` does."""
-    return described(name).channels
-
-
-def normalisation(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the mean and the standard deviation of R, G and B (0..1) with which to normalise pixels."""
-    return described(name).mean, described(name).std
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
@@ -96,8 +80,5 @@ def _drop_later_blocks(network: Any) -> None:
 
 
 def spellings(name: str) -> Iterator[str]:
-    """Yield the names that the tensor `name` of the whole model may have in the cut model.
-
-    timm wraps or flattens some modules when it cuts a model.
-    """
+    """Yield the names that the tensor `name` may have after timm has cut the model."""
     yield from (name, f"inner.{name}", f"inner.model.{name}", f"inner.{name.replace('.', '_', 1)}")

@@ -68,17 +68,12 @@ RELEASED = CardSwitches(common_exchange="sequential", null_row="drawn", barred="
 class CardSizes(DataSizes):
     """Sizes of CARD."""
 
+    multiples = (("width", "heads"), ("word_width", 2))
+
     width: int  # D
     heads: int
     decoder_layers: int
     word_width: int  # e
-
-    def __post_init__(self) -> None:
-        """Check that the sizes fit each other. Raises ValueError if not."""
-        if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads ({self.heads})")
-        if self.word_width % 2:
-            raise ValueError(f"word_width {self.word_width} is not even")
 
 
 class Joined(nn.Module):
@@ -97,10 +92,7 @@ class Joined(nn.Module):
 
 @dataclass
 class Distilled(Aligned):
-    """Difference with four vectors of each pair, (B, D) each.
-
-    Each image has two vectors: the content that it shares with the other image, and the rest of its content.
-    """
+    """Difference with two vectors of each image, (B, D) each: the content that both share, and the rest."""
 
     before_common: Tensor  # c_bef
     after_common: Tensor
@@ -109,11 +101,7 @@ class Distilled(Aligned):
 
 
 class Distilling(nn.Module):
-    """CARD's encoder of the difference.
-
-    It computes a context vector of each image, then the content that the cells of both images share, then
-    their difference.
-    """
+    """CARD's encoder of the difference: the images' contexts, then shared content, then the difference."""
 
     def __init__(self, sizes: CardSizes, switches: CardSwitches, dropout: float):
         super().__init__()
@@ -130,10 +118,7 @@ class Distilling(nn.Module):
         self.fuse = Joined(sizes, dropout)  # W_f
 
     def forward(self, before: Tensor, after: Tensor) -> Distilled:
-        """Compute the difference of the cells of both images, (B, N, D) each.
-
-        The result's memory is (B, N, D).
-        """
+        """Compute the difference of both images' cells, (B, N, D) each; its memory is (B, N, D)."""
         b_context, b = self.context(self.before_token, before)  # g, (B, 1, D), and x, (B, N, D)
         a_context, a = self.context(self.after_token, after)
         b_common, a_common = self.common(b_context), self.common(a_context)  # c
@@ -147,22 +132,20 @@ class Distilling(nn.Module):
         return Distilled(self.fuse(b_local, a_local), before, after, *looked, *wholes)
 
     def context(self, token: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-        """Apply a transformer block to a class token and the cells of one image, (B, N, D).
+        """Return the context of an image, (B, 1, D), and its encoded cells, (B, N, D).
 
-        Returns the image's context, which is the output at the class token, (B, 1, D), and the cells,
-        (B, N, D).
+        The context is the output of a transformer block at the class token `token`.
         """
         x = torch.cat([token.expand(len(cells), 1, -1), cells], 1) + self.positions  # U, (B, N + 1, D)
         x = self.own_block(x)
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Compute s, the content that each cell shares with the other image.
+        """Compute s, the content that each cell shares with the other image, from k, (B, N, D) each.
 
-        `before` and `after` are k of both images, (B, N, D) each: the cells, combined with the content that
-        both images share as a whole.
-        Returns s of the before image, s of the after image, and the attention's operands for `Aligned`:
-        queries of the after image and keys of the before image, (B, h, N, d) each.
+        k is a cell, combined with the content that both images share as a whole. Returns s of the before
+        image, s of the after image, and, for `Aligned`, queries of the after image and keys of the before
+        image, (B, h, N, d) each.
         """
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))
@@ -172,10 +155,7 @@ class Distilling(nn.Module):
 
 
 class Consistency(Regulariser):
-    """L_con, a contrastive loss on the common vectors of the images (`before_common`, `after_common`).
-
-    It makes the vectors of a pair similar, and the vectors of different pairs dissimilar.
-    """
+    """L_con, a contrastive loss on the common vectors of the images (`before_common`, `after_common`)."""
 
     def __init__(self, temperature: float):
         super().__init__()
@@ -199,10 +179,7 @@ class Consistency(Regulariser):
 
 
 class Independence(Regulariser):
-    """L_ind, a loss that makes `before_own` and `after_own` statistically independent.
-
-    It is the Hilbert-Schmidt independence criterion over the batch.
-    """
+    """L_ind, the Hilbert-Schmidt independence criterion of `before_own` and `after_own` over the batch."""
 
     def forward(self, pair: Difference, words: Words) -> Tensor:
         assert isinstance(pair, Distilled)
@@ -226,26 +203,15 @@ def kernel(x: Tensor) -> Tensor:
     return torch.exp(-(x[:, None] - x[None]).square().sum(-1))
 
 
-class BareDecoder(CaptionDecoder):
-    """The caption decoder of other models, without the layer norm after the word embedding."""
-
-    def __init__(self, sizes: CardSizes, dropout: float):
-        depths = sizes.heads, sizes.decoder_layers
-        super().__init__(sizes.vocabulary, sizes.longest, sizes.word_width, sizes.width, *depths, dropout)
-        del self.norm
-
-    def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Embed tokens, (B, L), at the positions `first`, `first` + 1, ...; return (B, L, D)."""
-        placed = self.embedding(tokens) + self.positions[first : first + tokens.shape[1]]  # (B, L, e)
-        return self.dropout(self.project(placed))
-
-
 def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
     """Build CARD. `temperature` is the initial value of the learned temperature."""
     every: dict[str, Regulariser] = {"con": Consistency(temperature), "ind": Independence()}
     kept = {"both": ("con", "ind"), "consistency": ("con",), "independence": ("ind",), "none": ()}
     terms = {name: every[name] for name in kept[switches.terms]}
-    difference, decoder = Distilling(sizes, switches, dropout), BareDecoder(sizes, dropout)
+    difference = Distilling(sizes, switches, dropout)
+    widths = sizes.word_width, sizes.width, sizes.heads, sizes.decoder_layers
+    decoder = CaptionDecoder(sizes.vocabulary, sizes.longest, *widths, dropout)
+    decoder.norm = nn.Identity()  # there is no layer norm after the word embedding
     cells = GridEmbedding(sizes.channels, sizes.width)
     model = Captioner(sizes, difference, terms, dropout, encoding=cells, decoder=decoder)
     initialise_xavier(model, joint=True)

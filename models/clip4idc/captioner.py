@@ -38,11 +38,7 @@ class Memories(nn.Module):
         initialise(self, deviation(sizes, switches))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the memories that the encoder computes from F', (B, M, E).
-
-        With the switch `memory: layerwise`, the memories are the outputs of all S layers, (B, S, M, E).
-        Otherwise there is only the last layer's output, (B, 1, M, E).
-        """
+        """Return the memories of F', (B, M, E): the outputs of all layers, (B, S, M, E), or of the last."""
         found = []
         for layer in self.layers:
             x = layer(x)
@@ -75,18 +71,14 @@ class ClipDecoder(TransformerDecoder):
         return F.linear(self.head_norm(self.head(x)), self.tables.tokens.weight, self.bias)
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
-        """Return the memory that decoder layer `number` attends to, (B, M, E).
-
-        It is the output of encoder layer `number`, or of the last layer if `difference` has only one memory.
-        """
+        """Return the output, (B, M, E), of encoder layer `number`, or of the last layer."""
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]
 
     def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
-        """Return each word's attention to the n patches, (B, L, 1, n), with a sum of 1.
+        """Return each word's attention to the n patches in the last layer, (B, L, 1, n), with a sum of 1.
 
-        `looked` holds the words' queries in the last layer, (B, L, h, d). The attention is averaged over
-        heads, and added over both images. Class tokens are left out.
+        The attention is averaged over heads, and added over both images. Class tokens are left out.
         """
         last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
         before, after = last.cross_attention.map(state.queries(looked), keys).chunk(2, -1)
@@ -104,8 +96,7 @@ def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:
 def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
     """Return the standard deviation of the captioner's initial weights.
 
-    With `first_weights: counterpart` it is 1/sqrt(E), else DEVIATION. DEVIATION is suitable for the width E =
-    512. For the width 128 it is too small: activations nearly vanish.
+    With `first_weights: counterpart` it is 1/sqrt(E), because DEVIATION is too small for widths below 512.
     """
     return DEVIATION if switches.first_weights == "clip" else sizes.joint**-0.5
 

@@ -7,7 +7,6 @@ B: captions; L: words.
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -20,12 +19,13 @@ END = 3  # <END>; its state becomes the caption's vector
 MEAN = (0.48145466, 0.4578275, 0.40821073)  # CLIP's mean of RGB values in 0..1
 STD = (0.26862954, 0.26130258, 0.27577711)  # their standard deviation
 TABLE, POSITION = 0.02, 0.01  # standard deviations of the initial word and position embeddings
-STEM = (16, 32, 64)  # output channels of the convolutions before the last one
 
 
 @dataclass(frozen=True)
 class ClipSizes(DataSizes):
     """Sizes of CLIP4IDC: image encoder, text encoder and captioner."""
+
+    multiples = (("width", "heads"), ("text_width", "text_heads"), ("joint", "caption_heads"))
 
     patch: int  # side of a patch in pixels, or in cells of features
     width: int  # D of the image encoder's blocks
@@ -41,12 +41,7 @@ class ClipSizes(DataSizes):
     caption_layers: int  # layers of the captioner's encoder, and of its decoder
 
     def __post_init__(self) -> None:
-        """Check that the sizes fit each other. Raises ValueError if not."""
-        for width, heads in (("width", "heads"), ("text_width", "text_heads"), ("joint", "caption_heads")):
-            if getattr(self, width) % getattr(self, heads):
-                raise ValueError(
-                    f"{width} {getattr(self, width)} is not a multiple of {heads} {getattr(self, heads)}"
-                )
+        super().__post_init__()
         if any(side % self.patch for side in self.grid):
             H, W = self.grid
             raise ValueError(
@@ -72,10 +67,8 @@ def clip_block(width: int, heads: int) -> TransformerBlock:
 class Patches(nn.Module):
     """First layer of the image encoder; it turns an image into a class token and a token per patch.
 
-    Position embeddings are added to the tokens, and the layer norm ln_pre follows. The switch `patches` has
-    two values that CLIP does not have, for training on few images. `convolutions` replaces the linear map of
-    a patch by 3 x 3 convolutions of stride 2. `features` takes the cells of a frozen backbone's grid instead
-    of pixels.
+    Position embeddings are added to the tokens, and the layer norm ln_pre follows. With the switch `patches:
+    features`, which CLIP does not have, the input is the cells of a frozen backbone's grid instead of pixels.
     """
 
     mean: Tensor
@@ -103,37 +96,17 @@ class Patches(nn.Module):
 
 
 def added(x: Tensor, to: Tensor) -> Tensor:
-    """Return `x` in float16 if the activation `to` is float16 (see `halve` in model.py), else unchanged.
-
-    The caller adds the result to `to`.
-    """
+    """Return `x` in float16 if the activation `to`, to which it is added, has float16 (model.halve)."""
     return x.half() if to.dtype == torch.float16 else x
 
 
 def patches(sizes: ClipSizes, switches: ClipSwitches) -> nn.Module:
     """Build the layer that turns an input (U, C, H, W) into patches (U, D, rows, columns)."""
-    if switches.patches == "convolutions":
-        return convolutions(sizes)
     if switches.patches == "linear":
         return nn.Conv2d(sizes.channels, sizes.width, sizes.patch, sizes.patch, bias=False)
     project = nn.Conv2d(sizes.channels, sizes.width, 1)
     nn.init.normal_(project.weight, std=sizes.channels**-0.5)  # scaled like positions, as in CLIP
     return nn.Sequential(nn.AvgPool2d(sizes.patch), project)
-
-
-def convolutions(sizes: ClipSizes) -> nn.Module:
-    """Build a stack of 3 x 3 convolutions of stride 2 that reduces each patch to a single position.
-
-    Raises ValueError unless the side of a patch is 2, 4, 8 or 16.
-    """
-    steps = round(math.log2(sizes.patch))
-    if 2**steps != sizes.patch or not 1 <= steps <= len(STEM) + 1:
-        raise ValueError(f"`patches: convolutions` needs a patch of 2, 4, 8 or 16, not {sizes.patch}")
-    widths = [sizes.channels, *STEM[len(STEM) + 1 - steps :], sizes.width]
-    layers: list[nn.Module] = []
-    for before, after in pairwise(widths):
-        layers += [nn.Conv2d(before, after, 3, 2, 1), nn.GroupNorm(1, after), nn.GELU()]
-    return nn.Sequential(*layers[:-2])  # ln_pre follows the last convolution
 
 
 class ImageEncoder(nn.Module):
@@ -153,10 +126,7 @@ class ImageEncoder(nn.Module):
 
 
 def numbered(sizes: ClipSizes, numbers: range) -> nn.ModuleDict:
-    """Build CLIP blocks. The name of a block is its number in the whole image encoder.
-
-    So names do not depend on where the encoder is split into `intra` and `inter` blocks.
-    """
+    """Build CLIP blocks. The name of a block is its number in the image encoder, before it is split."""
     return nn.ModuleDict({str(number): clip_block(sizes.width, sizes.heads) for number in numbers})
 
 
@@ -175,10 +145,7 @@ class Projection(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """Text encoder, which computes a vector for each caption (CLIP4IDC section 1).
-
-    The vector is the last block's state at <END>, mapped by the projection P.
-    """
+    """Text encoder (CLIP4IDC section 1): a caption's vector is the last state at <END>, mapped by P."""
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()
@@ -192,10 +159,7 @@ class TextEncoder(nn.Module):
             initialise(block, sizes.text_layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the vectors of captions, (B, E), not normalised.
-
-        `tokens`, (B, L), have <START> and <END> and are padded with NULL.
-        """
+        """Return the vectors of captions (B, L) with <START>, <END> and padding: (B, E), not normalised."""
         x = self.tables(tokens)
         x = x.half() if self.map.weight.dtype == torch.float16 else x
         for block in self.blocks:

@@ -28,10 +28,7 @@ ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` f
 
 
 def tower(place: str) -> dict[str, str]:
-    """Return prefix in the model -> prefix in CLIP's file, for the tensor names of an image encoder.
-
-    `place` is the common prefix of the encoder's tensors in the model.
-    """
+    """Return prefix in the model -> prefix in CLIP's file, for tensors of an image encoder at `place`."""
     return {f"{place}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 
@@ -81,15 +78,12 @@ class Retrieval(Retrieves):
             freeze(self, STEM + r"|^text\.tables\.")
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return the vectors v of pairs, (B, E), for both images' encodings, (B, t, D) each.
-
-        v is the mean of the class tokens of both images (Eq. 5).
-        """
+        """Return the vectors v of pairs, (B, E): the mean of both images' class tokens (Eq. 5)."""
         joint = self.inter(before, after)
         return (joint[:, 0] + joint[:, before.shape[1]]).float() / 2
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """Return the vectors g of captions, (B, E); the captions, (B, L), have <START> and <END>."""
+        """Return the vectors g of captions, (B, E)."""
         return self.text(tokens).float()
 
     def losses_of(
@@ -97,9 +91,8 @@ class Retrieval(Retrieves):
     ) -> dict[str, Tensor]:
         """Return the contrastive loss of B pairs and their B captions (Eq. 6-8).
 
-        The negatives of a pair are the captions of all other pairs; the negatives of a caption are all other
-        pairs. The pairs of other processes are included. Each process returns its share of the loss. `parts`
-        and `labels` have no effect.
+        Negatives are all other pairs and captions, those of other processes included. Each process returns
+        its share of the loss. `parts` and `labels` have no effect.
         """
         v, g = F.normalize(self.pairs(before, after), dim=-1), F.normalize(self.sentences(tokens), dim=-1)
         scale, mine = self.log_scale.exp(), own(len(v))
@@ -138,12 +131,10 @@ class WideNorm(nn.LayerNorm):
 
 
 def halve(model: nn.Module) -> None:
-    """Convert the layers that come from CLIP to float16, as the released program does.
+    """Convert CLIP's layers to float16, as the released program does (setting `half_weights` of a phase).
 
-    This is the setting `half_weights` of a phase. In CLIP's image and text encoders, linear maps,
-    convolutions and activations become float16, as do their gradients and optimiser states. Layer norms,
-    class tokens, word embeddings, positions and the captioner stay float32. The encoders' results (vectors of
-    the retrieval, F' of the captioning) are converted to float32 before they are used.
+    In CLIP's encoders, linear maps, convolutions and activations become float16, and so their gradients and
+    optimiser states. Layer norms, class tokens, embeddings and the captioner stay float32.
     """
     for name in ("encoding", "inter", "text", "difference.inter"):
         tower = dict(model.named_modules()).get(name)
@@ -155,11 +146,7 @@ def halve(model: nn.Module) -> None:
 
 
 def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
-    """Return the learning rates and weight decays of the adaptation's tensors.
-
-    Tensors from CLIP use `coef` times the phase's learning rate. The switch `new_rate` decides if new tensors
-    use this rate, too, or the phase's rate.
-    """
+    """Return learning rates and weight decays in the adaptation; `coef`: factor of CLIP's learning rate."""
     new = 1.0 if switches.new_rate == "base" else coef
     return (
         Group(r"^inter\.(images|positions|norm\.weight)", new, True),
@@ -170,11 +157,10 @@ def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
 
 
 def captioning(coef: float, clips_words: bool, compares: bool = False) -> tuple[Group, ...]:
-    """Return the learning rates and weight decays of the captioner's tensors.
+    """Return learning rates and weight decays in captioning; `coef`: factor of CLIP's learning rate.
 
-    Tensors from CLIP use `coef` times the phase's learning rate; with `clips_words`, these include the word
-    embeddings. With `compares`, the first layer of the captioner's encoder also uses this low rate, because
-    the full rate would undo its initialisation.
+    With `clips_words`, these include the word embeddings. With `compares`, the first layer of the captioner's
+    encoder also has the low rate, because the full rate would undo its initialisation.
     """
     slow = r"^(encoding|difference\.inter" + r"|difference\.memories\.layers\.0" * compares + r")\."
     words = (Group(r"^decoder\.tables\.", coef, True),) if clips_words else ()
@@ -236,10 +222,7 @@ def clip4idc(
 def adaptation(
     sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
 ) -> Retrieval:
-    """Build the model of CLIP4IDC's adaptation. `dropout` has no effect: only the captioning has dropout.
-
-    `temperature` is the initial value of the learned temperature.
-    """
+    """Build the model of CLIP4IDC's adaptation; `temperature`: initial value of the learned temperature."""
     return Retrieval(sizes, switches, coef_lr, temperature)
 
 
@@ -249,10 +232,7 @@ def no_adapt(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_l
 
 
 def clip_ft(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:
-    """Build CLIP-FT (Table 4): all blocks of CLIP's image encoder see a single image.
-
-    Only the captioner sees both images.
-    """
+    """Build CLIP-FT (Table 4): CLIP's blocks see single images, and only the captioner sees both."""
     encoding = ImageEncoder(sizes, switches, sizes.intra + sizes.inter)
     return captioner(sizes, switches, encoding, SeparateEncoder(sizes), dropout, coef_lr)
 

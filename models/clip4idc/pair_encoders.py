@@ -13,10 +13,7 @@ from models.common.transformer_block import TransformerBlock
 
 
 class JointEncoder(nn.Module):
-    """F_inter (CLIP4IDC Eq. 4-5): CLIP's last blocks, which see the tokens of both images, then a linear map.
-
-    The linear map W is applied to every token.
-    """
+    """F_inter (CLIP4IDC Eq. 4-5): CLIP's last blocks, on the tokens of both images, then a linear map W."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
         super().__init__()
@@ -43,10 +40,10 @@ class JointEncoder(nn.Module):
 
 
 class SeparateEncoder(nn.Module):
-    """CLIP-FT's pair encoder, in which no block sees both images.
+    """CLIP-FT's pair encoder: it joins the tokens of both images, and no block sees both.
 
-    It joins the tokens of both images. A learned vector e (Eq. 4) is added to the tokens of each image. The
-    paper does not mention e for CLIP-FT, but without e the images could not be distinguished.
+    A learned vector e (Eq. 4) is added to the tokens of each image. The paper does not mention e for CLIP-FT,
+    but without e the images could not be distinguished.
     """
 
     def __init__(self, sizes: ClipSizes):
@@ -68,13 +65,12 @@ def class_maps(
     after: Tensor,
     cells: tuple[int, int],
 ) -> dict[str, Tensor]:
-    """Return the class token's attention to the patches in two blocks, for images (B, 3, H, W).
+    """Return block -> class token's attention to the patches, for images (B, 3, H, W), in two blocks.
 
-    A key is the name of a block. A value is (B, 2, rows, columns), a map for each image. The two blocks are
-    the last block that sees a single image and the last block that sees both images (blocks 9 and 12 in
-    CLIP4IDC's figures). If all blocks are of one kind, the last two blocks are used. In a block that sees
-    both images, the attention is that of the before image's class token. Attention is averaged over heads.
-    Class tokens are left out, and each map is scaled to sum to 1.
+    A value is (B, 2, rows, columns): a map for each image, averaged over heads, with sum 1. The blocks are
+    the last one that sees a single image and the last one that sees both (blocks 9 and 12 in CLIP4IDC's
+    figures), or the last two if all blocks are of one kind. In a block that sees both images, the class token
+    of the before image attends.
     """
     assert isinstance(encoding, ImageEncoder)
     sides, found = [encoding.patches(image) for image in (before, after)], {}

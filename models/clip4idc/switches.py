@@ -10,10 +10,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class ClipSwitches:
-    """Switches of CLIP4IDC. The defaults are the paper's values (Guo et al., AACL-IJCNLP 2022).
-
-    The comment above a switch describes its values, separated by |.
-    """
+    """Switches of CLIP4IDC; the defaults are the paper's. Comments list the values, separated by |."""
 
     # true: a layer norm follows after the tokens of both images are joined (Eq. 4)
     joint_norm: bool = False
@@ -32,10 +29,9 @@ class ClipSwitches:
     memory: Literal["last", "layerwise"] = "last"
     # the captioner's word and position embeddings: its own | CLIP's, frozen with the stem
     words: Literal["own", "clip"] = "own"
-    # patches are computed by: CLIP's linear map | 3 x 3 convolutions | averaging `patch` x `patch` cells of a
-    # frozen backbone's features, then a linear map. The last two are not published. They are for training on
-    # few images
-    patches: Literal["linear", "convolutions", "features"] = "linear"
+    # patches are computed by: CLIP's linear map | averaging `patch` x `patch` cells of a frozen backbone's
+    # features, then a linear map (not published, for training on few images)
+    patches: Literal["linear", "features"] = "linear"
     # initial weights: CLIP's | weights with which the first block that sees both images compares a token with
     # the same token of the other image, and the decoder attends to the difference
     # (models/initialisation/clip4idc.py); the captioner's maps are scaled to their width (not published)

@@ -16,11 +16,7 @@ Kind = TypeVar("Kind", bound=nn.Module)
 class MultiHeadAttention(nn.Module):
     """Multi-head attention: Concat_i softmax(q_i k_i^T / sqrt(d)) v_i over heads i, then W^O.
 
-    `dropout` is applied to the attention weights. With `bias`, all projections have a bias. Without `output`,
-    there is no W^O.
-
-    Queries, keys and values have methods of their own, because SCORER's matching uses the same queries and
-    keys (Eq. 2 and 5), and because decoding keeps the keys and values of earlier words.
+    `dropout` is applied to the attention weights. Without `output`, there is no W^O.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, bias: bool = True, output: bool = True):
@@ -44,10 +40,7 @@ class MultiHeadAttention(nn.Module):
         return self.split(self.key(x)), self.split(self.value(x))
 
     def projections(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values of all heads, (B, h, L, d) each, for x, (B, L, D).
-
-        On a GPU they are computed by one matrix product (`jointly`).
-        """
+        """Return queries, keys and values of all heads, (B, h, L, d) each, for x, (B, L, D)."""
         q, k, v = jointly(x, self.query, self.key, self.value)
         return self.split(q), self.split(k), self.split(v)
 
@@ -64,10 +57,7 @@ class MultiHeadAttention(nn.Module):
     def weighed(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Return the attention's result before W^O is applied, (B, L, D): the heads' values, concatenated.
-
-        The arguments have the same meaning as in `attend`.
-        """
+        """Apply attention without W^O: (B, L, D). The arguments are the same as for `attend`."""
         p = self.dropout if self.training else 0.0
         if q.requires_grad and q.device.type == "cpu" and q.dtype == torch.bfloat16:
             # the fused kernel's backward pass is slower here: 22 instead of 7 ms for 16 x 2 heads x 196 x 196
@@ -80,50 +70,36 @@ class MultiHeadAttention(nn.Module):
         return heads.transpose(1, 2).flatten(2)  # (B, L, D)
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the attention weights, averaged over heads, (B, L, M).
-
-        q: queries, (B, h, L, d). k: keys, (B, h, M, d).
-        """
+        """Return the attention weights, averaged over heads, (B, L, M); k: (B, h, M, d)."""
         return attention_weights(q, k).mean(1)
 
     def forward(self, x: Tensor, memory: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-        """Let x, (B, L, D), attend to the memory, (B, M, D); return (B, L, D).
-
-        `causal` and `real` have the same meaning as in `attend`.
-        """
+        """Let x, (B, L, D), attend to the memory, (B, M, D): (B, L, D). `causal`, `real`: see `attend`."""
         if x is memory:
             return self.attend(*self.projections(x), causal, real)
         return self.attend(self.queries(x), *self.keys_values(memory), causal, real)
 
 
 def jointly(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
-    """Apply several linear maps to x, (..., D), and return their results.
-
-    On a GPU all maps are computed by a single matrix product. On a CPU each map is computed separately,
-    because the copies around a single product took 3 % of a training step.
-    """
+    """Apply several linear maps to x, (..., D): by one matrix product on a GPU, one by one on a CPU."""
+    # on a CPU the copies around one product took 3 % of a training step
     return one_product(x, *maps) if x.is_cuda else tuple(each(x) for each in maps)
 
 
 def one_product(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
-    """Apply several linear maps to x, (..., D), by a single matrix product; return their results.
-
-    Either all maps must have a bias, or no map.
-    """
+    """Apply linear maps, of which all or none have a bias, to x, (..., D), by one matrix product."""
     weight = torch.cat([each.weight for each in maps])
-    named = (pair for each in maps for pair in each.named_parameters(recurse=False))
-    biases: list[Tensor] = [value for name, value in named if name == "bias"]
-    bias = torch.cat(biases) if biases else None
+    biases: list[Tensor | None] = [each.bias for each in maps]
+    kept = [each for each in biases if each is not None]
+    bias = torch.cat(kept) if kept else None
     return F.linear(x, weight, bias).split([each.out_features for each in maps], -1)
 
 
 class RespectiveAttention(nn.Module):
     """Attention to each image separately: [MHA(x, X_bef, X_bef) ; MHA(x, X_aft, X_aft)] W + b.
 
-    W maps 2D channels to D channels and replaces W^O. This is the fusion `respective` of SCORER's supplement.
-    W^Q, W^K and W^V are the same for both images; only W distinguishes the images. The memory consists of the
-    M tokens of the before image, followed by the M tokens of the after image. Keys and values have the same
-    order.
+    This is the fusion `respective` of SCORER's supplement. W, from 2D to D channels, replaces W^O; W^Q, W^K
+    and W^V are the same for both images. The memory, (B, 2M, D), has the M tokens of the before image first.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0):
@@ -153,18 +129,12 @@ class RespectiveAttention(nn.Module):
         return self.output(self.weighed(q, k, v))
 
     def weighed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Return the attention's result before W is applied, (B, L, 2D): D channels for each image.
-
-        The before image's channels are first.
-        """
+        """Apply attention without W: (B, L, 2D), D channels of the before image, then of the after image."""
         halves = zip(k.chunk(2, 2), v.chunk(2, 2), strict=True)
         return torch.cat([self.each.weighed(q, *half) for half in halves], -1)
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the attention weights, averaged over heads and over both images, (B, L, M).
-
-        q: queries, (B, h, L, d). k: keys, (B, h, 2M, d).
-        """
+        """Return attention weights, averaged over heads and images, (B, L, M), for keys (B, h, 2M, d)."""
         before, after = (self.each.map(q, half) for half in k.chunk(2, 2))
         return (before + after) / 2
 
@@ -181,10 +151,7 @@ def all_of(kind: type[Kind], modules: nn.ModuleList) -> list[Kind]:
 
 
 def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-    """Return the attention weights of each head, softmax(q k^T / sqrt(d)), (B, h, L, M).
-
-    `attend` applies the same weights, but does not store them.
-    """
+    """Return the attention weights of each head, softmax(q k^T / sqrt(d)), (B, h, L, M)."""
     scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)  # q is smaller than the product
     if causal or real is not None:
         scores = scores.masked_fill(~allowed(q, k, causal, real), -math.inf)
@@ -192,10 +159,7 @@ def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor |
 
 
 def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
-    """Return a mask, (L, M), that is true where a query may see a key.
-
-    With `real`, (B, M), the mask is (B, 1, L, M).
-    """
+    """Return a mask, (L, M), that is true where a query may see a key; with `real`, (B, M): (B, 1, L, M)."""
     L, M = q.shape[-2], k.shape[-2]
     mask = torch.ones(L, M, dtype=torch.bool, device=q.device)
     mask = mask.tril(M - L) if causal else mask

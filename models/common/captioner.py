@@ -32,16 +32,10 @@ DEVIATION = 0.02  # standard deviation of the released programs' initial weights
 
 
 class Regulariser(nn.Module):
-    """Base class of loss terms, except the cross-entropy of captions.
-
-    Its call computes a scalar from the Difference and the Words of a batch.
-    """
+    """Base class of loss terms: a call computes a scalar from the Difference and the Words of a batch."""
 
     def prepare(self, pair: Difference, words: Words) -> Any:
-        """Return the record that `forward` gets instead of the Difference.
-
-        The record is computed once for the whole batch, before the batch is split into parts.
-        """
+        """Return the record that `forward` gets instead of the Difference, for the whole batch."""
         return pair
 
     def constrain(self) -> None:
@@ -53,12 +47,9 @@ class Captioner(Trainable):
 
     difference: module that computes a Difference from two encoded images
     regularisers: additional loss terms by name; `loss.lambda_<name>` is the weight of a term
-    respective: True if the decoder attends to each image separately; the memory then holds both images'
-        tokens
+    respective: True if the decoder attends to each image separately
     keep_layers: True if the Words include the states of each decoder layer
-    reads: where the decoder's input ends (Reads)
-    encoding, decoder: modules that are already initialised; None: SCORER's module is built and initialised
-        according to the switches
+    encoding, decoder: initialised modules; None: SCORER's, initialised according to the switches
     """
 
     parts: Literal["mean", "sum"] = "mean"  # how the losses of a batch's parts are combined
@@ -86,14 +77,8 @@ class Captioner(Trainable):
         self.difference = difference
         self.regularisers = nn.ModuleDict(regularisers)
         self.decoder: Decoder[Any] = decoder or _decoder(_papers(sizes), dropout, switches, respective)
-        if encoding is not None:
-            return
-        if switches.initialisation == "normal":
-            initialise(self)
-        elif switches.initialisation != "torch":
-            initialise_xavier(self, joint=switches.initialisation == "xavier_joint")
-        if switches.initialisation == "xavier_opposed":
-            oppose(self)
+        if encoding is None:
+            initialise_as(self, switches.initialisation)
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -101,10 +86,10 @@ class Captioner(Trainable):
         return ("cap", *self.regularisers)
 
     def class_token_maps(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
-        """Return the attention of the image encoder's class token, for images (B, C, H, W).
+        """Return block -> attention of the image encoder's class token, for images (B, C, H, W).
 
-        A key is the name of a block. A value is (B, 2, rows, columns), a map for each image, which sums to 1.
-        A model without class tokens returns an empty dictionary.
+        A value is (B, 2, rows, columns): a map for each image, with sum 1. Models without class tokens return
+        an empty dictionary.
         """
         return {}
 
@@ -129,8 +114,7 @@ class Captioner(Trainable):
         parts: number of equal parts into which the batch is split; a pair is contrasted only with pairs of
             the same part (SCORER section 4.3), and the parts' losses are averaged or summed (`self.parts`)
 
-        If several processes share the batch, each process returns its share of a loss term
-        (distributed_batch.py).
+        If several processes share the batch, each returns its share of a loss term (distributed_batch.py).
         """
         difference = self.difference(before, after)
         tokens = self.padded(tokens)
@@ -190,12 +174,22 @@ def _decoder(sizes: Sizes, dropout: float, switches: Switches, respective: bool)
     )
 
 
+def initialise_as(model: nn.Module, kind: str) -> None:
+    """Initialise a model's weights as the switch `initialisation` says; the values are in switches.py."""
+    if kind == "normal":
+        initialise(model)
+    elif kind != "torch":
+        initialise_xavier(model, joint=kind == "xavier_joint")
+    for module in model.modules():
+        if kind == "xavier_opposed" and isinstance(module, PairMap):
+            oppose_halves(module.weight)
+
+
 @torch.no_grad()
 def initialise(model: nn.Module) -> None:
-    """Initialise a model's weights as SCORER's released program does.
+    """Initialise linear maps and embeddings by N(0, 0.02) and biases by 0, as SCORER's released program does.
 
-    Weights of linear maps and embeddings are drawn from N(0, 0.02); biases are 0. Convolutions and layer
-    norms keep torch's initialisation. The embedding of the padding token stays zero.
+    The embedding of the padding token stays zero.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear) and type(module) in (nn.Linear, PairMap):
@@ -211,9 +205,8 @@ def initialise(model: nn.Module) -> None:
 def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
     """Initialise weights of two or more dimensions by Xavier's uniform (Glorot and Bengio, 2010).
 
-    Other parameters keep torch's initialisation. The embedding of the padding token stays zero. With `joint`,
-    the query, key and value maps of an attention count as a single weight, (3D, D), and the attention's
-    biases are 0, as in nn.MultiheadAttention.
+    The embedding of the padding token stays zero. With `joint`, attentions are initialised by
+    `initialise_jointly`.
     """
     for parameter in model.parameters():
         if parameter.dim() > 1:
@@ -228,30 +221,16 @@ def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
 
 
 @torch.no_grad()
-def oppose(model: nn.Module) -> None:
-    """Initialise each PairMap of a model so that it depends only on the difference of both images.
-
-    For equal images its output without the bias is then 0, as in the model Subtraction.
-    """
-    for module in model.modules():
-        if isinstance(module, PairMap):
-            oppose_halves(module.weight)
-
-
-@torch.no_grad()
 def oppose_halves(weight: Tensor) -> None:
-    """Replace the second half of a weight W, (..., 2D), by the negative of its first half W'.
-
-    Then W [x ; y] = W' (x - y).
-    """
+    """Replace a weight W, (..., 2D), by [W' ; -W'], where W' is its first half: W [x ; y] = W' (x - y)."""
     first, second = weight.chunk(2, 1)
     second.copy_(-first)
 
 
 def initialise_jointly(attention: MultiHeadAttention) -> None:
-    """Initialise the query, key and value maps of an attention by Xavier's uniform distribution.
+    """Initialise an attention as nn.MultiheadAttention does; all biases are 0.
 
-    The three maps count as a single weight, (3D, D). All biases of the attention are set to 0.
+    The query, key and value maps get Xavier's uniform of a single weight, (3D, D).
     """
     for map_ in (attention.query, attention.key, attention.value):
         nn.init.xavier_uniform_(map_.weight, gain=0.5**0.5)  # sqrt(6 / (3D + D)), not sqrt(6 / (D + D))
@@ -261,7 +240,7 @@ def initialise_jointly(attention: MultiHeadAttention) -> None:
 
 
 def split(record: Record, parts: int) -> list[Record]:
-    """Split a record of a batch, such as Difference or Words, into records of equal parts of the batch."""
+    """Split a record of a batch, such as Difference or Words, into `parts` equal parts."""
 
     def part(number: int) -> Callable[[Tensor], Tensor]:
         return lambda x: x.chunk(parts)[number]
@@ -270,9 +249,9 @@ def split(record: Record, parts: int) -> list[Record]:
 
 
 def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
-    """Return a copy of a record such as Difference or Words, with `choose` applied to each of its tensors.
+    """Return the rows that `choose` selects of each tensor in a record, such as Difference or Words.
 
-    `choose` selects rows of the batch. A field of the record is a tensor or a tuple of such records.
+    A field of the record is a tensor or a tuple of such records.
     """
 
     def chosen(value: Tensor | tuple[Record, ...]) -> Any:
@@ -282,9 +261,9 @@ def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:
-    """Return L_cap (SCORER Eq. 12), the cross-entropy of captions, `tokens` (B, L+1).
+    """Return L_cap (SCORER Eq. 12), the mean cross-entropy of a word of captions, `tokens` (B, L+1).
 
-    The loss is averaged over the predicted words of all processes. Each process returns its share.
+    The mean is over the words of all processes. Each process returns its share.
     """
     logits, targets = words.logits.float().flatten(0, 1), tokens[:, 1:].flatten()
     summed = F.cross_entropy(logits, targets, ignore_index=NULL, reduction="sum")

@@ -1,6 +1,6 @@
 """The caption decoder that several papers share: a post-LN transformer over words (SCORER Eq. 8).
 
-B: pairs; k: captions per pair; L: words; T: positions with a word (real_words.py); e: word width; D: model
+B: pairs; k: captions per pair; L: words; T: positions with a word, without padding; e: word width; D: model
 width; h: heads; d = D/h; N: tokens of the memory; V: size of the vocabulary. In a search, the first `left` of
 the pairs are unfinished, and have R = left * k captions.
 """
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from models.common.attention import MultiHeadAttention, RespectiveAttention, all_of, jointly
 from models.common.decoder_protocol import Difference, Exchange, NextWord, States, Unweighed, Words
-from models.common.real_words import ALL_WORDS, AllWords, RealWords
 from models.common.switches import PAPER, Switches
 from models.common.transformer_block import feed_forward
 
@@ -20,16 +19,38 @@ NULL = 0  # the padding token
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """Return fixed position embeddings, (length, width) (Vaswani et al., 2017, section 3.5).
-
-    The channels 2i and 2i + 1 are the sine and the cosine of position / 10000^(2i/width).
-    """
+    """Return fixed position embeddings, (length, width): sin and cos of position / 10000^(2i/width)."""
     position = torch.arange(length)[:, None]
     frequency = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
     table = torch.zeros(length, width)
     table[:, 0::2] = torch.sin(position * frequency)
     table[:, 1::2] = torch.cos(position * frequency)
     return table
+
+
+class RealWords:
+    """Packing of captions, so that linear maps are computed only at the T positions with a word.
+
+    It is used on a CPU only. On a GPU, the program would have to wait until T is known.
+    """
+
+    def __init__(self, read: Tensor | None):
+        """Find the positions where `read`, (k*B, L), is true; None: captions are not packed."""
+        self.read, self.at = read, None if read is None else read.flatten().nonzero()[:, 0]
+
+    def pack(self, x: Tensor) -> Tensor:
+        """Return the values of x, (k*B, L, D), at the positions with a word, (T, D)."""
+        return x if self.at is None else x.flatten(0, 1).index_select(0, self.at)
+
+    def spread(self, x: Tensor) -> Tensor:
+        """Undo `pack`: return (k*B, L, D), with zeros at padding."""
+        if self.read is None or self.at is None:
+            return x
+        whole = x.new_zeros(self.read.numel(), x.shape[-1])
+        return whole.index_copy(0, self.at, x).unflatten(0, self.read.shape)
+
+
+ALL_WORDS = RealWords(None)
 
 
 class DecoderLayer(nn.Module):
@@ -39,24 +60,22 @@ class DecoderLayer(nn.Module):
         self, width: int, heads: int, dropout: float, switches: Switches = PAPER, respective: bool = False
     ):
         super().__init__()
-        output = switches.attention_output
+        output, self.wide = switches.attention_output, switches.feed_forward == "wide"
         self.self_attention = MultiHeadAttention(width, heads, dropout, output=output)
-        self.cross_attention = (
-            RespectiveAttention(width, heads, dropout)
-            if respective
-            else MultiHeadAttention(width, heads, dropout, output=output)
-        )
-        self.wide = switches.feed_forward == "wide"
-        self.feed_forward = (
-            feed_forward(width, nn.ReLU(), dropout)
-            if self.wide
-            else nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
-        )
+        self.cross_attention: MultiHeadAttention | RespectiveAttention
+        if respective:
+            self.cross_attention = RespectiveAttention(width, heads, dropout)
+        else:
+            self.cross_attention = MultiHeadAttention(width, heads, dropout, output=output)
+        if self.wide:
+            self.feed_forward = feed_forward(width, nn.ReLU(), dropout)
+        else:
+            self.feed_forward = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
         self.norms = nn.ModuleList(nn.LayerNorm(width, switches.norm_epsilon) for _ in range(3))
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, x: Tensor, memory: Tensor, keys: Tensor | None = None, words: AllWords = ALL_WORDS
+        self, x: Tensor, memory: Tensor, keys: Tensor | None = None, words: RealWords = ALL_WORDS
     ) -> States:
         """Compute the States of all words at once.
 
@@ -64,7 +83,6 @@ class DecoderLayer(nn.Module):
             attend to the pair's memory like a single caption of k*L words
         memory: (B, N, D)
         keys: (k*B, L), true for the words that are keys of the self-attention; None: all words are keys
-        words: packing of the captions, with which nothing is computed for padding
         """
         own = self.attend_words(x, keys, words)
         x = self.norms[0](x + self.dropout(own))
@@ -72,7 +90,7 @@ class DecoderLayer(nn.Module):
         y = self.norms[1](x + self.dropout(seen))
         return States(own, x, seen, y, self.norms[2](self.fed_forward(y)))
 
-    def attend_words(self, x: Tensor, keys: Tensor | None, words: AllWords) -> Tensor:
+    def attend_words(self, x: Tensor, keys: Tensor | None, words: RealWords) -> Tensor:
         """Return the output of the self-attention, in the shape of `x`."""
         maps = self.self_attention
         projected = jointly(x, maps.query, maps.key, maps.value)
@@ -80,7 +98,7 @@ class DecoderLayer(nn.Module):
         heads = maps.weighed(q, k, v, causal=True, real=keys)  # (k*B, L, D)
         return maps.output(words.pack(heads))
 
-    def attend_memory(self, x: Tensor, memory: Tensor, words: AllWords) -> Tensor:
+    def attend_memory(self, x: Tensor, memory: Tensor, words: RealWords) -> Tensor:
         """Return the output of the cross-attention, in the shape of `x`."""
         maps = self.cross_attention
         q = words.spread(maps.query(x))  # (k*B, L, D)
@@ -91,24 +109,21 @@ class DecoderLayer(nn.Module):
     def step(self, x: Tensor, past: "Past", position: int) -> tuple[Tensor, Tensor]:
         """Apply the layer to the newest word of each caption, x, (R, 1, D), at `position`.
 
-        `past` holds the keys and values of earlier words; those of x are stored there, too. Returns the
-        output, (R, 1, D), and the queries of the cross-attention, (R, h, d).
+        `past` holds the keys and values of earlier words, and gets those of x. Returns the output, (R, 1, D),
+        and the queries of the cross-attention, (R, h, d).
         """
         q = self.self_attention.queries(x)
-        keys, values = past.append(self, x, position)
+        keys, values = past.append(*self.self_attention.keys_values(x), position)
         x = self.norms[0](x + self.dropout(self.self_attention.attend(q, keys, values)))
-        together = x.view(-1, past.beam, x.shape[-1])  # (left, k, D): a pair's captions share its memory
-        x, q = self.rest(together, past.memory_keys[: past.left], past.memory_values[: past.left])
+        x = x.view(-1, past.beam, x.shape[-1])  # (left, k, D): a pair's captions share its memory
+        q = self.cross_attention.queries(x)
+        memory = past.memory_keys[: past.left], past.memory_values[: past.left]
+        x = self.norms[1](x + self.dropout(self.cross_attention.attend(q, *memory)))
+        x = self.norms[2](self.fed_forward(x))
         return x.flatten(0, 1)[:, None], q.transpose(1, 2).flatten(0, 1)
 
-    def rest(self, x: Tensor, memory_keys: Tensor, memory_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Apply cross-attention and feed-forward; return the output and the cross-attention's queries."""
-        q = self.cross_attention.queries(x)
-        x = self.norms[1](x + self.dropout(self.cross_attention.attend(q, memory_keys, memory_values)))
-        return self.norms[2](self.fed_forward(x)), q
-
     def fed_forward(self, x: Tensor) -> Tensor:
-        """Apply the feed-forward layer with its residual, but not the layer norm that follows."""
+        """Apply the feed-forward layer with its residual; the layer norm is not applied."""
         if self.wide:
             return x + self.dropout(self.feed_forward(x))
         first, gelu, last = self.feed_forward
@@ -122,19 +137,20 @@ class Past:
     Space for the longest caption is allocated at the start, because growing tensors would be copied.
     """
 
-    def __init__(self, layer: DecoderLayer, memory: Tensor, longest: int, beam: int):
-        self.memory_keys, self.memory_values = layer.cross_attention.keys_values(memory)  # (B, h, N, d)
-        self.beam, self.left = beam, len(memory)
-        B, h, _, d = self.memory_keys.shape
-        self.keys = memory.new_empty(B, beam, h, longest, d)
+    def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
+        """Start a search over a memory with these keys and values, (B, h, N, d) each."""
+        self.memory_keys, self.memory_values = keys, values
+        self.beam, self.left = beam, len(keys)
+        B, h, _, d = keys.shape
+        self.keys = keys.new_empty(B, beam, h, longest, d)
         self.values = torch.empty_like(self.keys)
 
-    def append(self, layer: DecoderLayer, x: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Store words x, (R, 1, D); return the keys and values of all words, (R, h, position + 1, d) each."""
-        k, v = layer.self_attention.keys_values(x)
+    def append(self, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Tensor]:
+        """Store k and v, (R, h, n, d), of n words from `position` on; return keys and values of all words."""
+        end = position + k.shape[2]
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
-        keys[:, :, position], values[:, :, position] = k[:, :, 0], v[:, :, 0]
-        return keys[:, :, : position + 1], values[:, :, : position + 1]
+        keys[:, :, position:end], values[:, :, position:end] = k, v
+        return keys[:, :, :end], values[:, :, :end]
 
     def follow(self, parents: Tensor, words: int) -> None:
         """Replace the first `words` words of each caption r by those of caption parents[r]."""
@@ -143,26 +159,20 @@ class Past:
             rows.copy_(rows[parents])
 
     def leave(self, places: Exchange) -> None:
-        """Move the unfinished pairs to the first rows, and drop the finished pairs.
-
-        The keys of the memory are kept for finished pairs too, because the attention maps need them.
-        """
-        places.apply(self.memory_keys)
+        """Move the unfinished pairs to the first rows, and drop the finished ones."""
+        places.apply(self.memory_keys)  # finished pairs stay, for the attention maps
         for kept in (self.memory_values, self.keys, self.values):
             places.move(kept)
         self.left = places.left
 
 
 class TransformerState:
-    """Search state of a transformer decoder: keys and values of each layer, and the current order of pairs.
-
-    `order[row]` is the index, in the batch given to `begin`, of the pair at a row of the state.
-    """
+    """Search state of a transformer decoder: keys and values of each layer."""
 
     def __init__(self, layers: list[Past]):
         self.layers, self.words = layers, 0
         memory = layers[-1].memory_keys
-        self.order = torch.arange(len(memory), device=memory.device)
+        self.order = torch.arange(len(memory), device=memory.device)  # at each row, the pair's original index
 
     def follow(self, parents: Tensor) -> None:
         """Replace each caption r by caption parents[r]; `parents` has the shape (R)."""
@@ -210,10 +220,9 @@ class TransformerDecoder(Unweighed, nn.Module):
     ) -> Words:
         """Predict words 1 to L of captions, (k*B, L+1), each from the words before it.
 
-        The captions have <START> and <END>, and are padded with NULL. The k captions of a pair are
-        consecutive. With `keep_layers`, the Words include each layer's states. `padding_is_key` affects only
-        the states at padding, because no word sees later padding. On a CPU, with `padding_is_key` and without
-        `keep_layers`, states and logits at padding are zero.
+        Captions have <START> and <END>, and are padded with NULL; the k captions of a pair are consecutive.
+        With `keep_layers`, the Words include each layer's states. `padding_is_key` affects only the states at
+        padding. If captions are packed, states and logits at padding are zero.
         """
         x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
         packs = x.device.type == "cpu" and padding_is_key and not keep_layers
@@ -228,10 +237,11 @@ class TransformerDecoder(Unweighed, nn.Module):
 
     def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
         """Return the search state before the first word, for `beam` captions of each pair."""
-        layers = enumerate(all_of(DecoderLayer, self.layers))
-        return TransformerState(
-            [Past(layer, self.memory_of(difference, number), self.longest, beam) for number, layer in layers]
-        )
+        kept = []
+        for number, layer in enumerate(all_of(DecoderLayer, self.layers)):
+            keys_values = layer.cross_attention.keys_values(self.memory_of(difference, number))
+            kept.append(Past(*keys_values, self.longest, beam))
+        return TransformerState(kept)
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
         """Predict the word after `tokens`, (R), which are the captions' words at `position`."""
@@ -241,21 +251,16 @@ class TransformerDecoder(Unweighed, nn.Module):
         return NextWord(self.predict(x[:, 0]), queries)
 
     def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
-        """Return each word's attention in the last layer, (B, L, 1, N), with a sum of 1.
+        """Return each word's attention in the last layer, averaged over heads, (B, L, 1, N); its sum is 1.
 
-        `looked` holds the words' queries, (B, L, h, d). Attention is averaged over heads. If the decoder
-        attends to the images separately, it is also averaged over both images.
+        `looked` holds the words' queries, (B, L, h, d).
         """
         last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
         return state.one_map(last.cross_attention.map(state.queries(looked), keys))
 
 
 class CaptionDecoder(TransformerDecoder):
-    """Caption decoder of SCORER, DIRL and other models.
-
-    With `respective`, the decoder attends to each image separately. The memory then holds the tokens of both
-    images, (B, 2N, D).
-    """
+    """Caption decoder of SCORER, DIRL and others; `respective`: it attends to each image separately."""
 
     positions: Tensor
 
@@ -272,16 +277,15 @@ class CaptionDecoder(TransformerDecoder):
         respective: bool = False,
     ):
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary, word_width, padding_idx=NULL)
         self.longest = longest
+        self.embedding = nn.Embedding(vocabulary, word_width, padding_idx=NULL)
         self.register_buffer("positions", sinusoids(longest, word_width), persistent=False)
-        self.project = nn.Linear(word_width, width)
-        self.norm = nn.LayerNorm(width, switches.norm_epsilon)
+        self.project: nn.Module = nn.Linear(word_width, width)
+        self.norm: nn.Module = nn.LayerNorm(width, switches.norm_epsilon)
         self.dropout = nn.Dropout(dropout)
         self.norm_last = switches.word_dropout == "before_norm"
-        self.layers = nn.ModuleList(
-            DecoderLayer(width, heads, dropout, switches, respective) for _ in range(layers)
-        )
+        made = (DecoderLayer(width, heads, dropout, switches, respective) for _ in range(layers))
+        self.layers = nn.ModuleList(made)
         self.vocabulary = nn.Linear(width, vocabulary)
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:

@@ -35,11 +35,10 @@ class Aligned(Difference):
     before_keys: Tensor  # (B, h, N, d)
 
     def alignment(self, rows: list[int]) -> Tensor:
-        """Return the attention of after images' cells to before images' cells, for the pairs at `rows`.
+        """Return the attention of after images' cells to before images' cells, (number of `rows`, N, N).
 
-        The result is (number of pairs, N, N). The weights of each cell of the after image, in the last
-        dimension, sum to 1. The attention is that of Eq. 5 of SCORER and of DIRL, averaged over heads. Do not
-        ask for the whole batch: with 196 x 196 weights per head it would need too much memory.
+        It is the attention of SCORER Eq. 5 and DIRL Eq. 5, averaged over heads. The weights of a cell of the
+        after image, in the last dimension, sum to 1. A whole batch would need much memory.
         """
         return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
@@ -81,10 +80,9 @@ class State(Protocol):
         """Replace each caption r by caption parents[r]; `parents` has the shape (R)."""
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the pairs for which `ended` is true.
+        """Remove the pairs with `ended` true; `ended`, (left,), covers the pairs still in the search.
 
-        `ended`, (left,), has a value for each pair that is still in the search before this call. The
-        remaining pairs get the rows that `Exchange(ended)` assigns to them.
+        The remaining pairs get the rows that `Exchange(ended)` assigns to them.
         """
 
 
@@ -103,10 +101,7 @@ class Decoder(Protocol[Kept]):
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Predict words 1 to L of captions, (k*B, L+1), each from the words before it.
-
-        The captions have <START> and <END>; the k captions of a pair are consecutive.
-        """
+        """Predict words 1 to L of captions, (k*B, L+1), with <START> and <END>, from the words before."""
 
     def begin(self, difference: Difference, beam: int = 1) -> Kept:
         """Return the search state before the first word, for `beam` captions of each pair."""
@@ -117,17 +112,13 @@ class Decoder(Protocol[Kept]):
     def maps(self, looked: Tensor | None, state: Kept) -> Tensor | None:
         """Return the attention maps of one caption per pair, (B, L, I, N); None if there is no attention.
 
-        looked: (B, L, ...), `NextWord.looked` of all steps, in the order of the pairs given to `begin`; zero
-            after a caption's end
-
         Each map sums to 1. I is 1 if a word has one map for both images, and 2 if it has one for each image.
+        `looked`, (B, L, ...), is `NextWord.looked` of all steps, in the order of the pairs given to `begin`,
+        and zero after a caption's end.
         """
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
-        """Return the weights of the K inputs `weighed` at each word, (B, L, K); None if K is 0.
-
-        The weights of a word sum to 1. `looked` is the same as for `maps`.
-        """
+        """Return the weights of the K inputs at each word, (B, L, K), with sum 1; None if K is 0."""
 
 
 class Unweighed:
@@ -149,23 +140,16 @@ class Exchange:
         """Find the rows to exchange; `ended` has a value for each row, true if the row has ended."""
         here = ~ended
         self.left = int(here.sum())
-        self.front = ended[: self.left].nonzero()[:, 0].tolist()  # ended rows
-        self.back = (self.left + here[self.left :].nonzero()[:, 0]).tolist()  # unfinished rows
+        self.front = ended[: self.left].nonzero()[:, 0]  # ended rows
+        self.back = self.left + here[self.left :].nonzero()[:, 0]  # unfinished rows
 
     def move(self, rows: Tensor) -> None:
-        """Overwrite each ended row among the first n rows, in place, by an unfinished row after them.
-
-        Rows are copied one at a time, to save memory.
-        """
-        for front, back in zip(self.front, self.back, strict=True):
-            rows[front].copy_(rows[back])
+        """Overwrite each ended row among the first n rows, in place, by an unfinished row after them."""
+        rows[self.front] = rows[self.back]
 
     def apply(self, rows: Tensor) -> None:
         """Exchange each ended row among the first n rows with an unfinished row after them, in place."""
-        for front, back in zip(self.front, self.back, strict=True):
-            ended = rows[front].clone()
-            rows[front].copy_(rows[back])
-            rows[back].copy_(ended)
+        rows[self.front], rows[self.back] = rows[self.back], rows[self.front]
 
     def kept(self, rows: Tensor) -> Tensor:
         """Return a new tensor with only the unfinished rows, in the new order."""

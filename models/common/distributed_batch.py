@@ -36,9 +36,7 @@ def total(x: Tensor) -> Tensor:
 def add_gradients(parameters: Iterable[Tensor]) -> None:
     """Replace each parameter's gradient by its sum over all processes.
 
-    All processes get exactly the same sums. If a parameter has no gradient, nothing is done. Such a parameter
-    has no gradient in any process, because all processes build the same graph. DistributedDataParallel cannot
-    be used, because it averages gradients and needs a single forward call.
+    DistributedDataParallel cannot be used, because it averages gradients and needs a single forward call.
     """
     trained = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
     if processes() == 1 or not trained:

@@ -8,7 +8,7 @@ width; l_dyn: sum of the memory's three vectors (class Attended), weighted at ea
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,7 @@ from models.common.captioner import NEVER, Captioner, Difference, caption_loss, 
 from models.common.decoder import NULL
 from models.common.decoder_protocol import Exchange, NextWord, Words
 from models.common.distributed_batch import total
-from models.common.grid_embedding import DataSizes, pointwise
+from models.common.grid_embedding import DataSizes, Multiples, pointwise
 from models.common.trainable import Labels
 
 CHANNELS_A_GROUP = 4  # channels in a group of the maps' group norm
@@ -27,11 +27,7 @@ Pooled = Literal["sum", "mean"]
 
 @dataclass(frozen=True)
 class SpeakerSwitches:
-    """Switches of DUDA and VARD. The defaults are the papers' values.
-
-    Settings of the training loop are in params.yaml. The comment above a switch describes its values,
-    separated by |.
-    """
+    """Switches of DUDA and VARD; the defaults are the papers'. Comments list the values, separated by |."""
 
     # true: a cell has two more channels, its position x = 2j/W - 1 and y = 2i/H - 1 (row i, column j)
     coordinates: bool = False
@@ -53,14 +49,11 @@ RELEASED = SpeakerSwitches(coordinates=True, barred="none")
 class SpeakerSizes(DataSizes):
     """Sizes of the dynamic speaker and of the layers that compute the attention maps."""
 
+    multiples: ClassVar[Multiples] = (("maps", CHANNELS_A_GROUP),)
+
     maps: int  # M, channels from which a map is computed
     hidden: int  # H, width of the LSTM states
     word_width: int  # e
-
-    def __post_init__(self) -> None:
-        """Check that the sizes fit each other. Raises ValueError if not."""
-        if self.maps % CHANNELS_A_GROUP:
-            raise ValueError(f"maps {self.maps} is not a multiple of {CHANNELS_A_GROUP}, a group's channels")
 
 
 @dataclass
@@ -88,10 +81,7 @@ class CellMap(nn.Module):
         self.weigh = nn.Conv2d(channels, 1, 1)
 
     def forward(self, cells: Tensor, difference: Tensor) -> Tensor:
-        """Return the logits of the attention map of one image, (B, N).
-
-        `cells` are the cells of this image; `difference` is the difference of both images; (B, N, K) each.
-        """
+        """Return the logits of one image's map, (B, N), from its cells and the difference, (B, N, K) each."""
         x = pointwise(self.embed, torch.cat([cells, difference], -1)).transpose(1, 2)  # (B, M, N)
         x = torch.relu(self.dropout(self.norm(x))).transpose(1, 2)
         return pointwise(self.weigh, x)[..., 0]
@@ -106,19 +96,12 @@ class CellMap(nn.Module):
 
 
 def shares(maps: Tensor) -> Tensor:
-    """Return sigmoid(maps), (..., N), divided by its sum over the N cells.
-
-    The result is exact even if all sigmoids are near 0.
-    """
-    return F.logsigmoid(maps).softmax(-1)
+    """Return sigmoid(maps), (..., N), divided by its sum over the N cells."""
+    return F.logsigmoid(maps).softmax(-1)  # exact even if all sigmoids are near 0
 
 
 def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
-    """Return the attended vector of each image, (B, K).
-
-    The vector is the weighted sum (`pooled: sum`) or weighted mean of the image's cells, (B, N, K). The
-    weights are sigmoid(maps), (B, N).
-    """
+    """Return the sum (or mean) of an image's cells, (B, N, K), weighted by sigmoid(maps): (B, K)."""
     weights = maps.sigmoid() if pooled == "sum" else shares(maps)
     return (weights[:, None] @ cells)[:, 0]
 
@@ -172,10 +155,7 @@ class DynamicSpeaker(nn.Module):
     def forward(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Weighed:
-        """Predict words 1 to L of captions, (R, L+1), each from the words before it.
-
-        The captions have <START> and <END>; the k captions of a pair are consecutive.
-        """
+        """Predict words 1 to L of captions, (R, L+1), with <START> and <END>, each from the words before."""
         state = self.begin(difference, len(tokens) // len(difference.memory))
         said = [self._advance(word, state) for word in tokens[:, :-1].unbind(1)]
         hidden, weights = (torch.stack(each, 1) for each in zip(*said, strict=True))
@@ -198,10 +178,7 @@ class DynamicSpeaker(nn.Module):
         return NextWord(self.vocabulary(hidden), weights)
 
     def _advance(self, words: Tensor, state: SpeakerState) -> tuple[Tensor, Tensor]:
-        """Feed one word of each caption, (R,), to both LSTMs, and update `state`.
-
-        Returns LSTM_c's hidden state, (R, H), and the three weights, (R, 3).
-        """
+        """Feed a word of each caption, (R,), to both LSTMs; return h_c, (R, H), and the weights, (R, 3)."""
         v = self.dropout(state.looking)  # another mask at each word
         state.weighing = self.weighing(torch.cat([v, state.speaking[0]], 1), state.weighing)
         weights = self.weights(state.weighing[0]).softmax(-1)
@@ -229,10 +206,7 @@ class DynamicSpeaker(nn.Module):
 
 
 class DynamicCaptioner(Captioner):
-    """Captioner with the dynamic speaker, and the loss terms `maps` and `entropy`.
-
-    `maps` and `entropy` ignore pairs whose label says that they are unchanged.
-    """
+    """Captioner with the dynamic speaker, and the loss terms `maps` and `entropy` of changed pairs."""
 
     terms = ("cap", "maps", "entropy")
     decoder: DynamicSpeaker
@@ -246,10 +220,7 @@ class DynamicCaptioner(Captioner):
         encoding: nn.Module,
         difference: nn.Module,
     ):
-        """Build the captioner from modules that encode an image and that compute an Attended (`difference`).
-
-        `width` is K, the width of Attended's vectors.
-        """
+        """Build the captioner; `difference` computes an Attended, whose vectors have the width K, `width`."""
         speaker = DynamicSpeaker(sizes, width, dropout)
         super().__init__(sizes, difference, {}, dropout, encoding=encoding, decoder=speaker)
         self.never = NEVER if switches.barred == "marks" else ()
@@ -259,10 +230,12 @@ class DynamicCaptioner(Captioner):
     ) -> dict[str, Tensor]:
         """Return the loss terms, scalars by name, for both images' encodings, (B, N, K) each.
 
-        `tokens` holds k consecutive captions of each pair. The term `cap` is the mean cross-entropy of a word
-        in each of `parts` equal parts of the batch, averaged over the parts. The terms `maps` and `entropy`
-        are `map_size` and `negative_entropy` of the whole batch. If several processes share the batch, each
-        returns its share.
+        tokens: k consecutive captions of each pair
+        parts: number of equal parts of the batch; `cap` is the mean cross-entropy of a word in each part,
+            averaged over the parts
+        labels: which pairs are changed; None: all
+
+        If several processes share the batch, each returns its share.
         """
         difference = self.difference(before, after)
         words: Weighed = self.decoder(tokens, difference)
@@ -279,19 +252,15 @@ LOSS = {"maps": 2.5e-3, "entropy": 1e-4}  # default weights of the loss terms
 
 
 def map_size(difference: Attended, changed: Tensor) -> Tensor:
-    """Return the sum of sigmoid(map) over cells, averaged over both images and the changed pairs.
-
-    `changed`, (B,), is 1 for changed pairs. If several processes share the batch, each returns its share.
-    """
+    """Return the sum of sigmoid(map) over cells, averaged over images and pairs with `changed`, (B,), = 1."""
     sizes = difference.maps.float().sigmoid().sum(-1).mean(-1)  # B
     return (changed * sizes).sum() / total(changed.sum()).clamp(min=1)
 
 
 def negative_entropy(words: Weighed, changed: Tensor) -> Tensor:
-    """Return the negative entropy, in nats, of the three weights at each word.
+    """Return the negative entropy, in nats, of the three weights, summed over a caption's words with <END>.
 
-    It is summed over the words of a caption, including <END>, and averaged over the captions of the pairs for
-    which `changed`, (B,), is 1. If several processes share the batch, each returns its share.
+    It is averaged over the captions of the pairs for which `changed`, (B,), is 1.
     """
     weights = words.weights.float()
     entropies = -(weights * weights.clamp(min=1e-38).log()).sum(-1)  # (R, L)

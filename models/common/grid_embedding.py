@@ -4,20 +4,34 @@ B: images; C: feature channels; H x W: grid; N = H*W: cells; D: width.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+# (name of a size; number, or name of another size, of which it must be a multiple)
+Multiples = tuple[tuple[str, str | int], ...]
 
 
 @dataclass(frozen=True)
 class DataSizes:
     """Sizes of a model that the data determine."""
 
+    multiples: ClassVar[Multiples] = ()
+
     channels: int  # C; 3 for pixels
     grid: tuple[int, int]  # H, W: rows and columns of cells, or of pixels
     vocabulary: int  # V
     longest: int  # L, tokens of a caption with <START> and <END>
+
+    def __post_init__(self) -> None:
+        """Check that the sizes fit each other. Raises ValueError if not."""
+        for name, factor in self.multiples:
+            divisor = factor if isinstance(factor, int) else getattr(self, factor)
+            if getattr(self, name) % divisor:
+                of = f"{divisor}" if factor == divisor else f"{factor} ({divisor})"
+                raise ValueError(f"{name} {getattr(self, name)} is not a multiple of {of}")
 
 
 @dataclass(frozen=True)
@@ -32,10 +46,7 @@ class Sizes(DataSizes):
 
 
 class PairMap(nn.Linear):
-    """Linear map W [before ; after] + b, applied to each cell; W maps 2D channels to D channels.
-
-    SCORER and DIRL fuse both images by this map (Eq. 7 of each paper).
-    """
+    """Linear map W [before ; after] + b of each cell, from 2D to D channels (SCORER Eq. 7, DIRL Eq. 7)."""
 
     def __init__(self, width: int):
         super().__init__(2 * width, width)
@@ -44,8 +55,7 @@ class PairMap(nn.Linear):
 class GridCells(nn.Module):
     """Module that turns feature grids, (B, C, H, W), into sequences of cells, (B, N, C), row by row.
 
-    With `pool` above 1, a cell is the mean of pool x pool positions. With `coordinates`, a cell has two more
-    channels, which hold its position (see the function `coordinates`).
+    A cell is the mean of pool x pool positions. With `coordinates`, it has two more channels, its position.
     """
 
     def __init__(self, coordinates: bool = False, pool: int = 1):
@@ -62,10 +72,7 @@ class GridCells(nn.Module):
 
 
 class GridEmbedding(GridCells):
-    """Linear map of each cell, W x + b, to the model's width.
-
-    With `grid`, embeddings of each cell's column and row are added (SCORER Eq. 1).
-    """
+    """Linear map of each cell, W x + b; with `grid`, plus embeddings of its column and row (SCORER Eq. 1)."""
 
     def __init__(
         self, channels: int, width: int, grid: tuple[int, int] | None = None, coordinates: bool = False
@@ -91,18 +98,12 @@ class GridEmbedding(GridCells):
 
 
 def pointwise(convolution: nn.Conv2d, cells: Tensor) -> Tensor:
-    """Apply a 1x1 convolution to cells, (B, N, C), as a linear map.
-
-    On a CPU this is three times faster than a convolution of the grid.
-    """
+    """Apply a 1x1 convolution to cells, (B, N, C), as a linear map, which is three times faster on a CPU."""
     return F.linear(cells, convolution.weight.flatten(1), convolution.bias)
 
 
 def coordinates(features: Tensor) -> Tensor:
-    """Return the position of each cell of features (B, C, H, W), as (2, H, W).
-
-    The two channels are x = 2j/W - 1 and y = 2i/H - 1 in row i and column j.
-    """
+    """Return x = 2j/W - 1 and y = 2i/H - 1 of the cell in row i and column j, (2, H, W)."""
     H, W = features.shape[-2:]
     x = 2 * torch.arange(W, dtype=features.dtype, device=features.device) / W - 1
     y = 2 * torch.arange(H, dtype=features.dtype, device=features.device) / H - 1

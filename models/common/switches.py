@@ -128,11 +128,9 @@ def resolve(key: str, variant: Any, overrides: Any, released: Kind, concerning: 
 
     key: "model.<name>", for error messages
     variant: `paper`, which has the defaults of the switches' class, or `released`
-    overrides: switch name -> value
-    released: switches of the variant `released`
-    concerning: names of the switches that the model uses, which may be overridden
+    overrides: switch -> value, for the switches in `concerning`
 
-    Raises ValueError if the variant, a switch or a value is not valid; the message names the key.
+    Raises ValueError, which names the key, if the variant, a switch or a value is not valid.
     """
     if not isinstance(variant, str) or variant not in VARIANTS:
         raise ValueError(f"{key}.variant must be {' or '.join(VARIANTS)}, not {variant!r}")

@@ -30,10 +30,7 @@ class Group:
 
 
 class Trainable(nn.Module):
-    """Base class of the models that the training loop trains.
-
-    `encoding` encodes images as tokens; `losses_of` computes losses from both encoded images of each pair.
-    """
+    """Base class of trained models: `encoding` encodes an image, `losses_of` compares encoded images."""
 
     encoding: nn.Module
     terms: Any  # names of the loss terms: tuple[str, ...], or a property that returns such a tuple
@@ -52,10 +49,8 @@ class Trainable(nn.Module):
     ) -> dict[str, Tensor]:
         """Return losses and measures, scalars by name, for both images' encodings, (B, N, D) each.
 
-        tokens: captions of the pairs, (captions, words)
-        parts: number of equal parts into which the batch is split; losses contrast a pair only with pairs of
-            the same part
-        labels: labels of the pairs, if they are known
+        `tokens` are captions. The batch is split into `parts` equal parts, and a pair is contrasted only with
+        pairs of its part.
         """
         raise NotImplementedError
 

@@ -19,10 +19,7 @@ class QuickGelu(nn.Module):
 
 
 def feed_forward(width: int, activation: nn.Module, dropout: float | None = None) -> nn.Sequential:
-    """Build the feed-forward layer W_2 drop(g(W_1 x)), where g is `activation`.
-
-    W_1 maps from D to 4D channels, and W_2 back to D. If `dropout` is None, there is no dropout module.
-    """
+    """Build the feed-forward layer W_2 drop(g(W_1 x)); g is `activation`, and W_1 maps to 4D channels."""
     inner = [activation] if dropout is None else [activation, nn.Dropout(dropout)]
     return nn.Sequential(nn.Linear(width, 4 * width), *inner, nn.Linear(4 * width, width))
 
@@ -33,9 +30,8 @@ class TransformerBlock(nn.Module):
     post-LN: y = LN_1(x + drop(MHA(x))), then LN_2(y + drop(FF(y)))
     pre-LN (`pre_norm`): y = x + drop(MHA(LN_1(x))), then y + drop(FF(LN_2(y)))
 
-    Without `activation` there is no FF; this is only possible with post-LN. With `inner_dropout`, FF also has
-    dropout after its activation. `norm` is the function that builds a layer norm. `name` is the name of FF in
-    saved weights.
+    Without `activation` there is no FF; this is only possible with post-LN. With `inner_dropout`, FF has
+    dropout after its activation. `norm` builds a layer norm. `name` is the name of FF in saved weights.
     """
 
     def __init__(
@@ -75,10 +71,7 @@ class TransformerBlock(nn.Module):
         return found
 
     def rest(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Apply all that follows the attention; `x` is the block's input, `attended` the attention's output.
-
-        `x`, `attended` and the result are (B, T, D).
-        """
+        """Apply all layers after the attention; x is the block's input, `attended` the attention's output."""
         y = x + self.dropout(attended)
         if self.name is None:
             return self.norm(y)

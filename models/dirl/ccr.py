@@ -21,10 +21,7 @@ from models.kernels.matching import Contrast, contrast
 
 
 class CrossModalContrast(Regulariser):
-    """Loss L_ccr (DIRL Eq. 10-14), averaged over all decoder layers or computed from the last layer only.
-
-    The switch `ccr_layers` selects the layers.
-    """
+    """Loss L_ccr (DIRL Eq. 10-14), the mean over the decoder layers that the switch `ccr_layers` selects."""
 
     def __init__(self, temperature: float, switches: Switches):
         super().__init__()
@@ -36,10 +33,7 @@ class CrossModalContrast(Regulariser):
         return torch.stack([self.of_layer(states, words.real) for states in layers]).mean()
 
     def of_layer(self, states: States, real: Tensor) -> Tensor:
-        """Return the loss of one decoder layer.
-
-        `real`, (b, L), is true where the word to predict is not padding.
-        """
+        """Return the loss of one decoder layer; `real`, (b, L), is true where a word is predicted."""
         with torch.autocast(real.device.type, enabled=False):  # in float32 at least
             text, visual = self.pooled(states, real)  # (b, D) each
             to_visual = text @ everyone(visual).T  # (b, B): captions of this process, differences of all

@@ -19,11 +19,7 @@ from models.common.transformer_block import feed_forward
 
 
 class Interaction(nn.Module):
-    """DIRL's encoder of the difference: each image without the part that both images share (Eq. 5-7).
-
-    The shared part is the output of `sizes.layers` blocks of attention, residual and layer norm. With the
-    switch `shared: attention`, it is the output of a single attention, as in Eq. 5.
-    """
+    """DIRL's encoder of the difference: each image without the part that both images share (Eq. 5-7)."""
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
         super().__init__()
@@ -62,9 +58,7 @@ class Interaction(nn.Module):
 class ChannelCorrelation(Regulariser):
     """Loss L_dirl (DIRL Eq. 2-4), which drives the correlation matrix of channels to the identity.
 
-    Channels of the before image are correlated with channels of the after image, over all tokens of the
-    batch. `alpha` is the weight of the correlations of different channels. Raises ValueError if `alpha` is
-    negative.
+    `alpha` is the weight of the correlations of different channels. Raises ValueError if it is negative.
     """
 
     def __init__(self, sizes: Sizes, alpha: float, switches: Switches, dropout: float):
@@ -85,12 +79,11 @@ class ChannelCorrelation(Regulariser):
 
 
 def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
-    """Return the correlation matrix, (D, D), of the channels of both images (DIRL Eq. 3).
+    """Return the correlation matrix, (D, D), of the channels of both images (DIRL Eq. 3), (tokens, D) each.
 
-    `before` and `after` are the tokens of the images, (tokens, D) each. Row i, column j is the correlation of
-    channel i of `before` with channel j of `after`, over the tokens of all processes, in float32 or wider.
-    With `center`, each channel is standardised before (mean 0, unbiased standard deviation 1), and the sum of
-    products is divided by the number of tokens.
+    Row i, column j is the correlation of channel i of `before` with channel j of `after`, over the tokens of
+    all processes. With `center`, each channel is standardised before (mean 0, unbiased standard deviation 1),
+    and the sum of products is divided by the number of tokens.
     """
     kind = torch.promote_types(before.dtype, torch.float32)
     with torch.autocast(before.device.type, enabled=False):  # because 25,000 products are added at batch 128
@@ -105,10 +98,7 @@ def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
 
 
 def transformer(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
-    """Build the model `transformer`: DIRL's network with the captions' cross-entropy as its only loss.
-
-    See the paper's Table 6.
-    """
+    """Build the model `transformer`: DIRL's network, trained only by the cross-entropy (Table 6)."""
     return Captioner(sizes, Interaction(sizes, switches, dropout), {}, dropout, switches)
 
 

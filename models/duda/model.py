@@ -30,11 +30,7 @@ STEEPNESS, LEAST = 12.5, 0.6
 
 
 class DualAttention(nn.Module):
-    """DUDA's dual attention, which computes a vector of each image: a weighted sum or mean of its cells.
-
-    The weights of the cells are the image's attention map. The maps of both images are computed by the same
-    layers.
-    """
+    """DUDA's dual attention: a vector of each image, the mean or sum of its cells, weighted by its map."""
 
     def __init__(self, width: int, sizes: SpeakerSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()
@@ -56,11 +52,12 @@ class DualAttention(nn.Module):
 
 @torch.no_grad()
 def look_at_differences(cells: CellMap) -> None:
-    """Initialise a CellMap so that its maps are high where the images differ (not published).
+    """Initialise a CellMap so that an attention map is high at cells where the images differ (not published).
 
-    The map is computed from the channels ReLU(w X_diff) and ReLU(-w X_diff), where X_diff is the difference
-    at a cell. So the mean of the channels grows with the length of X_diff. The group norm divides the
-    channels by their root mean square over the cells.
+    X_diff, (K,), is the difference of the images at a cell. For random directions w, each channel of the cell
+    becomes ReLU(w X_diff) or ReLU(-w X_diff). So the mean of the cell's channels grows with the length of
+    X_diff. The logit of the map is a linear function of this mean (`CellMap.begin`). The group norm before
+    the ReLU scales all channels, so that the logit depends on the length compared with the other cells.
     """
     of_image, of_difference = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
     of_image *= CALM

@@ -27,10 +27,7 @@ from models.idc_pcl.switches import RELEASED, PclSizes, PclSwitches
 
 
 class MaskedCaptioner(Captioner):
-    """Captioner that learns to predict masked words from the images and the words before them.
-
-    The attribute `difference` is the whole network, which the decoder also uses.
-    """
+    """Captioner that predicts masked words; `difference` is the network, which the decoder also uses."""
 
     decoder: MaskDecoder
 
@@ -76,10 +73,9 @@ class MaskedCaptioner(Captioner):
         return found | self.judged(marks, changed)
 
     def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
-        """Return the logits of each word of captions, given the words before it: (R*B, L, V).
+        """Return the logits of each word of captions (R*B, L+1), given the words before it: (R*B, L, V).
 
-        `tokens`: captions, (R*B, L+1). As in decoding, a word is predicted at a [MASK] after the earlier
-        words. So the network is run once for each of the L words.
+        As in decoding, a word is predicted at a [MASK] after the earlier words.
         """
         (network,) = self.network
         R, L = len(tokens), tokens.shape[1] - 1
@@ -92,9 +88,8 @@ class MaskedCaptioner(Captioner):
         return network.output(network.over_words(read, kept, asked)).float().unflatten(0, (R, L))
 
     def judged(self, marks: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """Return the loss and the accuracy of the classifier that distinguishes changed from unchanged pairs.
+        """Return loss and accuracy of the classifier of changed pairs, whose input is `marks`, (B, 2, D).
 
-        marks: input of the classifier, the tokens [IMG1] and [IMG2], (B, 2, D)
         changed: (B,), 1 changed, 0 unchanged, -1 unknown; unknown pairs are ignored
         """
         logits = self.judge(marks.flatten(1)).float()
@@ -117,12 +112,7 @@ def built(
     tau1: float,
     tau2: float,
 ) -> Any:
-    """Build the model of a training phase.
-
-    images: pretraining on the single images of CUB
-    pretrain: pretraining on image pairs
-    captioning: captioning of image pairs
-    """
+    """Build the model of a phase: pretraining on CUB's single images or on pairs, or captioning."""
     if phase == "captioning":
         return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
     shares, taus = (masked_words, masked_cells), (tau1, tau2)
@@ -137,12 +127,7 @@ def no_pretraining(
 
 
 def filled(switches: PclSwitches) -> int:
-    """Return the number of special tokens that count towards the caption length max_tokens.
-
-    With the switch `length: max_tokens`, captions are padded to that length, which includes <START>, <END>
-    and [CLS], as in the authors' program. Otherwise captions are padded only to the longest caption, and 0 is
-    returned.
-    """
+    """Return 3 if captions are padded to max_tokens, which counts <START>, <END> and [CLS]; else 0."""
     return 3 if switches.length == "max_tokens" else 0
 
 

@@ -45,8 +45,7 @@ class DeviationNorm(nn.Module):
 def rates(coef: float) -> tuple[Group, ...]:
     """Return learning rates: `coef` times the phase's rate for the layers before V~, else the phase's rate.
 
-    At the full rate, the map W of cells would grow and saturate the sigmoid, and the effect of the
-    initialisation `counterpart` would be lost.
+    At the full rate, W would saturate the sigmoid, and training would undo the initialisation `counterpart`.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 
@@ -70,10 +69,9 @@ def positions(length: int, width: int, switches: PclSwitches) -> Tensor:
 def attend_images(
     block: TransformerBlock, x: Tensor, real: Tensor | None = None, every: int = 1
 ) -> tuple[Tensor, KeysValues]:
-    """Apply a block to tokens x, (B, T, D); return the output, and keys and values of all tokens.
+    """Apply a block to tokens x, (B, T, D); return every `every`-th output, and all tokens' keys and values.
 
-    `real`, (B, T), is true for the tokens that are keys. The output contains only the tokens 0, `every`, 2 *
-    `every`, ... Keys and values are (B, h, T, d) each.
+    `real`, (B, T), is true for the tokens that are keys. Keys and values are (B, h, T, d) each.
     """
     y, attention = block.norm_1(x), block.attention
     k, v = attention.keys_values(y)
@@ -84,11 +82,9 @@ def attend_images(
 def attend_words(
     block: TransformerBlock, x: Tensor, images: KeysValues, asked: Tensor | None = None
 ) -> Tensor:
-    """Apply a block to words x, (kB, L, D).
+    """Apply a block to words x, (kB, L, D), which attend to `images`, to themselves and to earlier words.
 
-    A word attends to the image tokens of its pair, to itself and to earlier words. `images` holds the image
-    tokens' keys and values. With `asked`, (kB, L), the output contains only the n words for which `asked` is
-    true, (n, D).
+    With `asked`, (kB, L), the output contains only the n words for which `asked` is true, (n, D).
     """
     y, attention = block.norm_1(x), block.attention
     dropout = attention.dropout if block.training else 0.0
@@ -98,10 +94,9 @@ def attend_words(
 
 
 def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: float = 0.0) -> Tensor:
-    """Let queries of words, (kB, h, L, d), attend to image tokens and words; return (kB, h, L, d).
+    """Let queries of words, (kB, h, L, d), attend to image tokens and to words that are not later.
 
-    Keys and values are (B, h, M, d) for image tokens and (kB, h, W, d) for words. A query does not see later
-    words. `dropout` is the probability that an attention weight is dropped.
+    Keys and values are (B, h, M, d) for image tokens and (kB, h, W, d) for words. Returns (kB, h, L, d).
     """
     (keys, values), (word_keys, word_values) = images, words
     (B, _, M, d), L, W = keys.shape, q.shape[2], word_keys.shape[2]
@@ -154,9 +149,8 @@ class Transformer(nn.Module):
 class Network(nn.Module):
     """Embeddings of cells and words, three transformers, and the output layer of words.
 
-    The rows of the word embedding are the V words of the vocabulary, [MASK], [CLS], and also [IMG1] and
-    [IMG2] if they are separate vectors. The output layer has a logit for each word of the vocabulary; with
-    `softmax: all` it also has logits for [MASK] and [CLS].
+    The rows of the word embedding are the V words of the vocabulary, [MASK], [CLS], and [IMG1] and [IMG2] if
+    they are separate vectors.
     """
 
     positions: Tensor  # position embeddings of words
@@ -198,11 +192,9 @@ class Network(nn.Module):
     def compare(self) -> None:
         """Initialise the first block that sees both images so that each cell attends to its counterpart.
 
-        The type embedding of a cell encodes its image. The type embeddings of [IMG1] and [IMG2] do not encode
-        the image, because otherwise cells would attend to these tokens. If the network has the transformers
-        `single` and `pair` (`self.compares`), the blocks of `single` are scaled down by CALM, the first block
-        of `pair` amplifies the difference, and the first block of `cross` makes words attend to cells that
-        differ.
+        The type embedding of a cell encodes its image. If the network has the transformers `single` and
+        `pair`, the blocks of `single` change little, the first block of `pair` amplifies the difference, and
+        the first block of `cross` makes words attend to cells that differ.
         """
         self.places, side, room = kept_apart(self.cells, self.words.embedding_dim)
         show_beside(self.project, room)
@@ -237,10 +229,7 @@ class Network(nn.Module):
         return self.dropout(self.norm(x))
 
     def singles(self, before: Tensor, after: Tensor) -> Tensor:
-        """Embed both images' cells, (B, N, C) each, and apply the transformer `single`.
-
-        Returns (2B, N+1, D): first the tokens of all before images, then those of all after images.
-        """
+        """Apply `single` to both images' cells, (B, N, C) each: (2B, N+1, D), all before images first."""
         both = torch.cat([self.image(before, 0), self.image(after, 1)])
         return self.single(both) if self.compares else both
 
@@ -262,10 +251,10 @@ class Network(nn.Module):
         return self.pair(torch.cat([self.single(one), mark], 1))
 
     def joint(self, memory: Tensor, tokens: Tensor, padding: bool) -> tuple[Tensor, Tensor]:
-        """Apply the transformer `cross` to V~, (B, M, D), and captions, (B, L), as in pretraining.
+        """Apply `cross` to V~, (B, M, D), and captions, (B, L), which attend to each other, in pretraining.
 
-        Image tokens and words attend to each other. Returns the image tokens V^, (B, M, D), and the words T^,
-        (B, 1+L, D), which start with [CLS]. With `padding`, the padding token NULL is also a key.
+        Returns the image tokens V^, (B, M, D), and the words T^, (B, 1+L, D), which start with [CLS]. With
+        `padding`, the padding token NULL is also a key.
         """
         x = torch.cat([memory, self.text(tokens, cls=True)], 1)
         ahead = x.shape[1] - tokens.shape[1]
@@ -274,10 +263,9 @@ class Network(nn.Module):
         return images, words
 
     def over_images(self, memory: Tensor) -> tuple[list[KeysValues], Tensor]:
-        """Apply the transformer `cross` to image tokens only, (B, M, D), as in captioning.
+        """Apply `cross` to image tokens, (B, M, D), which do not see the text in captioning.
 
-        In captioning, image tokens do not see the text. Returns the keys and values of each block, to which
-        words attend, and the outputs at [IMG1] and [IMG2], (B, 2, D).
+        Returns the keys and values of each block, and the outputs at [IMG1] and [IMG2], (B, 2, D).
         """
         x, kept, blocks = self.cross.norm(memory), [], self.cross.each()
         for block in blocks:
@@ -286,10 +274,10 @@ class Network(nn.Module):
         return kept, x
 
     def over_words(self, tokens: Tensor, kept: list[KeysValues], asked: Tensor | None = None) -> Tensor:
-        """Apply the transformer `cross` to words, (k*B, L), as in captioning; return T^, (k*B, L, D).
+        """Apply `cross` to words, (k*B, L), in captioning; return T^, (k*B, L, D).
 
-        The k captions of a pair are consecutive. `kept`: keys and values of image tokens, from `over_images`.
-        With `asked`, (k*B, L), the result contains only the n words for which `asked` is true, (n, D).
+        `kept`: keys and values of image tokens, from `over_images`. With `asked`, (k*B, L), only the n words
+        for which `asked` is true are returned, (n, D).
         """
         x, blocks = self.cross.norm(self.text(tokens)), self.cross.each()
         for block, images in zip(blocks, kept, strict=True):

@@ -31,11 +31,10 @@ MARGIN = 0.4  # a cosine up to this value is not penalised for images of differe
 
 
 class ClassPairs(nn.Module):
-    """Head and loss of the task on NABirds, which has no text.
+    """Head and loss of the task on NABirds (section on data expansion in the paper).
 
-    The loss is the sum of three terms: the cross-entropy of each image's class, the cross-entropy of "both
-    images have the same class", and a contrast of all images of the batch by class (section on data expansion
-    in the paper).
+    The loss is the cross-entropy of each image's class, plus the cross-entropy of "both images have the same
+    class", plus a contrast of all images of the batch by class.
     """
 
     def __init__(self, sizes: PclSizes, classes: int):
@@ -96,13 +95,7 @@ class Pretraining(Trainable):
         coef: float,
         single: bool = False,
     ):
-        """Build the model.
-
-        masked: shares of words and of cells that are hidden
-        taus: temperatures of MVCL and of FDA
-        coef: factor of the learning rate, as in network.rates
-        single: True if the model is trained on single images (CUB)
-        """
+        """Build the model; `masked`: shares of hidden words and cells; `taus`: of MVCL and FDA."""
         super().__init__()
         self.sizes, self.switches = sizes, switches
         (self.word_share, self.cell_share), (self.tau1, self.tau2) = masked, taus
@@ -127,8 +120,7 @@ class Pretraining(Trainable):
     ) -> dict[str, Tensor]:
         """Return loss and measures of the batch's task for both images' cells, (B, N, C) each.
 
-        tokens: a caption of each pair, padded with NULL; in FDA 7 consecutive captions of each pair, which
-            are its own caption and six negatives
+        tokens: a caption of each pair; in FDA its own caption and six negatives, consecutively
         labels: name the task; without labels, the task that needs the most memory is chosen
         """
         task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
@@ -145,10 +137,7 @@ class Pretraining(Trainable):
         return self.fda(before, after, tokens, labels.changed)
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return V^ and T^ for both images' cells, (B, N, C) each, and the captions `tokens`.
-
-        Each pair has the same number of captions, which are consecutive.
-        """
+        """Return V^ and T^ for both images' cells, (B, N, C) each, and consecutive captions of each pair."""
         memory = self.difference.alone(before) if self.single else self.difference(before, after).memory
         memory = memory.repeat_interleave(len(tokens) // len(memory), 0)
         return self.difference.joint(memory, tokens, self.switches.padding == "attended")
@@ -161,10 +150,7 @@ class Pretraining(Trainable):
         return both[:, :, 0], both[:, :, 1:]
 
     def mlm(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Return loss and accuracy of the task MLM: to predict masked words from images and other words.
-
-        The loss is the mean of -log P(w | other words, V~) over the masked words w.
-        """
+        """Return MLM's accuracy and loss: the mean of -log P(w | other words, V~) over the masked words w."""
         read, chosen = masked_words(tokens, self.word_share, self.difference.mask)
         _, words = self.joint(before, after, read)
         logits = self.difference.output(words[:, 1:][chosen]).float()
@@ -174,9 +160,8 @@ class Pretraining(Trainable):
     def mvcl(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
         """Return loss and rank of the task MVCL: to find a masked cell's feature among negatives.
 
-        For the rank, the features of all masked cells are sorted by their similarity to the prediction for a
-        cell. The rank is the mean place of the cell's true feature, from 0 (most similar) to 1; chance is
-        1/2.
+        The rank is the mean place of the true feature among those of all masked cells, sorted by similarity,
+        from 0 (most similar) to 1; chance is 1/2.
         """
         cells = torch.stack([before] if self.single else [before, after], 1)  # (B, I, N, C)
         hidden = masked_cells(cells.shape[:3], self.cell_share, cells.device)
@@ -200,8 +185,7 @@ class Pretraining(Trainable):
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
         """Return loss and accuracies of the task FDA: to find a pair's caption among six negatives.
 
-        A pair counts as correct if its images are most similar to its own caption. There are two accuracies:
-        of changed pairs, and of unchanged pairs (`changed`, (B,), is 0). An accuracy without pairs is NaN.
+        The accuracies are of pairs with `changed`, (B,), not 0, and of the others; NaN without pairs.
         """
         images, words = self.joint(before, after, tokens)
         marks, _ = self.marks_and_cells(images)
@@ -215,14 +199,11 @@ class Pretraining(Trainable):
 
 
 def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:
-    """Mask random words of captions, (B, L); return the masked captions and the positions to predict.
+    """Mask random words of captions, (B, L); return the masked captions, and a mask, (B, L), of chosen words.
 
     Each word is chosen with the probability `share`. A chosen word becomes [MASK] (id `mask`) in 8 of 10
-    cases and a random token in 1 of 10 cases (ids 0 to `mask` + 1; `mask` + 1 is [CLS]); in 1 of 10 cases it
-    is unchanged. If no word of a caption is chosen, its first word becomes [MASK]. <END> is also chosen with
-    the probability `share`, and then always becomes [MASK]. <START> and padding are never chosen.
-
-    The positions to predict are a mask, (B, L), that is true for all chosen words.
+    cases, a random token (ids 0 to `mask` + 1, which is [CLS]) in 1 of 10, and is else unchanged. <END> is
+    chosen likewise, and always becomes [MASK]. If no word is chosen, the first becomes [MASK].
     """
     drawn, kind = (
         torch.rand(tokens.shape, device=tokens.device),
@@ -242,8 +223,7 @@ def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tenso
 def masked_cells(shape: torch.Size, share: float, device: torch.device) -> Tensor:
     """Return a random mask of the given shape, (B, I, N), that is true for the cells to hide.
 
-    In each pair, an image is drawn at random. Each of its cells is hidden with probability `share`, and at
-    least one cell is hidden. The other image has no hidden cells.
+    Cells of one random image of a pair are hidden, each with probability `share`, and at least one.
     """
     pairs, images, cells = shape
     drawn = torch.rand(pairs, cells, device=device)

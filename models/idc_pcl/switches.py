@@ -13,6 +13,8 @@ from models.common.grid_embedding import DataSizes
 class PclSizes(DataSizes):
     """Sizes of IDC-PCL."""
 
+    multiples = (("width", "heads"), ("width", 2))
+
     width: int  # D
     heads: int
     single: int  # blocks of the single-image transformer
@@ -21,9 +23,7 @@ class PclSizes(DataSizes):
     pool: int  # a cell of the model is the mean of pool x pool cells of the feature store
 
     def __post_init__(self) -> None:
-        """Check that the sizes fit each other. Raises ValueError if not."""
-        if self.width % self.heads or self.width % 2:
-            raise ValueError(f"width {self.width} is not an even multiple of heads ({self.heads})")
+        super().__post_init__()
         if any(side % self.pool for side in self.grid):
             raise ValueError(f"pool {self.pool} does not divide the grid of {self.grid[0]} x {self.grid[1]}")
 
@@ -35,10 +35,9 @@ class PclSizes(DataSizes):
 
 @dataclass(frozen=True)
 class PclSwitches:
-    """Switches of IDC-PCL.
+    """Switches of IDC-PCL; a default is the paper's value, or the usual choice if the paper gives none.
 
-    A default is the paper's value (Yao et al., AAAI 2022), or the usual choice if the paper gives none. The
-    comment above a switch describes its values, separated by |.
+    The comment above a switch describes its values, separated by |.
     """
 
     # embeddings of [IMG1], [IMG2] and the text's [CLS]: separate vectors | the same vector, that of [CLS]

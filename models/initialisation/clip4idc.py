@@ -1,12 +1,10 @@
 """Initial weights of CLIP4IDC for training on few images: the switch `first_weights: counterpart`.
 
-These weights are not published. From CLIP's usual random weights, without pretraining, a model does not learn
-to compare two images on a small dataset (docs/methods.md, "CLIP4IDC"). From the weights of this module it
-does. All weights are trained. CLIP's image encoder must learn slowly (`coef_lr`); otherwise training changes
+With these weights, a model learns to compare two images from a small dataset without pretraining
+(docs/methods.md, "CLIP4IDC"). CLIP's image encoder must learn slowly (`coef_lr`); otherwise training changes
 its weights before the decoder can use them. A token's counterpart is the token at the same place in the other
-image.
-D: width; E: width of the space of pairs and captions; N: cells of an image; t = N + 1: tokens of an image,
-class token first.
+image. D: width; E: width of the space of pairs and captions; N: cells of an image; t = N + 1: tokens of an
+image, class token first.
 """
 
 import math
@@ -45,11 +43,7 @@ GAIN = 6.0  # factor of the difference in the decoder, because the difference is
 
 @dataclass
 class DifferenceDirections:
-    """Orthogonal directions in the space of E channels, which hold parts of a token's content.
-
-    The parts are the token's difference from its counterpart, the size of this difference, and the token's
-    image.
-    """
+    """Orthogonal directions in the space of E channels, which hold parts of a token's content."""
 
     half: Tensor  # (E, E/2), directions of the difference
     how_much: Tensor  # (E,), direction of the size of the difference
@@ -62,14 +56,11 @@ def compare(
 ) -> DifferenceDirections | None:
     """Initialise the first block that sees both images so that it compares each token with its counterpart.
 
-    Counterparts have the same position embedding. The channels of F', the pair encoder's output, then hold:
+    The first E/2 channels of F', the pair encoder's output, then hold the difference of a token from its
+    counterpart. The next channel holds the size of this difference, and the next the token's image. The other
+    channels hold the content of the token itself. If no block sees both images, `layer`, the first layer of
+    the captioner, is initialised instead.
 
-    first E/2 channels: the difference of the token from its counterpart
-    next channel: the size of this difference
-    next channel: the token's image, positive for the first image and negative for the second
-    other channels: the content of the token itself
-
-    If no block sees both images, `layer`, the first layer of the captioner, is initialised instead.
     Returns the directions of the difference; None if there is neither such a block nor `layer`. Raises
     ValueError if E is above D or below 4, or if E is odd and `layer` is initialised.
     """
@@ -104,8 +95,7 @@ def compare_later(
     """Initialise `layer` of the captioner so that it compares each token with its counterpart.
 
     W, (E, D), the map to F', is set so that the first channels of F' hold the token's image and place.
-    Returns the directions of the difference, or None without `layer`. Raises ValueError if E is odd, because
-    half of the E directions hold the difference.
+    Returns the directions of the difference, or None without `layer`. Raises ValueError if E is odd.
     """
     known = torch.cat([side[None], whitening(places)[0]])  # the strongest directions of places come first
     W.copy_(torch.linalg.qr(known.T, mode="complete").Q[:, : len(W)].T)
@@ -123,8 +113,7 @@ def all_places(encoding: ImageEncoder) -> Tensor:
     """Set the position embeddings of the class token and of all cells, and return them, (t, D).
 
     The class token gets a place beyond the last row and column, so that it is compared with the class token
-    of the other image. Without a place, it would be compared with the mean of all tokens of the other image.
-    Its difference would then be larger than the difference of any cell.
+    of the other image.
     """
     rows, columns = encoding.patches.cells
     waves = grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])
@@ -145,9 +134,8 @@ def last_map(encoding: ImageEncoder) -> Tensor:
 def tell_differences(half: Tensor, places: Tensor, side: Tensor, mlp: nn.Sequential) -> Tensor:
     """Initialise a block's MLP so that it adds the size of the difference; return the direction used, (D,).
 
-    `half`, (D, D/2), holds the directions of the difference. The size is added along the returned direction,
-    which is at right angles to `half`, to `side`, and to all directions in which `places` differ. The MLP
-    adds little else.
+    The direction is at right angles to `half`, (D, D/2), the directions of the difference, to `side`, and to
+    all directions in which `places` differ.
     """
     up, *_, down = mlp
     assert isinstance(up, nn.Linear)
@@ -165,10 +153,7 @@ def all_of_blocks(blocks: nn.ModuleDict) -> list[TransformerBlock]:
 
 
 def beside(*known: Tensor) -> Tensor:
-    """Return a direction, (D,), at right angles to all columns of `known`, (D, any number) each.
-
-    If there is no such direction, return the closest.
-    """
+    """Return the direction, (D,), closest to right angles to all columns of `known`, (D, any number) each."""
     directions = F.normalize(torch.cat(known, 1), dim=0)
     return torch.linalg.eigh(directions @ directions.T).eigenvectors[:, 0]  # of the least eigenvalue
 
@@ -177,8 +162,7 @@ def beside(*known: Tensor) -> Tensor:
 def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
     """Initialise the last block so that class tokens attend to tokens that differ from their counterparts.
 
-    This is for the adaptation, in which the vector of a pair is the mean of both class tokens. Call `compare`
-    before.
+    This is for the adaptation; call `compare` before.
     """
     if len(inter.blocks) < 2:
         return  # the only block compares
@@ -205,8 +189,7 @@ def begin_captioner(
 ) -> bool:
     """Initialise a captioner so that it compares both images and its decoder attends to tokens that differ.
 
-    The decoder's keys and values are computed from the difference. Returns True if the first layer of the
-    captioner's encoder compares the images, because no block of the pair encoder sees both.
+    Returns True if the captioner's encoder compares the images, because no block of the pair encoder does.
     """
     first, *later = all_of(TransformerBlock, memories.layers)
     found = compare(encoding, inter, first)

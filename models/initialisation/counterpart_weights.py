@@ -1,10 +1,9 @@
 """Initial weights with which a transformer block compares each cell with its counterpart (not published).
 
-A cell's counterpart is the cell at the same place in the other image. A transformer that initially attends to
-all cells alike does not learn to compare two images from a small dataset. With these weights it does
-(docs/methods.md, "IDC-PCL"). All weights are trained.
-A place is the position embedding of a cell. A side is a direction that is added to the tokens of the first
-image and subtracted from those of the second. N: cells of an image; D: width; h: heads; d = D/h.
+A cell's counterpart is the cell at the same place in the other image. With these weights, a model learns to
+compare images from a small dataset (docs/methods.md, "IDC-PCL"). A place is the position embedding of a cell.
+A side is a direction that is added to the tokens of the first image and subtracted from those of the second.
+N: cells of an image; D: width; h: heads; d = D/h.
 """
 
 import math
@@ -32,10 +31,7 @@ LOOK, SIDED = 17.0, 11.0
 
 
 def grid_places(rows: int, columns: int, width: int) -> Tensor:
-    """Return the place of each cell, (N, D): sines and cosines of the row, then those of the column.
-
-    Raises ValueError unless 4 divides D.
-    """
+    """Return the place of each cell, (N, D): sines and cosines of the row, then those of the column."""
     row, column = line_places(rows, width), line_places(columns, width)
     return torch.cat([row.repeat_interleave(columns, 0), column.repeat(rows, 1)], 1)
 
@@ -78,10 +74,9 @@ def look_across(
 
     A token contains the place of its cell, from `places` (N, D), and the side of its image, `side` (D,) or
     its negative. The first d - 1 channels of each head's queries and keys are computed from the place, and
-    the last channel from the side. So the logit q_i k_j^T / sqrt(d) of the counterpart is about `sharpness`.
-    -W^O W^V projects onto half of the directions. In this half the counterpart is subtracted, so that the sum
-    with the residual is the difference. The other half keeps the content of the cell itself. It also keeps
-    the side, because the difference of sides would be longer than any change.
+    the last channel from the side. The logit q_i k_j^T / sqrt(d) of the counterpart is about `sharpness`.
+    -W^O W^V projects onto half of the directions, in which the residual and the counterpart give the
+    difference. The other half keeps the content of the cell itself, and the side.
 
     Returns the half that holds the difference, (D, D/2): unit vectors at right angles to each other.
     """
@@ -104,8 +99,8 @@ def look_across(
 def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, gain: float) -> None:
     """Initialise an attention between two images so that each cell attends mostly to its counterpart.
 
-    The attention's output is `gain` times the content of the attended cells. The logit q_i k_j^T / sqrt(d) of
-    the counterpart is about `sharpness`. A cell's input vector contains its place, from `places`, (N, D).
+    The output is `gain` times the content of the attended cells. The logit of the counterpart is about
+    `sharpness`. A cell's input vector contains its place, from `places`, (N, D).
     """
     D = places.shape[1]
     d = D // attention.heads
@@ -118,10 +113,7 @@ def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, g
 
 
 def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Return a linear map W, (rows, D), for each head, which computes queries and keys from places.
-
-    W is randomly rotated, and |W place|^2 is about `square`.
-    """
+    """Return a random linear map W of places, (rows, D), for each head; |W place|^2 is about `square`."""
     directions, strong = (each[:rows] for each in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()
     drawn = [nn.init.orthogonal_(torch.empty(rows, len(strong))) for _ in range(heads)]
@@ -151,10 +143,9 @@ def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
 def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
     """Initialise a feed-forward layer so that it adds the size of the difference to a token, along `differs`.
 
-    `up` and `down` are the layer's linear maps W_1 and W_2; the first D hidden channels are used. The size is
-    the sum of |x| over the directions `half`, (D, D/2), which hold the difference. It is computed as f(x) +
-    f(-x), which is |x| for ReLU, and nearly |x| for GELU. Attention keys are linear; they cannot give |x|.
-    `differs`, (D,), is a unit vector at right angles to `half`.
+    The size is the sum of |x| over the directions `half`, (D, D/2), which hold the difference, where |x| is
+    ReLU(x) + ReLU(-x), or nearly so with GELU. `up` and `down` are the layer's linear maps; their first D
+    hidden channels are used. `differs`, (D,), is a unit vector at right angles to `half`.
     """
     D = len(half)
     up.weight[:D], up.bias[:D] = torch.cat([half.T, -half.T]), 0
@@ -167,9 +158,7 @@ def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> Non
     """Initialise an attention so that all queries attend to cells that differ from their counterparts.
 
     Half of the heads attend to image 1, the others to image 2. Only the first channel of each head is set.
-
-    differs: (D,), direction of the difference's size, as for `tell`
-    side: (D,), side of the first image
+    `differs`, (D,), is the direction of the difference's size, as for `tell`.
     """
     D, h = len(differs), attention.heads
     toward = F.normalize(side, dim=0)
@@ -189,5 +178,5 @@ def calm(*maps: nn.Module) -> None:
 
 
 def calm_block(block: TransformerBlock) -> None:
-    """Multiply both residual branches of a transformer block by CALM, so that it changes its input little."""
+    """Multiply the output maps of a transformer block by CALM, so that it changes its input little."""
     calm(block.attention.output, block.fed[-1])

@@ -1,9 +1,8 @@
 """Initial weights of IDC-PCL for training on few pairs: the switch `first_weights: counterpart`.
 
-These weights are not published. With them, the first block that sees both images compares each cell with its
-counterpart, the cell at the same place in the other image (counterpart_weights.py). The difference is
-amplified, and words initially attend to cells that differ. All weights are trained. Results: docs/methods.md,
-"IDC-PCL". N: cells of an image; D: width; C: feature channels.
+The first block that sees both images compares each cell with its counterpart, the cell at the same place in
+the other image (counterpart_weights.py). The difference is amplified, and words attend to cells that differ.
+Results: docs/methods.md, "IDC-PCL". N: cells of an image; D: width; C: feature channels.
 """
 
 import math
@@ -20,11 +19,10 @@ LOUD, OWN = -5.0, 2.0  # factors of the difference and of a cell's own content i
 
 
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
-    """Return places of cells, (N, D), a side, (D,), and the number n of channels that both use.
+    """Return places of cells, (N, D), a side, (D,), and the number n < D/2 of channels that both use.
 
     Places and side use only the first n channels. The content of cells is kept out of these channels, because
-    many cells have similar content, which would attract attention. n is less than D/2; if D is large enough,
-    n channels distinguish all rows and columns. Raises ValueError if the width is too small.
+    similar content would attract attention. Raises ValueError if the width D is too small.
     """
     room = min(max(width // 16, *cells), (width - 2) // 8) * 4
     if not room:
@@ -38,9 +36,10 @@ def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]
 
 @torch.no_grad()
 def show_beside(project: nn.Linear, room: int) -> None:
-    """Scale the map W, (D, C), of a cell's features, and set its first `room` output channels to 0.
+    """Initialise the linear map W, (D, C), that embeds a cell's features.
 
-    So the channels of places and sides are free of the cells' content.
+    Its first `room` output channels become 0, because the cell's place and side are added there (see
+    `kept_apart`). The other channels are scaled by SHOWN.
     """
     project.weight *= SHOWN
     project.weight[:room], project.bias[:room] = 0, 0
@@ -50,12 +49,10 @@ def show_beside(project: nn.Linear, room: int) -> None:
 def raise_within(half: Tensor, room: int, feed_forward: nn.Sequential) -> Tensor:
     """Initialise the feed-forward layer W_2 ReLU(W_1 x) of the block that compares.
 
-    The layer adds LOUD times the difference, OWN times the cell's content, and the size of the difference.
-    The difference is the part of x along the directions `half`, (D, D/2). LOUD is negative, so that words
-    attend to the cell that shows the object, not to the cell where the object is missing. The size is added
-    by `tell`, along a direction, (D,), at right angles to `half` and to the first `room` channels. This
-    direction is returned. 3 D hidden channels are used, because ReLU(x) - ReLU(-x) = x. The other hidden
-    channels are scaled by CALM.
+    The layer adds LOUD times the difference, OWN times the cell's content, and, by `tell`, the size of the
+    difference. The difference is the part of x along the directions `half`, (D, D/2). LOUD is negative, so
+    that words attend to the cell that shows the object, not to the cell where the object is missing. Returns
+    the direction of the size, (D,), at right angles to `half` and to the first `room` channels.
     """
     up, *_, down = feed_forward
     assert isinstance(up, nn.Linear)

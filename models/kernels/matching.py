@@ -33,11 +33,8 @@ def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
 
     TM(Q, K) = 1/2 [ 1/N sum_i max_j q_i.k_j + 1/M sum_j max_i q_i.k_j ]    (SCORER Eq. 2)
 
-    The result is exact, in float32 or wider. Similarities are not stored: the backward pass uses the places
-    of the maxima, which are stored as int16 or, on a GPU, searched again. On a tie the token with the lowest
-    index gets the gradient. Results are the same on every run.
-
-    Raises ValueError if an image has more tokens than int16 can index.
+    The result is exact, in float32 or wider, and the same on every run. On a tie the token with the lowest
+    index gets the gradient. Raises ValueError if an image has more tokens than int16 can index.
     """
     if max(queries.shape[2], keys.shape[2]) > MOST_TOKENS:
         raise ValueError(f"an image has more tokens than the matching allows, {MOST_TOKENS}")
@@ -84,11 +81,8 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
     or wider. The values of `mtm`:
 
     per_head: TM in each head, averaged over heads
-    summed: similarities are summed over heads before the maxima
-    single_head: the same as `summed` (Fig. 3); only the matching has a single head, not the attention
+    summed, single_head: similarities are summed over heads before the maxima (Fig. 3)
     mean_pool, max_pool: dot product of the images' mean or maximum over tokens, D channels (Fig. 3)
-
-    There is no factor 1/sqrt(d), as in Eq. 2.
     """
     if mtm not in POOLS:
         return token_matching(headed(queries, mtm), everyone(headed(keys, mtm))).mean(-1)
@@ -98,11 +92,7 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
 
 
 def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """Match each image only with its partner, by cosines; return (b,), in [-1, 1].
-
-    The operands are (b, h, N, d) and (b, h, M, d). The result is the diagonal of `matching` for unit vectors.
-    The cosine of a zero vector is 0.
-    """
+    """Match each image only with its partner, by cosines: `matching`'s diagonal for unit vectors, (b,)."""
     if mtm in POOLS:
         return (normalize(pooled(queries, mtm), dim=-1) * normalize(pooled(keys, mtm), dim=-1)).sum(-1)
     # pairs become heads, because each head is matched only with itself: (1, bh, N, d)
@@ -123,8 +113,7 @@ def pooled(x: Tensor, mtm: Mtm) -> Tensor:
 def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
     """Return the contrastive loss -(1/B) sum_k log softmax_r(S_kr / tau)_k (SCORER Eq. 4).
 
-    S is `similarity`; the partner of row k is column k. If several processes share the batch, S has only the
-    rows of this process, (b, B), and the result is this process's share.
+    S, (b, B), has the rows of this process, and the result is this process's share.
     """
     b, B = similarity.shape
     partner = torch.arange(B, device=similarity.device)[own(b)]
@@ -132,10 +121,9 @@ def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
 
 
 class Contrast(nn.Module):
-    """Mean of the contrastive losses of both directions (SCORER Eq. 4 and 11).
+    """Mean of the contrastive losses of both directions, (b, B) similarities each (SCORER Eq. 4 and 11).
 
-    The similarities of a direction are (b, B). With a learned temperature, they are multiplied by exp(s); s
-    is initially 1.
+    With a learned temperature, similarities are multiplied by exp(s); s is initially 1.
     """
 
     def __init__(self, temperature: float, learned: bool = False):

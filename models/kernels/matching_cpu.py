@@ -7,17 +7,52 @@ B, A: images; N, M: their tokens; h: heads; d: width of a head.
 
 import math
 from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numba import njit
 from torch import Tensor
 
-from models.kernels.cpu_threads import compiled, share, taken
-
+Task = TypeVar("Task")
 WHOLE_NUMBERS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
 TILE = 4 * 196  # tokens on each side of a tile
 CHANNELS = 64  # channels whose gradients are summed together
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function with Numba; the result is cached on disk."""
+    return njit(cache=True, nogil=True, fastmath={"contract", "nsz"}, error_model="numpy")(function)
+
+
+def share(tasks: Iterable[Task], work: Callable[[deque[Task]], None]) -> None:
+    """Run `work` in as many threads as torch uses; it takes tasks from a shared queue (`taken`).
+
+    In these threads, an operation of torch uses a single thread. So results do not depend on the distribution
+    of tasks, and threads do not wait for each other after each small product.
+    """
+    left, threads = deque(tasks), torch.get_num_threads()
+    if threads == 1:
+        work(left)
+        return
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            for done in [pool.submit(work, left) for _ in range(min(threads, len(left)))]:
+                done.result()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def taken(tasks: deque[Task]) -> Iterable[Task]:
+    """Yield tasks from the shared queue until it is empty."""
+    while True:
+        try:
+            yield tasks.popleft()
+        except IndexError:
+            return
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,11 +1,9 @@
 """Token matching on a GPU (Triton): maxima of the similarities, and gradients through the maxima.
 
-A tile of similarities is reduced in registers and never written to memory. The forward pass computes only the
-maxima. The backward pass searches the places of the maxima again, but only for pairs of images whose gradient
-is not negligible; after some training, these are few. There are no atomic additions and no tuning at run
-time, so results are the same on every run. float32 operands are split into three bfloat16 parts, which hold
-all 24 bits.
-B, A: images; N, M: their tokens; h: heads; d = D: width of a head.
+The forward pass computes only the maxima. The backward pass searches the places of the maxima again, but only
+for pairs of images whose gradient is not negligible; after some training, these are few. There are no atomic
+additions and no tuning at run time, so results are the same on every run. float32 operands are split into
+three bfloat16 parts. B, A: images; N, M: their tokens; h: heads; d = D: width of a head.
 """
 
 import torch
@@ -47,23 +45,10 @@ def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]
     )
 
 
-def places(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the index of each token's best partner in each other image.
-
-    The indices, int16, are (B, A, h, N) for queries and (B, A, h, M) for keys.
-    """
-    x, y = _factors(queries, keys)
-    grad = torch.ones(len(x), len(y), 1, device=x.device)
-    row_at, column_at = _places_of(x, y, _listed(grad)), _places_of(y, x, _listed(grad.transpose(0, 1)))
-    return row_at[..., : x.shape[2]].short(), column_at[..., : y.shape[2]].short().transpose(0, 1)
-
-
 def _listed(grad: Tensor) -> tuple[Tensor, Tensor]:
-    """List, for each of the B images, the other images with which its gradient is not negligible.
+    """List, for each of the B images, the other images with which its gradient, (B, A, h), is not negligible.
 
-    Returns two int32 tensors: the number n of listed images, (B,), and their indices, (B, A), of which the
-    first n of a row are set, in ascending order. `grad` is (B, A, h), float32. A NaN gradient is not
-    negligible.
+    Returns the number n of listed images, (B,), and their indices, (B, A), ascending, of which n are set.
     """
     size = torch.linalg.vector_norm(grad, torch.inf, -1)  # (B, A)
     B, A = size.shape
@@ -86,11 +71,7 @@ def _split(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _factors(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return 16-bit operands whose dot products are those of queries and keys.
-
-    For float32, both are (..., 6d), with the six largest products of their bfloat16 parts. Other operands are
-    returned unchanged.
-    """
+    """Return 16-bit operands with the same dot products; for float32 (..., 6d), six products of parts."""
     if queries.dtype != torch.float32:
         return queries, keys
     q, k = _split(queries), _split(keys)
@@ -113,10 +94,9 @@ def _best_of(own: Tensor, others: Tensor) -> Tensor:
 
 
 def _places_of(own: Tensor, others: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
-    """Return, for each token, the index of its most similar token in each listed image.
+    """Return the index of each token's most similar token in each listed image, in float16.
 
-    The indices are (B, A, h, N), or N + 1 if N is odd, as whole numbers in float16. `listed` is the result of
-    `_listed`; indices in other images are not set.
+    The indices are (B, A, h, N), or N + 1 if N is odd. Indices in images that are not listed are not set.
     """
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     at = own.new_empty(B, A, h, N + N % 2, dtype=torch.float16)

@@ -9,14 +9,7 @@ from torch import Tensor
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return TM (SCORER Eq. 2), and the index of each token's best partner in each other image.
-
-    On a tie the lowest index is returned. If a similarity is NaN, TM of its images and head is NaN.
-
-    queries: (B, h, N, d), keys: (A, h, M, d)
-    TM: (B, A, h), float32 or wider
-    indices: (B, A, h, N) for queries and (B, A, h, M) for keys, int16
-    """
+    """Return TM (SCORER Eq. 2), (B, A, h), and indices of the best partners, as matching_cpu does."""
     found = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
     matches, row_at, column_at = (torch.stack(each) for each in zip(*found, strict=True))
     return matches, row_at, column_at
@@ -43,11 +36,7 @@ def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
-
-    Gradients are computed in float32 or wider. Results are the same on every run, because there are no atomic
-    additions.
-    """
+    """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d)."""
     exact = torch.promote_types(queries.dtype, torch.float32)
     q, k, grad = queries.to(exact), keys.to(exact), grad.to(exact)
     N, M = q.shape[2], k.shape[2]

@@ -16,7 +16,6 @@ from models.common.captioner import (
     NEVER,
     Aligned,
     Captioner,
-    Sizes,
     initialise_jointly,
     initialise_xavier,
     oppose_halves,
@@ -57,29 +56,16 @@ RELEASED = MccSwitches(layers_start="equal", barred="none")
 class MccSizes(DataSizes):
     """Sizes of the MCCFormers."""
 
+    multiples = (("width", "heads"), ("width", 2))
+
     width: int  # D
     heads: int  # number of heads of the encoder, and also of the decoder
     layers: int  # number of layers of the encoder
     decoder_layers: int
 
-    def __post_init__(self) -> None:
-        """Check that the sizes fit each other. Raises ValueError if not."""
-        if self.width % self.heads or self.width % 2:
-            raise ValueError(f"width {self.width} is not an even multiple of heads ({self.heads})")
-
-    @property
-    def shared(self) -> Sizes:
-        """These sizes as `Sizes`, for shared modules; word embeddings have the decoder's width, M."""
-        M = 2 * self.width
-        data = self.channels, self.grid, self.vocabulary, self.longest
-        return Sizes(*data, self.width, self.heads, self.layers, self.decoder_layers, M)
-
 
 class CrossEncoder(nn.Module):
-    """Encoder of MCCFormers-D, in which the cells of an image attend only to the other image.
-
-    Both directions use the same weights.
-    """
+    """Encoder of MCCFormers-D: cells attend to the other image; both directions have the same weights."""
 
     def __init__(self, sizes: MccSizes, dropout: float):
         super().__init__()
@@ -98,10 +84,7 @@ class CrossEncoder(nn.Module):
 
 
 class JointEncoder(nn.Module):
-    """Encoder of MCCFormers-S, in which the cells of both images form a single sequence.
-
-    A learned vector is added to the cells of each image.
-    """
+    """Encoder of MCCFormers-S: the cells of both images are one sequence, with a learned vector per image."""
 
     def __init__(self, sizes: MccSizes, dropout: float):
         super().__init__()
@@ -111,8 +94,8 @@ class JointEncoder(nn.Module):
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
         """Compute the difference of the encoded images, (B, N, D) each; its memory is (B, N, M).
 
-        The result's method `alignment` normalises the attention of an after image's cell over the before
-        image's cells, although the layers attend to the cells of both images.
+        In the last layer, a cell's attention over both images sums to 1. `alignment` of the result keeps only
+        the attention from the after image to the before image, and normalises it, so that it also sums to 1.
         """
         u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
         for layer in all_of(TransformerBlock, self.layers):
@@ -144,22 +127,14 @@ class Logits(nn.Linear):
         return super().forward(F.dropout(x, self.dropout, self.training))
 
 
-class WideDecoder(CaptionDecoder):
-    """Caption decoder of width M, whose word embeddings also have the width M.
-
-    There is no linear map and no layer norm between the embedding and the first layer.
-    """
-
-    def __init__(self, sizes: Sizes, dropout: float, word_dropout: float):
-        M = sizes.word_width
-        super().__init__(sizes.vocabulary, sizes.longest, M, M, sizes.heads, sizes.decoder_layers, dropout)
-        del self.project, self.norm
-        self.dropout = nn.Dropout(word_dropout)
-        self.vocabulary = Logits(M, sizes.vocabulary, dropout)
-
-    def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Embed tokens, (B, L), at the positions `first`, `first` + 1, ...; return (B, L, M)."""
-        return self.dropout(self.embedding(tokens) + self.positions[first : first + tokens.shape[1]])
+def wide_decoder(sizes: MccSizes, dropout: float, word_dropout: float) -> CaptionDecoder:
+    """Build a decoder of width M, without a linear map and a layer norm after the word embedding."""
+    M, depths = 2 * sizes.width, (sizes.heads, sizes.decoder_layers)
+    decoder = CaptionDecoder(sizes.vocabulary, sizes.longest, M, M, *depths, dropout)
+    decoder.project = decoder.norm = nn.Identity()
+    decoder.dropout = nn.Dropout(word_dropout)
+    decoder.vocabulary = Logits(M, sizes.vocabulary, dropout)
+    return decoder
 
 
 def captioner(
@@ -167,7 +142,7 @@ def captioner(
 ) -> Captioner:
     """Build a captioner with the encoder `difference`, and initialise it."""
     encoding = GridEmbedding(sizes.channels, sizes.width, sizes.grid)
-    decoder = WideDecoder(sizes.shared, dropout, word_dropout)
+    decoder = wide_decoder(sizes, dropout, word_dropout)
     initialise(encoding, difference, decoder, copied=switches.layers_start == "equal")
     if switches.first_weights == "opposed":
         oppose(encoding, difference, decoder)
@@ -177,14 +152,12 @@ def captioner(
 
 
 @torch.no_grad()
-def initialise(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder, copied: bool) -> None:
+def initialise(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder, copied: bool) -> None:
     """Initialise the weights as the authors' program does.
 
-    The encoder of MCCFormers-D gets Xavier's initialisation; the encoder of MCCFormers-S and the decoder keep
-    torch's, except for attentions. In all attentions, query, key and value maps count as a single weight,
-    initialised by Xavier's uniform, and biases are 0. Word embeddings and the map of logits are drawn
-    uniformly from -WORDS to WORDS. With `copied`, all layers of the decoder and of the encoder of
-    MCCFormers-S are copies of the first layer.
+    The encoder of MCCFormers-D gets Xavier's initialisation; other layers keep torch's, except attentions
+    (`initialise_jointly`), and word embeddings and the map of logits (uniform from -WORDS to WORDS). With
+    `copied`, all layers of the decoder and of the encoder of MCCFormers-S are copies of the first layer.
     """
     towers: list[nn.ModuleList] = [decoder.layers]
     if isinstance(difference, CrossEncoder):
@@ -203,14 +176,10 @@ def initialise(encoding: GridEmbedding, difference: Encoder, decoder: WideDecode
 
 
 @torch.no_grad()
-def oppose(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder) -> None:
-    """Initialise the decoder's keys and values as linear maps of x_bef - x_aft (`first_weights: opposed`).
-
-    The learned vectors of the images in MCCFormers-S are set to 0, because their difference would be larger
-    than any change.
-    """
+def oppose(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder) -> None:
+    """Initialise the decoder's keys and values as linear maps of x_bef - x_aft (`first_weights: opposed`)."""
     if isinstance(difference, JointEncoder):
-        difference.images.weight.zero_()
+        difference.images.weight.zero_()  # their difference would be larger than any change
         gain = GAIN["joint"]
     else:
         pass_norms(encoding, difference)
@@ -224,8 +193,7 @@ def oppose(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder) -
 def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
     """Initialise the encoder of MCCFormers-D so that its layers change the cells little.
 
-    Position embeddings become longer than the cells' content; so layer norms do not change how much cells
-    differ.
+    Position embeddings become longer than the cells' content, so that layer norms keep how much cells differ.
     """
     D = encoding.project.out_channels
     for places in (encoding.row.weight, encoding.column.weight):
@@ -238,10 +206,7 @@ def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
 def mccformers_d(
     sizes: MccSizes, switches: MccSwitches, *, dropout: float, default_dropout: float
 ) -> Captioner:
-    """Build MCCFormers-D.
-
-    `default_dropout` is the dropout of word embeddings, for which the authors' program uses torch's default.
-    """
+    """Build MCCFormers-D. `default_dropout` is the dropout of word embeddings."""
     return captioner(sizes, switches, CrossEncoder(sizes, dropout), dropout, default_dropout)
 
 

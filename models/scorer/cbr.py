@@ -22,18 +22,11 @@ from models.scorer.model import RECONSTRUCTION, VIEWS, between_views, captioner
 
 
 class CellMap(nn.Linear):
-    """Linear map of cells, equal to a 1x1 convolution.
-
-    `initialise` does not change modules of this class, so they keep torch's initial weights, as convolutions
-    do.
-    """
+    """Linear map of cells; `initialise` skips it, because it is a 1x1 convolution in the released program."""
 
 
 class BackwardReasoning(Regulariser):
-    """Loss L_cm of backward reasoning (SCORER Eq. 9-11).
-
-    The loss has a matching of its own. The switch `contrast` has no effect on the loss.
-    """
+    """Loss L_cm of backward reasoning (SCORER Eq. 9-11), with a matching of its own."""
 
     def __init__(self, sizes: Sizes, temperature: float, switches: Switches):
         super().__init__()
@@ -41,8 +34,7 @@ class BackwardReasoning(Regulariser):
         self.switches, self.longest = switches, sizes.longest
         self.contrast = Contrast(temperature, switches.temperature == "learned")
         self.join = CellMap(2 * D, D)
-        # this attention has a W^O in all variants: `attention_output` concerns only reconstruction and
-        # decoder
+        # has a W^O in all variants: `attention_output` concerns only reconstruction and decoder
         self.attention = MultiHeadAttention(D, sizes.heads, bias=switches.cbr_bias)
         self.imagine = CellMap(D, D)
         self.match = MultiHeadMatching(D, sizes.heads, switches.mtm)
@@ -50,11 +42,7 @@ class BackwardReasoning(Regulariser):
         self.requires_grad_(switches.train_cbr)
 
     def hallucinate(self, before: Tensor, sentence: Tensor) -> Tensor:
-        """Return the imagined "after" images, (B, N, D).
-
-        before: tokens of the before images, (B, N, D)
-        sentence: vectors of the captions, (B, D)
-        """
+        """Return imagined "after" images, (B, N, D), from before images, (B, N, D), and sentences, (B, D)."""
         of_cells, of_words = self.join.weight.chunk(2, 1)
         words = F.linear(sentence, of_words, self.join.bias)[:, None]  # (B, 1, D)
         joined = F.linear(before, of_cells) + words  # Eq. 9: W [before ; words], (B, N, D)
@@ -75,8 +63,7 @@ class BackwardReasoning(Regulariser):
     def padded_mean(self, words: Words) -> Tensor:
         """Return the sentence vectors, (B, D), for the switch `sentence: padded`.
 
-        A vector is the sum of the states of all tokens of a caption, including <START> and <END>, divided by
-        the length of the data's longest caption. The released programs pad every caption to this length.
+        A vector is the sum of the states of all tokens, divided by the length of the data's longest caption.
         """
         return masked_sum(words.hidden, words.read) / self.longest
 
@@ -94,11 +81,7 @@ class Way:
 
 @dataclass
 class Imagined:
-    """Operands of the matching between imagined and real "after" images.
-
-    The first direction matches imagined images with real images. With the switch `reverse: own`, a second
-    direction matches real images with imagined images.
-    """
+    """Operands of the matching from imagined to real "after" images, and back with `reverse: own`."""
 
     ways: tuple[Way, ...]
 
@@ -129,10 +112,7 @@ class MultiHeadMatching(nn.Module):
 
 
 def mean_word(words: Words) -> Tensor:
-    """Return the mean of the decoder's last states over the words of each caption, (B, D).
-
-    This is the sentence vector that SCORER describes before Eq. 9.
-    """
+    """Return the mean of the last states over each caption's words, (B, D) (SCORER, before Eq. 9)."""
     return masked_sum(words.hidden, words.real) / words.real.to(words.hidden.dtype).sum(1, keepdim=True)
 
 

@@ -26,10 +26,7 @@ JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # how Eq. 7 joins bot
 
 @dataclass
 class CrossView(Aligned):
-    """Difference with queries and keys of both images in the last layer, (B, h, N, d) each.
-
-    The attention and the matching use the same queries and keys.
-    """
+    """Difference with queries and keys of the last layer, (B, h, N, d) each, which the matching uses, too."""
 
     before_queries: Tensor
     after_keys: Tensor
@@ -38,8 +35,7 @@ class CrossView(Aligned):
 class Scorer(nn.Module):
     """SCORER's encoder of the difference (Eq. 5-7).
 
-    It reconstructs each image from the other image, which keeps the unchanged content. Then it fuses both
-    reconstructions.
+    It reconstructs each image from the other, which keeps the unchanged content, and fuses the results.
     """
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
@@ -70,9 +66,7 @@ class Scorer(nn.Module):
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
         """Fuse both reconstructed images, (B, N, D) each, as X_c = ReLU(fc([X^c_bef ; X^c_aft])) (Eq. 7).
 
-        The result is (B, N, D). With other values of the switch `fusion`, fc is applied to the sum or the
-        product of both images instead. With `fusion: respective`, the images are not fused: the result is the
-        tokens of the before image followed by the tokens of the after image, (B, 2N, D).
+        The switch `fusion` replaces the concatenation, or returns both images' tokens unfused, (B, 2N, D).
         """
         if self.fusion == "respective":
             return torch.cat([before, after], 1)
@@ -80,10 +74,7 @@ class Scorer(nn.Module):
 
 
 class ViewInvariance(Regulariser):
-    """Loss L_cv (SCORER Eq. 4), a contrast between the images of different pairs.
-
-    It makes the two images of a pair match each other better than the images of other pairs.
-    """
+    """Loss L_cv (SCORER Eq. 4): the images of a pair must match better than images of different pairs."""
 
     def __init__(self, temperature: float, switches: Switches):
         super().__init__()
@@ -103,10 +94,8 @@ class ViewInvariance(Regulariser):
 class ViewDistance(Regulariser):
     """Loss L_cv of RR+ (SCORER supplement, Fig. 13): (1/B) sum_k (1 - S_kk), without negatives.
 
-    S_kk is the matching of the two images of pair k, as a mean of both directions. The matching uses cosines.
-    With the dot products of Eq. 2, longer queries and keys would always match better; without negatives, they
-    would grow without bound. There is no temperature, because it would only scale the loss, as lambda_cv
-    does.
+    S_kk is the matching of the two images of pair k, as a mean of both directions. The matching uses cosines:
+    with the dot products of Eq. 2 and without negatives, queries and keys would grow without bound.
     """
 
     def __init__(self, switches: Switches):

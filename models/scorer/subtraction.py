@@ -12,10 +12,7 @@ from models.common.switches import DECODER, RELEASED, Switches
 
 
 class Subtraction(nn.Module):
-    """Difference ReLU(fc(X_aft - X_bef)) of each cell, where fc is a linear map.
-
-    If the camera moves, all cells differ, even without a change.
-    """
+    """Difference ReLU(fc(X_aft - X_bef)) of each cell, where fc is a linear map."""
 
     def __init__(self, width: int):
         super().__init__()

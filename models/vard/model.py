@@ -45,42 +45,28 @@ DIFFERENT = 1.5  # scale of l_diff, the vector of the difference, in the speaker
 class VardSizes(SpeakerSizes):
     """Sizes of VARD with the dynamic speaker: sizes of the detector and of the speaker."""
 
+    multiples = (*SpeakerSizes.multiples, ("width", "heads"))
+
     width: int  # A
     heads: int
-
-    def __post_init__(self) -> None:
-        """Check that the sizes fit each other. Raises ValueError if not."""
-        super().__post_init__()
-        check_heads(self.width, self.heads)
 
 
 @dataclass(frozen=True)
 class TransformerSizes(DataSizes):
     """Sizes of VARD with a transformer decoder."""
 
+    multiples = (("width", "heads"), ("word_width", 2))
+
     width: int  # A
     heads: int
     decoder_layers: int
     word_width: int
 
-    def __post_init__(self) -> None:
-        """Check that the sizes fit each other. Raises ValueError if not."""
-        check_heads(self.width, self.heads)
-        if self.word_width % 2:
-            raise ValueError(f"word_width {self.word_width} is not even")
-
-
-def check_heads(width: int, heads: int) -> None:
-    """Raise ValueError if `width` is not a multiple of `heads`."""
-    if width % heads:
-        raise ValueError(f"width {width} is not a multiple of heads ({heads})")
-
 
 class Perl(nn.Module):
     """Position-embedded representation learning (PERL): P = LN(MHA(U, U, U) + DW(v) + U).
 
-    MHA is a self-attention without an output map. DW is a depthwise 3 x 3 convolution of the attention's
-    values v over the grid.
+    MHA has no output map. DW is a depthwise 3 x 3 convolution of the attention's values v over the grid.
     """
 
     def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
@@ -100,19 +86,13 @@ class Perl(nn.Module):
         return self.norm(related + placed + cells)
 
     def across(self, cells: Tensor, others: Tensor) -> Tensor:
-        """Let P of an image (`cells`) attend to P of the other image (`others`), without projections.
-
-        Arguments and result, MHA(cells, others, others), are (B, N, A).
-        """
+        """Let P of an image attend to P of the other image, without projections; all are (B, N, A)."""
         split = self.attention.split
         return self.attention.attend(split(cells), split(others), split(others))
 
 
 class Disentangling(nn.Module):
-    """Unchanged representation disentanglement (URD).
-
-    It computes D, the part of the cells' content that is not in both images.
-    """
+    """Unchanged representation disentanglement (URD): D is the content that only one image has at a cell."""
 
     def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
         super().__init__()
@@ -131,11 +111,7 @@ class Disentangling(nn.Module):
 
 
 class Detector(nn.Module):
-    """VARD's change detector, which computes the attended vectors of both images and of their difference.
-
-    Unlike in DUDA's dual attention, the attention maps are computed from D, not from a subtraction of the
-    images.
-    """
+    """VARD's change detector: attended vectors of both images and of their difference, by maps from D."""
 
     def __init__(self, sizes: VardSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()
@@ -171,8 +147,7 @@ class Changed(nn.Module):
 def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
     """Initialise the weights so that D is computed from c_bef - c_aft at each cell (not published).
 
-    c is the content of a cell without the part that both images share. The shift of D's layer norm
-    cancels the effect of the bias before the norm. Returns the part, (A,), that all vectors P have in common.
+    c is the content of a cell without the part that all cells have in common. Returns this part of P, (A,).
     """
     cells = encoding[1]
     assert isinstance(cells, nn.Linear)
@@ -193,9 +168,7 @@ def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
 def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Tensor) -> None:
     """Initialise the attention maps so that they are high where D is large.
 
-    The maps are computed from weighted sums of D's channels, which are never negative. The speaker's weights
-    are changed so that `common`, the part that all vectors P have in common, is subtracted from the attended
-    vectors.
+    The speaker subtracts `common`, the part that all vectors P have in common, from the attended vectors.
     """
     of_image, of_difference = detector.map.embed.weight.flatten(1).chunk(2, 1)  # (M, A) each
     of_image *= CALM
@@ -220,10 +193,7 @@ def encoding(sizes: VardSizes | TransformerSizes, switches: SpeakerSwitches) -> 
 
 
 def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
-    """Build VARD with LSTMs, as in the released program.
-
-    The program's classifier is left out, because no loss uses it.
-    """
+    """Build VARD with LSTMs. The released program's classifier is left out, because no loss uses it."""
     cells, detector = encoding(sizes, switches), Detector(sizes, switches, dropout)
     model = DynamicCaptioner(sizes, sizes.width, switches, dropout, cells, detector)
     if switches.first_weights == "differing":
@@ -232,10 +202,7 @@ def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Capt
 
 
 def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
-    """Build VARD with a transformer decoder.
-
-    The model is in the paper's tables, but its program was not released. We inferred the details.
-    """
+    """Build VARD with a transformer decoder. Its program was not released; we inferred the details."""
     widths = sizes.word_width, sizes.width, sizes.heads, sizes.decoder_layers
     decoder = CaptionDecoder(sizes.vocabulary, sizes.longest, *widths, dropout)
     cells, difference = encoding(sizes, switches), Changed(sizes, dropout)

@@ -1,8 +1,7 @@
-"""Import CLIP's weights from a safetensors file (docs/checkpoints.md, "CLIP4IDC and CLIP").
+"""Import CLIP's weights, in OpenAI's or Hugging Face's names (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
-The tensors in the file have OpenAI's names or Hugging Face's names. Our names are the names in
-models/clip4idc/encoders.py. Blocks are numbered through the whole image tower. So the imported weights can be
-used with any division of the blocks into those that encode single images and those that encode both images.
+Our names are those in models/clip4idc/encoders.py. Blocks are numbered through the whole image tower, so the
+weights fit any division into blocks of single images and blocks of both images.
 """
 
 from math import isqrt
@@ -11,12 +10,12 @@ from pathlib import Path
 from torch import Tensor
 
 from pipeline.authors_checkpoints import tensor_table
-from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile, read_safetensors
+from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile, tensors_of
 from pipeline.authors_checkpoints.tensor_table import Sizes, table
 from pipeline.io.errors import InputError
 from pipeline.text.vocabularies import exchanged
 
-REMEDY = "name the safetensors file of CLIP with a ViT, in OpenAI's names or in Hugging Face's"
+REMEDY = "name the file of CLIP with a ViT, in OpenAI's names or in Hugging Face's"
 TOKENS = 49_408
 ORDER = [exchanged(number) for number in range(TOKENS)]  # CLIP's token for each of our ids
 OPENAIS = """
@@ -73,32 +72,22 @@ logit_scale                                     ()          log_scale
 FORMATS = {"visual.": table(OPENAIS, NUMBERS), "vision_model.": table(HUGGING_FACES)}
 
 
-def read(path: Path) -> CheckpointFile:
-    """Read CLIP's file. Raises InputError if the file is missing, damaged, or a TorchScript archive."""
-    return read_safetensors(path, REMEDY)
-
-
 def imported(file: CheckpointFile) -> dict[str, Tensor]:
-    """Return CLIP's parameters with our names, and with the rows of the token table in our order.
+    """Return name -> parameter of CLIP, with the rows of the token table in our vocabulary's order.
 
-    Raises InputError if a tensor is missing, does not fit, or is not CLIP's. The message names the tensor.
+    Raises InputError, which names the tensor, if a tensor is missing, does not fit, or is not CLIP's.
     """
-    path, found = file.path, file.tree
+    path, found = file.path, tensors_of(file)
     formats = [rows for tower, rows in FORMATS.items() if any(name.startswith(tower) for name in found)]
     if not formats:
         raise InputError(f"{path} has no tensor of {' or '.join(FORMATS)}; {REMEDY}")
-    sizes = tensor_table.sizes_of(path, formats[0], found, {}, REMEDY)
-    side(path, sizes)
-    wanted = tensor_table.wanted(formats[0], sizes)
-    tensors = tensor_table.checked(path, found, wanted, "the model", REMEDY)
-    return tensor_table.taken(wanted, tensors, ORDER, 0)
+    checked = tensor_table.read(path, formats[0], found, {}, REMEDY)
+    side(path, checked.sizes)
+    return tensor_table.taken(checked, ORDER)
 
 
 def side(path: Path, sizes: Sizes) -> int:
-    """Return the side of the model's square images in pixels.
-
-    Raises InputError if its images are not square.
-    """
+    """Return the side of the model's images in pixels. Raises InputError if the images are not square."""
     patches = isqrt(sizes["N"] - 1) if sizes["N"] else 0
     if patches**2 + 1 != sizes["N"]:
         raise InputError(f"{path}: its image tower has {sizes['N']} positions, not a square plus 1; {REMEDY}")

@@ -12,7 +12,6 @@ from pipeline.authors_checkpoints import clip
 from pipeline.authors_checkpoints.system import System
 from pipeline.authors_checkpoints.tensor_table import Sizes, table
 from pipeline.io.errors import InputError
-from pipeline.text.vocabularies import Vocabulary
 from pipeline.weights.first_weights import name_in_file
 
 FIELDS = {"D": "width", "p": "patch", "T": "text_width", "k": "text_layers", "C": "context", "E": "joint"}
@@ -55,16 +54,10 @@ def in_table(name: str) -> str:
     return name_in_file(STARTS, name) or name.removeprefix("difference.")
 
 
-def exchanged(_: System, path: Path, vocabulary: Vocabulary) -> list[int]:
-    """Return, for each word id of our vocabulary, the id of the same token in CLIP."""
-    return clip.ORDER
-
-
 def own(path: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return the sizes of our model, by name. Raises InputError if the file has fewer than `intra` blocks.
+    """Return the sizes of our model, by name; `intra` is the number of blocks that encode a single image.
 
-    `intra` is the number of blocks that encode a single image. The caller gives it, because the tensors do
-    not show it.
+    Raises InputError if the file has fewer than `intra` blocks.
     """
     blocks = sizes["n"]
     if not 0 <= intra <= blocks:
@@ -83,7 +76,7 @@ def _system(marks: tuple[str, ...], captioner: str, phase: str | None) -> System
         settings={"dropout": 0.1, "coef_lr": 0.001, "temperature": 0.01},
         features=None,
         phase=phase,
-        order=exchanged,
+        order=lambda path, vocabulary: clip.ORDER,
         alias=in_table,
         own=own,
     )

@@ -48,7 +48,7 @@ core.lang_lstm.weight_ih                4H,D+e      decoder.speaking.weight_ih
 """
 
 
-def exchanged(_: System, path: Path, vocabulary: Vocabulary) -> list[int]:
+def exchanged(path: Path, vocabulary: Vocabulary) -> list[int]:
     """Return the row of each of our words in the authors' word tables, with <NULL> and <END> exchanged."""
     return [{NULL: END, END: NULL}.get(row, row) for row in range(len(vocabulary))]
 

@@ -6,13 +6,16 @@ come after the words.
 """
 
 from functools import partial
+from pathlib import Path
 
 from models.idc_pcl.network import positions
 from models.idc_pcl.switches import RELEASED
-from pipeline.authors_checkpoints.system import System, order_by
+from pipeline.authors_checkpoints.system import System
 from pipeline.authors_checkpoints.tensor_table import table
 from pipeline.config.store_contents import IMPORTED, Spec
-from pipeline.text.vocabularies import PCL_MARKS, PCL_OTHERS
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_json
+from pipeline.text.vocabularies import PCL_MARKS, PCL_OTHERS, Vocabulary
 
 MODEL = "idc_pcl"
 FEATURES = Spec("resnet101", "imagenet", stride=32, finer=False, standardise=False, resize=IMPORTED, size=224)
@@ -53,6 +56,21 @@ pooler.0.G                              2,2D        judge
 """
 
 
+def order(path: Path, vocabulary: Vocabulary) -> list[int]:
+    """Return the row of each of our words in the authors' tables: its id in the vocabulary file `path`.
+
+    Raises InputError if the file has other special tokens, or ids with gaps.
+    """
+    own: tuple[str, ...] = getattr(vocabulary, "words", ())
+    words = [*PCL_MARKS, *own[len(PCL_MARKS) :], *PCL_OTHERS]
+    ids: dict[str, int] = read_json(path, "name a JSON file of word -> id")
+    if lacking := [word for word in words if word not in ids]:
+        raise InputError(f"{path} lacks {lacking[0]}; name the vocabulary of the checkpoint of IDC-PCL")
+    if sorted(rows := [ids[word] for word in words]) != list(range(len(ids))):
+        raise InputError(f"{path}: ids must run from 0 without gaps; name the checkpoint's own vocabulary")
+    return rows
+
+
 def _system(
     marks: tuple[str, ...], own: str, phase: str | None = None, switches: dict[str, bool] | None = None
 ) -> System:
@@ -67,7 +85,7 @@ def _system(
         phase=phase,
         longest=40,
         switches=lambda sizes: switches or {},
-        order=order_by(PCL_MARKS, PCL_OTHERS),
+        order=order,
         waves=partial(positions, switches=RELEASED),
     )
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +10,15 @@ from torch import Tensor
 
 from models.common.decoder import sinusoids
 from pipeline.authors_checkpoints.tensor_table import Row, Sizes
-from pipeline.config.store_contents import IMPORTED, Spec
-from pipeline.io.errors import InputError
-from pipeline.io.inputs import read_json
+from pipeline.config.store_contents import Spec
 from pipeline.text.vocabularies import Vocabulary
 
-KEYS = tuple(each.name for each in fields(Spec))
 # letters in the tables -> fields of our models' sizes
 FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers", "M": "maps", "H": "hidden"}
 
 
 def named(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return name -> size, from `sizes`, which has the letter of each size in the tensor table.
-
-    FIELDS gives the name for a letter. A letter that is not in FIELDS is itself the name.
-    """
+    """Return name -> size, from the letters of a table and their sizes. A letter not in FIELDS is a name."""
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 
 
@@ -43,8 +37,8 @@ class System:
     heads: int = 8  # default of --heads
     longest: int = 0  # default of --longest
     switches: Callable[[Sizes], dict[str, Any]] = lambda sizes: {}
-    # row of each of our words in the authors' tables; None: the same rows
-    order: Callable[["System", Path, Vocabulary], Sequence[int]] | None = None
+    # file of the authors' vocabulary, our vocabulary -> row of each of our words in the authors' tables
+    order: Callable[[Path, Vocabulary], Sequence[int] | None] = lambda path, vocabulary: None
     waves: Callable[[int, int], Tensor] = sinusoids
     alias: Callable[[str], str] = str  # name of a parameter -> its name in the table
     own: Callable[[Path, Sizes, int], dict[str, int]] = named  # sizes in the table, --intra -> our sizes
@@ -58,44 +52,3 @@ class System:
         """Return True if a file with tensors of these names belongs to this system."""
         names = list(names)
         return all(any(re.match(mark, name) for name in names) for mark in self.marks)
-
-
-def check_features(wanted: Spec, system: System) -> None:
-    """Raise InputError if the authors' program used other image features than those in params.yaml.
-
-    Imported features may have any weights and any way of resizing.
-    """
-    for key in KEYS:
-        found, theirs = getattr(wanted, key), getattr(system.features, key)
-        if found == theirs or key in system.unknown or (key in ("weights", "resize") and found == IMPORTED):
-            continue
-        raise InputError(
-            f"params.yaml: features.{key} is {found!r}, the checkpoint was trained with {theirs!r}; "
-            f"set it, or the dataset's features.npy"
-        )
-
-
-def order_by(
-    marks: tuple[str, ...], behind: tuple[str, ...] = ()
-) -> Callable[[System, Path, Vocabulary], list[int]]:
-    """Return a function that finds the row of each of our words in the authors' tables, for System.order.
-
-    marks: the authors' names of our special tokens that come before the words
-    behind: the authors' names of our special tokens that come after the words
-    """
-
-    def order(system: System, path: Path, vocabulary: Vocabulary) -> list[int]:
-        words: tuple[str, ...] = getattr(vocabulary, "words", ())
-        return _rows(path, [*marks, *words[len(marks) :], *behind], system.title)
-
-    return order
-
-
-def _rows(path: Path, words: list[str], title: str) -> list[int]:
-    """Return each word's id in the authors' vocabulary file `path`. Raises InputError for any other file."""
-    ids: Mapping[str, int] = read_json(path, "name a JSON file of word -> id")
-    if lacking := [word for word in words if word not in ids]:
-        raise InputError(f"{path} lacks {lacking[0]}; name the vocabulary of the checkpoint of {title}")
-    if sorted(rows := [ids[word] for word in words]) != list(range(len(ids))):
-        raise InputError(f"{path}: ids must run from 0 without gaps; name the checkpoint's own vocabulary")
-    return rows

@@ -9,7 +9,6 @@ one of:
 
     T            transpose
     words        a row per word; put into the order of our vocabulary
-    first        use the first rows, as many as the grid of the features has
     last         use only the last layer
     sinusoids    check: equal to the positions that we compute
     =NAME        check: equal to the tensor NAME
@@ -19,7 +18,7 @@ one of:
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, product, repeat
+from itertools import product, repeat
 from pathlib import Path
 
 import torch
@@ -41,19 +40,18 @@ class Row:
     """Row of a table: one tensor in the file, or one tensor in each of several layers."""
 
     theirs: str
-    shape: tuple[str, ...] | None  # None: any shape
+    shape: tuple[str | int, ...] | None  # None: any shape
     ours: str
     how: str = ""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A tensor that the authors' file must contain, and the parameter of our model that it becomes."""
+class Found:
+    """Tensors of a file that agree with a table."""
 
-    theirs: str
-    shape: tuple[int, ...] | None
-    ours: str
-    how: str
+    sizes: dict[str, int]  # letter of the table -> size
+    rows: list[Row]  # one row per tensor, with numbers as shapes
+    tensors: dict[str, Tensor]  # their name -> tensor, float32
 
 
 def table(*parts: str) -> list[Row]:
@@ -67,9 +65,9 @@ def table(*parts: str) -> list[Row]:
             module = line.strip("[] ")
             continue
         name, shape, ours, how = [*line.split(), ""][:4]
+        dimensions = None if shape == "*" else () if shape == "()" else tuple(shape.split(","))
         for one, other in zip(_each(name), _each(ours) if "{" in ours else repeat(ours), strict=False):
-            row = Row(f"{module}.{one}" if module else one, _dimensions(shape), other, how)
-            found += _parameters(row)
+            found += _parameters(Row(f"{module}.{one}" if module else one, dimensions, other, how))
     return found
 
 
@@ -80,19 +78,14 @@ def _each(name: str) -> list[str]:
     return ["".join(each) for each in product(*choices)]
 
 
-def _dimensions(shape: str) -> tuple[str, ...] | None:
-    if shape == "*":
-        return None
-    return () if shape == "()" else tuple(shape.split(","))
-
-
 def _parameters(row: Row) -> Iterator[Row]:
     """Expand G and A at the end of a row's names. Yield a row per parameter."""
     module, _, kind = row.theirs.rpartition(".")
     shape = row.shape or ()
     if kind == "G":
-        yield replace(row, theirs=f"{module}.weight", ours=_within(row.ours, "weight"))
-        yield replace(row, theirs=f"{module}.bias", ours=_within(row.ours, "bias"), shape=shape[:1])
+        for name, size in (("weight", shape), ("bias", shape[:1])):
+            ours = NONE if row.ours == NONE else f"{row.ours}.{name}"
+            yield replace(row, theirs=f"{module}.{name}", ours=ours, shape=size)
     elif kind == "A":
         for number, part in enumerate(JOINED):
             yield Row(f"{module}.in_proj_weight", shape, f"{row.ours}.{part}.weight", f"third {number}")
@@ -102,53 +95,60 @@ def _parameters(row: Row) -> Iterator[Row]:
         yield row
 
 
-def _within(module: str, name: str) -> str:
-    return NONE if module == NONE else f"{module}.{name}"
+def read(path: Path, rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes, remedy: str) -> Found:
+    """Check a file's tensors against a table.
 
+    known: letter -> size, for sizes that no tensor determines
+    remedy: last part of error messages
 
-def sizes_of(
-    path: Path, rows: Sequence[Row], found: Mapping[str, Tensor], known: Sizes, remedy: str
-) -> dict[str, int]:
-    """Return letter -> size: the sizes in `known`, and the sizes that the file's tensors determine.
-
-    Raises InputError if a tensor is missing or has another number of dimensions. The message names the
-    tensor.
+    Raises InputError, which names the tensor, if a tensor is missing, left over, not finite, or has another
+    shape or type.
     """
+    try:
+        sizes = _sizes(rows, tensors, known)
+        expected = wanted(rows, sizes)
+        return Found(sizes, expected, _checked(expected, tensors))
+    except ValueError as error:
+        raise InputError(f"{path}: {error}; {remedy}") from None
+
+
+def _sizes(rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes) -> dict[str, int]:
+    """Return letter -> size: the sizes in `known`, and the sizes that the file's tensors determine."""
     sizes = dict(known)
     for row in rows:
         if layer := LAYER.search(row.theirs):
-            sizes.setdefault(layer[1], _layers(row.theirs, found))
-        named = [name for name in row.shape or () if name.isalpha() and name not in sizes]
-        if not named or row.how == IGNORED:
+            sizes.setdefault(layer[1], _layers(row.theirs, tensors))
+        shape = row.shape or ()
+        new = [name for name in shape if isinstance(name, str) and name.isalpha() and name not in sizes]
+        if not new or row.how == IGNORED:
             continue
-        tensor = _tensor(path, LAYER.sub("0", row.theirs), found, remedy)
-        if len(tensor.shape) != len(row.shape or ()):
-            raise _misshapen(
-                path, LAYER.sub("0", row.theirs), tensor, f"({', '.join(row.shape or ())})", remedy
-            )
-        sizes |= {name: tensor.shape[(row.shape or ()).index(name)] for name in named}
+        name = LAYER.sub("0", row.theirs)
+        tensor = _tensor(name, tensors)
+        if len(tensor.shape) != len(shape):
+            raise _misshapen(name, tensor, f"({', '.join(map(str, shape))})")
+        sizes |= {letter: tensor.shape[shape.index(letter)] for letter in new}
     return sizes
 
 
-def _layers(name: str, found: Mapping[str, Tensor]) -> int:
+def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
     """Count the layers in the file. The count is at least 1, so that a later check names a missing tensor."""
     before = LAYER.split(name)[0]
-    numbers = {each.removeprefix(before).split(".")[0] for each in found if each.startswith(before)}
+    numbers = {each.removeprefix(before).split(".")[0] for each in tensors if each.startswith(before)}
     return max(1, sum(number.isdecimal() for number in numbers))
 
 
-def wanted(rows: Sequence[Row], sizes: Sizes) -> list[Wanted]:
-    """Return the tensors that a file with these sizes must contain."""
-    return list(chain.from_iterable(_of_layers(row, sizes) for row in rows))
-
-
-def _of_layers(row: Row, sizes: Sizes) -> Iterator[Wanted]:
-    layer = LAYER.search(row.theirs)
-    count = sizes[layer[1]] if layer else 1
-    shape = None if row.shape is None else tuple(_number(each, sizes) for each in row.shape)
-    for number in map(str, range(count)):
-        ours = NONE if row.how == "last" and number != str(count - 1) else row.ours
-        yield Wanted(LAYER.sub(number, row.theirs), shape, LAYER.sub(number, ours), row.how)
+def wanted(rows: Sequence[Row], sizes: Sizes) -> list[Row]:
+    """Return a row for each tensor that a file with these sizes must contain, with numbers as shape."""
+    found = []
+    for row in rows:
+        layer = LAYER.search(row.theirs)
+        count = sizes[layer[1]] if layer else 1
+        shape = None if row.shape is None else tuple(_number(str(each), sizes) for each in row.shape)
+        for number in range(count):
+            ours = NONE if row.how == "last" and number < count - 1 else row.ours
+            theirs, ours = (LAYER.sub(str(number), name) for name in (row.theirs, ours))
+            found.append(Row(theirs, shape, ours, row.how))
+    return found
 
 
 def _number(dimension: str, sizes: Sizes) -> int:
@@ -156,74 +156,55 @@ def _number(dimension: str, sizes: Sizes) -> int:
     return sum(int(t[1] or 1) * sizes.get(t[2], 1) // int(t[3] or 1) for t in terms if t)
 
 
-def checked(
-    path: Path, found: Mapping[str, Tensor], rows: Sequence[Wanted], whose: str, remedy: str
-) -> dict[str, Tensor]:
-    """Check the file's tensors against the table, and return them as float32.
-
-    Raises InputError if a tensor is missing, unknown, not finite, or has another shape or type. The message
-    names the first such tensor.
-    """
+def _checked(rows: Sequence[Row], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors as float32. Raises ValueError, which names the first tensor that does not fit."""
     for row in rows:
         if row.how == IGNORED:
             continue
-        tensor = _tensor(path, row.theirs, found, remedy)
+        tensor = _tensor(row.theirs, tensors)
         if row.shape not in (None, tuple(tensor.shape)):
-            hint = "name the vocabulary that it was trained with, or " if row.how == "words" else ""
-            raise _misshapen(path, row.theirs, tensor, str(row.shape), hint + remedy)
-    ignored = {row.theirs for row in rows if row.how == IGNORED}
-    named = {row.theirs for row in rows}
-    if surplus := [name for name in found if name not in named]:
-        raise InputError(f"{path}: {surplus[0]} is no tensor of {whose}; {remedy}")
-    tensors = {name: floats(path, name, each, remedy) for name, each in found.items() if name not in ignored}
-    for name, tensor in tensors.items():
-        if not tensor.isfinite().all():
-            raise InputError(f"{path}: {name} has a number that is not finite; download the file again")
-    return tensors
+            hint = "; name the vocabulary that it was trained with" if row.how == "words" else ""
+            raise _misshapen(row.theirs, tensor, f"{row.shape}{hint}")
+    how = {row.theirs: row.how for row in rows}
+    if surplus := [name for name in tensors if name not in how]:
+        raise ValueError(f"{surplus[0]} is no tensor of this model")
+    return {name: floats(name, tensor) for name, tensor in tensors.items() if how[name] != IGNORED}
 
 
-def _tensor(path: Path, name: str, found: Mapping[str, Tensor], remedy: str) -> Tensor:
-    if name not in found:
-        raise InputError(f"{path}: {name} is missing; {remedy}")
-    return found[name]
+def _tensor(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
+    if name not in tensors:
+        raise ValueError(f"{name} is missing")
+    return tensors[name]
 
 
-def _misshapen(path: Path, name: str, tensor: Tensor, shape: str, remedy: str) -> InputError:
-    return InputError(f"{path}: {name} is {tuple(tensor.shape)}, where the model has {shape}; {remedy}")
+def _misshapen(name: str, tensor: Tensor, shape: str) -> ValueError:
+    return ValueError(f"{name} is {tuple(tensor.shape)}, where the model has {shape}")
 
 
-def floats(path: Path, name: str, tensor: Tensor, remedy: str) -> Tensor:
-    """Convert a tensor to float32. Raises InputError if float32 cannot represent it exactly."""
-    if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.dtype not in FLOATS:
-        kind = f"{tensor.layout}, {tensor.dtype}"
-        raise InputError(f"{path}: {name} is {kind}, not of floats of at most 32 bits; {remedy}")
-    # strides of 0 could expand a few numbers to any size
-    if tensor.numel() * tensor.itemsize > tensor.untyped_storage().nbytes():
-        raise InputError(f"{path}: {name} has more elements than the file has numbers; {remedy}")
+def floats(name: str, tensor: Tensor) -> Tensor:
+    """Convert a tensor to float32. Raises ValueError if it is not finite, or float32 cannot represent it."""
+    if tensor.layout is not torch.strided or tensor.dtype not in FLOATS:
+        raise ValueError(f"{name} is {tensor.layout}, {tensor.dtype}, not of floats of at most 32 bits")
+    if not tensor.isfinite().all():
+        raise ValueError(f"{name} has a number that is not finite")
     return tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
 
 
-def taken(
-    rows: Sequence[Wanted], tensors: Mapping[str, Tensor], order: Sequence[int] | None, side: int
-) -> dict[str, Tensor]:
+def taken(found: Found, order: Sequence[int] | None) -> dict[str, Tensor]:
     """Return name -> parameter of our model. Tensors that become the same parameter are stacked.
 
     order: for each word of our vocabulary, its row in the authors' word tables; None: the rows are the same
-    side: number of cells along a side of the grid
     """
-    found: dict[str, list[Tensor]] = {}
-    for row in rows:
+    parts: dict[str, list[Tensor]] = {}
+    for row in found.rows:
         if row.ours != NONE and row.how != IGNORED:
-            part = _changed(tensors[row.theirs], row.how, order, side)
-            found.setdefault(row.ours, []).append(part)
-    return {name: parts[0] if len(parts) == 1 else torch.stack(parts) for name, parts in found.items()}
+            parts.setdefault(row.ours, []).append(_changed(found.tensors[row.theirs], row.how, order))
+    return {name: each[0] if len(each) == 1 else torch.stack(each) for name, each in parts.items()}
 
 
-def _changed(tensor: Tensor, how: str, order: Sequence[int] | None, side: int) -> Tensor:
+def _changed(tensor: Tensor, how: str, order: Sequence[int] | None) -> Tensor:
     if how == "T":
         return tensor.T.contiguous()
     if how.startswith("third"):
         return tensor.chunk(len(JOINED))[int(how[-1])].clone()
-    if how == "first":
-        return tensor[:side].clone()
     return tensor[list(order)] if how == "words" and order is not None else tensor

@@ -1,7 +1,8 @@
-"""import_checkpoint: a released file becomes a cell's weights, whole or not at all."""
+"""import_checkpoint: a checkpoint becomes the weights of a run, completely or not at all."""
 
 import hashlib
 import json
+import math
 import sys
 from unittest.mock import patch
 
@@ -24,7 +25,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(folder, *options, checkpoint="checkpoint_9000.pt", vocab="vocab.json"):
-    """Exit code and what stands on stderr."""
+    """Return the exit code and the text on stderr."""
     arguments = [folder / checkpoint, "--vocab", folder / vocab, "--heads", 2]
     done = stage(folder, ["import_checkpoint", *arguments, *options])
     return done.returncode, done.stderr
@@ -40,14 +41,12 @@ def refused(folder, said, *options, **names):
     assert [path for path in sorted(folder.rglob("*")) if path not in before] == []
 
 
-def test_weights_curves_and_source(folder, capsys):
+def test_the_source_is_recorded(folder, capsys):
     assert run(folder, "--seed", 3) == (0, "")
     kept = folder / "data/imported/clevr_change/scorer/3/train"
     _, trained = trained_model.load(kept / "weights")
-    assert (trained.seed, trained.iteration, trained.recipe.dataset) == (3, 0, "clevr_change")
-    assert trained.validation != trained.validation  # NaN: unknown
-    assert (kept / "curves/loss.csv").read_text() == "iteration,cap,cv\n"
-    assert (kept / "curves/validation.csv").read_text() == "iteration,CIDEr-D\n"
+    assert trained.iteration == 0
+    assert math.isnan(trained.validation)
     sha256 = hashlib.sha256((folder / "checkpoint_9000.pt").read_bytes()).hexdigest()
     source = {"checkpoint": "checkpoint_9000.pt", "checkpoint_sha256": sha256}
     assert json.loads((kept / "source.json").read_text()) == source
@@ -55,15 +54,12 @@ def test_weights_curves_and_source(folder, capsys):
     assert not list(folder.rglob("*.partial"))
 
 
-def test_a_folder_of_ones_own_has_weights_alone(folder):
+def test_with_out_only_the_weights_are_written(folder):
     assert run(folder, "--out", folder / "weights/1") == (0, "")
     made = {"checkpoint_9000.pt", "params.yaml", "vocab.json", "weights"}
     assert {path.name for path in folder.iterdir()} == made
-    assert sorted(path.name for path in (folder / "weights/1").iterdir()) == [
-        ".made.json",
-        "model.yaml",
-        "weights.safetensors",
-    ]
+    written = {path.name for path in (folder / "weights/1").iterdir()}
+    assert written == {".made.json", "model.yaml", "weights.safetensors"}
 
 
 @pytest.mark.parametrize(
@@ -75,14 +71,12 @@ def test_folders_that_a_stage_would_remove_are_refused(folder, out):
     refused(folder, "belongs to a stage", "--out", out.replace("data", "link", 1))
 
 
-def test_what_is_there_already_is_kept(folder):
+def test_existing_files_are_kept(folder):
     out = folder / "weights/1"
     out.mkdir(parents=True)
     (out / "mine").write_text("x")
     own = ("--out", out)
-    refused(folder, "weights/1 holds 'mine', which was not written by what would replace the folder", *own)
-    (out / "mine").rename(out / "model.yaml")
-    refused(folder, "weights/1 holds 'model.yaml', which was not written by", *own)
+    refused(folder, "weights/1 holds 'mine'", *own)
     assert run(folder) == (0, "")
     refused(folder, "data/imported/clevr_change/scorer/1/train exists already")
 

@@ -1,4 +1,4 @@
-"""import_clip: CLIP in either way of naming becomes what models start from, whole or not at all."""
+"""import_clip: CLIP with OpenAI's or Hugging Face's names becomes the initialisation of models."""
 
 import re
 
@@ -34,7 +34,7 @@ def clip():
 
 @pytest.fixture(params=FORMATS)
 def theirs(request, clip, tmp_path):
-    """Tensors of one of the formats, in a file too."""
+    """Tensors in one of the formats; model.safetensors has them, too."""
     tensors = FORMATS[request.param](clip)
     save_file(tensors, tmp_path / "model.safetensors")
     return tensors
@@ -79,7 +79,7 @@ def test_vectors_are_those_of_the_file(theirs, clip, tmp_path):
     assert model.log_scale == clip.logit_scale
 
 
-def test_both_formats_are_the_same_file_and_any_split_starts_from_it(clip, tmp_path):
+def test_both_formats_give_the_same_file_and_any_split_starts_from_it(clip, tmp_path):
     for name, convert in FORMATS.items():
         save_file(convert(clip), tmp_path / f"{name}.safetensors")
         succeed(tmp_path, f"import_clip {name}.safetensors --out {name}.out")
@@ -97,7 +97,9 @@ def test_both_formats_are_the_same_file_and_any_split_starts_from_it(clip, tmp_p
 
 
 @pytest.mark.parametrize("words", ["own", "clip"])
-def test_a_captioner_starts_from_its_image_tower_and_maybe_the_words(words, clip, tmp_path):
+def test_a_captioner_starts_from_the_image_tower_and_with_words_clip_also_from_the_words(
+    words, clip, tmp_path
+):
     save_file(clips.openai(clip), tmp_path / "a.safetensors")
     succeed(tmp_path, "import_clip a.safetensors --out out")
     given = {"dropout": 0.0, "coef_lr": 1.0, "switches": {"words": words}}
@@ -109,10 +111,10 @@ def test_a_captioner_starts_from_its_image_tower_and_maybe_the_words(words, clip
     assert same == (words == "clip")
 
 
-def test_half_precision_is_read_as_it_is(clip, tmp_path):
+def test_half_precision_and_files_of_torch_are_read(clip, tmp_path):
     tensors = {name: t.half() if t.is_floating_point() else t for name, t in clips.openai(clip).items()}
-    save_file(tensors, tmp_path / "half.safetensors")
-    succeed(tmp_path, "import_clip half.safetensors --out out")
+    torch.save(tensors, tmp_path / "half.pt")
+    succeed(tmp_path, "import_clip half.pt --out out")
     found = load_file(tmp_path / "out")["blocks.0.mlp.0.weight"]
     assert found.dtype == torch.float32
     wanted = tensors["visual.transformer.resblocks.0.mlp.c_fc.weight"]
@@ -129,69 +131,46 @@ def spoilt(clip, tmp_path, change):
     ("change", "said"),
     [
         (drop("ln_final.bias"), "ln_final.bias is missing"),
-        (drop("positional_embedding"), "positional_embedding is missing"),
-        (lambda t: t.update(more=torch.ones(1)), "more is no tensor of the model"),
-        (
-            put("visual.transformer.resblocks.1.ln_1.bias", torch.ones(3)),
-            "visual.transformer.resblocks.1.ln_1.bias is (3,), where the model has (12,)",
-        ),
+        (put("more", torch.ones(1)), "more is no tensor of this model"),
         (put("visual.proj", torch.ones(3)), "visual.proj is (3,), where the model has (D, E)"),
         (put("text_projection", torch.ones(3)), "text_projection is (3,), where the model has (8, 8)"),
         (put("visual.positional_embedding", torch.ones(8, 12)), "its image tower has 8 positions"),
-        (
-            put("ln_final.bias", torch.ones(8).int()),
-            "ln_final.bias is torch.strided, torch.int32, not of",
-        ),
-        (lambda t: t["ln_final.bias"].fill_(torch.nan), "ln_final.bias has a number that is not finite"),
-        (
-            put("token_embedding.weight", torch.ones(9, 8)),
-            "token_embedding.weight is (9, 8), where the model has (49408, 8)",
-        ),
-        (drop("visual.conv1.weight"), "visual.conv1.weight is missing"),
+        (put("ln_final.bias", torch.ones(8).int()), "ln_final.bias is torch.strided, torch.int32, not of"),
+        (put("ln_final.bias", torch.full((8,), torch.nan)), "ln_final.bias has a number that is not finite"),
     ],
 )
-def test_what_does_not_fit_is_named(clip, tmp_path, change, said):
+def test_a_tensor_that_does_not_fit_is_named(clip, tmp_path, change, said):
     spoilt(clip, tmp_path, change)
     refuse(tmp_path, "import_clip model.safetensors --out out", said)
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
-def test_damaged_and_missing_files_and_a_taken_place_are_told(clip, tmp_path):
+def test_damaged_and_missing_files_and_an_existing_output_are_named(clip, tmp_path):
     spoilt(clip, tmp_path, lambda _: None)
     whole = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "cut.safetensors").write_bytes(whole[:-100])
-    refuse(
-        tmp_path,
-        "import_clip cut.safetensors --out out",
-        "cut.safetensors is not a complete",
-    )
-    refuse(tmp_path, "import_clip none.safetensors --out out", "cannot be read (No such file or directory)")
     (tmp_path / "taken").touch()
-    refuse(tmp_path, "import_clip cut.safetensors --out taken", "taken exists already; remove it")
-    refuse(tmp_path, "import_clip cut.safetensors --out cut.safetensors", "is named twice")
     torch.save({}, tmp_path / "model.pt")
-    refuse(
-        tmp_path, "import_clip model.pt --out out", "model.pt is a file of torch.save; name the safetensors"
-    )
-    (tmp_path / "bad.pt").write_bytes(b"PK\x03\x04nothing")
-    refuse(tmp_path, "import_clip bad.pt --out out", "bad.pt is a damaged zip file")
+    for arguments, said in (
+        ("cut.safetensors --out out", "cut.safetensors cannot be read as a checkpoint"),
+        ("none.safetensors --out out", "cannot be read (No such file or directory)"),
+        ("cut.safetensors --out taken", "taken exists already; remove it"),
+        ("cut.safetensors --out cut.safetensors", "is named twice"),
+        ("model.pt --out out", "model.pt has no tensor of visual. or vision_model."),
+    ):
+        refuse(tmp_path, f"import_clip {arguments}", said)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
-def test_a_torchscript_archive_is_refused_with_the_line_that_converts_it(tmp_path, monkeypatch):
-    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 3)), tmp_path / "ViT-B-32.pt")
-    said = refuse(tmp_path, "import_clip ViT-B-32.pt --out out", "is a TorchScript archive, a program")
-    code, *files = re.search(r'python -c "(.+)" (\S+) (\S+)', said).groups()
-    assert code == checkpoint_file.CONVERT
-    assert files == ["ViT-B-32.pt", "clip.safetensors"]
+def test_a_torchscript_archive_is_refused_with_the_command_that_converts_it(tmp_path, monkeypatch):
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 3)), tmp_path / "IN.pt")
+    said = refuse(tmp_path, "import_clip IN.pt --out out", "is a TorchScript archive, a program")
+    code, *files = re.search(r'python -c "(.+)" (IN\.pt) (OUT\.pth)', said).groups()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["-c", *files])
     exec(code)
-    assert {name: tuple(t.shape) for name, t in load_file("clip.safetensors").items()} == {
-        "weight": (3, 2),
-        "bias": (3,),
-    }
+    assert set(checkpoint_file.read("OUT.pth").tree) == {"weight", "bias"}
 
 
 @pytest.mark.parametrize(
@@ -205,7 +184,7 @@ def test_a_torchscript_archive_is_refused_with_the_line_that_converts_it(tmp_pat
         ),
     ],
 )
-def test_a_start_that_does_not_fit_is_named(clip, tmp_path, change, said):
+def test_an_initialisation_that_does_not_fit_is_named(clip, tmp_path, change, said):
     spoilt(clip, tmp_path, lambda _: None)
     succeed(tmp_path, "import_clip model.safetensors --out out")
     tensors = load_file(tmp_path / "out")

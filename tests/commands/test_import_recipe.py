@@ -97,13 +97,13 @@ def test_the_recipe_word_for_word(lab, typed):
     weights = (lab / taken / "weights.safetensors").read_bytes()
     assert weights == (lab / kept / "weights.safetensors").read_bytes()
     assert (lab / "results/report/index.html").is_file()
-    # other settings, and the outputs gone: taken over again
+    # with other settings and without outputs, the weights are used again
     changed = merged(read_yaml(lab / "params.yaml", ""), {"train": {"iterations": 7}})
     (lab / "params.yaml").write_text(yaml_of(changed))
     shutil.rmtree(lab / taken)
     assert typed("dvc repro train@clevr_change-scorer-1") == 0
     assert (lab / taken / "weights.safetensors").read_bytes() == weights
-    # gone from their place: not trained before somebody asks
+    # removed imported weights do not start a training
     shutil.rmtree(lab / "data/imported/clevr_change")
     assert typed("dvc repro train@clevr_change-scorer-1") == 255
     assert (lab / taken / "weights.safetensors").read_bytes() == weights

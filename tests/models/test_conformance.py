@@ -1,13 +1,12 @@
-"""What every model of MODELS keeps to, and decoders that are no transformers: decoder_protocol.py.
+"""Properties of every model of MODELS, and of decoders that are no transformers (decoder_protocol.py).
 
-A model that is added is asked here without being named. Sizes of a class of its own need a line in SIZES,
-settings of its own a value in VALUES.
+A new model is tested without being named here. A class of sizes needs a line in SIZES, a setting a value in
+VALUES.
 """
 
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -23,11 +22,10 @@ from models.idc_pcl.switches import PclSizes
 from models.mccformers.model import MccSizes
 from models.scorer.subtraction import Subtraction
 from models.vard.model import TransformerSizes, VardSizes
-from pipeline.decoding import attention_maps
 from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
-from pipeline.decoding.decode_split import attended_captions_of, searching
+from pipeline.decoding.decode_split import searching
 from pipeline.decoding.greedy import greedy, greedy_attending
-from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
+from pipeline.text.vocabularies import END, NULL, START
 from tests.lstm_speaker import Speaker
 from tests.own_settings import Noted, settings_of
 from tests.random_models import randomise
@@ -43,8 +41,7 @@ SIZES = {
     CardSizes: CardSizes(5, GRID, V, LONGEST, 8, 2, 2, 4),
     ClipSizes: ClipSizes(3, (16, 24), V, LONGEST, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2),
 }
-VALUES = {"coef_lr": 0.001, "tau1": 0.7, "tau2": 0.6}
-VALUES |= {"default_dropout": 0.0}
+VALUES = {"coef_lr": 0.001, "tau1": 0.7, "tau2": 0.6, "default_dropout": 0.0}
 VALUES |= dict.fromkeys(("masked_words", "masked_words_captioning", "masked_cells"), 0.3)
 EVERY = [(name, variant) for name in MODELS for variant in ("paper", "released")]
 EVERY += [("lstm", "two maps"), ("lstm", "no map")]
@@ -69,7 +66,7 @@ def seeded(number):
 
 
 def images(model, count):
-    """Of both sides: feature grids, or pictures where the model reads those."""
+    """Return before and after: feature grids, or images if the model reads images."""
     shape = 2, count, model.sizes.channels, *model.sizes.grid
     if isinstance(model.sizes, ClipSizes):
         return torch.randint(0, 256, shape, generator=seeded(1)).double()
@@ -77,7 +74,7 @@ def images(model, count):
 
 
 def captions(count):
-    """With both marks, of 1 to 5 words, NULL-padded."""
+    """Return captions of 1 to 5 words with <START> and <END>, NULL-padded."""
     tokens = torch.randint(4, V, (count, LONGEST), generator=seeded(2))
     for row in range(count):
         tokens[row, 0], tokens[row, 2 + row % 5], tokens[row, 3 + row % 5 :] = START, END, NULL
@@ -86,10 +83,9 @@ def captions(count):
 
 @torch.no_grad()
 def speaking(name, variant, count=24):
-    """A model whose captions differ in words and length, and what it made of so many pairs.
+    """Return a model whose captions differ in words and length, and the Difference of `count` pairs.
 
-    Whatever its decoder is: its logits are taken relative to the mean of the first words', and END is about
-    as likely as the best word, more or less as the logits of the caption decide.
+    Logits are relative to the mean of the first words', and <END> is about as likely as the best word.
     """
     model = built(name, variant)
     difference, step = model.encode(*images(model, count)), model.decoder.step
@@ -109,7 +105,7 @@ def speaking(name, variant, count=24):
 
 
 def lengths(words):
-    """Of captions, with <END>: <NULL> may stand within one, behind the end nothing else."""
+    """Return the lengths of captions, with <END>; a caption may contain <NULL>."""
     places = torch.arange(1, words.shape[1] + 1)
     return ((words != NULL) * places).amax(1).tolist()
 
@@ -117,14 +113,14 @@ def lengths(words):
 @CASES
 @torch.no_grad()
 def test_a_step_is_forwards_last_word(name, variant):
-    """Whichever captions went on, and whichever pairs have left."""
+    """Captions are exchanged and pairs removed between the steps."""
     model, count, k = built(name, variant), 6, 3
     difference = model.encode(*images(model, count))
     state, pairs, draw = model.decoder.begin(difference, k), torch.arange(count), seeded(3)
     written = torch.full((count * k, 1), START)
     for position in range(LONGEST - 1):
         step = model.decoder.step(written[:, -1], position, state)
-        # V is IDC-PCL's [MASK], which stands for the word asked for; others do not read the last token
+        # V is IDC-PCL's [MASK], where a word is predicted; other models do not read the last token
         asked = torch.cat([written, torch.full_like(written[:, :1], V)], 1)
         whole = model.decoder(asked, rows(difference, lambda x, pairs=pairs: x[pairs])).logits[:, -1]
         torch.testing.assert_close(step.logits, whole, rtol=1e-6, atol=1e-8)
@@ -177,7 +173,7 @@ def test_a_beam_of_one_is_greedy_search(name, variant):
 
 @CASES
 @pytest.mark.parametrize("beam", [1, 3])
-def test_pairs_do_not_depend_on_who_ends_before_them(name, variant, beam):
+def test_a_caption_does_not_depend_on_the_other_pairs(name, variant, beam):
     model, difference = speaking(name, variant)
     found = searching(beam, 0.5)(model, difference)
     words = found.words
@@ -214,23 +210,8 @@ def test_maps_and_weights_of_a_word_sum_to_1_or_there_are_none(name, variant):
             assert (said.flatten(1).std(0) > 0).any()  # they differ from word to word
 
 
-@pytest.mark.parametrize(("variant", "count"), [("two maps", 2), ("no map", 0)])
-def test_what_a_speaker_looked_at_is_kept_and_read(tmp_path, variant, count):
-    model, difference = speaking("lstm", variant)
-    vocabulary = WordVocabulary(("<NULL>", "<UNK>", "<START>", "<END>", *"abcdefghij"), LONGEST, True)
-    searched = greedy_attending(model, difference)
-    found = attended_captions_of(searched, model, vocabulary)
-    attention_maps.write(tmp_path / "a.npz", {str(row): each for row, each in enumerate(found)})
-    for row, each in enumerate(attention_maps.read(tmp_path / "a.npz").values()):
-        assert each.caption == vocabulary.decode(searched.words[row].tolist())
-        assert (each.images, each.grid) == (count, GRID)
-        for side in range(count):
-            wanted = searched.maps[row, : len(each.words), side].unflatten(-1, GRID)
-            assert np.array_equal(each.on(side), wanted.numpy())
-
-
 def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
-    """Building it and its phases, their losses and captions: each switch that is read, and no other."""
+    """All switches that building the model and its phases, and their losses, read, and no others."""
     resolve = models.common.switches.resolve
     monkeypatch.setattr(models.common.switches, "resolve", lambda *given: Noted(resolve(*given), read))
     for name, entry in MODELS.items():

@@ -1,7 +1,4 @@
-"""The losses of a batch that two processes share: the shares, and their gradients, add up to one's.
-
-A model that is added is asked here without being named.
-"""
+"""If two processes share a batch, their losses and gradients add up to those of one process."""
 
 from unittest.mock import patch
 
@@ -34,13 +31,13 @@ EACH = among(range(len(SHARED)))
 
 
 def hidden(tokens, share, mask):
-    """In place of masks that are drawn: the same ones in whichever process."""
+    """Replace random masks by the same masks in each process."""
     chosen = (tokens > 3) & (tokens % 2 == 0)
     return tokens.masked_fill(chosen, mask), chosen
 
 
 def learned(name, variant, switches=None, phase=None, pairs=slice(None), spoil=False):
-    """Losses and gradients of some of four pairs."""
+    """Return losses and gradients of some of four pairs."""
     model = built(name, variant, switches, phase)
     before, after = images(model, 4)[:, pairs]
     labels = Labels(torch.tensor([1, 0, 1, 1])[pairs], "mlm")
@@ -66,7 +63,7 @@ def share(folder):
 
 @pytest.fixture(scope="module")
 def shares(tmp_path_factory):
-    """Of each case, and of the spoilt one, what both processes found."""
+    """Return the results of both processes for each case, and for the spoilt one."""
     folder = tmp_path_factory.mktemp("shares")
     spawn(share, 2, folder)
     return list(zip(*(torch.load(folder / f"{rank}.pt") for rank in range(2)), strict=True))

@@ -1,7 +1,6 @@
 """Each model with each value of each switch has the outputs stored in tests/golden/model_outputs.json.
 
-These are losses, gradients, words and initial weights of small models. After an intended change, or for a new
-model, store them with `python -m tests.models.test_stored_outputs`.
+After an intended change, or for a new model, store them with `python -m tests.models.test_stored_outputs`.
 """
 
 import json
@@ -42,7 +41,7 @@ def cases(name):
 
 
 def taught(model, task):
-    """Losses and the size of their gradients, of a batch in two parts, or of one of a phase's tasks."""
+    """Losses and the size of their gradients, of a batch in two parts, or of a task of a phase."""
     tokens, classes = captions(12 if task == "fda" else 4), None
     if task == "class_pairs":
         classes = torch.tensor([[1, 2, 3, 1], [1, 1, 3, 0]])

@@ -1,4 +1,4 @@
-"""Where a decoder looks, the slow way: what the attention maps of greedy and beam search must equal."""
+"""Reference implementation of the attention maps of greedy and beam search."""
 
 import torch
 from torch import Tensor
@@ -9,13 +9,13 @@ from pipeline.text.vocabularies import START
 
 
 def of_memory(memory: Tensor) -> Difference:
-    """Of pairs of which only what the decoder attends to matters."""
+    """Return a Difference with this memory."""
     return Difference(memory, memory, memory)
 
 
 @torch.no_grad()
 def looked(model: Captioner, memory: Tensor, words: list[int]) -> Tensor:
-    """Each word's map, L x N, from all words at once: one pair's memory, 1 x N x D, and its token ids."""
+    """Return each word's map, L x N, from all words at once; memory: 1 x N x D, words: token ids."""
     x = model.decoder.embed(torch.tensor([[START, *words[:-1]]]))
     for layer in model.decoder.layers:
         before, x = x, layer(x, memory).out

@@ -1,6 +1,5 @@
-"""Small models of the dynamic speaker, and their equations a cell and a word at a time, out of plain sums."""
+"""Small models with the dynamic speaker, and their equations by loops: a cell and a word at a time."""
 
-import math
 from dataclasses import replace
 
 import torch
@@ -10,6 +9,7 @@ from models.common.dynamic_speaker import SpeakerSizes
 from models.common.trainable import Labels
 from models.vard.model import TransformerSizes, VardSizes
 from tests.random_models import randomise
+from tests.reference.loops import log_softmax, vector
 
 C, GRID, N, V, L = 5, (2, 3), 6, 9, 6
 SIZES = {
@@ -28,13 +28,13 @@ def make(name, variant="paper", **switches):
 
 
 def images(count=4):
-    """Of both sides: B x C x 2 x 3 each."""
+    """Features of before and after images: B x C x 2 x 3 each."""
     random = torch.Generator().manual_seed(1)
     return torch.randn(2, count, C, *GRID, generator=random, dtype=torch.float64)
 
 
 def begun(name, first, width=64):
-    """A model of that first weights, not randomised, and a pair on 4 x 5 cells of which cell 7 differs."""
+    """A model with this initialisation, and a pair on 4 x 5 cells, of which cell 7 differs."""
     torch.manual_seed(0)
     sizes = replace(SIZES[name], channels=16, grid=(4, 5), **({} if name == "duda" else {"width": width}))
     if name != "vard_transformer":
@@ -53,17 +53,13 @@ def losses(model, parts=2, changed=CHANGED, tokens=TOKENS):
 
 
 def cells(image, variant):
-    """N vectors, row by row; in `released` with x and y behind."""
+    """N vectors, row by row; in `released`, x and y follow the channels."""
     found = []
     for i in range(2):
         for j in range(3):
             places = [2 * j / 3 - 1, 2 * i / 2 - 1] if variant == "released" else []
-            found.append(torch.cat([image[:, i, j], torch.tensor(places, dtype=torch.float64)]))
+            found.append(torch.cat([image[:, i, j], vector(places)]))
     return found
-
-
-def sigmoid(x):
-    return 1 / (1 + torch.exp(-x))
 
 
 def normed(values, epsilon):
@@ -86,7 +82,7 @@ def image_map(module, own, differences):
     found = []
     for place in range(N):
         x = torch.cat([part[place] for part in parts]) * module.norm.weight + module.norm.bias
-        found.append(sigmoid(module.weigh.weight[0, :, 0, 0] @ x.clamp(min=0) + module.weigh.bias[0]))
+        found.append(torch.sigmoid(module.weigh.weight[0, :, 0, 0] @ x.clamp(min=0) + module.weigh.bias[0]))
     return found
 
 
@@ -99,19 +95,18 @@ def lstm(cell, x, h, c):
     """Rows in the order i, f, g, o; two biases."""
     rows = cell.weight_ih @ x + cell.bias_ih + cell.weight_hh @ h + cell.bias_hh
     i, f, g, o = rows.split(len(h))
-    c = sigmoid(f) * c + sigmoid(i) * torch.tanh(g)
-    return sigmoid(o) * torch.tanh(c), c
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
 
 
 def spoken(speaker, l_bef, l_diff, l_aft, words):
-    """Of each word that is read the logits of the next one, and alpha."""
+    """For each word that is read, the logits of the next word, and alpha."""
     h_d = c_d = h_c = c_c = torch.zeros(4, dtype=torch.float64)
     v = (speaker.look.weight @ torch.cat([l_bef, l_diff, l_aft]) + speaker.look.bias).clamp(min=0)
     found = []
     for word in words:
         h_d, c_d = lstm(speaker.weighing, torch.cat([v, h_c]), h_d, c_d)
-        powers = torch.exp(speaker.weights.weight @ h_d + speaker.weights.bias)
-        alpha = powers / powers.sum()
+        alpha = (speaker.weights.weight @ h_d + speaker.weights.bias).softmax(0)
         dynamic = alpha[0] * l_bef + alpha[1] * l_diff + alpha[2] * l_aft
         x = speaker.words.weight[word].clamp(min=0)
         h_c, c_c = lstm(speaker.speaking, torch.cat([x, dynamic]), h_c, c_c)
@@ -119,28 +114,25 @@ def spoken(speaker, l_bef, l_diff, l_aft, words):
     return found
 
 
-def told(detect, model, tokens, row_of):
-    """Of each caption the log-probabilities of its words with <END>, and each word's entropy."""
+def log_probabilities(detect, model, tokens, row_of):
+    """For each caption, the log-probabilities of its words with <END>, and each word's entropy."""
     found = []
     for number, caption in enumerate(tokens.tolist()):
         _, vectors = detect(row_of(number))
         words = caption[: caption.index(3) + 1]
         said = spoken(model.decoder, *vectors, words[:-1])
-        logs = [
-            logits[w] - torch.log(torch.exp(logits).sum())
-            for (logits, _), w in zip(said, words[1:], strict=True)
-        ]
+        logs = [log_softmax(logits, w) for (logits, _), w in zip(said, words[1:], strict=True)]
         entropies = [-sum(a * torch.log(a) for a in alpha) for _, alpha in said]
         found.append((logs, entropies))
     return found
 
 
 def by_loops(detect, model, tokens=TOKENS, references=1):
-    """The three terms of two parts, of which the first one's pairs have a change.
+    """The three loss terms of two parts; the pairs of the first part are changed.
 
-    `detect`: a pair's row -> both maps, and its three vectors.
+    `detect`: row of a pair -> both maps, and the three vectors.
     """
-    captions = told(detect, model, tokens, lambda number: number // references)
+    captions = log_probabilities(detect, model, tokens, lambda number: number // references)
     half = len(captions) // 2
     xe = [
         -sum(sum(logs) for logs, _ in part) / sum(len(logs) for logs, _ in part)
@@ -150,32 +142,3 @@ def by_loops(detect, model, tokens=TOKENS, references=1):
     size = sum(sum(sum(a) for a in detect(row)[0]) for row in range(pairs)) / (2 * pairs)
     entropy = sum(sum(entropies) for _, entropies in captions[:half]) / half
     return {"cap": (xe[0] + xe[1]) / 2, "maps": size, "entropy": -entropy}
-
-
-def same_gradients(model, found, wanted):
-    """Of each term by itself, in all parameters."""
-    own = dict(model.named_parameters())
-    assert found.keys() == wanted.keys()
-    for term in found:
-        near = {"check_dtype": False, "atol": 1e-6, "rtol": 1e-5}  # cap is a loss in float32
-        torch.testing.assert_close(found[term], wanted[term], **near)
-        grown = [
-            torch.autograd.grad(each[term], own.values(), retain_graph=True, allow_unused=True)
-            for each in (found, wanted)
-        ]
-        for name, one, other in zip(own, *grown, strict=True):
-            zero = torch.zeros_like(own[name])
-            one, other = (zero if each is None else each for each in (one, other))
-            torch.testing.assert_close(one, other, **near, msg=lambda said, name=name: f"{name}: {said}")
-
-
-def heads(queries, keys, values):
-    """Attention of two heads of 3, a query and a key at a time; heads joined, no map behind."""
-    found = []
-    for q in queries:
-        parts = []
-        for part in (slice(0, 3), slice(3, 6)):
-            powers = [torch.exp((q[part] @ k[part]) / math.sqrt(3)) for k in keys]
-            parts.append(sum(p * v[part] for p, v in zip(powers, values, strict=True)) / sum(powers))
-        found.append(torch.cat(parts))
-    return found

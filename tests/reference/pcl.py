@@ -1,39 +1,34 @@
-"""A small IDC-PCL, and its equations a token at a time, out of plain sums and products."""
+"""A small IDC-PCL, and its equations by loops: a token at a time, in lists of vectors."""
 
 import math
+from functools import partial
 
 import torch
 
 import models
 from models.common.decoder import NULL
 from models.idc_pcl.switches import RELEASED, PclSizes, PclSwitches
+from tests.own_settings import settings_of
 from tests.random_models import randomise
+from tests.reference.loops import gelu, heads_of, vector
 
 SIZES = PclSizes(5, (4, 6), 11, 8, 8, 2, 1, 2, 2, 2)  # 2 x 3 cells, 11 words, captions of up to 8 tokens
 N, MASK = 6, 11
-SETTINGS = {"dropout": 0.0, "masked_words": 0.3, "masked_words_captioning": 0.3, "masked_cells": 0.3}
-SETTINGS |= {"coef_lr": 1.0, "tau1": 0.7, "tau2": 0.6}
-
-
-def settings(name, variant, switches):
-    given = {"variant": variant, "switches": switches} | SETTINGS
-    return {key: given[key] for key in given if name == "idc_pcl" or key not in FIRST_PHASE}
-
-
-FIRST_PHASE = ("masked_words", "masked_cells", "tau1", "tau2")
+VALUES = {"masked_words": 0.3, "masked_words_captioning": 0.3, "masked_cells": 0.3}
+VALUES |= {"coef_lr": 1.0, "tau1": 0.7, "tau2": 0.6}
 
 
 def switches_of(variant):
     return RELEASED if variant == "released" else PclSwitches()
 
 
-def captioner(variant="paper", name="idc_pcl", **switches):
-    return randomise(models.build(name, SIZES, settings(name, variant, switches)).double())
+def built(variant="paper", phase=None, name="idc_pcl", **switches):
+    """All parameters random; `phase`: images, pretrain, or None for the captioner."""
+    own = settings_of(name, **VALUES) | {"variant": variant, "switches": switches}
+    return randomise(models.build(name, SIZES, own, phase).double())
 
 
-def pretraining(variant="paper", single=False, **switches):
-    own = settings("idc_pcl", variant, switches)
-    return randomise(models.build("idc_pcl", SIZES, own, "images" if single else "pretrain").double())
+captioner, pretraining = built, partial(built, phase="pretrain")
 
 
 def images(count, seed=1):
@@ -42,7 +37,7 @@ def images(count, seed=1):
 
 
 def captions(count, seed=2):
-    """Of 3, 4, 5, 6, 3 ... words and both marks, NULL-padded."""
+    """Captions of 5 to 8 tokens with <START> and <END>, NULL-padded."""
     tokens = torch.randint(4, 11, (count, 8), generator=torch.Generator().manual_seed(seed))
     for row in range(count):
         length = 5 + row % 4
@@ -52,7 +47,6 @@ def captions(count, seed=2):
 
 
 def norm(x, layer, variant, epsilon):
-    """A layer norm of one vector."""
     mean = x.sum() / len(x)
     squares = ((x - mean) ** 2).sum().item()
     if variant == "released":
@@ -69,16 +63,13 @@ def position(p, c, variant, width=8):
 
 
 def place(p, variant):
-    return torch.tensor([position(p, c, variant) for c in range(8)], dtype=torch.float64)
+    return vector([position(p, c, variant) for c in range(8)])
 
 
 def pooled(image):
     """One image's cells, N vectors: means of 2 x 2, row-major."""
-    return [
-        sum(image[:, 2 * i + a, 2 * j + b] for a in range(2) for b in range(2)) / 4
-        for i in range(2)
-        for j in range(3)
-    ]
+    corners = [(2 * i, 2 * j) for i in range(2) for j in range(3)]
+    return [sum(image[:, i + a, j + b] for a in range(2) for b in range(2)) / 4 for i, j in corners]
 
 
 def image_tokens(net, cells, side, variant):
@@ -92,9 +83,9 @@ def image_tokens(net, cells, side, variant):
 
 
 def logits(net, x):
-    """A row of the output layer after the other; in `released` [MASK]'s and [CLS]'s are behind the words'."""
-    rows = range(13 if net.image_marks == (12, 12) else 11)
-    return torch.stack([net.output.weight[row] @ x + net.output.bias[row] for row in rows])
+    """Logits of the words; in `released`, those of [MASK] and [CLS] follow."""
+    rows = 13 if net.image_marks == (12, 12) else 11
+    return net.output.weight[:rows] @ x + net.output.bias[:rows]
 
 
 def word_tokens(net, tokens, variant, cls=False):
@@ -104,29 +95,16 @@ def word_tokens(net, tokens, variant, cls=False):
     return [norm(x, net.norm, variant, 1e-12) for x in found]
 
 
-def transformer(layers, tokens, variant, sees):
-    """Blocks over a list of vectors; `sees(i, j)`: whether token i looks at token j."""
+def transformer(layers, tokens, variant, sees=lambda i, j: True):
+    """Blocks over a list of vectors; token i attends to token j if `sees(i, j)`."""
     x = [norm(t, layers.norm, variant, 1e-6) for t in tokens]
     for block in layers.blocks:
         y = [norm(t, block.norm_1, variant, 1e-6) for t in x]
-        a = block.attention
+        a, (first, _, _, last) = block.attention, block.feed_forward
         q, k, v = ([m(t) for t in y] for m in (a.query, a.key, a.value))
-        after = []
-        for i in range(len(x)):
-            heads = []
-            seen = [j for j in range(len(x)) if sees(i, j)]
-            for part in (slice(0, 4), slice(4, 8)):
-                weights = torch.stack([k[j][part] for j in seen]).mv(q[i][part] / 2).exp()
-                summed = weights @ torch.stack([v[j][part] for j in seen])
-                heads.append(summed / weights.sum())
-            after.append(x[i] + a.output(torch.cat(heads)))
-        first, _, _, last = block.feed_forward
-        x = [t + last(first(norm(t, block.norm_2, variant, 1e-6)).clamp(min=0)) for t in after]
+        x = [t + a.output(seen) for t, seen in zip(x, heads_of(q, k, v, 2, sees), strict=True)]
+        x = [t + last(first(norm(t, block.norm_2, variant, 1e-6)).clamp(min=0)) for t in x]
     return x
-
-
-def every(i, j):
-    return True
 
 
 def encoded(net, before, after, variant):
@@ -134,21 +112,20 @@ def encoded(net, before, after, variant):
     tokens = [image_tokens(net, cells, side, variant) for side, cells in enumerate((before, after))]
     if not net.compares:
         return tokens[0] + tokens[1]
-    singles = [transformer(net.single, own, variant, every) for own in tokens]
-    return transformer(net.pair, singles[0] + singles[1], variant, every)
+    singles = [transformer(net.single, own, variant) for own in tokens]
+    return transformer(net.pair, singles[0] + singles[1], variant)
 
 
 def encoded_alone(net, cells, variant):
     """V~ of a single image's cells: [IMG1], cells; [IMG2] joins after the single-image transformer."""
     tokens = image_tokens(net, cells, 0, variant)
-    joined = transformer(net.single, tokens, variant, every) + image_tokens(net, [], 1, variant)
-    return transformer(net.pair, joined, variant, every)
+    joined = transformer(net.single, tokens, variant) + image_tokens(net, [], 1, variant)
+    return transformer(net.pair, joined, variant)
 
 
-def joint(model, before, after, tokens, variant, memory=None):
-    """V^ and T^ of one pair and one caption in pre-training; in `paper` nobody sees padding."""
+def joint(model, memory, tokens, variant):
+    """V^ and T^ of one pair and one caption in pretraining; in `paper` padding is no key."""
     net = model.difference
-    memory = memory or encoded(net, before, after, variant)
     words = word_tokens(net, tokens, variant, cls=True)
     real = [True] * (len(memory) + 1) + [variant == "released" or token != NULL for token in tokens]
     out = transformer(net.cross, memory + words, variant, lambda i, j: real[j])
@@ -156,7 +133,7 @@ def joint(model, before, after, tokens, variant, memory=None):
 
 
 def masks(monkeypatch, tokens, words, cells=None):
-    """Fix what is hidden: captions are read as `words`, wherever they differ is chosen."""
+    """Fix the masks: captions are read as `words`, and the positions that differ are predicted."""
     module = "models.idc_pcl.pretraining"
     chosen = words != tokens
     for each in (module, "models.idc_pcl.model"):
@@ -170,12 +147,28 @@ def hide(tokens):
     return tokens.clone().index_fill_(1, torch.tensor([2]), MASK).masked_fill(tokens == 3, MASK)
 
 
-def predicted(model, v, variant):
-    """MVCL's p of one cell's output."""
-    head = model.cell_head
-    u = head.map(v)
-    u = u * (1 + torch.erf(u / math.sqrt(2))) / 2
-    return model.difference.project.weight.T @ norm(u, head.norm, variant, 1e-12) + head.bias
+def mvcl(model, sides, hidden, tokens, variant, encode):
+    """MVCL's loss and mean rank, and the cells of `sides` by (row, side, i); `encode`: shown cells -> V~."""
+    p, x, head = {}, {}, model.cell_head
+    for row, cells in enumerate(sides):
+        shown = [[c * (not hidden[row, s, i]) for i, c in enumerate(own)] for s, own in enumerate(cells)]
+        out, _ = joint(model, encode(*shown), tokens[row].tolist(), variant)
+        for side, own in enumerate(cells):
+            for i, cell in enumerate(own):
+                u = norm(gelu(head.map(out[7 * side + 1 + i])), head.norm, variant, 1e-12)
+                p[row, side, i] = model.difference.project.weight.T @ u + head.bias
+                x[row, side, i] = cell
+    masked, others = ([key for key in p if hidden[key] == kind] for kind in (True, False))
+    losses, ranks = [], []
+    for i in masked:
+        if variant == "paper":
+            negatives = [cosine(p[i], x[k]) for k in others]
+        else:
+            negatives = [cosine(p[i], x[j]) for j in masked if j != i] + [cosine(p[i], p[k]) for k in others]
+        right = math.exp(cosine(p[i], x[i]) / 0.7)
+        losses.append(-math.log(right / (right + sum(math.exp(s / 0.7) for s in negatives))))
+        ranks.append(sum(cosine(p[i], x[j]) > cosine(p[i], x[i]) for j in masked))
+    return sum(losses) / len(masked), sum(ranks) / len(masked) / (len(masked) - 1)
 
 
 def cosine(a, b):

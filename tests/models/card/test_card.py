@@ -1,4 +1,4 @@
-"""CARD and its two loss terms by loops, and where it begins (docs/methods.md, "CARD")."""
+"""CARD and its two loss terms by loops, and its initialisation (docs/methods.md, "CARD")."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from models import build
 from models.card.model import CardSizes
 from tests.own_settings import settings_of
 from tests.random_models import randomise
-from tests.reference.post_norm import added, agree, attend, cross_entropy, decoded, linear, wave
+from tests.reference.loops import added, agree, attend, cross_entropy, decoded, linear, wave
 
 SIZES = CardSizes(
     channels=5, grid=(2, 3), vocabulary=9, longest=7, width=8, heads=2, decoder_layers=2, word_width=6
@@ -116,7 +116,7 @@ def test_the_losses_and_their_gradients_by_loops(variant):
 
 
 def test_one_pair_cannot_vary():
-    """0 / 0 in the equation: 0 here, and no weight is spoilt by it."""
+    """The equation is 0 / 0 for one pair; the loss is 0, and gradients are finite."""
     model = randomise(make())
     losses = model.losses(*batch(1))
     assert losses["ind"].item() == 0
@@ -139,7 +139,7 @@ CELLS_20 = replace(SIZES, channels=16, grid=(4, 5), width=64, heads=4)
 
 
 def begun(kind):
-    """A pair that differs in cell 7 alone, and of it: x - s, x_bef - x_aft, and the memory, N x D each."""
+    """For a pair that differs only in cell 7: x - s, x_bef - x_aft, and the memory, N x D each."""
     model, random = make(CELLS_20, first_weights=kind), torch.Generator().manual_seed(3)
     before = torch.randn(1, 16, 4, 5, generator=random, dtype=torch.float64)
     after = before.clone()
@@ -156,8 +156,8 @@ def begun(kind):
 
 
 @torch.no_grad()
-def test_counterpart_begins_as_the_difference_of_the_same_cells():
-    """Where nothing changed the memory is its bias; the program's cells are as long everywhere."""
+def test_counterpart_initially_computes_the_difference_of_the_same_cells():
+    """Without a change, the memory is only a bias."""
     own, difference, memory, alike = begun("counterpart")
     cosine = torch.cosine_similarity(own[7], difference[7], dim=0)
     assert cosine > 0.9

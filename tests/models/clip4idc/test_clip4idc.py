@@ -1,4 +1,4 @@
-"""CLIP4IDC's equations against loops, in both variants; what trains, and at which rate."""
+"""CLIP4IDC's equations against loops, in both variants; trained tensors and their learning rates."""
 
 import math
 import re
@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 import models
-from models.clip4idc.encoders import ClipSizes
+from models.clip4idc.encoders import ClipSizes, Patches
 from models.clip4idc.model import LARGEST
+from models.clip4idc.switches import ClipSwitches
 from models.common.decoder import NULL
 from tests.random_models import randomise
 from tests.reference.attention_by_hand import of_memory
+from tests.reference.loops import added, attend, fed, gelu, linear, maps_of, norm
 
 SIZES = ClipSizes(3, (16, 24), 30, 8, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2)
 CELLS = 6  # 2 x 3 patches
@@ -40,7 +41,7 @@ def images(count):
 
 
 def captions(count):
-    """Of lengths 3, 4, 5, ... and both marks, NULL-padded; the one loss's are those of SIZES."""
+    """Captions of 3 to 7 tokens with <START> and <END>, NULL-padded."""
     tokens = torch.randint(4, 30, (count, 7), generator=torch.Generator().manual_seed(2))
     for row in range(count):
         length = 3 + row % 5
@@ -114,56 +115,68 @@ def test_the_caption_loss_is_the_sum_over_the_parts_means(name, variant):
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
-def test_the_captioner_by_hand(variant):
-    """Encoder, decoder and head, a caption at a time, out of plain matrix products.
-
-    Weights are large: with the initial ones, of deviation 0.02, the layers' memories are nearly the same.
-    """
+@torch.no_grad()
+def test_the_captioner_by_loops(variant):
+    """Weights are large: with the initial deviation 0.02, the memories of all layers are nearly the same."""
     model = randomise(built(variant=variant).double())
-    tokens = captions(3)[2:, :5]
+    P, epsilon, tokens = dict(model.named_parameters()), 1e-12, captions(3)[2:, :5]
     encoded = model.encoding(images(2))
-    joint = model.difference.inter(encoded[:1], encoded[1:])[0]
-    memories, x = [], joint
-    for layer in model.difference.memories.layers:
-        x = norm(x + attention(layer.attention, x, x), layer.norms[0])
-        x = norm(x + fed(layer.feed_forward, x), layer.norms[1])
+    memories, x = [], list(model.difference.inter(encoded[:1], encoded[1:])[0])
+    for number in range(2):
+        name = f"difference.memories.layers.{number}"
+        x = added(P, f"{name}.norms.0", x, attend(P, f"{name}.attention", x, x, 2), epsilon)
+        x = added(P, f"{name}.norms.1", x, fed(P, f"{name}.feed_forward", x, 2, gelu), epsilon)
         memories.append(x)
-    y = torch.stack([model.decoder.tables.tokens.weight[t] for t in tokens[0, :-1]])
-    y = norm(y + model.decoder.tables.positions[: len(y)], model.decoder.norm)
-    for number, layer in enumerate(model.decoder.layers):
-        memory = memories[number if variant == "released" else -1]
-        y = norm(y + attention(layer.self_attention, y, y, causal=True), layer.norms[0])
-        y = norm(y + attention(layer.cross_attention, y, memory), layer.norms[1])
-        y = norm(y + fed(layer.feed_forward, y), layer.norms[2])
-    head = model.decoder.head[0]
-    y = norm(F.gelu(y @ head.weight.T + head.bias), model.decoder.head_norm)
-    wanted = y @ model.decoder.tables.tokens.weight.T + model.decoder.bias
+    words = [P["decoder.tables.tokens.weight"][token] for token in tokens[0, :-1]]
+    y = added(P, "decoder.norm", words, P["decoder.tables.positions"][:4], epsilon)
+    for number in range(2):
+        name, memory = f"decoder.layers.{number}", memories[number if variant == "released" else -1]
+        y = added(P, f"{name}.norms.0", y, attend(P, f"{name}.self_attention", y, y, 2, causal=True), epsilon)
+        y = added(P, f"{name}.norms.1", y, attend(P, f"{name}.cross_attention", y, memory, 2), epsilon)
+        y = added(P, f"{name}.norms.2", y, fed(P, f"{name}.feed_forward", y, 2, gelu), epsilon)
+    y = torch.stack([norm(P, "decoder.head_norm", gelu(linear(P, "decoder.head.0", x)), epsilon) for x in y])
+    wanted = y @ P["decoder.tables.tokens.weight"].T + P["decoder.bias"]
     found = model.decoder(tokens, model.difference(encoded[:1], encoded[1:])).logits[0]
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def norm(x, layer):
-    """A layer norm with epsilon 1e-12."""
-    mean, spread = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
-    assert layer.eps == 1e-12
-    return (x - mean) / (spread + 1e-12).sqrt() * layer.weight + layer.bias
+def test_patches_of_features_are_a_map_of_the_mean_of_some_cells():
+    sizes = replace(SIZES, channels=5, grid=(4, 6), patch=2)
+    made, features = Patches(sizes, ClipSwitches(patches="features")), torch.randn(3, 5, 4, 6)
+    W, bias = made.project[1].weight[:, :, 0, 0], made.project[1].bias
+    tokens = [made.token.expand(3, -1)]
+    for row in (0, 2):
+        for column in (0, 2, 4):
+            cells = [features[:, :, row + i, column + j] for i in (0, 1) for j in (0, 1)]
+            tokens.append(sum(cells) / 4 @ W.T + bias)
+    torch.testing.assert_close(made(features), made.norm(torch.stack(tokens, 1) + made.positions))
 
 
-def fed(layers, x):
-    first, last = layers[0], layers[2]
-    return F.gelu(x @ first.weight.T + first.bias) @ last.weight.T + last.bias
-
-
-def attention(layer, x, memory, causal=False):
-    q, k, v = (p(y) for p, y in ((layer.query, x), (layer.key, memory), (layer.value, memory)))
-    heads = []
-    for head in range(2):
-        part = slice(6 * head, 6 * head + 6)
-        scores = q[:, part] @ k[:, part].T / math.sqrt(6)
-        if causal:
-            scores = scores.masked_fill(torch.ones(len(x), len(x)).triu(1).bool(), -torch.inf)
-        heads.append(scores.softmax(-1) @ v[:, part])
-    return torch.cat(heads, 1) @ layer.output.weight.T + layer.output.bias
+@pytest.mark.parametrize(
+    ("intra", "inter", "shown"), [(2, 1, [2, 3]), (1, 2, [1, 3]), (3, 0, [2, 3]), (0, 3, [2, 3])]
+)
+@torch.no_grad()
+def test_class_token_maps_by_loops(intra, inter, shown):
+    """The attention of the first token in each shown block, without the class tokens."""
+    torch.manual_seed(0)
+    sizes = replace(SIZES, intra=intra, inter=inter)
+    model = models.build("clip4idc", sizes, settings("clip4idc")).eval()
+    before, after = images(2).chunk(2)
+    found = model.class_token_maps(before, after)
+    assert list(found) == [f"block {number}" for number in shown]
+    blocks = {**model.encoding.blocks, **model.difference.inter.blocks}
+    sides = [model.encoding.patches(image)[0] for image in (before, after)]
+    for number in range(1, 4):
+        block = blocks[str(number - 1)]
+        if number == intra + 1:
+            sides = [model.difference.inter.joined(*(side[None] for side in sides))[0]]
+        normed = [block.norm_1(tokens) for tokens in sides]
+        rows = [maps_of(block.attention.query(x)[:1], block.attention.key(x), 2)[0] for x in normed]
+        if number in shown:
+            for side, half in enumerate(rows if number <= intra else rows[0].chunk(2)):
+                wanted = (half[1:] / half[1:].sum()).view(2, 3)
+                torch.testing.assert_close(found[f"block {number}"][0, side], wanted, rtol=1e-4, atol=1e-6)
+        sides = [block(tokens[None])[0] for tokens in sides]
 
 
 @pytest.mark.parametrize("intra", [0, 1, 2, 3])
@@ -177,7 +190,7 @@ def test_the_split_moves_blocks_and_keeps_their_number(intra):
 
 
 def learning(model, learns=True):
-    """The names of the parameters that learn, or do not."""
+    """Names of the parameters that are trained, or not trained."""
     return {name for name, p in model.named_parameters() if p.requires_grad == learns}
 
 
@@ -186,7 +199,7 @@ def named(model, pattern):
 
 
 def rate(model, name):
-    """The group that a name is in."""
+    """Learning rate and weight decay of a parameter."""
     return next((group.rate, group.decays) for group in model.groups if re.search(group.names, name))
 
 
@@ -219,21 +232,17 @@ def test_which_tensors_the_captioning_trains_and_how(name, variant):
     assert rate(model, "encoding.blocks.0.norm_1.weight") == (0.001, True)
 
 
-def test_table_7_captions_with_the_encoder_as_it_was_adapted():
+def test_in_table_7_captioning_does_not_train_the_encoder():
     assert learning(built(frozen="encoder"), False) == named(built(), r"^encoding\.|^difference\.inter\.")
     assert learning(adapting(frozen="encoder"), False) == learning(adapting("released"), False)
 
 
-def test_the_word_table_may_learn_while_captioning():
-    """As the program has it on Spot-the-Diff: of the captioner's tables the positions alone stay."""
+def test_stem_but_words_trains_the_words_in_captioning():
+    """As in the program on Spot-the-Diff: only the captioner's positions are frozen."""
     model, stem = built(variant="released", frozen="stem_but_words"), built(variant="released")
     assert learning(model) == learning(stem) | {"decoder.tables.tokens.weight"}
     assert "decoder.tables.tokens.weight" not in learning(stem)
     assert rate(model, "decoder.tables.tokens.weight") == (0.001, True)
-    encoded = model.encoding(images(4))
-    sum(model.losses_of(encoded[:2], encoded[2:], captions(2)).values()).backward()
-    assert model.decoder.tables.tokens.weight.grad.abs().sum() > 0
-    assert model.decoder.tables.positions.grad is None
     adapted = adapting("released", frozen="stem_but_words")
     assert learning(adapted, False) == learning(adapting("released"), False)
 

@@ -1,4 +1,4 @@
-"""Weights of 16 bits: which tensors, what stays of 32, and that results are near those of 32."""
+"""Setting half_weights: which tensors have 16 bits, and that results are near those of 32 bits."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ GIVEN = {"learning_rate": 1e-3, "optimiser": "bert_adam", "weight_decay": 0.0}
 
 
 def pair(first):
-    """A model and its twin in 16 bits, of the same weights."""
+    """Return a model, and a copy in 16 bits."""
     found = []
     for _ in range(2):
         torch.manual_seed(0)
@@ -28,7 +28,7 @@ def losses(model):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_maps_of_both_towers_are_of_16_bits_and_nothing_else(first):
+def test_only_the_maps_of_both_towers_have_16_bits(first):
     _, half = pair(first)
     towers = ("encoding.", "inter.", "text.", "difference.inter.")
     for name, parameter in half.named_parameters():
@@ -38,7 +38,7 @@ def test_maps_of_both_towers_are_of_16_bits_and_nothing_else(first):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_step_is_near_that_of_32_bits_and_the_maps_move(first):
+def test_a_step_is_near_the_step_of_32_bits(first):
     whole, half = pair(first)
     encoded = half.encoding(images(1))
     assert encoded.dtype == torch.float16

@@ -1,4 +1,4 @@
-"""Attention against loops, and its path for bfloat16 on the CPU against the fused one."""
+"""Attention for bfloat16 on a CPU against the fused kernel."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def operands(dtype, L=5, M=7, grad=True):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_path_of_bfloat16_equals_the_fused_one(causal):
-    """Both round; the fused path in float32 says how far from the truth either may be."""
+    """Both round; the fused kernel in float32 is the reference."""
     module = MultiHeadAttention(8, 2)
     module.output = torch.nn.Identity()
     sizes = {"L": 6, "M": 6}

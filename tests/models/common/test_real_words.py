@@ -1,11 +1,11 @@
-"""A decoder over the real words alone, against the same decoder over all positions."""
+"""Packed captions against captions with padding."""
 
 import pytest
 import torch
 
 from models.common import decoder as module
 from models.common.attention import jointly, one_product
-from models.common.real_words import ALL_WORDS, RealWords
+from models.common.decoder import ALL_WORDS, RealWords
 from tests.random_models import batch, make, randomise
 
 

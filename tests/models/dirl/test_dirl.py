@@ -1,4 +1,4 @@
-"""DIRL and CCR against loops (transcription_dirl.py), in both variants and by each switch alone."""
+"""DIRL and CCR in both variants, and with each switch alone, against loops (tests/reference)."""
 
 from dataclasses import replace
 
@@ -11,10 +11,10 @@ from models.common.switches import PAPER, RELEASED_DIRL
 from models.dirl.model import correlation
 from tests import random_models
 from tests.random_models import batch, found, randomise
-from tests.reference import transcription_dirl as loops
+from tests.reference import transcription
 from tests.reference.transcription import SIZES
 
-VISIBLE = {  # switches that show without dropout, and where
+VISIBLE = {  # switches that have an effect without dropout
     "coordinates": True,
     "attention_output": False,
     "norm_epsilon": 1e-2,
@@ -36,44 +36,34 @@ def make(switches=None, name="dirl_ccr", **rest):
 @pytest.mark.parametrize(("variant", "switches"), [("paper", PAPER), ("released", RELEASED_DIRL)])
 def test_both_variants_by_loops(variant, switches):
     model, inputs = randomise(make(variant=variant)).double(), batch()
-    expected = loops.transcription(model, switches, inputs)
+    expected = transcription.dirl(model, switches, inputs)
     for name, value in found(model, inputs).items():
         exact = {"rtol": 1e-9, "atol": 1e-9} if name in ("memory", "logits") else {"rtol": 1e-5}
         np.testing.assert_allclose(value, expected[name], **exact, err_msg=name)
 
 
 @pytest.mark.parametrize("switch", VISIBLE)
-def test_each_switch_alone_changes_the_result_as_the_loops_do(switch):
+def test_each_switch_alone_by_loops(switch):
     chosen, inputs = {switch: VISIBLE[switch]}, batch()
     without, model = (randomise(make(switches)).double() for switches in ({}, chosen))
-    expected = loops.transcription(model, replace(PAPER, **chosen), inputs)
+    expected = transcription.dirl(model, replace(PAPER, **chosen), inputs)
     values, others = found(model, inputs), found(without, inputs)
     for name, value in values.items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-8, err_msg=name)
     assert max(abs(values[name] - others[name]).max() for name in values) > 1e-5
 
 
-# --- the correlation ---
-
-
-def tokens(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64) + 1
-
-
 def test_the_correlation_is_in_float32_under_autocast():
-    b, a = tokens(2, 300, 4).float()
+    b, a = torch.randn(2, 300, 4, generator=torch.Generator().manual_seed(4)) + 1
     with torch.autocast("cpu", dtype=torch.bfloat16):
         C = correlation(b, a, False)
     assert C.dtype == torch.float32
     torch.testing.assert_close(C, correlation(b, a, False), rtol=0, atol=0)
 
 
-# --- the contrast ---
-
-
 @pytest.mark.parametrize("variant", ["paper", "released"])
 @torch.no_grad()
-def test_a_loss_does_not_depend_on_how_far_the_batch_is_padded(variant):
+def test_a_loss_does_not_depend_on_the_padding_of_the_batch(variant):
     model, (before, after, words) = randomise(make(name="ccr", variant=variant)), batch(torch.float32)
     padded = torch.nn.functional.pad(words, (0, 2))
     one, other = model.losses(before, after, words), model.losses(before, after, padded)
@@ -86,16 +76,15 @@ def test_each_part_has_its_own_negatives():
     model, (before, after, words) = randomise(make()), batch(torch.float32)
     b, a = (model.encoding(torch.cat([x, x.flip(0)])) for x in (before, after))
     both = model.losses_of(b, a, torch.cat([words, words.flip(0)]), parts=2)
-    alone = model.losses(before, after, words)
-    for name, value in alone.items():  # the order of pairs does not count
+    for name, value in model.losses(before, after, words).items():  # the order of pairs has no effect
         assert both[name].item() == pytest.approx(value.item(), rel=1e-5)
 
 
-# --- dropout: at rate 1 nothing is left of what is dropped ---
+# --- dropout: at rate 1 nothing remains of what is dropped ---
 
 
 @torch.no_grad()
-def test_dropout_of_a_layer_is_on_what_it_adds():
+def test_dropout_of_a_layer_is_applied_to_the_attention():
     model = randomise(make({"shared": "layers"}, "transformer", dropout=1.0)).double()
     model.difference.train()
     b, a = (model.encoding(x) for x in batch()[:2])
@@ -103,8 +92,7 @@ def test_dropout_of_a_layer_is_on_what_it_adds():
     for norm in model.difference.norms:
         kept = [norm(x) for x in kept]
     differences = torch.cat([b - kept[0], a - kept[1]], -1)
-    expected = model.difference.fuse(differences).relu()
-    torch.testing.assert_close(model.difference(b, a).memory, expected)
+    torch.testing.assert_close(model.difference(b, a).memory, model.difference.fuse(differences).relu())
 
 
 @torch.no_grad()
@@ -119,24 +107,13 @@ def test_fusion_is_linear_norm_dropout_relu():
 
 
 @torch.no_grad()
-def test_words_are_dropped_after_their_norm_where_told():
+@pytest.mark.parametrize(("switch", "left"), [("before_norm", True), ("after_norm", False)])
+def test_word_dropout_is_before_or_after_the_norm(switch, left):
     words = batch()[2]
-    for switch, left in (("before_norm", True), ("after_norm", False)):
-        decoder = randomise(make({"word_dropout": switch}, "transformer", dropout=1.0)).decoder
-        same = decoder.embed(words)
-        torch.testing.assert_close(
-            same[0, 0], decoder.norm(decoder.project(decoder.embedding(words[0, 0]) + decoder.positions[0]))
-        )
-        decoder.train()
-        assert bool(decoder.embed(words).abs().sum()) == left
-        if left:  # what is left is the norm's bias
-            torch.testing.assert_close(decoder.embed(words)[1, 2], decoder.norm.bias)
-
-
-# --- learning ---
-
-
-# --- decoding and settings ---
+    decoder = randomise(make({"word_dropout": switch}, "transformer", dropout=1.0)).decoder.train()
+    assert bool(decoder.embed(words).abs().sum()) == left
+    if left:
+        torch.testing.assert_close(decoder.embed(words)[1, 2], decoder.norm.bias)
 
 
 def test_a_negative_alpha_is_refused():

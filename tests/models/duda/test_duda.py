@@ -1,9 +1,9 @@
-"""DUDA and the dynamic speaker against loops: maps, vectors, words, every term and its gradients."""
+"""DUDA and the dynamic speaker against loops: maps, vectors, words, loss terms and gradients."""
 
 import pytest
 import torch
 
-from tests.reference import dynamic
+from tests.reference import dynamic, loops
 from tests.reference.dynamic import CHANGED, TOKENS, images, make
 
 CASES = pytest.mark.parametrize(
@@ -12,7 +12,7 @@ CASES = pytest.mark.parametrize(
 
 
 def detector(model, variant, pooled):
-    """A pair's row -> both maps, and its three vectors, by loops."""
+    """Row of a pair -> both maps, and the three vectors, by loops."""
     before, after = images()
     module = model.difference.map
 
@@ -30,24 +30,24 @@ def detector(model, variant, pooled):
 def test_every_term_and_its_gradients_by_loops(variant, pooled):
     model = make("duda", variant, pooled=pooled)
     wanted = dynamic.by_loops(detector(model, variant, pooled), model)
-    dynamic.same_gradients(model, dynamic.losses(model), wanted)
+    loops.same_gradients(dict(model.named_parameters()), dynamic.losses(model), wanted)
 
 
 def test_several_captions_of_a_pair_by_loops():
     model, more = make("duda"), TOKENS.flip(0)
     tokens = torch.stack([TOKENS, more], 1).flatten(0, 1)
     wanted = dynamic.by_loops(detector(model, "paper", "sum"), model, tokens, references=2)
-    dynamic.same_gradients(model, dynamic.losses(model, tokens=tokens), wanted)
+    loops.same_gradients(dict(model.named_parameters()), dynamic.losses(model, tokens=tokens), wanted)
 
 
-def test_both_terms_see_the_pairs_with_a_change_alone():
+def test_maps_and_entropy_are_of_changed_pairs():
     model = make("duda")
     found = dynamic.losses(model)
     everyone, nobody = dynamic.losses(model, changed=None), dynamic.losses(model, changed=0 * CHANGED)
     for term in ("maps", "entropy"):
         assert nobody[term] == 0
         assert not torch.isclose(found[term], everyone[term])
-        # of which nobody says whether they changed: as those that did
+        # pairs with unknown labels count as changed
         assert torch.equal(dynamic.losses(model, changed=CHANGED - 1 - CHANGED)[term], everyone[term])
     assert torch.equal(nobody["cap"], found["cap"])
 
@@ -63,7 +63,7 @@ def test_a_word_without_a_weight_has_no_entropy_and_finite_gradients():
 
 
 def test_dropout_is_on_maps_words_and_what_is_read_out():
-    """With all of it dropped nothing is left but biases, and what they bring."""
+    """At rate 1, only biases have an effect."""
     model = make("duda").train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -73,11 +73,11 @@ def test_dropout_is_on_maps_words_and_what_is_read_out():
     assert torch.equal(difference.maps, model.difference.map.weigh.bias.expand(4, 2, 6))
     words = model.decoder(TOKENS, difference)
     assert torch.equal(words.logits, model.decoder.vocabulary.bias.expand_as(words.logits))
-    assert words.weights.std(1).max() > 0  # the states themselves are not dropped
+    assert words.weights.std(1).max() > 0  # the LSTM states are not dropped
 
 
 @torch.no_grad()
-def test_differing_begins_by_looking_at_the_cell_that_differs():
+def test_differing_initially_attends_to_the_cell_that_differs():
     model, before, after = dynamic.begun("duda", "differing")
     found = model.encode(before, after)
     weights = found.maps.sigmoid()[0]  # 2 x N

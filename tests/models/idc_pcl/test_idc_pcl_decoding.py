@@ -1,4 +1,4 @@
-"""IDC-PCL's captions: what is hidden, and decoding by [MASK] with kept keys and values."""
+"""IDC-PCL's random masks, and decoding by [MASK] with kept keys and values."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from tests.reference.attention_by_hand import of_memory
 from tests.reference.pcl import MASK, captioner, captions
 
 
-def test_masks_of_words_by_their_numbers():
+def test_masked_words_have_the_right_frequencies():
     torch.manual_seed(0)
     tokens = captions(4).repeat(5000, 1)
     read, chosen = masked_words(tokens, 0.15, MASK)
@@ -22,7 +22,7 @@ def test_masks_of_words_by_their_numbers():
     assert (chosen & word).any(1).all()  # at least one word a caption
     assert chosen[tokens == 3].float().mean().item() == pytest.approx(0.15, abs=0.01)
     assert (read[chosen & (tokens == 3)] == MASK).all()
-    # of words that are not the first one, for that is hidden where no other is
+    # without the first word, which is masked if no other word is
     later = word.clone()
     later[:, 1] = False
     assert chosen[later].float().mean().item() == pytest.approx(0.15, abs=0.01)
@@ -33,8 +33,8 @@ def test_masks_of_words_by_their_numbers():
     assert set(hidden.tolist()) == set(range(13))  # all tokens, [MASK] and [CLS] among them
 
 
-def test_what_words_see_is_dropped_or_grows():
-    """The values are unit vectors, so that the result is the weights: 2 images' tokens, then 3 words."""
+def test_attention_dropout_of_words():
+    """The values are unit vectors, so that the result is the weights: 2 image tokens, then 3 words."""
     random = torch.Generator().manual_seed(0)
     q, keys = (torch.randn(2000, 1, n, 5, generator=random) for n in (3, 3))
     unit, images = torch.eye(5).expand(2000, 1, 5, 5), torch.randn(1000, 1, 2, 5, generator=random)
@@ -48,14 +48,17 @@ def test_what_words_see_is_dropped_or_grows():
     assert kept.float().mean().item() == pytest.approx(0.75, abs=0.02)
 
 
-def test_a_caption_of_which_nothing_is_drawn_loses_its_first_word():
+def test_if_no_word_is_drawn_the_first_word_is_masked():
     read, chosen = masked_words(torch.tensor([[2, 5, 6, 7, 3, 0]]), 0.0, MASK)
     assert read.tolist() == [[2, MASK, 6, 7, 3, 0]]
     assert chosen.tolist() == [[False, True, False, False, False, False]]
 
 
-def test_masks_of_cells_by_their_numbers():
+def test_masked_cells_have_the_right_frequencies():
     torch.manual_seed(0)
+    single = masked_cells(torch.Size((2000, 1, 6)), 0.15, torch.device("cpu"))
+    assert single.any(-1).all()
+    assert single.float().mean((0, 1)).min() > 0.1
     hidden = masked_cells(torch.Size((20_000, 2, 6)), 0.15, torch.device("cpu"))
     sides = hidden.any(-1)
     assert (sides.sum(1) == 1).all()  # one image of each pair
@@ -72,8 +75,8 @@ def images_seen(count):
 
 @pytest.mark.parametrize("softmax", ["all", "vocabulary"])
 @torch.no_grad()
-def test_what_is_barred_is_never_written_and_the_rest_may_be(softmax):
-    """Each mark the likeliest in turn: [MASK] and [CLS] have rows of the softmax, or none."""
+def test_barred_tokens_are_never_written(softmax):
+    """Each special token is the most likely one in turn."""
     marks = [0, 1, 2, 11, 12] if softmax == "all" else [0, 1, 2]
     for barred in ("marks", "none"):
         model = captioner("released", softmax=softmax, barred=barred)
@@ -91,8 +94,7 @@ def test_what_is_barred_is_never_written_and_the_rest_may_be(softmax):
 
 
 @torch.no_grad()
-def test_padding_that_is_written_cuts_no_beams_caption():
-    """<NULL> after the first word, then words again: the caption is as long as with any other word there."""
+def test_a_written_null_does_not_end_a_caption():
     model = captioner("released")
     pair = of_memory(images_seen(1))
 

@@ -1,4 +1,4 @@
-"""CLIP4IDC's first weights for few images: what reaches its decoder, untrained."""
+"""CLIP4IDC's initialisation for few images: the untrained decoder attends to the cell that differs."""
 
 import math
 import re
@@ -14,111 +14,93 @@ ROWS, COLUMNS, D, C, HEADS = 4, 6, 64, 20, 2
 CELLS = ROWS * COLUMNS
 SIZES = ClipSizes(C, (ROWS, COLUMNS), 30, 8, 1, D, 2, 1, 2, 16, 2, 1, 10, D, HEADS, 1)
 SETTINGS = {"variant": "paper", "dropout": 0.0, "coef_lr": 0.1}
+EACH_CELL = pytest.mark.parametrize("cell", [0, 8, 23])
 
 
-def captioner(first="counterpart", sizes=SIZES, model="clip4idc_no_adapt", seed=1):
-    torch.manual_seed(seed)
+def captioner(first="counterpart", model="clip4idc_no_adapt", phase=None, **sizes):
+    torch.manual_seed(1)
     switches = {"patches": "features", "first_weights": first}
-    return models.build(model, sizes, SETTINGS | {"switches": switches}).eval()
+    settings = SETTINGS | {"switches": switches} | ({"temperature": 0.07} if phase else {})
+    return models.build(model, replace(SIZES, **sizes), settings, phase).eval()
 
 
 @torch.no_grad()
 def seen(model, before, after):
-    """F', then the values of the decoder: of all tokens of both images."""
+    """Return F', and the values of the decoder, of all tokens of both images."""
     difference = model.difference
     joint = difference.inter(model.encoding(before), model.encoding(after))
     values = model.decoder.layers[0].cross_attention.value(difference.memories(joint)[:, -1])
     return joint, values
 
 
-def pairs_with_one_new_cell(cell, pairs=16):
-    """Features of images that are alike but for one cell, P x C x H x W each."""
+def pairs_that_differ_at(cell, pairs=16):
+    """Return features of images that are equal except for one cell, (pairs, C, ROWS, COLUMNS) each."""
     before = torch.randn(pairs, C, ROWS, COLUMNS, generator=torch.Generator().manual_seed(2))
     after = before.clone()
-    after[:, :, cell // COLUMNS, cell % COLUMNS] = torch.randn(
-        pairs, C, generator=torch.Generator().manual_seed(3)
-    )
+    new = torch.randn(pairs, C, generator=torch.Generator().manual_seed(3))
+    after[:, :, cell // COLUMNS, cell % COLUMNS] = new
     return before, after
 
 
 def share_of(cell, tokens):
-    """How much larger the tokens of a cell are than the others, by the mean of squares: B x 2(N+1) x E."""
+    """Return the mean square of a cell's tokens, relative to other cells; tokens: (B, 2(N+1), E)."""
     cells = torch.stack(tokens.chunk(2, 1))[:, :, 1:].square().mean((0, 1, 3))  # N
     return (cells[cell] / cells[torch.arange(CELLS) != cell].mean()).item()
 
 
-@pytest.mark.parametrize("cell", [0, 8, 23])
-def test_the_decoders_values_begin_as_the_difference(cell):
-    before, after = pairs_with_one_new_cell(cell)
-    joint, values = seen(captioner(), before, after)
-    assert share_of(cell, joint[..., : D // 2]) > 5
-    assert share_of(cell, joint[..., D // 2 + 2 :]) < 2  # what the cell shows, as any other does
-    assert share_of(cell, values) > 2.5
-    assert share_of(cell, seen(captioner("clip"), before, after)[1]) < 1.5
-
-
 @torch.no_grad()
-def first_looks(model, before, after):
-    """Where each head looks for the first word, h x 2t, the mean over pairs."""
+def attends_to(model, cell, before, after):
+    """Check that half of the heads attend to the cell in each image, at the first word."""
     attention = model.decoder.layers[0].cross_attention
     memory = model.difference(model.encoding(before), model.encoding(after)).memory[:, -1]
     asked = attention.queries(model.decoder.embed(torch.full((len(before), 1), 2)))
     logits = asked @ attention.keys_values(memory)[0].transpose(-2, -1) / math.sqrt(D / attention.heads)
-    return logits.softmax(-1).mean(0)[:, 0]
+    found = logits.softmax(-1).mean(0)[:, 0]  # h x 2t
+    for head, own in enumerate(found):
+        asked, other = own.chunk(2) if head < HEADS / 2 else reversed(own.chunk(2))
+        if not asked[1 + cell] > max(0.5, 1.5 * other[1 + cell]):  # 1.75 on a processor with AVX-512
+            return False
+    return True
 
 
-@pytest.mark.parametrize("cell", [0, 8, 23])
-@pytest.mark.parametrize("seed", range(2))
-def test_words_begin_by_looking_at_what_differs_half_of_the_heads_in_each_image(cell, seed):
-    pairs = pairs_with_one_new_cell(cell)
-    for head, found in enumerate(first_looks(captioner(seed=seed), *pairs)):
-        asked, other = found.chunk(2) if head < HEADS / 2 else reversed(found.chunk(2))
-        assert asked[1 + cell] > max(0.5, 1.5 * other[1 + cell])  # 1.75 on a processor with AVX-512
-    assert first_looks(captioner("clip"), *pairs).max() < 3 / (2 * CELLS)  # everywhere: 1 / (2 CELLS)
+@EACH_CELL
+def test_the_decoder_initially_attends_to_the_difference(cell):
+    pair, model = pairs_that_differ_at(cell), captioner()
+    joint, values = seen(model, *pair)
+    assert share_of(cell, joint[..., : D // 2]) > 5
+    assert share_of(cell, joint[..., D // 2 + 2 :]) < 2  # the content of the cell itself
+    assert share_of(cell, values) > 2.5
+    assert attends_to(model, cell, *pair)
+    assert share_of(cell, seen(captioner("clip"), *pair)[1]) < 1.5
+    assert not attends_to(captioner("clip"), cell, *pair)
 
 
-def adapting(inter=2, seed=1):
-    torch.manual_seed(seed)
-    switches = {"patches": "features", "first_weights": "counterpart"}
-    settings = SETTINGS | {"switches": switches, "temperature": 0.07}
-    return models.build("clip4idc", replace(SIZES, inter=inter), settings, "adapt").eval()
+@EACH_CELL
+@pytest.mark.parametrize(("model", "inter"), [("clip_ft", 1), ("clip4idc_no_adapt", 0)])
+def test_without_a_block_on_both_images_the_captioners_first_layer_compares(model, inter, cell):
+    begun, pair = captioner(model=model, inter=inter), pairs_that_differ_at(cell)
+    joint, values = seen(begun, *pair)
+    assert share_of(cell, joint) < 2
+    assert share_of(cell, values) > 2.5
+    assert attends_to(begun, cell, *pair)
 
 
 @torch.no_grad()
-def first_token(model, before, after):
-    """Where the class token looks in the last block, 2t, the mean over heads and pairs."""
+@EACH_CELL
+def test_in_the_adaptation_class_tokens_gather_the_difference(cell):
+    model, (before, after) = captioner(model="clip4idc", phase="adapt", inter=2), pairs_that_differ_at(cell)
     Z = model.inter.joined(model.encoding(before), model.encoding(after))
     *earlier, last = model.inter.blocks.values()
     for block in earlier:
         Z = block(Z)
-    return last.weights(Z)[:, [0, 3]].mean(0)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("cell", [0, 8, 23])
-def test_in_the_adaptation_class_tokens_gather_what_differs(cell):
-    model, (before, after) = adapting(), pairs_with_one_new_cell(cell)
-    asked, plain = first_token(model, before, after)
+    asked, plain = last.weights(Z)[:, [0, 3]].mean(0)  # the attention of a class token, and of a cell
     assert asked[1 + cell] + asked[CELLS + 2 + cell] > 0.5
-    assert plain.max() < 0.1  # a cell's: everywhere
+    assert plain.max() < 0.1
     v = model.pairs(model.encoding(before), model.encoding(after))
     same = model.pairs(model.encoding(before), model.encoding(before))
     moved = (v - same)[:, : D // 2].square().sum() / (v - same).square().sum()
-    assert moved > 0.5  # in what F' has of the difference
+    assert moved > 0.5  # along the directions of the difference
     assert v.var(0).mean() > 20 * same.var(0).mean()
-
-
-@pytest.mark.parametrize("cell", [0, 8, 23])
-@pytest.mark.parametrize(("model", "inter"), [("clip_ft", 1), ("clip4idc_no_adapt", 0)])
-def test_without_a_block_on_both_images_the_captioners_first_layer_compares(model, inter, cell):
-    begun = captioner(sizes=replace(SIZES, inter=inter), model=model)
-    before, after = pairs_with_one_new_cell(cell)
-    joint, values = seen(begun, before, after)
-    assert share_of(cell, joint) < 2  # each image by itself: as any other
-    assert share_of(cell, values) > 2.5
-    for head, found in enumerate(first_looks(begun, before, after)):
-        asked, other = found.chunk(2) if head < HEADS / 2 else reversed(found.chunk(2))
-        assert asked[1 + cell] > max(0.5, 1.5 * other[1 + cell])  # 1.75 on a processor with AVX-512
 
 
 @pytest.mark.parametrize(
@@ -130,39 +112,31 @@ def test_without_a_block_on_both_images_the_captioners_first_layer_compares(mode
         ("clip_ft", 1, "clip", False),
     ],
 )
-def test_what_compares_learns_at_coef_lr(model, inter, first, slow):
-    """At the whole rate the first weights are undone before the decoder can use them."""
-    begun = captioner(first, replace(SIZES, inter=inter, caption_layers=2), model)
-    of = {
-        name: next(group for group in begun.groups if re.search(group.names, name)) for name in named(begun)
-    }
+def test_the_comparing_layer_has_the_low_learning_rate(model, inter, first, slow):
+    begun = captioner(first, model, inter=inter, caption_layers=2)
     part = "difference.memories.layers."
-    for name, group in of.items():
-        if name.startswith(f"{part}0."):
-            assert (group.rate, group.decays) == ((0.1, "bias" not in name) if slow else whole(name)), name
-        elif name.startswith((f"{part}1.", "decoder.")):
-            assert (group.rate, group.decays) == whole(name), name
+    for name, _ in begun.named_parameters():
+        group = next(group for group in begun.groups if re.search(group.names, name))
+        if name.startswith(f"{part}0.") and slow:
+            assert (group.rate, group.decays) == (0.1, "bias" not in name), name
+        elif name.startswith((part, "decoder.")):
+            assert (group.rate, group.decays) == (1.0, not re.search("bias|norm", name)), name
 
 
-def named(model):
-    return [name for name, _ in model.named_parameters()]
-
-
-def whole(name):
-    """The captioner's own rate, and whether such a tensor decays."""
-    return 1.0, not re.search("bias|norm", name)
-
-
-def test_a_joint_space_wider_than_the_blocks_or_too_narrow_is_refused():
+def test_widths_that_do_not_fit_are_refused():
     for joint in (2, 128):
         with pytest.raises(ValueError, match=rf"needs a joint from 4 to width's 64, not {joint}"):
-            captioner(sizes=replace(SIZES, joint=joint))
-    before, after = pairs_with_one_new_cell(8)
-    for model in ("clip4idc_no_adapt", "clip_ft"):
-        narrow = captioner(sizes=replace(SIZES, joint=32), model=model)
-        assert share_of(8, seen(narrow, before, after)[1]) > 2
-
-
-def test_what_compares_in_the_captioner_needs_an_even_width():
+            captioner(joint=joint)
     with pytest.raises(ValueError, match="needs an even joint here, not 33"):
-        captioner(sizes=replace(SIZES, joint=33, caption_heads=1), model="clip_ft")
+        captioner(joint=33, caption_heads=1, model="clip_ft")
+    for model in ("clip4idc_no_adapt", "clip_ft"):
+        assert share_of(8, seen(captioner(joint=32, model=model), *pairs_that_differ_at(8))[1]) > 2
+
+
+@pytest.mark.parametrize(("first", "deviation"), [("clip", 0.02), ("counterpart", D**-0.5)])
+def test_the_captioners_maps_are_scaled_to_their_width(first, deviation):
+    model = captioner(first)
+    layers = [*model.difference.memories.layers, *model.decoder.layers]
+    attentions = [getattr(layer, "self_attention", None) or layer.attention for layer in layers]
+    maps = [each.weight for one in attentions for each in (one.query, one.key, one.value)]
+    assert [each.std().item() for each in maps] == pytest.approx([deviation] * len(maps), rel=0.1)

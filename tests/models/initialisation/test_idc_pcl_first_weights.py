@@ -1,4 +1,4 @@
-"""IDC-PCL's first weights for few pairs: cells find their counterparts, and words the cells that differ."""
+"""IDC-PCL's initialisation for few pairs: cells attend to counterparts, words to cells that differ."""
 
 import pytest
 import torch
@@ -15,43 +15,41 @@ SETTINGS = {"variant": "paper", "dropout": 0.0, "masked_words": 0.15, "masked_wo
 SETTINGS |= {"masked_cells": 0.15, "coef_lr": 1.0, "tau1": 1.0, "tau2": 1.0}
 
 
-def network(first="counterpart", seed=3):
-    torch.manual_seed(seed)
+def network(first="counterpart"):
+    torch.manual_seed(3)
     return models.build("idc_pcl", SIZES, SETTINGS | {"switches": {"first_weights": first}}).difference
 
 
 def looks(net, before, after):
-    """Where the pair transformer's first block looks, T x T, the mean of heads and pairs."""
+    """Return the attention of the pair transformer's first block, T x T, the mean over heads and pairs."""
     x, block = net.pair.norm(torch.cat(net.singles(before, after).chunk(2), 1)), net.pair.each()[0]
     y = block.norm_1(x)
     return block.attention.map(block.attention.queries(y), block.attention.keys_values(y)[0]).mean(0)
 
 
 def cells(seed=0):
-    """As different as things and an empty table: some cells show three times what others do."""
+    """Return cells of different lengths."""
     random = torch.Generator().manual_seed(seed)
     length = 3 * torch.rand(4, CELLS, 1, generator=random)
     return length * torch.randn(4, CELLS, 12, generator=random)
 
 
-@pytest.mark.parametrize("seed", range(3))
 @torch.no_grad()
-def test_each_cell_finds_its_counterpart_whatever_it_shows(seed):
-    at = torch.arange(1, CELLS + 1)  # behind the mark
-    found = looks(network(seed=seed), cells(0), cells(1))
+def test_each_cell_attends_to_its_counterpart():
+    at = torch.arange(1, CELLS + 1)  # after [IMG1]
+    found = looks(network(), cells(0), cells(1))
     assert found[at, at + CELLS + 1].min() > 0.99
     assert found[at + CELLS + 1, at].min() > 0.99
-    assert looks(network("balanced", seed), cells(0), cells(1))[at, at + CELLS + 1].mean() < 0.1
+    assert looks(network("balanced"), cells(0), cells(1))[at, at + CELLS + 1].mean() < 0.1
 
 
-def test_a_width_without_room_for_them_is_refused():
+def test_a_width_that_is_too_small_is_refused():
     with pytest.raises(ValueError, match=r"counterpart needs a width of at least 10, not 8"):
         kept_apart((7, 7), 8)
 
 
 @torch.no_grad()
-def test_what_differs_is_what_words_look_at_and_of_what_they_see_there_most():
-    """One cell of the after image shows another thing: it, and its counterpart, have most of the look."""
+def test_words_attend_to_the_cell_that_differs():
     net = network()
     before = cells()
     after = before.clone()
@@ -70,8 +68,7 @@ def test_what_differs_is_what_words_look_at_and_of_what_they_see_there_most():
 
 
 @pytest.mark.parametrize("phase", ["pretrain", "captioning"])
-def test_what_stands_before_the_words_learns_at_its_own_rate(phase):
-    """At the words' W saturates sigma, and comparing is unlearned (docs/methods.md, "IDC-PCL")."""
+def test_layers_before_the_words_have_their_own_learning_rate(phase):
     settings = SETTINGS | {"switches": {}, "coef_lr": 0.25}
     model = models.build("idc_pcl", SIZES, settings, *(["pretrain"] if phase == "pretrain" else []))
     step = {"learning_rate": 0.1, "weight_decay": 0.0}
@@ -82,8 +79,7 @@ def test_what_stands_before_the_words_learns_at_its_own_rate(phase):
     assert {id(each) for each in slow["params"]} == {id(each) for each in before_words}
 
 
-def test_places_are_saved_with_the_weights_that_learned_with_them():
-    """Else weights of before they changed would be read without a word, and look elsewhere."""
+def test_places_are_saved_so_that_weights_with_other_places_are_refused():
     ours, papers = (network(first).state_dict() for first in ("counterpart", "torch"))
     assert set(ours) - set(papers) == {"places"}
     network().load_state_dict(ours)

@@ -1,6 +1,6 @@
-"""Run the Triton kernels in Triton's interpreter, on a processor: a program of its own.
+"""Run the Triton kernels in Triton's interpreter on a CPU: `interpreted.py CASES RESULTS`.
 
-`interpreted.py CASES RESULTS`: Triton decides at its first import whether it interprets.
+It is a program of its own, because Triton decides at its first import whether it interprets.
 """
 
 import os
@@ -20,7 +20,7 @@ from models.kernels import matching_gpu, matching_kernels
 
 
 def of_numbers(operation: Callable) -> Callable:
-    """Triton's interpreter takes the bits of bfloat16 for whole numbers: give the operation float32."""
+    """Run an operation of the interpreter, which has no bfloat16, in float32."""
 
     def interpreted(self, a, b, *rest):
         if a.dtype.scalar != tl.bfloat16:
@@ -36,18 +36,17 @@ def _float32(x: TensorHandle) -> TensorHandle:
 
 
 def _bfloat16(x: TensorHandle) -> TensorHandle:
-    """Of numbers that bfloat16 has."""
     return TensorHandle((x.data.view(np.uint32) >> 16).astype(np.uint16), tl.bfloat16)
 
 
 def equal(a, b):
-    """matching_kernels._equal without its instruction: float16's 1 in each half where places agree."""
+    """Replace the instruction of matching_kernels._equal: float16's 1 in each half that is equal."""
     low, high = (a & 0xFFFF) == (b & 0xFFFF), (a >> 16) == (b >> 16)
     return tl.where(low, 0x3C00, 0) | tl.where(high, 0x3C000000, 0)
 
 
 def plus(a, b, kind):
-    """matching_kernels._plus without its instruction, of ones and zeros."""
+    """Replace the instruction of matching_kernels._plus, for ones and zeros."""
     one = 0x3C00
     two = tl.constexpr(0x4000 if kind == tl.float16 else 0x3C80)
     halves = [tl.where(x & y & one > 0, two, (x | y) & one) for x, y in ((a, b), (a >> 16, b >> 16))]
@@ -59,14 +58,12 @@ matching_kernels._equal, matching_kernels._plus = triton.jit(equal), triton.jit(
 tl.tensor.__index__ = lambda self: int(self.handle.data.item())
 InterpreterBuilder.create_dot = of_numbers(InterpreterBuilder.create_dot)
 InterpreterBuilder.create_fadd = of_numbers(InterpreterBuilder.create_fadd)
-# the kernels look at rows of NaN as at any other
 warnings.filterwarnings("ignore", "All-NaN slice encountered")
 
 
 def computed(case: dict) -> dict:
-    """`case`: queries, keys, grad."""
     operands = case["queries"], case["keys"]
-    found = *matching_gpu.locate(*operands), *matching_gpu.places(*operands)
+    found = matching_gpu.locate(*operands)
     gradients = matching_gpu.spread(case["grad"], *operands)
     listed = matching_gpu._listed(case["grad"])
     return {"found": found, "gradients": gradients, "listed": listed}

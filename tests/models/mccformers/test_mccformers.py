@@ -1,4 +1,4 @@
-"""MCCFormers-D and -S by loops, and where they begin (docs/methods.md, "MCCFormers")."""
+"""MCCFormers-D and -S by loops, and their initialisation (docs/methods.md, "MCCFormers")."""
 
 import math
 from dataclasses import replace
@@ -10,7 +10,7 @@ from models import build
 from models.mccformers.model import MccSizes
 from tests.own_settings import settings_of
 from tests.random_models import randomise
-from tests.reference.post_norm import added, agree, attend, cross_entropy, decoded, fed, wave
+from tests.reference.loops import added, agree, attend, cross_entropy, decoded, fed, wave
 
 SIZES = MccSizes(
     channels=5, grid=(2, 3), vocabulary=9, longest=7, width=8, heads=2, layers=2, decoder_layers=2
@@ -32,7 +32,7 @@ def batch():
 
 
 def encoded(P, image):
-    """Cells row by row: the map and a place, the column's half first."""
+    """Cells row by row: a linear map plus a place, of which the column's half is first."""
     weight, bias = P["encoding.project.weight"][:, :, 0, 0], P["encoding.project.bias"]
     return [
         weight @ image[:, i, j]
@@ -65,7 +65,7 @@ def memory_of(P, name, before, after):
 
 @EVERY
 def test_the_loss_and_its_gradients_by_loops(name):
-    model = randomise(make(name, variant="released"))  # it differs in first weights and in decoding alone
+    model = randomise(make(name, variant="released"))  # it differs only in initialisation and decoding
     before, after, tokens = batch()
 
     def loops(P):
@@ -81,13 +81,13 @@ def test_the_loss_and_its_gradients_by_loops(name):
         P = dict(model.named_parameters())
         expected = [torch.stack(memory_of(P, name, b, a)) for b, a in zip(before, after, strict=True)]
     torch.testing.assert_close(found, torch.stack(expected))
-    assert found.shape == (2, 6, 16)  # a token a cell, not one an image's cell
+    assert found.shape == (2, 6, 16)  # one token for a cell of both images
 
 
 @EVERY
 @torch.no_grad()
-def test_opposed_begins_as_a_difference(name):
-    """Of two equal images keys and values are biases alone; else which is before is told apart."""
+def test_opposed_initially_computes_a_difference(name):
+    """For two equal images, keys and values are only biases."""
     image, other = batch()[0]
     image, other = image[None], other[None]
     for kind, alike in (("opposed", True), ("program", False)):
@@ -104,8 +104,7 @@ def test_opposed_begins_as_a_difference(name):
 
 
 @torch.no_grad()
-def test_opposed_leaves_how_much_a_cell_of_d_differs():
-    """The program's norms make cells that show little as long as the others, and their noise with them."""
+def test_opposed_keeps_how_much_a_cell_differs():
     sizes, random = replace(SIZES, channels=16, grid=(4, 5), width=64), torch.Generator().manual_seed(3)
     before = torch.randn(1, 16, 4, 5, generator=random, dtype=torch.float64)
     before[..., 0::2] *= 0.2
@@ -124,7 +123,7 @@ def test_opposed_leaves_how_much_a_cell_of_d_differs():
 
 @EVERY
 def test_where_dropout_is(name):
-    """0.5 nearly everywhere; words, and of S the encoder, have the library's 0.1."""
+    """0.5 nearly everywhere; words, and the encoder of S, have torch's default of 0.1."""
     model = make(name, dropout=0.5, default_dropout=0.1)
     found = {
         place: module.p for place, module in model.named_modules() if isinstance(module, torch.nn.Dropout)
@@ -144,6 +143,6 @@ def test_where_dropout_is(name):
 
 
 @EVERY
-def test_what_is_barred(name):
+def test_barred_tokens(name):
     assert make(name).never == (0, 1, 2)
     assert make(name, barred="none").never == make(name, variant="released").never == ()

@@ -1,11 +1,11 @@
-"""VARD against loops: PERL, URD, the detector, every term and its gradients; and over a Transformer."""
+"""VARD against loops: PERL, URD, the detector, loss terms and gradients; and with a transformer decoder."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 
-from tests.reference import dynamic
+from tests.reference import dynamic, loops
 from tests.reference.dynamic import images, layer_normed, make
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
@@ -21,7 +21,7 @@ def related(perl, U):
         [linear(layer, x) for x in U]
         for layer in (perl.attention.query, perl.attention.key, perl.attention.value)
     )
-    seen, found = dynamic.heads(queries, keys, values), []
+    seen, found = loops.heads_of(queries, keys, values, 2), []
     for i in range(2):
         for j in range(3):
             placed = perl.places.bias
@@ -44,7 +44,7 @@ def disentangled(module, U_bef, U_aft):
     b, a = related(module.perl, U_bef), related(module.perl, U_aft)
     own = []
     for one, other in ((b, a), (a, b)):
-        seen = zip(dynamic.heads(one, other, other), one, strict=True)
+        seen = zip(loops.heads_of(one, other, other, 2), one, strict=True)
         own.append([p - layer_normed(s + p, module.same) for s, p in seen])
     both = [torch.cat(c) for c in zip(*own, strict=True)]
     D = [layer_normed(linear(module.fuse, c), module.norm).clamp(min=0) for c in both]
@@ -52,7 +52,7 @@ def disentangled(module, U_bef, U_aft):
 
 
 def detector(model, variant, pooled="sum"):
-    """A pair's row -> both maps, and its three vectors, by loops."""
+    """Row of a pair -> both maps, and the three vectors, by loops."""
     detect_ = model.difference
 
     def detect(row):
@@ -69,12 +69,12 @@ def detector(model, variant, pooled="sum"):
 def test_every_term_and_its_gradients_by_loops(variant, pooled):
     model = make("vard", variant, pooled=pooled)
     wanted = dynamic.by_loops(detector(model, variant, pooled), model)
-    dynamic.same_gradients(model, dynamic.losses(model), wanted)
+    loops.same_gradients(dict(model.named_parameters()), dynamic.losses(model), wanted)
 
 
 @VARIANTS
 @torch.no_grad()
-def test_the_transformer_attends_to_what_changed(variant):
+def test_the_transformer_attends_to_d(variant):
     model = make("vard_transformer", variant)
     found = model.encode(*images())
     for row in range(4):
@@ -84,14 +84,14 @@ def test_the_transformer_attends_to_what_changed(variant):
 
 
 @torch.no_grad()
-def test_differing_looks_at_the_cell_that_differs_and_hears_what_it_shows():
+def test_differing_initially_attends_to_the_cell_that_differs():
     model, before, after = dynamic.begun("vard", "differing")
     found = model.encode(before, after)
     weights = found.maps.sigmoid()[0]
     assert weights[:, 7].min() > 0.5 > 0.05 > weights[:, [i for i in range(20) if i != 7]].mean()
     own, program = model.decoder, dynamic.begun("vard", "program")[0]
     looks, heard = own.look.weight, own.speaking.weight_ih[:, 3:]
-    # what all cells have in common says nothing, and the rest ten times as much
+    # the common part has no effect, and the rest is ten times as large
     common = torch.nn.functional.layer_norm(model.encoding[1].bias, (64,))
     same = own.begin(replace(found, memory=torch.stack([common, 0 * common, common])[None]))
     torch.testing.assert_close(same.looking[0], program.decoder.look.bias.relu(), atol=1e-5, rtol=0)

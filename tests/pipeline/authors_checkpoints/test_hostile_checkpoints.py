@@ -1,7 +1,4 @@
-"""Checkpoints from strangers, .pt and .pth: what was tried (the tests' names), and what happened.
-
-What a file may make happen is in test_checkpoint_file.py (nothing); here it is what memory and time it takes.
-"""
+"""Untrusted checkpoints, .pt and .pth, that would take much memory or time."""
 
 import pickle
 import struct
@@ -9,13 +6,13 @@ import zipfile
 
 import pytest
 
-from pipeline.authors_checkpoints import checkpoint_file, clip, importing
+from pipeline.authors_checkpoints import checkpoint_file, importing
 from pipeline.features import backbone_weights
 from tests.hostile import endless, hole, pipe, refused
 
 
 def pickled(data, more=()):
-    """A file of torch.save with that pickle."""
+    """Return a function that writes a file of torch.save with this pickle."""
 
     def make(path):
         with zipfile.ZipFile(path, "w") as archive:
@@ -26,14 +23,14 @@ def pickled(data, more=()):
 
 
 def old(data):
-    """The same in the form of before torch 1.6: five pickles, the fourth is the tree."""
+    """Write the format before torch 1.6: five pickles, the fourth is the tree."""
     magic = (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})
     start = b"".join(pickle.dumps(each, 2) for each in magic)
     return lambda path: path.write_bytes(start + data + pickle.dumps([], 2))
 
 
 def dictionaries(depth):
-    """Each holds the one before twice."""
+    """Pickle nested dictionaries: each contains the previous one twice."""
     data = b"\x80\x02}q\x00"
     for level in range(depth):
         data += b"}q" + bytes([level + 1])
@@ -49,7 +46,7 @@ def storage(count):
 
 
 def tensor(size, stride, count):
-    """Of a storage of `count` numbers."""
+    """Pickle a tensor of a storage that claims `count` numbers."""
     numbers = b"".join(
         b"(" + b"".join(b"J" + struct.pack("<i", n) for n in each) + b"t" for each in (size, stride)
     )
@@ -86,6 +83,11 @@ FILES = {
 }
 
 
+def tensors(path):
+    found = checkpoint_file.tensors_of(checkpoint_file.read(path))
+    return importing.system_of(path, found), found
+
+
 @pytest.mark.parametrize(("make", "said"), FILES.values(), ids=FILES)
 def test_a_checkpoint_is_refused_for(tmp_path, make, said):
     path = tmp_path / "their.pt"
@@ -100,23 +102,3 @@ def test_a_backbone_of_a_file_is_refused_alike(tmp_path):
         path = tmp_path / f"{number}.pt"
         make(path)
         assert str(path) in refused(lambda path=path: backbone_weights._of_file(path))
-
-
-def tensors(path):
-    found = checkpoint_file.tensors_of(checkpoint_file.read(path))
-    return importing.system_of(path, found), found
-
-
-@pytest.mark.parametrize("make", [pipe, endless], ids=["a pipe", "a device"])
-def test_clips_weights_are_refused_for(tmp_path, make):
-    make(tmp_path / "clip.safetensors")
-    assert "is a pipe or a device" in refused(lambda: clip.read(tmp_path / "clip.safetensors"))
-
-
-def test_what_holds_one_another_twice_is_read_as_it_is(tmp_path):
-    pickled(dictionaries(200))(tmp_path / "x.pt")
-    tree = checkpoint_file.read(tmp_path / "x.pt").tree
-    for _ in range(200):
-        assert tree["a"] is tree["b"]
-        tree = tree["a"]
-    assert tree == {}

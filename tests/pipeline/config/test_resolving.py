@@ -98,11 +98,11 @@ def test_nulls_and_switches_of_a_model_become_the_datasets():
 def test_a_switch_chooses_the_input_of_clip4idc():
     own = REAL.of("tabletop").own["clip"]
     found = {}
-    for patches, patch in (("convolutions", 16), ("features", 2)):
+    for patches, patch in (("linear", 16), ("features", 2)):
         settings, sizes = own.settings | {"switches": {"patches": patches}}, own.sizes | {"patch": patch}
         changed = with_own("clip", settings=settings, sizes=sizes)
         found[patches] = resolving.resolve(changed, "tabletop", "clip4idc")
-    assert (found["convolutions"].input, found["features"].input) == ("pixels", "grid")
+    assert (found["linear"].input, found["features"].input) == ("pixels", "grid")
     assert found["features"].features == resolving.resolve(REAL, "tabletop", "scorer").features
 
 

@@ -8,7 +8,7 @@ import torch
 
 from models.common import decoder
 from models.common.captioner import Captioner, Sizes
-from models.common.real_words import ALL_WORDS
+from models.common.decoder import ALL_WORDS
 from models.scorer.subtraction import Subtraction
 from pipeline.compute import devices
 from pipeline.config import recipe_file

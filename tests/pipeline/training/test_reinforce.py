@@ -11,7 +11,7 @@ from models import Sizes, build
 from models.common.trainable import Labels
 from pipeline.compute.process_group import join
 from pipeline.config import recipe_file
-from pipeline.datasets.schema import NO_CHANGE, exchanged, of_split
+from pipeline.datasets.schema import NO_CHANGE, exchanged
 from pipeline.decoding.greedy import sample
 from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import END, NULL, START, WordVocabulary

@@ -130,6 +130,7 @@ def train(
         live.end()
     if not first:
         return
+    hashes: dict[Any, str] = {"vocabulary": vocabularies.identity(words), **store.hashes}
     trained = Trained(
         recipe,
         arguments.seed,
@@ -138,7 +139,7 @@ def train(
         vocabulary.longest,
         history.best_iteration,
         history.best_score,
-        {"vocabulary": vocabularies.identity(words), **store.hashes},
+        hashes,
     )
     write(arguments, trained, history, phase.others.curves, measure)
     made = {"precision": str(training.dtype), "processes": ranks.world}

@@ -1,4 +1,4 @@
-# Targets: help, repro, demo, demo-weights, study, experiments, check-data, test, lint, bench, picture.
+# Targets: help, repro, demo, demo-weights, study, experiments, check-data, test, lint, bench.
 PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python
@@ -67,9 +67,6 @@ lint: .venv/ready ## check style, format, prose and types
 bench: .venv/ready ## the benchmarks, side by side with reference implementations
 	python -m benchmarks
 
-picture: .venv/ready ## docs/report.png, of the report that make repro made
-	python -m docs.picture
-
 # The environment: exact pins with hashes; uv installs them in seconds, and is itself one of them. So is setuptools,
 # which builds what has no wheel: without --no-build-isolation uv would fetch the newest one, and check no hash.
 # uv does not read pip's index.
@@ -93,4 +90,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
-.PHONY: help repro demo demo-weights study experiments check-data test lint bench picture lock
+.PHONY: help repro demo demo-weights study experiments check-data test lint bench lock

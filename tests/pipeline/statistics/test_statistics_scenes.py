@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from pipeline.io.outputs import write_json, write_json_lines
-from pipeline.reporting import retrieval_results
 from pipeline.statistics import bootstrap, comparisons, pair_scores
 from tests.scored import line, write
 
@@ -76,34 +74,3 @@ def test_the_interval_of_a_total_is_wider_by_scenes_and_that_of_changes_is_not(t
         widths[known] = {name: own.high - own.low for name, own in found.items()}
     assert widths[True]["true"] > 1.15 * widths[False]["true"]
     assert widths[True]["true_changes"] == pytest.approx(widths[False]["true_changes"], rel=0.1)
-
-
-def retrieved(folder, first, scenes):
-    """What `retrieve` writes. `first`: whether each pair is found first; `scenes`: of each pair."""
-    folder.mkdir()
-    figures = {key: {"R@1": 0.5} for key in (*retrieval_results.WAYS, "chance")}
-    write_json(folder / "retrieval.json", figures | {"pairs": len(first), "examples": []})
-    ranks = [1.0 if each else 2.0 for each in first]
-    rows = [{"pair_id": str(n), "text_to_pair": [r], "pair_to_text": r} for n, r in enumerate(ranks)]
-    rows = [row | {"scene_id": scene} for row, scene in zip(rows, scenes, strict=True)] if scenes else rows
-    write_json_lines(folder / "retrieved.jsonl", rows)
-    return retrieval_results.read(folder)
-
-
-def test_retrieval_draws_scenes_with_all_their_pairs(tmp_path):
-    """Two pairs of a scene that are always alike are one observation."""
-    random = np.random.default_rng(5)
-    each = [random.random(60) < rate for rate in (0.8, 0.5)]
-    twice = [np.repeat(own, 2) for own in each]
-    scenes = [str(place // 2) for place in range(120)]
-    said = {
-        name: retrieval_results.sure(
-            {str(n): [retrieved(tmp_path / f"{name}{n}", own, known)] for n, own in enumerate(models)}
-        )
-        for name, models, known in (
-            ("scenes", each, None),
-            ("pairs", twice, scenes),
-            ("not known", twice, None),
-        )
-    }
-    assert said["pairs"] == said["scenes"] != said["not known"]

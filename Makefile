@@ -1,4 +1,4 @@
-# Targets: help, repro, demo, demo-weights, study, experiments, check-data, test, lint, bench, picture.
+# Targets: help, repro, demo, demo-weights, study, experiments, check-data, test, lint, bench.
 PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python
@@ -67,9 +67,6 @@ lint: .venv/ready ## check style, format, prose and types
 bench: .venv/ready ## run the benchmarks against reference implementations
 	python -m benchmarks
 
-picture: .venv/ready ## draw docs/report.png from the report of make repro
-	python -m docs.picture
-
 # The environment has exact versions with hashes. uv, which installs them, is one of them; so is setuptools, which
 # builds packages without a wheel (without --no-build-isolation, uv would fetch another version, unchecked).
 # uv does not read pip's index setting, so the recipe passes it on.
@@ -93,4 +90,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
-.PHONY: help repro demo demo-weights study experiments check-data test lint bench picture lock
+.PHONY: help repro demo demo-weights study experiments check-data test lint bench lock

@@ -69,7 +69,6 @@ def _recorded(own: bool) -> list[Faults]:
 
 
 def _scored(path: Path) -> Faults:
-    """Read the faults of a finished run, from its folder or its pairs.jsonl."""
     file = path / "pairs.jsonl" if path.is_dir() else path
     lines = read_pairs(file)
     unread = [line.pair_id for line in lines if line.not_judged]
@@ -84,10 +83,7 @@ def _scored(path: Path) -> Faults:
 
 
 def _judged(path: Path, pairs: Path) -> Faults:
-    """Find the false parts of the captions in the file `path`.
-
-    They are captions of the test pairs in `pairs`.
-    """
+    """Find the false parts of the captions of test pairs in the file `path`."""
     captions, found, unread = read_results(path), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:

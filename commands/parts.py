@@ -22,9 +22,7 @@ from pipeline.cli.arguments import parsed, parts, word
 from pipeline.io.errors import InputError, listed
 from pipeline.io.outputs import remove
 from pipeline.io.provenance import sha256
-from pipeline.study import live_table
-from pipeline.study.job import Job
-from pipeline.study.queue import Task, cancel
+from pipeline.study.jobs import Queue, Task, cancel
 
 FOLDER = Path(".scratch/parts")
 COMMANDS = {"extract": "stages", "caption": "commands"}  # their packages
@@ -48,26 +46,14 @@ class PartTask:
         key = sha256(self.command, *self.given, str(self.count))[:16]
         return Path.cwd() / FOLDER / f"{key}-{self.index}"
 
-    @property
-    def out(self) -> Path:
-        return Path(self.given[self.given.index("--out") + 1])
-
-    def begin(self, others: Collection[Task]) -> Job | None:
+    def begin(self, running: Collection[Task]) -> str:
+        self.folder.mkdir(parents=True, exist_ok=True)
         script = ["python", "-m", f"{COMMANDS[self.command]}.{self.command}"]
-        line = shlex.join([*script, *self.given, "--part", f"{self.index}/{self.count}"])
-        return Job(str(self.folder), str(Path.cwd()), line)
+        line = [*script, *self.given, "--part", f"{self.index}/{self.count}"]
+        return f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(line)}"
 
     def finish(self) -> None:
         remove(self.folder)
-
-    def reached(self) -> str:
-        """Return the number of shards that all parts have finished, as text."""
-        beside = f".{self.out.name}.*.scratch"
-        marks = (f"{beside}/complete/*", f"{beside}/*.jsonl")
-        return f"{sum(len([*self.out.parent.glob(mark)]) for mark in marks)} shards in all"
-
-    def shown(self) -> tuple[str, str, str]:
-        return self.reached(), "", ""
 
 
 def main() -> None:
@@ -87,11 +73,11 @@ def main() -> None:
     if arguments.cancel:
         print(f"ended {cancel(place, [task.folder for task in tasks])} job(s)")
         return
-    if failed := live_table.run(place, tasks):
+    if failed := Queue(place, tasks).run():
         raise listed(
             failed, "parts that are missing", "correct it and run the command again; finished parts are kept"
         )
-    if not (out := tasks[0].out).exists():
+    if not (out := Path(given[given.index("--out") + 1])).exists():
         raise InputError(f"{out} was not written; run the command again")
     if arguments.command == "caption":
         errors = many_pairs.errors_in(out)

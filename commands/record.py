@@ -1,20 +1,16 @@
 """Write the records of the runs that `dvc repro` made (results/cells), or publish your own records.
 
-python -m commands.record                     write records to results/own/records, which git ignores
-python -m commands.record --promote           move the records of the present params.yaml and data
-                                              to results/records
-python -m commands.record --promote FILE ...  move these records
+python -m commands.record             write records to results/own/records, which git ignores
+python -m commands.record --promote   move the records of the present params.yaml and data to results/records
 
-A study writes the records of its runs itself. Published records are never replaced. Next,
-`python -m commands.results` writes the page of the published records, and `python -m commands.results --own`
-the page of your own records.
+A study writes the records of its runs itself. Published records are never replaced.
 """
 
 import argparse
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import parsed, to_read
+from pipeline.cli.arguments import parsed
 from pipeline.config import params, recipe_file
 from pipeline.config.params import read_tree
 from pipeline.io.errors import InputError
@@ -30,18 +26,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.record", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument(
-        "--promote",
-        nargs="*",
-        type=to_read,
-        metavar="FILE",
-        help="publish own records (default: all that fit)",
-    )
-    own = parsed(parser).promote
-    if own is None:
-        write()
+    parser.add_argument("--promote", action="store_true", help="publish own records")
+    if parsed(parser).promote:
+        promote()
     else:
-        promote(own)
+        write()
 
 
 def write() -> None:
@@ -57,27 +46,18 @@ def write() -> None:
         print(written or many)
 
 
-def promote(own: list[Path]) -> None:
-    """Publish the records in `own`.
-
-    If `own` is empty, publish all of the user's own records that fit params.yaml and the data.
-    """
-    tree = read_tree(Path("params.yaml"))
-    found = own or own_records.files(Path(), tree)
-    if not found:
+def promote() -> None:
+    """Publish the own records that fit params.yaml and the prepared data."""
+    moved = own_records.promote(Path(), read_tree(Path("params.yaml")))
+    if not moved:
         raise InputError(
             f"{records.OWN} has no record of this params.yaml and the prepared data; run a study"
         )
-    for path in own_records.promote(Path(), tree, found):
-        print(path)
-    print("now write the page: `python -m commands.results`")
+    print(*moved, "now write the page: `python -m commands.results`", sep="\n")
 
 
 def cells(root: Path) -> list[Cell]:
-    """Return the runs of params.yaml, with the same keys that they would have in a study.
-
-    Therefore a study with --unrecorded skips the runs whose records this command writes.
-    """
+    """Return the runs of params.yaml, with the keys that they have in a study."""
     settings = params.load()
     rows = [Row(label=model, model=model) for model in settings.models]
     study = Study(title="-", source="-", datasets=settings.datasets, rows=tuple(rows))

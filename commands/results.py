@@ -16,7 +16,7 @@ from pipeline.cli.arguments import parsed
 from pipeline.config import params
 from pipeline.config.params import read_tree
 from pipeline.io.errors import InputError
-from pipeline.io.outputs import check_file, folder_to_write, write_text
+from pipeline.io.outputs import write_text
 from pipeline.results import own_records, pages, record_comparisons, records, results_figures
 from pipeline.results.record_comparisons import Group
 from pipeline.results.results_tables import tables
@@ -24,67 +24,66 @@ from pipeline.results.results_tables import tables
 WRITTEN = (Path("docs/results.md"), Path("docs/results_details.md"))  # hand-written, except for tables
 PAGES = tuple(page.name for page in WRITTEN)
 DOCS, OWN = WRITTEN[0].parent, records.OWN.parent
+OWN_PAGE = """# Own results
+
+The tables and figures of the records in results/own/records, and of the published records that the same
+params.yaml and data make. docs/results_details.md says what the columns mean.
+
+`python -m commands.results --own` writes this page. `python -m commands.record --promote` publishes the
+records.
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.results", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument(
-        "--out", type=folder_to_write, help=f"the folder of the pages (default: {DOCS}, or {OWN})"
-    )
     parser.add_argument("--own", action="store_true", help="write a page of your own records")
-    arguments = parsed(parser)
-    if arguments.own:
-        write_own(arguments.out or OWN)
+    if parsed(parser).own:
+        write_own()
         return
     tree = read_tree(Path("params.yaml"))
     for dataset in params.load().tabletop.viewpoint:
         groups = record_comparisons.read(Path(), dataset)
         own_records.check(Path(), tree, dataset, [one for group in groups for one in group.records])
-    write(arguments.out or DOCS)
+    write()
 
 
-def write(folder: Path) -> None:
-    """Draw the figures of the published records, and fill the tables of the pages in `folder`.
-
-    If the folder lacks a page, the page is copied from docs.
-    """
+def write(folder: Path = DOCS) -> None:
+    """Draw the figures of the published records in `folder`, and write the filled pages of docs there."""
     settings = params.load()
     found = {name: record_comparisons.read(Path(), name) for name in settings.tabletop.viewpoint}
     made = tables(found, settings)
-    texts = {}
-    for name in PAGES:
-        check_file(folder / name)
-        texts[name] = pages.filled(folder / name if (folder / name).exists() else DOCS / name, made)
+    texts = {name: pages.filled(DOCS / name, made) for name in PAGES}
     results_figures.write(folder, [*found.values()], settings)
     for name, text in texts.items():
         write_text(folder / name, text)
     _print(folder, found)
-    shown = {name for page in PAGES for name in pages.blocks(folder / page)}
+    shown = [name for text in texts.values() for name in pages.blocks(text)]
     if lacking := [name for name, table in made.items() if table.rows and name not in shown]:
         print(f"no page has {', '.join(lacking)}; add `{pages.START}NAME -->` and `{pages.END}` for each")
 
 
-def write_own(folder: Path) -> None:
+def write_own() -> None:
     """Write the page of a user's own records, with its figures. Print how many records are left out."""
     settings = params.load()
     tree = read_tree(Path("params.yaml"))
     found: dict[str, list[Group]] = {}
     left: list[Path] = []
-    for dataset in sorted(path.name for path in records.OWN.glob("*")):
-        rendered = dataset in settings.tabletop.viewpoint
-        groups, others = own_records.read(Path(), tree, dataset) if rendered else ([], [])
+    for dataset in settings.tabletop.viewpoint:
+        groups, others = own_records.read(Path(), tree, dataset)
         found |= {dataset: groups} if groups else {}
-        left += others or sorted((records.OWN / dataset).glob("*/*-*.json")) * (not rendered)
+        left += others
     if left:
-        why = "with other settings or data than the present ones, or of a dataset that is not rendered"
-        print(f"left out: {len(left)} own record(s) {why}; the first is {left[0]}")
+        print(f"left out: {len(left)} own record(s) with other settings or data; the first is {left[0]}")
     if not found:
         raise InputError(f"{records.OWN} has no record for the page; run a study with this params.yaml")
-    drawn = results_figures.write(folder, [*found.values()], settings)
-    write_text(folder / PAGES[0], pages.own_page(tables(found, settings).values(), drawn))
-    _print(folder, found)
+    figures = results_figures.write(OWN, [*found.values()], settings)
+    sections = [
+        f"## {table.title}\n\n{table.markdown}" for table in tables(found, settings).values() if table.rows
+    ]
+    write_text(OWN / PAGES[0], "\n".join([OWN_PAGE, *(f"{figure}\n" for figure in figures), *sections]))
+    _print(OWN, found)
 
 
 def _print(folder: Path, found: Mapping[str, Sequence[Group]]) -> None:

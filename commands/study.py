@@ -17,12 +17,11 @@ from pipeline.cli.arguments import SEEDS as SEED_RANGE
 from pipeline.cli.arguments import jobs, parsed, to_read, whole, word
 from pipeline.config import params
 from pipeline.io.errors import listed
-from pipeline.io.outputs import write_json, write_text
+from pipeline.io.outputs import write_text
 from pipeline.reporting.tables import show
-from pipeline.results import own_records, printing, records, study_table
-from pipeline.study import cluster_settings as settings
-from pipeline.study import live_table, places, study_cells, study_file, workspace
-from pipeline.study.queue import cancel
+from pipeline.results import own_records, records, study_table
+from pipeline.study import slurm, study_cells, study_file, workspace
+from pipeline.study.jobs import Local, Place, Queue, cancel
 from pipeline.study.run_task import RunTask
 from pipeline.study.study_cells import Cell, Planned
 from pipeline.study.workspace import Base
@@ -65,26 +64,25 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster",
         type=to_read,
-        default=settings.FILE,
-        help=f"file of the resources to request from SLURM (default: {settings.FILE})",
+        default=slurm.FILE,
+        help=f"file of the resources to request from SLURM (default: {slurm.FILE})",
     )
     parser.add_argument(
         "--jobs", type=jobs, help="jobs at a time (default: one here; on SLURM the number in --cluster)"
     )
 
 
-def place_of(arguments: argparse.Namespace) -> places.Place:
+def place_of(arguments: argparse.Namespace) -> Place:
     """Return the place (this machine or SLURM) that the arguments name."""
     if arguments.on == "local":
-        return places.Local(arguments.jobs or 1)
-    return places.Slurm(settings.read(arguments.cluster), arguments.jobs)
+        return Local(arguments.jobs or 1)
+    return slurm.Slurm(slurm.read(arguments.cluster), arguments.jobs)
 
 
 def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> None:
     """Check the inputs, do the missing runs, then print and write the table.
 
-    If a run fails, the other runs are finished first. Then InputError is raised with the last line of each
-    failure.
+    Raises InputError with the last line of each failed run, after the other runs are finished.
     """
     root, name, dataset = Path(), arguments.name, arguments.dataset
     everything, own = params.load(), study_file.read(name)
@@ -100,11 +98,10 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
             return
         with opened(root, dataset, study_cells.inputs_of(planned)) as base:
             failed = _run(root, missing, base, place, arguments.commit)
-    record = study_table.record(root, name, own, dataset, planned, everything)
-    show(printing.tables(record))
+    tables = study_table.tables(root, own, dataset, planned, everything)
+    show(tables)
     if not arguments.show:
-        write_json(RESULTS / name / f"{dataset}.json", record)
-        write_text(RESULTS / name / f"{dataset}.md", printing.markdown(record))
+        write_text(RESULTS / name / f"{dataset}.md", study_table.markdown(tables))
         print(f"to paste: {RESULTS / name / f'{dataset}.md'}")
         print(f"records: {records.OWN / dataset}; `python -m commands.record --promote` publishes them")
     if failed:
@@ -114,33 +111,29 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
 
 
 def _run(
-    root: Path, missing: Sequence[tuple[Planned, Cell]], base: Base, place: places.Place, commits: bool
+    root: Path, missing: Sequence[tuple[Planned, Cell]], base: Base, place: Place, commits: bool
 ) -> list[str]:
-    """Run a job for each missing run. Return a line for each run that is still missing afterwards."""
-    return live_table.run(
-        place, [RunTask(cell, base, commits, partial(_take, root, row, cell)) for row, cell in missing]
-    )
+    """Run a job for each missing run. Return a line for each failed run."""
+    tasks = [RunTask(cell, base, commits, partial(_take, root, row, cell)) for row, cell in missing]
+    return Queue(place, tasks).run()
 
 
 def _take(root: Path, row: Planned, cell: Cell, made: Path) -> None:
-    """Write the record of a finished run, and copy the run's scores from its workspace `made`."""
     records.write(root, cell, row.changes, made)
     study_cells.keep(root, cell, made)
 
 
 def _missing(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Cell]]:
-    """Return the runs that must be done, with their rows, and print them.
-
-    With `unrecorded`, a run is missing if it has no record. If such a run is finished, DVC's run cache
-    restores it in seconds.
-    """
+    """Return the runs that must be done, with their rows, and print them."""
     cells = study_cells.each(planned)
-    if unrecorded and records.has_records(root, cells[0][1].dataset):
-        missing = [(own, cell) for own, cell in cells if not own_records.recorded(root, cell, own.changes)]
-        there = "recorded"
-    else:
-        missing = [(own, cell) for own, cell in cells if not study_cells.finished(root, cell)]
-        there = "finished"
+    missing = [
+        (row, cell)
+        for row, cell in cells
+        if not (
+            own_records.recorded(root, cell, row.changes) if unrecorded else study_cells.finished(root, cell)
+        )
+    ]
+    there = "recorded" if unrecorded else "finished"
     print(f"{len(cells)} runs: {len(cells) - len(missing)} {there}, {len(missing)} missing", flush=True)
     for _, cell in missing:
         print(f"  missing: {cell.name}", flush=True)

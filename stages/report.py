@@ -5,14 +5,13 @@ python -m stages.report --show          print the score table of the written rep
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 from pipeline.cli.arguments import parsed, to_read
 from pipeline.config import params
 from pipeline.io.errors import printable
 from pipeline.io.outputs import Contents, replacing, write_json, write_text
-from pipeline.reporting import dataset_results, dvc_experiments, dvc_plots, overview_table, tables
+from pipeline.reporting import dataset_results, dvc_plots, overview_table, tables
 from stages import run
 
 PAGE, SCORES = "index.html", "scores.json"
@@ -50,11 +49,7 @@ def write(out: Path) -> None:
     everything = params.load()
     results = dataset_results.read(Path(), everything)
     records = overview_table.records(results)
-    found = dvc_experiments.read(dvc_experiments.FILE)
-    html = page.render(results, records, everything, found)
-    if (size := len(html.encode())) > page.LIMIT:
-        said = f"the page has {size / 1e6:.1f} MB; a smaller report.gallery in params.yaml makes it smaller"
-        print(f"warning: {said}", file=sys.stderr)
+    html = page.render(results, records, everything)
     with replacing(out, CONTENTS) as beside:
         write_text(beside / PAGE, html)
         write_json(beside / SCORES, records)

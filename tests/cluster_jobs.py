@@ -1,47 +1,31 @@
-"""Small jobs for the tests of the queue: commands of the shell, in a folder of their own."""
+"""Small jobs for the tests of the queue: shell commands in a folder."""
 
 from pathlib import Path
 
-from pipeline.study.job import Job
-
 ROOT = Path(__file__).parents[1]
+HOLDS = "while [ ! -e go ]; do sleep 0.05; done"
 
 
 class Shell:
-    """A task that runs commands, each with the file that it leaves, and counts how often it was taken."""
+    """A task that runs a command, and counts how often its results were taken."""
 
-    def __init__(self, folder: Path, *commands: str, after: "Shell | None" = None):
-        self.folder, self.commands, self.after, self.taken = folder, commands, after, 0
+    def __init__(self, folder: Path, command: str, after: "Shell | None" = None):
+        self.folder, self.command, self.after, self.taken = folder, command, after, 0
 
     @property
     def name(self) -> str:
         return self.folder.name
 
-    def begin(self, others):
-        if self.after in others:
+    def begin(self, running):
+        if self.after in running:
             return None
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name in ("pipeline", "stages", "commands"):  # SLURM starts it there
-            if not (self.folder / name).exists():
-                (self.folder / name).symlink_to(ROOT / name)
-        steps = [f"( [ -e out{n} ] || ( {command} ) )" for n, command in enumerate(self.commands)]
-        return Job(str(self.folder), str(self.folder), " && ".join(steps))
+        return self.command
 
     def finish(self) -> None:
         self.taken += 1
 
-    def reached(self) -> str:
-        return str(sorted(path.name for path in self.folder.glob("out*")))
-
-    def shown(self) -> tuple[str, str, str]:
-        return "1/2", "CIDEr-D 0.500", "3 s"
-
     def ran(self) -> list[str]:
-        """What its commands wrote down, one line a run."""
+        """The words that the commands appended to the file `ran`."""
         path = self.folder / "ran"
         return path.read_text().split() if path.exists() else []
-
-
-def once(name: str, rest: str = "true") -> str:
-    """A command that says that it ran, and leaves `out0`."""
-    return f"echo {name} >> ran; {rest} && touch out0"

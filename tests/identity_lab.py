@@ -63,7 +63,6 @@ def make(folder: Path) -> Path:
         (folder / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "dvc.yaml", folder / "dvc.yaml")
     (folder / "dvc.lock").write_text(json.dumps({"stages": STAGES}))
-    (folder / "results/experiments").mkdir(parents=True)
     (folder / "data/published").mkdir()
     return folder
 

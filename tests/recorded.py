@@ -1,4 +1,4 @@
-"""Records of cells that no model made, for the page of results and what it says."""
+"""Made-up records, for tests of the results pages."""
 
 import json
 
@@ -9,7 +9,7 @@ PAIRS = 40
 
 
 def write(root, model, seed, wrong, dataset="tabletop", changes=None):
-    """A record whose captions are wrong, and not true, of the first pairs; every second pair has a change."""
+    """Write a record whose captions of the first `wrong` pairs are false; every second pair has a change."""
     right = ["0" if place < wrong else "1" for place in range(PAIRS)]
     parts = ("total", "change", "no_change", "color", *(f"viewpoint_iou_q{n}" for n in (1, 2, 3, 4)))
     record = {

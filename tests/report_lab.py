@@ -1,4 +1,4 @@
-"""A small repository whose cells are made up: what the report reads, without training anything."""
+"""A small repository with made-up runs, for tests of the report."""
 
 import json
 from collections.abc import Callable
@@ -39,7 +39,6 @@ def make_study(
     tree["model"]["clip4idc_again"] = tree["model"]["clip4idc"]
     tree |= {"datasets": list(names), "models": list(models), "seeds": list(seeds)}
     project_params.save(root, tree)
-    (root / "results/experiments").mkdir(parents=True)
     write_published(root / "data/published")
     for name in names:
         pairs = make_data(root, name)
@@ -65,7 +64,7 @@ def make_data(root: Path, name: str) -> list[Pair]:
 
 
 def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], score: float) -> None:
-    """A cell all of whose scores follow from `score`; all models but subtraction see what did not change."""
+    """Write a run with scores near `score`. All models except subtraction recognise unchanged pairs."""
 
     def said(pair: Pair) -> str:
         still = model != "subtraction" and not pair.changed
@@ -92,22 +91,18 @@ def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], s
 
 
 def make_retrieval(folder: Path, pairs: list[Pair], score: float) -> None:
-    """What `pretrain` writes: each pair's first sentences find it, as large a share of them as the score."""
+    """Write the retrieval results of the stage pretrain; R@1 is `score`."""
     changed = [pair for pair in pairs if pair.changed]
     each = {"R@1": score, "R@5": 0.8, "R@10": 1.0, "MdR": 1.5, "MnR": 2.25}
-    found = [pair.pair_id for pair in changed[:3]]
-    examples = [{"sentence": "it <moved>", "pair": changed[1].pair_id, "found": found}]
     ways = dict.fromkeys(("text_to_pair", "text_to_pair_shared", "pair_to_text"), each)
     chance = {"R@1": 0.1, "R@5": 0.5, "R@10": 1.0, "MdR": 5.5, "MnR": 5.5}
     counted = {"ties": "strict", "pairs": len(changed), "sentences": 10 * len(changed)}
-    write_json(folder / "retrieval.json", counted | ways | {"chance": chance, "examples": examples})
-    ranks = [1.0 if number < 10 * score else 4.0 for number in range(10)]
-    lines = [{"pair_id": pair.pair_id, "text_to_pair": ranks, "pair_to_text": 1.0} for pair in changed]
-    write_lines(folder / "retrieved.jsonl", lines)
+    write_json(folder / "retrieval.json", counted | ways | {"chance": chance, "examples": []})
+    write_lines(folder / "retrieved.jsonl", [{"pair_id": pair.pair_id} for pair in changed])
 
 
 def metrics(pairs: list[Pair], score: float) -> dict[str, Any]:
-    """A metrics.json whose every value is another one."""
+    """Return a metrics.json in which all values differ."""
     parts = ["total", *dict.fromkeys((*subsets(pairs), *QUARTILES))]
     values = {
         part: {name: round(score + 0.01 * p + 0.001 * m, 6) for m, name in enumerate(METRICS)}
@@ -125,7 +120,7 @@ def metrics(pairs: list[Pair], score: float) -> dict[str, Any]:
 
 
 def write_published(folder: Path) -> None:
-    """Figures of the dataset "other": a row that says how it was made, and one that does not."""
+    """Write published scores of the dataset "other": a row with conditions, and a row without."""
     made = {"weights": "random", "iterations": 10_000, "test_pairs": {"total": 7970}}
     first = {"method": "SCORER", "source": "a", "model": "scorer", "conditions": "a", "CIDEr-D": 126.0}
     rows = {
@@ -153,7 +148,7 @@ def scored(pair: Pair, caption: str, score: float) -> dict[str, Any]:
 
 
 def attended(caption: str, place: int, model: str) -> Attended:
-    """Each word looks at a cell of its own, and a little everywhere; a cell is aligned with the next one."""
+    """Each word attends mostly to a cell of its own; each cell is aligned with the next one."""
     grid = PATCHES if model in ADAPTED else GRID
     words, cells = caption.split(), grid[0] * grid[1]
     looked = np.full((len(words), cells), 0.5 / cells)

@@ -1,4 +1,4 @@
-"""The report's page of made-up cells: rendered, and read back."""
+"""Render the report's page of made-up runs, and parse it."""
 
 import re
 from dataclasses import replace
@@ -49,19 +49,19 @@ class Reader(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def render(results, params, experiments=()):
-    return page.render(results, overview_table.records(results), params, [*experiments])
+def render(results, params):
+    return page.render(results, overview_table.records(results), params)
 
 
-def undrawn(results, params, experiments=()):
-    """The page without its diagrams' lines, for tests of what stands around them: drawing takes a second."""
+def undrawn(results, params):
+    """Render the page with empty diagrams, which is faster."""
     empty = '<svg viewBox="0 0 1 1" aria-hidden="true"></svg>'
     with patch.object(figures, "svg", lambda draw, salt: empty):
-        return render(results, params, experiments)
+        return render(results, params)
 
 
 def saying(study, caption):
-    """The first dataset's page, where the first model says that of every pair."""
+    """Render the page of the first dataset, with this caption of the first model for every pair."""
     (results, _), params = study
     first, *others = results.cells
     first = replace(
@@ -73,10 +73,5 @@ def saying(study, caption):
 
 
 def told(cider_d, **known):
-    """How good a caption is: its CIDEr-D, and what is known of it."""
+    """Return the scores of a caption."""
     return ScoredPair.model_construct(cider_d=cider_d, **{"right": None} | known)
-
-
-def alone(cell):
-    """A cell without what came before captioning."""
-    return replace(cell, phases={"captioning": cell.phases["captioning"]})

@@ -1,4 +1,4 @@
-"""What the tests of studies share: a repository, records; a model's files hashed, it made, once."""
+"""Fixtures of the tests of studies and results."""
 
 import pytest
 

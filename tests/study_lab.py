@@ -1,4 +1,4 @@
-"""A small repository in which studies can be planned, and cells that are made up instead of trained."""
+"""A small repository for studies, and made-up runs."""
 
 import json
 import shutil
@@ -56,7 +56,7 @@ BUILT: dict[str, Captioner] = {}
 
 
 def built_once(recipe: Recipe, sizes: DataSizes, phase: str | None = None) -> Captioner:
-    """All that `build` looks at is in the key, and of the model on "meta" only the terms are read."""
+    """Build each model once; the key has everything that `build` depends on."""
     key = repr((recipe.model, recipe.settings, sizes, phase))
     if key not in BUILT:
         BUILT[key] = recipe_file.build(recipe, sizes, phase=phase)
@@ -64,13 +64,13 @@ def built_once(recipe: Recipe, sizes: DataSizes, phase: str | None = None) -> Ca
 
 
 def make_models_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model's files are hashed, and it is made, once for all tests of a process."""
+    """Hash the files of a model and build it once for all tests of a process."""
     monkeypatch.setattr(resolving, "code_of", CODE_OF)
     monkeypatch.setattr(resolving, "build", built_once)
 
 
 def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:
-    """The project's code and parameters, tabletop prepared in name, and studies of its own."""
+    """Make a repository with code, parameters, empty files as prepared data, and studies."""
     for name in ("models", "pipeline", "stages", "commands"):
         (root / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "dvc.yaml", root / "dvc.yaml")
@@ -85,7 +85,7 @@ def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:
 
 
 def make_prepared(root: Path) -> None:
-    """What tabletop's preparation leaves: its pairs, and the rest in name."""
+    """Write the prepared data of tabletop: its pairs, and empty files."""
     made = [out["path"] for stage in STAGES.values() for out in stage["outs"]]
     for path in ("data/cards/tabletop.yaml", *made):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def planned(root: Path, seeds: Sequence[int] = (1, 2), name: str = "two") -> lis
 
 
 class Fake:
-    """A workspace that makes scores up: CIDEr-D of a cell from its model and seed."""
+    """A workspace with made-up scores: CIDEr-D follows from model and seed."""
 
     def __init__(self, folder: Path, stop_at: int | None = None) -> None:
         self.folder, self.stop_at = folder, stop_at
@@ -123,7 +123,7 @@ class Fake:
 
 
 def pair(number: int) -> Pair:
-    """A test pair; every second one has a change, and the views overlap the more the later it comes."""
+    """Return a test pair; every second one has a change, and the view overlap grows with the number."""
     kind = "color" if number % 2 == 0 else "none"
     own = {"change_type": kind, "viewpoint_iou": number / PAIRS}
     return Pair(f"{number}.png", str(number), "test", "a", "b", ("x",), **own)
@@ -134,7 +134,7 @@ def score_of(model: str, seed: int) -> float:
 
 
 def write_cell(folder: Path, score: float, ids: Sequence[str] | None = None) -> None:
-    """metrics.json and pairs.jsonl whose CIDEr-D is `score`, as is the share of changes told truly."""
+    """Write metrics.json and pairs.jsonl; `score` is CIDEr-D and the share of true captions."""
     folder.mkdir(parents=True, exist_ok=True)
     values = {"BLEU-1": 0.1, "BLEU-4": 0.1, "METEOR": 0.2, "ROUGE-L": 0.3, "CIDEr-D": score, "SPICE": None}
     values["true"] = score
@@ -150,7 +150,7 @@ def write_cell(folder: Path, score: float, ids: Sequence[str] | None = None) -> 
 
 
 def opening(fake: Fake):
-    """`workspace.opened`, which gives the fake one."""
+    """Return a replacement of `workspace.opened` that yields the fake workspace."""
 
     @contextmanager
     def opened(root: Path, dataset: str, inputs: list[str]) -> Iterator[Fake]:
@@ -160,7 +160,7 @@ def opening(fake: Fake):
 
 
 def run_all(root: Path, missing, fake: Fake, place, commits: bool) -> list:
-    """`study._run`, which has the fake make the cells, one after the other."""
+    """Replacement of `study._run` that makes up the runs one after the other."""
     for row, cell in missing:
         fake.run(cell)
         study._take(root, row, cell, fake.folder)

@@ -82,6 +82,8 @@ def test_two_experiments_in_a_row_are_independent_and_keep_the_tree_clean(reposi
     with chdir(repository):
         for command in (first, second):
             assert dvc([*shlex.split(command)[1:], "--quiet"]) == 0
+        for command in ("exp diff HEAD", "exp list", "exp show --only-changed"):
+            assert dvc(command.split()) == 0
     assert git(repository, "status", "--porcelain") == ""
     refs = git(repository, "for-each-ref", "--format=%(refname)", "refs/exps").split()
     found = []

@@ -45,7 +45,7 @@ try:
 except SystemExit as left:
     assert left.code == 0
 tops = {{name.partition(".")[0] for name in sys.modules}}
-print(sorted(tops & {{"models", "pipeline", "stages", "commands", "dvc", "dvclive", "gradio", "submitit"}}))
+print(sorted(tops & {{"models", "pipeline", "stages", "commands", "dvc", "dvclive", "gradio"}}))
 """
 
 
@@ -139,7 +139,7 @@ def test_every_extra_and_the_command_are_in_pyproject():
     assert {*__main__.EXTRAS.values()} <= {*project["optional-dependencies"]}
     assert project["scripts"] == {"change-captioning": f"{__main__.__name__}:main"}
     plain = {re.split("[<>=]", each)[0] for each in project["dependencies"]}
-    assert not plain & {"dvc", "dvclive", "gradio", "submitit"}
+    assert not plain & {"dvc", "dvclive", "gradio"}
 
 
 def test_it_has_every_module_with_rewritten_imports(site):

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ import pytest
 from tests.cluster_jobs import ROOT
 
 MISSING = [name for name in ("sbatch", "slurmctld", "slurmd", "munged") if not shutil.which(name)]
-MISSING += ["submitit"] * (find_spec("submitit") is None)
 ASKED = os.environ.get("SLURM_TESTS") == "1"
 needs_slurm = pytest.mark.skipif(
     bool(MISSING) or not ASKED,

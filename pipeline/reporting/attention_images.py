@@ -17,11 +17,10 @@ Array = np.ndarray
 
 
 def embedded(attended: Attended) -> dict[str, Any]:
-    """Return the attention of a caption, and the alignment of the two images, for the page's script.
+    """Return the attention of a caption, and the alignment of the images, for the page's script.
 
-    A map is scaled so that its largest value is 255; `peaks` has the largest values before scaling. `images`
-    is the number of maps per word, if this number is not 1. `weights` are in percent. Data that a model lacks
-    are left out.
+    Each map is scaled to a maximum of 255; `peaks` has the unscaled maxima. `images` is the number of maps
+    per word, if it is not 1. `weights` are in percent.
     """
     height, width = attended.grid
     maps = attended.maps.reshape(-1, height * width).astype(np.float32)

@@ -75,10 +75,7 @@ class Line:
 
 
 def captioning(results: Results) -> list[Panel]:
-    """Return the panels of the captioning phase: one per validation score, and one per loss term.
-
-    Runs with imported weights have no curves.
-    """
+    """Return the panels of the captioning phase: one per validation score, and one per loss term."""
     terms = [term for cell in results.cells for term in cell.phases["captioning"].losses]
     losses = [
         Measure(term, MEASURED[term], kind="losses")
@@ -118,7 +115,6 @@ def _panels(results: Results, phase: PhaseName, measures: Iterable[Measure]) -> 
 
 
 def _lines(results: Results, phase: PhaseName, measure: Measure) -> list[Line]:
-    """Return the curves of the runs that have the measure. Missing values are left out."""
     looks, found = styles(cell.model for cell in results.cells), []
     for cell in results.cells:
         curve = getattr(cell.phases.get(phase), measure.kind, {})

@@ -19,7 +19,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import read_record
 from pipeline.reporting import paper_results, retrieval_results, run_curves
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
-from pipeline.reporting.retrieval_results import Retrieved
+from pipeline.reporting.retrieval_results import Figures
 from pipeline.reporting.run_curves import Curve, read_curve
 from pipeline.scoring import caption_files, run_files
 from pipeline.scoring.metric_names import CIDER, CORPUS
@@ -78,7 +78,7 @@ class Results:
     evidence: dict[str, Evidence]  # by model: the scores of each test pair, over the model's seeds
     gallery: dict[str | None, list[Pair]]  # by change type
     published: list[Published]
-    retrieval: dict[str, dict[int, Retrieved]]  # by model with a retrieval phase, and by seed
+    retrieval: dict[str, dict[int, Figures]]  # by model with a retrieval phase, and by seed
     searched: int  # number of validation pairs that the retrieval phase searches
     published_retrieval: list[PublishedRetrieval]
 
@@ -86,32 +86,31 @@ class Results:
 def read(root: Path, params: Params) -> list[Results]:
     """Read the results of each dataset in `params` from the repository at `root`.
 
-    Raises InputError if a file is missing, or if its stage did not write it. The message names the file.
+    Raises InputError if a file is missing or belongs to another run. The message names the file.
     """
     return [_results(root, dataset, params) for dataset in params.datasets]
 
 
 def _results(root: Path, dataset: str, params: Params) -> Results:
-    path = root / "data" / "pairs" / f"{dataset}.jsonl"
+    path, index = (root / f"data/{part}/{dataset}.jsonl" for part in ("pairs", "images"))
     pairs = read_pairs(path)
     if not (test := of_split(pairs, "test")):
         raise InputError(f"{path} has no pair of the split test; {REMEDY} again")
     gallery = gallery_pairs.gallery(test, params.report.gallery)
     shown = [pair for pairs in gallery.values() for pair in pairs]
-    constant = root / "results" / "cells" / dataset / "constant"
+    constant = root / "results/cells" / dataset / "constant"
     cells = [
-        _cell(
-            root / "results", (dataset, model, seed), test, [] if seed != params.seeds[0] else shown, params
-        )
+        _cell(root, Path(dataset, model, str(seed)), test, shown if seed == params.seeds[0] else [])
         for model in params.models
         for seed in params.seeds
     ]
-    index = root / "data" / "images" / f"{dataset}.jsonl"
     if prepared := manifest.beside(path):
         manifest.check_files(prepared, manifest.read(prepared), path, index)
     run_files.check_scores(constant, path)
     for cell in cells:
-        _check(root, dataset, cell, path)
+        run = Path(dataset, cell.model, str(cell.seed))
+        run_files.check_scores(root / "results/cells" / run, path, root / "data/weights" / run)
+        run_curves.check(root / "results/curves" / run, root / "data/weights" / run)
     published = root / paper_results.FOLDER
     return Results(
         dataset,
@@ -121,7 +120,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         read_captions(constant / "captions.json", test)[test[0].pair_id],
         read_metrics(constant / "metrics.json"),
         cells,
-        {model: _evidence(model, cells) for model in params.models},
+        {model: _evidence([cell for cell in cells if cell.model == model]) for model in params.models},
         gallery,
         paper_results.rows(dataset, published),
         _retrieved(root / "results/curves" / dataset, params, path),
@@ -130,54 +129,36 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
     )
 
 
-def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int, Retrieved]]:
-    """Return model -> seed -> retrieval results.
-
-    Models of params.yaml without retrieval results are left out.
-    """
-    found: dict[str, dict[int, Retrieved]] = {}
+def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int, Figures]]:
+    """Return model -> seed -> retrieval results, for the models that have some."""
+    found: dict[str, dict[int, Figures]] = {}
     for model in params.models:
-        places = {seed: curves / model / PRETRAIN / str(seed) for seed in params.seeds}
-        seeds = {
-            seed: retrieval_results.read(place, pairs)
-            for seed, place in places.items()
-            if retrieval_results.there(place)
-        }
-        found |= {model: seeds} if seeds else {}
+        for seed in params.seeds:
+            place = curves / model / PRETRAIN / str(seed)
+            if (place / retrieval_results.SAID).is_file():
+                found.setdefault(model, {})[seed] = retrieval_results.read(place, pairs)
     return found
 
 
-def _evidence(model: str, cells: Sequence[Cell]) -> Evidence:
-    runs = [cell for cell in cells if cell.model == model]
-    return pair_scores.evidence(
-        {f"the scores of {model} {cell.seed}": [*cell.told.values()] for cell in runs}
-    )
+def _evidence(runs: Sequence[Cell]) -> Evidence:
+    named = {f"the scores of {run.model} {run.seed}": [*run.told.values()] for run in runs}
+    return pair_scores.evidence(named)
 
 
-def _cell(
-    results: Path, name: tuple[str, str, int], test: Sequence[Pair], attended: Sequence[Pair], params: Params
-) -> Cell:
-    dataset, model, seed = name
-    place = results / "cells" / dataset / model / str(seed)
-    captions = read_captions(place / "captions.json", test)
+def _cell(root: Path, run: Path, test: Sequence[Pair], shown: Sequence[Pair]) -> Cell:
+    """Read a run (dataset/model/seed), with the attention of the pairs `shown`."""
+    place, curves = root / "results/cells" / run, root / "results/curves" / run.parent
     told = {pair.pair_id: pair for pair in pair_scores.read_pairs(place / "pairs.jsonl")}
+    seed = int(run.name)
     return Cell(
-        model,
+        run.parent.name,
         seed,
         read_metrics(place / "metrics.json"),
-        captions,
+        read_captions(place / "captions.json", test),
         _of_all(place / "pairs.jsonl", told, test),
-        read_attended(place / "attention.npz", attended, captions) if attended else {},
-        read_phases(results / "curves" / dataset / model, seed),
+        read_attended(place / "attention.npz", shown) if shown else {},
+        read_phases(curves, seed),
     )
-
-
-def _check(root: Path, dataset: str, cell: Cell, pairs: Path) -> None:
-    """Raise InputError if a file of a run belongs to another run or other pairs, or was changed."""
-    run = Path(dataset, cell.model, str(cell.seed))
-    weights = root / "data/weights" / run
-    run_files.check_scores(root / "results/cells" / run, pairs, weights)
-    run_curves.check(root / "results/curves" / run, weights)
 
 
 def read_metrics(path: Path) -> Metrics:
@@ -204,20 +185,14 @@ def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
     return _of_all(path, caption_files.read_results(path, REMEDY), pairs)
 
 
-def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -> dict[str, Attended]:
-    """Read pair id -> attention from an attention.npz that belongs to the `captions` of `pairs`."""
+def read_attended(path: Path, pairs: Sequence[Pair]) -> dict[str, Attended]:
+    """Read pair id -> attention from an attention.npz, for these pairs."""
     found = _of_all(path, attention_maps.read(path), pairs)
-    for pair in pairs:
-        if list(found[pair.pair_id].words) != captions[pair.pair_id].split():
-            raise _wrong(path, f"is of another caption of the pair {pair.pair_id} than captions.json")
     return {pair.pair_id: found[pair.pair_id] for pair in pairs}
 
 
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
-    """Return phase -> learning curves, for one seed of a model. The phases are in the order of training.
-
-    folder: the curves of the model, with a folder per seed
-    """
+    """Return phase -> learning curves of one seed, in the order of training."""
     places: dict[PhaseName, Path] = {}
     place = folder / PRETRAIN / str(seed)
     if place.is_dir() and any(place.iterdir()):  # empty with imported weights

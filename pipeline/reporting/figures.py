@@ -2,17 +2,13 @@
 
 import io
 import re
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-
-from pipeline.reporting.overview_table import CONSTANT, Key, Row
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
@@ -29,7 +25,6 @@ PAGE_COLOURS = {INK: "currentColor", RULE: "var(--rule)", QUIET: "var(--quiet)"}
 }
 # files have no style sheet; these colours are visible on light and dark pages
 HUES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999", "#ee8866", "#44bb99")
-MARKS = "osD^v<>ph*XP"
 FILE_COLOURS = dict.fromkeys((INK, RULE, QUIET), "#808080")
 STYLE: "dict[RcKeyType, Any]" = {
     "axes.axisbelow": True,
@@ -52,12 +47,11 @@ STYLE: "dict[RcKeyType, Any]" = {
     "ytick.color": RULE,
     "ytick.labelcolor": INK,
 }
-FILLED = 0.78  # share of the distance between groups of bars that bars fill
 
 
 @dataclass(frozen=True)
 class Style:
-    """Colour and dashes of one model's lines and bars in all panels of the page."""
+    """Colour and dashes of one model's lines in all panels of the page."""
 
     model: str
     number: int
@@ -82,34 +76,8 @@ class Style:
 
 
 def styles(models: Iterable[str]) -> dict[str, Style]:
-    """Return model -> style, for all panels of a page.
-
-    A style depends only on the model's position in `models`.
-    """
+    """Return model -> style, for all panels of a page."""
     return {model: Style(model, number) for number, model in enumerate(dict.fromkeys(models))}
-
-
-def looks(models: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return model -> colour, marker and dashes. They depend on the model's name.
-
-    If two names map to the same look, the later name in the alphabet takes the next free look. With more than
-    108 models, looks repeat.
-    """
-    found: dict[str, int] = {}
-    left: set[int] = set()
-    for model in sorted(models):
-        left = left or set(range(len(HUES) * len(MARKS)))
-        number = zlib.crc32(model.encode()) % (len(HUES) * len(MARKS))
-        found[model] = min(left, key=lambda each: (each - number) % (len(HUES) * len(MARKS)))
-        left.remove(found[model])
-    return {
-        model: {
-            "color": HUES[number % len(HUES)],
-            "marker": MARKS[number // len(HUES)],
-            "linestyle": (0, DASHES[number // len(HUES) % len(DASHES)]),
-        }
-        for model, number in found.items()
-    }
 
 
 @dataclass(frozen=True)
@@ -127,10 +95,7 @@ def panel(title: str, told: str, dataset: str, draw: Callable[[Axes], None]) -> 
 
 
 def svg(draw: Callable[[Axes], None], salt: str) -> str:
-    """Return an SVG element for HTML, without namespaces, size and fonts. `draw` draws its content on axes.
-
-    `salt` must differ between the elements of a page, so that ids are unique.
-    """
+    """Return an SVG element for HTML. `draw` draws on axes; `salt` makes ids unique within the page."""
 
     def on_lines(axes: Axes) -> None:
         axes.grid(axis="y")
@@ -164,49 +129,3 @@ def _document(
     for drawn, shown in colours.items():
         document = document.replace(drawn, shown)
     return document
-
-
-def bars(
-    title: str, dataset: str, groups: Mapping[str, Key], rows: Sequence[Row], styles: Mapping[str, Style]
-) -> Panel | None:
-    """Return a bar chart with a group of bars per score and a bar per model; None without scores.
-
-    groups: label of a group -> key of the score that its bars show. rows: a row of the score table per model.
-    Whiskers show ± one standard deviation over seeds. The score of the constant caption is a dotted line
-    across the group.
-    """
-    known = {
-        label: key
-        for label, key in groups.items()
-        if any(key in row.scores for row in rows if row.model in styles)
-    }
-    if not known:
-        return None
-    told = "; ".join(
-        f"{row.model}: " + ", ".join(f"{label} {row.printed(*key)}" for label, key in known.items())
-        for row in rows
-    )
-    told = f"{title}. {told}.".replace("\n", " ")
-    return panel(title, told, dataset, lambda axes: _draw_bars(axes, known, rows, styles))
-
-
-def _draw_bars(
-    axes: Axes, groups: Mapping[str, Key], rows: Sequence[Row], styles: Mapping[str, Style]
-) -> None:
-    width = FILLED / len(styles)
-    for place, key in enumerate(groups.values()):
-        for row in (row for row in rows if key in row.scores):
-            mean, deviation = 100 * row.scores[key].mean, 100 * (row.scores[key].sd or 0)
-            if row.model == CONSTANT:
-                axes.hlines(mean, place - 0.46, place + 0.46, colors=QUIET, linewidth=1, linestyles="dotted")
-                continue
-            x = place + (styles[row.model].number - (len(styles) - 1) / 2) * width
-            axes.bar(x, mean, width * 0.9, color=styles[row.model].drawn)
-            if deviation:
-                axes.vlines(x, mean - deviation, mean + deviation, colors=INK, linewidth=0.9)
-    axes.set_xticks(range(len(groups)), list(groups))
-    axes.set_xlim(-0.5, len(groups) - 0.5)
-    if axes.dataLim.y1 == 0 == axes.dataLim.y0:
-        axes.set_ylim(0, 1)  # else an axis of zeros goes from -0.05 to 0.05
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    axes.spines["left"].set_visible(False)

@@ -1,4 +1,4 @@
-"""Make the report's gallery: images, references and captions of selected pairs, and examples of retrieval."""
+"""Make the report's gallery: images, references and captions of selected pairs."""
 
 import base64
 import hashlib
@@ -17,7 +17,6 @@ from pipeline.decoding.attention_maps import Attended
 from pipeline.io.errors import InputError
 from pipeline.reporting import attention_images
 from pipeline.reporting.dataset_results import Cell, Results
-from pipeline.reporting.retrieval_results import Example
 from pipeline.scoring import truth
 from pipeline.scoring.accuracy import says_no_change
 from pipeline.statistics.pair_scores import ScoredPair
@@ -65,25 +64,16 @@ class Card:
     maps: Markup  # JSON that the page's script reads
 
     def told(self, right: bool) -> str:
-        """Return the names of the models that are right about change or no change.
-
-        If `right` is False, return the names of the models that are wrong.
-        """
+        """Return the models that are right (or wrong) about change or no change."""
         return " ".join(each.model for each in self.predictions if each.right is right)
 
     def truthful(self, true: bool) -> str:
-        """Return the names of the models whose caption is true.
-
-        If `true` is False, return the names of the models whose caption is false.
-        """
+        """Return the models whose caption is true (or false)."""
         return " ".join(each.model for each in self.predictions if each.true is true)
 
 
 def gallery(results: Results, params: Params) -> dict[str, Any]:
-    """Return the cards of the pairs in `results.gallery`, and the data for the page's filters.
-
-    Raises InputError if an image has changed since the dataset was prepared.
-    """
+    """Return the cards of the pairs in `results.gallery`, and the data for the page's filters."""
     own = [cell for cell in results.cells if cell.seed == params.seeds[0]]
     attended = {cell.model: list(cell.attended.values()) for cell in own}
     every = [one for each in attended.values() for one in each]
@@ -110,7 +100,7 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
 
 
 def _weighed(attended: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...], list[str]]:
-    """Return the models whose decoders give weights to the same inputs: names of the inputs -> models."""
+    """Return names of the inputs to which decoders give weights -> models."""
     found: dict[tuple[str, ...], list[str]] = {}
     for model, each in attended.items():
         for names in dict.fromkeys(tuple(attention_images.phrases(one)) for one in each if one.weighed):
@@ -125,34 +115,8 @@ def _card(pair: Pair, kind: str, results: Results, cells: Sequence[Cell], params
     return Card(pair, kind, before, after, predictions, script(embedded))
 
 
-def searches(results: Results, examples: Sequence[Example]) -> list[dict[str, Any]]:
-    """Return the retrieval examples, each with the before and after images of the pairs found.
-
-    Raises InputError for a pair outside the test split.
-    """
-    pairs = {pair.pair_id: pair for pair in results.test}
-    if strange := [name for each in examples for name in each.found if name not in pairs]:
-        raise InputError(
-            f"retrieval.json names {strange[0]}, which is no test pair; run `dvc repro pretrain`"
-        )
-    return [
-        {
-            "sentence": each.sentence,
-            "pair": each.pair,
-            "found": [
-                (name, picture(results, pairs[name].before), picture(results, pairs[name].after))
-                for name in each.found
-            ],
-        }
-        for each in examples
-    ]
-
-
 def picture(results: Results, name: str) -> Picture:
-    """Return an image of the dataset for the page, scaled down, as JPEG.
-
-    Raises InputError if the file has changed since the dataset was prepared.
-    """
+    """Return an image of the dataset, scaled down. Raises InputError if the file has changed."""
     if name not in results.images:
         raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")
     path = results.root / name

@@ -14,12 +14,10 @@ from pipeline.reporting.tables import NONE, Table
 from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import (
     ACCURACY,
-    AGREES_CHANGES,
     CIDER,
     CORPUS,
     PLACES,
     SPICE,
-    TRUE_CHANGES,
 )
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value
 from pipeline.statistics.seeds import MeanSd, over_seeds
@@ -42,8 +40,6 @@ HEADINGS = {
     "mean_length": "words a caption",
 }
 COUNTS = ("distinct_captions", "mean_length")  # not fractions
-# metrics whose differences are also stated in sentences; truth comes first
-SPOKEN = (TRUE_CHANGES, AGREES_CHANGES, CIDER)
 Key = tuple[str, str]
 """Subset and metric."""
 Record = dict[str, Any]
@@ -108,7 +104,6 @@ def _scores(records: Sequence[Record]) -> dict[Key, MeanSd]:
 
 
 def _mean(runs: Sequence[Row]) -> Row:
-    """Return a row with the means and sample standard deviations of the scores that all runs have."""
     common = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
     scores = {key: over_seeds([run.scores[key].mean for run in runs]) for key in common}
     return Row(runs[0].model, None, len(runs), scores)
@@ -127,10 +122,7 @@ def columns(rows: Sequence[Row]) -> dict[Key, str]:
 
 
 def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
-    """Return a table of scores with these columns (key -> heading).
-
-    If a row has a seed, seeds have a column, too.
-    """
+    """Return a table of scores with these columns (key -> heading)."""
     seeded = any(row.seed is not None for row in rows)
     kinds = {
         place: "mean" if row.run == "mean" and seeded else CONSTANT
@@ -154,11 +146,8 @@ def has(rows: Sequence[Row], subset: str, metric: str) -> bool:
     return any((subset, metric) in row.scores for row in rows)
 
 
-def significance(results: Results) -> dict[str, Any] | None:
-    """Return the tested differences between all pairs of models, as a `table` and as `sentences`.
-
-    Returns None for a single model. Raises InputError if two models were scored on different test pairs.
-    """
+def significance(results: Results) -> Table | None:
+    """Return a table of the tested differences between all pairs of models; None for a single model."""
     if len(results.evidence) < 2:
         return None
     # a difference is the later minus the earlier model of params.yaml, because baselines come first there
@@ -169,12 +158,7 @@ def significance(results: Results) -> dict[str, Any] | None:
         for (a, b), own in found.items()
     ]
     headings = ["models", *(HEADINGS.get(metric, metric) for metric in metrics)]
-    return {
-        "table": Table("Differences × 100 with their 95 % intervals.", headings, rows),
-        "sentences": [
-            own[metric].sentence(a, b) for metric in SPOKEN for (a, b), own in found.items() if metric in own
-        ],
-    }
+    return Table("Differences × 100 with their 95 % intervals.", headings, rows)
 
 
 def _difference(own: Comparison) -> str:

@@ -11,12 +11,10 @@ from markupsafe import Markup
 
 from pipeline.config.params import Params
 from pipeline.datasets.schema import CHANGE_TYPES
-from pipeline.reporting import curves, figures, overview_table, retrieval_results, tradeoffs
+from pipeline.reporting import curves, figures, overview_table, retrieval_results
 from pipeline.reporting.dataset_results import Results
-from pipeline.reporting.dvc_experiments import Experiment
-from pipeline.reporting.figures import Panel
-from pipeline.reporting.gallery import gallery, searches
-from pipeline.reporting.overview_table import HEADINGS, TOTAL, Key, Row, significance, table
+from pipeline.reporting.gallery import gallery
+from pipeline.reporting.overview_table import HEADINGS, TOTAL, Row, significance, table
 from pipeline.reporting.paper_comparison import literature
 from pipeline.reporting.tables import Table
 from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, CORPUS, FITS, METEOR, REVERSED_EXACT, TRUE
@@ -42,14 +40,12 @@ LOCALISATION = {
     "pointing_at_object": "pointing,\nthe object",
     "coverage_at_object": "coverage,\nthe object",
 }
-LIMIT = 15_000_000  # largest size of a page in bytes
 
 
 def render(
     results: Sequence[Results],
     records: Sequence[overview_table.Record],
     params: Params,
-    experiments: Sequence[Experiment] = (),
 ) -> str:
     """Return the page's HTML. Raises InputError if an image has changed since it was prepared."""
     environment = Environment(
@@ -60,9 +56,7 @@ def render(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    sections = [
-        _section(each, overview_table.rows(records, each.dataset), params, experiments) for each in results
-    ]
+    sections = [_section(each, overview_table.rows(records, each.dataset), params) for each in results]
     script = (HERE / SCRIPT).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template(TEMPLATE).render(
@@ -74,15 +68,11 @@ def render(
     )
 
 
-def _section(
-    results: Results, rows: list[Row], params: Params, experiments: Sequence[Experiment]
-) -> dict[str, Any]:
+def _section(results: Results, rows: list[Row], params: Params) -> dict[str, Any]:
     """Return the data of a dataset's section, under the names that report.html.j2 uses."""
     models = overview_table.of_models(rows)
     ours = [row for row in models if row.model != overview_table.CONSTANT]
     columns = overview_table.columns(rows)
-    retrieved = retrieval_results.section(results.retrieval, results.published_retrieval)
-    looks = figures.styles(cell.model for cell in results.cells)
     return {
         "name": results.dataset,
         "pairs": len(results.test),
@@ -94,47 +84,22 @@ def _section(
         "reversed": overview_table.has(rows, "change", REVERSED_EXACT),  # captioned in both orders
         "significance": significance(results),
         "literature": literature(results, ours, params),
-        "bars": list(_bars(results.dataset, models, looks)),
         "details": list(_details(results, models)),
         "boxed": any(pair.before_box or pair.after_box for pair in results.test),
         "constant_caption": results.constant_caption,
         "scorers": _scorers(results),
-        "styles": list(looks.values()),
-        "curves": curves.captioning(results),
-        "adaptation": curves.adaptation(results),
-        "pretraining": curves.pretraining(results),
-        "tradeoffs": tradeoffs.panels(results, experiments, params),
+        "styles": list(figures.styles(cell.model for cell in results.cells).values()),
+        "curves": [
+            panel
+            for panels in (curves.captioning, curves.adaptation, curves.pretraining)
+            for panel in panels(results)
+        ],
         "gallery": gallery(results, params),
-        "retrieval": retrieved,
-        "searches": searches(results, retrieved["examples"]) if retrieved else [],
+        "retrieval": retrieval_results.section(results.retrieval, results.published_retrieval),
     }
 
 
-def _bars(dataset: str, models: list[Row], looks: dict[str, figures.Style]) -> Iterable[Panel]:
-    kinds = ("no_change", *CHANGE_TYPES)
-    ends = ("q1\nleast", "q2", "q3", "q4\nmost")
-    for title, groups in {
-        "Captions that are true by kind of change, percent": _of_kinds(kinds, TRUE),
-        "Captions that agree with a reference by kind of change, percent": _of_kinds(kinds, AGREES),
-        "CIDEr-D × 100 by kind of change": _of_kinds(kinds, CIDER),
-        "CIDEr-D × 100 by how much the two views overlap": {
-            end: (part, CIDER) for end, part in zip(ends, QUARTILES, strict=True)
-        },
-        "Attributes named correctly, percent": {name: ("attributes", name) for name in ATTRIBUTES},
-        "Attention on what changed, percent": {
-            label: ("localisation", name) for name, label in LOCALISATION.items()
-        },
-    }.items():
-        if panel := figures.bars(title, dataset, groups, models, looks):
-            yield panel
-
-
-def _of_kinds(kinds: Sequence[str], metric: str) -> dict[str, Key]:
-    return {kind.replace("_", " "): (kind, metric) for kind in kinds}
-
-
 def _details(results: Results, models: list[Row]) -> Iterable[Table]:
-    """Yield the tables of detailed scores. A table without any score is left out."""
     sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
     parts = [part for part in PARTS if overview_table.has(models, part, CORPUS[0])]
     for metric, caption in PART_METRICS.items():
@@ -154,10 +119,7 @@ def _details(results: Results, models: list[Row]) -> Iterable[Table]:
 
 
 def _scorers(results: Results) -> dict[str, str]:
-    """Return scorer -> the program that computed its scores.
-
-    If runs differ, all their programs are listed.
-    """
+    """Return scorer -> the programs that computed its scores."""
     found: dict[str, dict[str, None]] = {}
     for metrics in (results.constant, *(cell.metrics for cell in results.cells)):
         for name, value in metrics.scorers.items():

@@ -14,11 +14,10 @@ from pipeline.scoring.subsets import subsets
 
 
 def literature(results: Results, rows: Sequence[Row], params: Params) -> dict[str, Any]:
-    """Return tables that compare our scores with the papers' scores, with their sources and marks.
+    """Return tables of our scores (a row per model) and the papers' scores.
 
-    `parts`: subset of the test pairs -> table, whose first rows are our scores (`rows`, a row per model).
-    `sources`: the papers. `marks`: letter in the tables -> condition in which a paper's runs differ from our
-    runs.
+    `parts`: subset of the test pairs -> table. `sources`: the papers. `marks`: letter in the tables -> a
+    condition that differs.
     """
     sizes = {TOTAL: len(results.test)} | {name: len(ids) for name, ids in subsets(results.test).items()}
     published = [row for row in results.published if not row.ablation]
@@ -48,5 +47,4 @@ def _table(subset: str, ours: Sequence[Row], theirs: Sequence[tuple[Published, l
 
 
 def _letter(place: int) -> str:
-    """Return the letter for a position: a to z, then aa, bb, and so on."""
     return ascii_lowercase[place % 26] * (1 + place // 26)

@@ -4,13 +4,14 @@ Scores are copied from papers as printed. A row of a paper's own method names th
 states for its runs. A score that a paper copied from another paper has no conditions.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from pipeline.config.dataset_params import Count, Dataset, DatasetTrain, Name, OwnSettings, Positive, Strict
+from pipeline.config.dataset_params import Count, Dataset, Name, OwnSettings, Positive, Strict
 from pipeline.config.params import Params
 from pipeline.config.store_contents import pixel_spec, spec
 from pipeline.io.errors import InputError
@@ -65,10 +66,7 @@ class Published:
 
 
 def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
-    """Return the published rows of a dataset, in the order of the file. The list is empty without a file.
-
-    Raises InputError if the file is not valid. The message names the file and the wrong key.
-    """
+    """Return the published rows of a dataset; [] without a file. Raises InputError for an invalid file."""
     if not folder.is_dir():
         raise InputError(f"{folder} is missing; run from the repository's root, or `git checkout {folder}`")
     path = folder / f"{dataset}.yaml"
@@ -93,23 +91,15 @@ def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
 
 
 def differs(row: Published, params: Params, test_pairs: int | None = None) -> list[str]:
-    """Return the conditions in which our runs differ from a published row; [] without a known difference.
+    """Return the conditions of our runs that differ from a published row: "iterations: 10000, ours 1800".
 
-    A condition is a phrase such as "iterations: 10000, ours 1800". The last phrase lists the conditions that
-    the source does not state. `test_pairs`: our number of test pairs in the row's subset; None: not compared.
-    Raises InputError if params.yaml lacks the dataset.
+    The last phrase lists the conditions that the source does not state. `test_pairs`: our number of test
+    pairs of the subset; None: not compared.
     """
     conditions = row.conditions or Conditions()
-    stated = {
-        **conditions.features.model_dump(),
-        "weights": conditions.weights,
-        "iterations": conditions.iterations,
-        "batch": conditions.batch,
-        "learning rate": conditions.learning_rate,
-        "protocol": conditions.protocol,
-        "tokeniser": conditions.tokeniser,
-        "test pairs": conditions.test_pairs.get(row.subset),
-    }
+    own = conditions.model_dump(exclude={"settings_of", "features", "test_pairs"})
+    stated = conditions.features.model_dump() | own | {"test pairs": conditions.test_pairs.get(row.subset)}
+    stated["learning rate"] = stated.pop("learning_rate")
     ours = _ours(row.dataset, conditions.settings_of, params)
     ours |= {} if test_pairs is None else {"test pairs": test_pairs}
     if ours["protocol"] is None and stated["protocol"] is None:
@@ -117,9 +107,9 @@ def differs(row: Published, params: Params, test_pairs: int | None = None) -> li
     if stated["tokeniser"] is None:
         ours.pop("tokeniser")  # papers name it only if it is unusual
     found = [
-        f"{name}: {stated[name]}, ours {'not stated' if own is None else own}"
-        for name, own in ours.items()
-        if stated[name] is not None and stated[name] != own
+        f"{name}: {stated[name]}, ours {'not stated' if value is None else value}"
+        for name, value in ours.items()
+        if stated[name] is not None and stated[name] != value
     ]
     silent = [name for name in ours if stated[name] is None]
     return [*found, f"not stated: {', '.join(silent)}"] if silent else found
@@ -131,11 +121,11 @@ def _ours(dataset: str, settings_of: str | None, params: Params) -> dict[str, An
     clip = settings if settings_of == "clip" else None
     features = clip is not None and clip.settings.get("switches", {}).get("patches") == "features"
     images = _pixels(params, of_dataset, clip) if clip and not features else _grid(params, of_dataset)
-    own: DatasetTrain = settings.train if settings else of_dataset.train
+    train = (settings or of_dataset).train.model_dump() | override.model_dump(exclude_none=True)
     return images | {
-        "iterations": own.iterations if override.iterations is None else override.iterations,
-        "batch": own.batch if override.batch is None else override.batch,
-        "learning rate": own.learning_rate if override.learning_rate is None else override.learning_rate,
+        "iterations": train["iterations"],
+        "batch": train["batch"],
+        "learning rate": train["learning_rate"],
         "tokeniser": params.score.tokeniser,
         "protocol": getattr(of_dataset.prepare, "protocol", None),  # only some datasets have protocols
     }
@@ -172,18 +162,21 @@ class PublishedRetrieval:
 
 
 def retrieval(dataset: str, folder: Path = FOLDER) -> list[PublishedRetrieval]:
-    """Return the published retrieval rows of a dataset, in the file's order.
-
-    The list is empty without a file.
-    """
+    """Return the published retrieval rows of a dataset; [] without a file."""
     path = folder / f"{dataset}.yaml"
     if not path.exists():
         return []
     file = _read(path)
-    ways = [(row, _fractions(row.text_to_pair), _fractions(row.pair_to_text)) for row in file.retrieval]
     return [
-        PublishedRetrieval(row.method, file.sources[row.source], row.model, by_text, by_pair, row.ablation)
-        for row, by_text, by_pair in ways
+        PublishedRetrieval(
+            row.method,
+            file.sources[row.source],
+            row.model,
+            _fractions(row.text_to_pair),
+            _fractions(row.pair_to_text),
+            row.ablation,
+        )
+        for row in file.retrieval
     ]
 
 
@@ -196,6 +189,7 @@ class _Method(Strict):
     source: Name
     model: Name | None = None
     ablation: bool = False
+    conditions: Name | None = None
 
 
 class _Retrieval(_Method):
@@ -204,7 +198,6 @@ class _Retrieval(_Method):
 
 
 class _Row(_Method):
-    conditions: Name | None = None
     note: str | None = None
     bleu_4: Percent | None = Field(alias="BLEU-4", default=None)
     meteor: Percent | None = Field(alias="METEOR", default=None)
@@ -232,13 +225,11 @@ class _File(Strict):
 
     @model_validator(mode="after")
     def _named(self) -> "_File":
-        parts = {f"rows.{subset}": own for subset, own in self.rows.items()}
+        parts: dict[str, Sequence[_Method]] = {f"rows.{subset}": own for subset, own in self.rows.items()}
         for part, own in (parts | {"retrieval": self.retrieval}).items():
             for row in own:
                 if row.source not in self.sources:
                     raise ValueError(f"{part}: {row.method} names the unknown source {row.source}")
-        for part, own in parts.items():
-            for row in own:
                 if row.conditions not in (None, *self.conditions):
                     raise ValueError(f"{part}: {row.method} names the unknown conditions {row.conditions}")
             methods = [(row.method, row.source) for row in own]

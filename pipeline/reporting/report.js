@@ -1,5 +1,5 @@
-// The gallery: filters, attention word by word, and the alignment of the two images. The page's own
-// data is all it reads: each card holds its maps as bytes in base64, a map's largest value being 255.
+// The gallery: filters, attention of each word, and the alignment of the two images. Each card has its maps
+// as bytes in base64; the largest value of a map is 255.
 "use strict";
 
 const LEVELS = 255;
@@ -26,7 +26,7 @@ function filter(form, cards) {
   form.querySelector("output").textContent = `${shown} of ${cards.length} pairs shown`;
 }
 
-// One card: a word shows its attention on both pictures; a cell of the after picture its alignment.
+// One card: a word shows its attention on both images, and a cell of the after image shows its alignment.
 function prepare(card, form) {
   const maps = JSON.parse(card.querySelector("script").textContent);
   const words = [...card.querySelectorAll(".words button")];
@@ -34,7 +34,7 @@ function prepare(card, form) {
   const after = card.querySelector(".after .picture");
   const told = card.querySelector(".told");
   const resting = told.textContent;
-  let cell = null; // [row, column] of the after picture
+  let cell = null; // [row, column] of the after image
 
   function clear() {
     cell = null;
@@ -48,15 +48,15 @@ function prepare(card, form) {
     button.setAttribute("aria-pressed", "true");
     const { model, place } = button.dataset;
     const own = maps[model];
-    const images = own.images ?? 1; // maps a word: one for both pictures, one for each, or none
+    const images = own.images ?? 1; // number of maps per word: one for both images, one for each, or none
     const at = (side) => images * Number(place) + Math.min(side, images - 1);
     if (images) card.querySelectorAll(".picture").forEach((picture, side) => cover(picture, row(own.maps, at(side), own.grid), own.grid));
     const [first, second] = [0, 1].map((side) => percent(own.peaks[at(side)]));
-    const held = images > 1 ? `${first} of the attention to before, of that to after ${second}` : `${first} of the attention`;
+    const held = images > 1 ? `${first} of the attention to before, ${second} of the attention to after` : `${first} of the attention`;
     const even = percent(1 / (own.grid[0] * own.grid[1]));
-    const said = images ? `the brightest cell holds ${held} (spread evenly: ${even})` : "its decoder attends to no cell";
+    const said = images ? `the brightest cell has ${held} (uniform attention: ${even})` : "its decoder has no attention to cells";
     const drawn = own.weighed?.map((name, number) => `${name} ${own.weights[place][number]} %`).join(", ");
-    told.textContent = `“${button.textContent}”, ${model}: ${said}${drawn ? `; said from ${drawn}` : ""}.`;
+    told.textContent = `“${button.textContent}”, ${model}: ${said}${drawn ? `; weights: ${drawn}` : ""}.`;
   }
 
   function showBlock(button) {
@@ -65,7 +65,7 @@ function prepare(card, form) {
     const { model, place } = button.dataset;
     const own = maps[model];
     card.querySelectorAll(".picture").forEach((picture, side) => cover(picture, row(own.blocks, 2 * Number(place) + side, own.grid), own.grid));
-    told.textContent = `${model}, ${button.textContent}: where the image encoder’s class token looks, each picture by itself.`;
+    told.textContent = `${model}, ${button.textContent}: attention of the image encoder’s class token, each image separately.`;
   }
 
   function showCell(chosen) {
@@ -92,7 +92,7 @@ function prepare(card, form) {
   for (const encoder of card.querySelectorAll(".blocks")) roving(encoder, showBlock);
   card.addEventListener("keydown", (event) => event.key === "Escape" && clear());
 
-  if (!Object.values(maps).some((own) => own.alignment)) return; // of the pairs beyond decoding's number
+  if (!Object.values(maps).some((own) => own.alignment)) return; // decoding keeps the alignment of a limited number of pairs
   const grid = () => maps[form.elements.aligned.value].grid;
   form.addEventListener("change", () => cell && showCell(cell));
   after.tabIndex = 0;
@@ -113,7 +113,7 @@ function prepare(card, form) {
   });
 }
 
-// A caption is one stop of the tab key; the arrow keys go from word to word, and show each.
+// A caption is one stop of the tab key; the arrow keys go to the next word and show it.
 function roving(caption, show) {
   const words = [...caption.querySelectorAll("button")];
   words.forEach((word, place) => (word.tabIndex = place ? -1 : 0));
@@ -134,7 +134,7 @@ function row(coded, place, [rows, columns]) {
   return bytes.subarray(place * rows * columns, (place + 1) * rows * columns);
 }
 
-// The map over a picture, one pixel a cell, which the browser stretches smoothly.
+// Draw a map over an image, one pixel per cell; the browser scales it smoothly.
 function cover(picture, map, [rows, columns]) {
   const canvas = document.createElement("canvas");
   canvas.width = columns;
@@ -147,7 +147,7 @@ function cover(picture, map, [rows, columns]) {
   picture.classList.add("covered");
 }
 
-// Red to yellow, and the more there is the less of the picture is seen through it.
+// Colour from red to yellow; a larger share hides more of the image.
 function heat(share) {
   return [255, Math.round(60 + 170 * share), Math.round(90 * share * share), Math.round(215 * Math.sqrt(share) * share ** 0.25)];
 }

@@ -15,10 +15,7 @@ Curve = dict[str, list[float]]
 
 
 def read_curve(path: Path, *columns: str) -> Curve:
-    """Read a CSV file of numbers, which must have the columns `columns`.
-
-    The file of imported weights has no rows.
-    """
+    """Read a CSV file of numbers, which must have the columns `columns`. Imported weights have no rows."""
     try:
         names, *rows = csv.reader(io.StringIO(read_text(path, REMEDY)))
     except (csv.Error, ValueError):  # ValueError: the file is empty
@@ -31,7 +28,6 @@ def read_curve(path: Path, *columns: str) -> Curve:
 
 
 def _number(path: Path, column: str, text: str) -> float:
-    """Parse a field. A loss that was not measured is NaN; an iteration must be a whole number."""
     try:
         number = float(text)
     except ValueError:
@@ -44,8 +40,7 @@ def _number(path: Path, column: str, text: str) -> float:
 def check(folder: Path, weights: Path) -> None:
     """Raise InputError if a curve belongs to other weights.
 
-    `weights` is the folder of the run's weights. This folder records an iteration and a validation score,
-    which validation.csv must contain.
+    validation.csv must have the iteration and the validation score that the folder `weights` records.
     """
     if not (weights / trained_model.MODEL).is_file():
         return

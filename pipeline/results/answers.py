@@ -41,11 +41,12 @@ class Answer:
 def judged(
     texts: Mapping[str, str], pairs: Sequence[Pair], reader: str, phrases: Sequence[str]
 ) -> list[Answer]:
-    """Judge the text of each pair. `reader`, one of READERS, says how the texts are parsed.
+    """Judge the text of each pair by its scene, or by its references if the scene is unknown.
 
-    A text is compared with the scene, or with the references if the scene is unknown. `phrases` are the texts
-    that the strict reader accepts for "no change". Raises InputError for a pair that has neither a known
-    scene nor a known kind of change.
+    reader: one of READERS
+    phrases: texts that the strict reader accepts for "no change"
+
+    Raises InputError for a pair that has neither a scene nor a kind of change.
     """
     found = []
     for pair in pairs:
@@ -71,10 +72,7 @@ def _verdict(text: str, pair: Pair, reader: str, phrases: Sequence[str]) -> Verd
 
 
 def parts(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
-    """Return row of the table -> its answers.
-
-    The rows are all pairs, changed pairs, each kind of change, and unchanged pairs. Empty rows are left out.
-    """
+    """Return row of the table -> its answers, without empty rows."""
     kinds = {kind: [each for each in answers if each.pair.change_type == kind] for kind in CHANGE_TYPES}
     changed = [each for each in answers if each.pair.changed is not False]
     same = [each for each in answers if each.pair.change_type == NO_CHANGE]
@@ -91,10 +89,7 @@ def _unread(answers: Sequence[Answer]) -> Share:
 
 
 def table(answers: Sequence[Answer]) -> Table:
-    """Return a table of the true captions in percent, with 95 % intervals over scenes.
-
-    A note counts the faults.
-    """
+    """Return a table of the true captions in percent, with 95 % intervals over scenes."""
     title = "True captions in percent; intervals of 95 % over scenes"
     rows = []
     for name, own in parts(answers).items():
@@ -110,10 +105,9 @@ def table(answers: Sequence[Answer]) -> Table:
 def leaderboard_row(
     name: str, reader: str, split: str, answers: Sequence[Answer], hashes: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the row of a leaderboard.
+    """Return the row of a leaderboard: shares with their 95 % intervals over scenes.
 
-    Shares are fractions with the bounds of their 95 % intervals over scenes. `hashes`: name -> SHA-256 of a
-    file, for the files of captions and pairs.
+    hashes: name -> SHA-256 of a file, for the files of captions and pairs
     """
     by_scene = all(each.pair.scene is not None for each in answers)
     shares = {part: _written(_true(own)) for part, own in parts(answers).items()}
@@ -139,10 +133,7 @@ def _written(own: Share) -> dict[str, float]:
 
 
 def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
-    """Return a record per caption.
-
-    If the reader is `free` and the scene is known, a record includes the claims.
-    """
+    """Return a record per caption, with its claims if the reader is `free` and the scene is known."""
     return [
         {
             "pair_id": each.pair.pair_id,

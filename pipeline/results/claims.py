@@ -15,10 +15,7 @@ from pipeline.statistics.comparisons import Comparison, compare_all
 
 @dataclass(frozen=True)
 class Claim:
-    """A paper's claim that the model `better` beats the model `worse`.
-
-    Both names are values of Group.name.
-    """
+    """A paper's claim that the model `better` beats the model `worse` (values of Group.name)."""
 
     source: str
     better: str
@@ -59,12 +56,10 @@ class Verdict:
 
 
 def verdicts(groups: Sequence[Group]) -> list[Verdict]:
-    """Return a verdict on each claim whose two models have records in `groups`.
+    """Return a verdict on each claim whose two models have records in `groups`, all of one dataset.
 
-    All groups are of one dataset. A metric decides a claim under two conditions: the paired bootstrap over
-    test pairs is significant after Holm's correction for all these claims, and the difference exceeds its
-    margin over seeds. If the model that should be better is still at chance (not trained long enough), the
-    claim neither holds nor fails.
+    A metric decides a claim if the paired bootstrap over test pairs is significant after Holm's correction,
+    and if the difference exceeds its margin over seeds. A claim is open if the better model is at chance.
     """
     named = {group.name: group for group in groups}
     asked = [claim for claim in CLAIMS if {claim.better, claim.worse} <= named.keys()]
@@ -92,11 +87,9 @@ def _finding(better: Group, worse: Group, found: Comparison, seeds: int) -> Find
 
 
 def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None:
-    """Return half the width of the 95 % interval of the difference between two models' means over seeds.
+    """Return half the 95 % interval (Welch's t) of the difference between two models' means over seeds.
 
-    Return None if a model has one seed. The interval is Welch's t interval, because the models' spreads
-    differ. With three seeds per model, the margin is 2.8 (equal spreads) to 4.3 (one spread is 0) times the
-    standard error.
+    Return None if a model has one seed.
     """
     scores = [group.score("total", metric) for group in (a, b)]
     if any(score.sd is None for score in scores):

@@ -20,10 +20,7 @@ HEADINGS = ["model", "true", *NAMES.values(), FAULTS[OTHER], "one part only", FA
 
 @dataclass(frozen=True)
 class Faults:
-    """Faults of a model's captions, as a text per seed and pair.
-
-    The text has the letters of the caption's false parts. It is "" for a true caption.
-    """
+    """Letters of the false parts of each caption, per seed and pair; "" for a true caption."""
 
     name: str
     changes: tuple[Sequence[str], ...]  # changed pairs
@@ -39,11 +36,7 @@ class Faults:
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:
-        """Return the share of captions that are false because of `part`.
-
-        A caption with n false parts counts 1/n for each of them. The sum over all kinds of false parts is the
-        share of false captions.
-        """
+        """Return the share of false captions because of `part`; n false parts of a caption count 1/n each."""
         return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(OTHER, ""))))
 
     @property
@@ -63,10 +56,7 @@ class Faults:
 
 
 def of_group(group: Group, dataset: str = "") -> Faults:
-    """Return the faults of a group over all its seeds.
-
-    The name of the result begins with `dataset`, unless `dataset` is "".
-    """
+    """Return the faults of a group over all its seeds."""
     changes, others = (
         tuple([record["faults"][place] for place in group.pairs["subsets"][part]] for record in group.records)
         for part in ("change", "no_change")

@@ -25,10 +25,7 @@ ONE = "a single run"
 
 
 class Line(BaseModel):
-    """A caption's verdict, and its scores if stages.score wrote the file.
-
-    Other keys of the line are ignored.
-    """
+    """A caption's verdict, and its scores if stages.score wrote the file."""
 
     pair_id: str
     scene_id: str | None = None
@@ -60,8 +57,7 @@ class Run:
 def read_run(path: Path, model: str | None = None) -> Run:
     """Read the verdicts of a run. Raises InputError for a file without judged captions of changed pairs.
 
-    model: name of the run's model. Runs with the same name are seeds of one model. Without a name, the run
-    counts as a separate model.
+    model: runs with the same name are seeds of one model; None: a separate model
     """
     file = path / "pairs.jsonl" if path.is_dir() else path
     run = Run(file, model or str(file), list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
@@ -71,10 +67,7 @@ def read_run(path: Path, model: str | None = None) -> Run:
 
 
 def of_scores(name: str, runs: Sequence[Run], files: Sequence[Path]) -> Judge:
-    """Return how well the metric `name` agrees with truth. `files` has a file of scores for each run.
-
-    Raises InputError if the numbers of files and runs differ, or if a file lacks a pair.
-    """
+    """Return how well the metric `name` agrees with truth. `files` has a file of scores for each run."""
     if len(files) != len(runs):
         raise InputError(
             f"{name} has {len(files)} file(s) of scores for {len(runs)} run(s); name one per run"
@@ -109,5 +102,4 @@ def _agreement(name: str, runs: Sequence[Run], values: Sequence[Array]) -> Judge
 
 
 def _pair(line: Line) -> Pair:
-    """Return a pair that has only ids, because read_scores needs nothing else."""
     return Pair(line.pair_id, line.scene_id or line.pair_id, "test", "", "", ())

@@ -36,10 +36,7 @@ Values = Sequence[float]
 
 @dataclass(frozen=True)
 class Correlation:
-    """A rank correlation with its interval.
-
-    The value is None if it is undefined, because all values are equal.
-    """
+    """A rank correlation with its interval; the value is None if all values are equal."""
 
     value: float | None
     low: float
@@ -66,19 +63,17 @@ class Judge:
 
 def judges(groups: Sequence[Group]) -> list[Judge]:
     """Return the agreement of each metric with truth on one dataset; [] for fewer than LEAST runs."""
-    if sum(len(group.records) for group in groups) < LEAST:
+    runs = [group.each() for group in groups]
+    if sum(map(len, runs)) < LEAST:
         return []
-    truth = [[_score(one, "total", TRUE_CHANGES) for one in group.each()] for group in groups]
-    return [_judge(metric, groups, truth) for metric in OVER_RUNS]
-
-
-def _judge(metric: str, groups: Sequence[Group], truth: Sequence[Values]) -> Judge:
-    subset, score = OVER_RUNS[metric]
-    scores = [[_score(one, subset, score) for one in group.each()] for group in groups]
-    within = []
-    if metric in OVER_PAIRS:
-        within = [_within(one, OVER_PAIRS[metric]) for group in groups for one in group.each()]
-    return agreement(metric, scores, truth, within)
+    truth = [[one.score("total", TRUE_CHANGES).mean for one in own] for own in runs]
+    found = []
+    for metric, (subset, score) in OVER_RUNS.items():
+        scores = [[one.score(subset, score).mean for one in own] for own in runs]
+        key = OVER_PAIRS.get(metric)
+        within = [_within(one, key) for own in runs for one in own] if key else []
+        found.append(agreement(metric, scores, truth, within))
+    return found
 
 
 def agreement(
@@ -102,12 +97,7 @@ def agreement(
     return Judge(metric, runs, otherwise(scores, truth), pairs, prefers)
 
 
-def _score(group: Group, subset: str, metric: str) -> float:
-    return group.score(subset, metric).mean
-
-
 def _within(group: Group, metric: str) -> tuple[float, float]:
-    """Return a metric's correlation with truth, and the result of `prefers`, over a run's changed pairs."""
     (record,) = group.records
     places = group.changes_of("total")
     values = np.array([float(record[metric][place]) for place in places])
@@ -124,10 +114,9 @@ def over_captions(values: Array, true: Array) -> tuple[float, float]:
 
 
 def prefers(values: Array, true: Array) -> float:
-    """Return how often a true caption has a higher value than a false caption; a tie counts half.
+    """Return how often a true caption has a higher value than a false caption (area under the ROC curve).
 
-    This is the area under the ROC curve, from the sum of ranks (Mann and Whitney). NaN if all or no captions
-    are true.
+    A tie counts half. NaN if all or no captions are true.
     """
     ones, zeros = int(true.sum()), int((~true).sum())
     if not ones or not zeros:
@@ -136,9 +125,9 @@ def prefers(values: Array, true: Array) -> float:
 
 
 def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None:
-    """Return the share of pairs of runs that the metric and the truth rank differently; a tie counts half.
+    """Return the share of pairs of runs, of different models, that metric and truth rank differently.
 
-    The two runs of a pair are of different models.
+    A tie counts half.
     """
     found = []
     for (a, true_a), (b, true_b) in combinations(list(zip(scores, truth, strict=True)), 2):
@@ -151,10 +140,9 @@ def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None
 
 
 def ranks_alike(a: Array, b: Array, counts: Array) -> Array:
-    """Return Spearman's correlation of `a` and `b` for each draw, (draws,).
+    """Return Spearman's correlation of `a` and `b` for each draw, (draws,); NaN if all values are equal.
 
-    counts: weight of each value in each draw, (draws, values). The result is NaN if all values of `a`, or all
-    values of `b`, are equal.
+    counts: weight of each value in each draw, (draws, values)
     """
     weights = counts / counts.sum(1, keepdims=True)
     x, y = (own - (weights * own).sum(1, keepdims=True) for own in (_ranks(a, counts), _ranks(b, counts)))
@@ -163,29 +151,26 @@ def ranks_alike(a: Array, b: Array, counts: Array) -> Array:
 
 
 def _ranks(values: Array, counts: Array) -> Array:
-    """Return each value's mean rank: the weighted number of smaller values, plus half of the equal values."""
+    """Return each value's weighted mean rank."""
     below, equal = values[:, None] < values, values[:, None] == values
     return np.asarray(counts @ (below + equal / 2))
 
 
 def _drawn(seeds: Sequence[int]) -> Array:
-    """Return the weight of each run in each draw of models, (1 + RESAMPLES, runs).
-
-    The first row has the weight 1. The other rows have the number of times that the run's model is drawn.
-    """
+    """Return the weight of each run in each draw of models, (1 + RESAMPLES, runs). The first row is all 1."""
     draws_of_models = np.concatenate(list(draws(len(seeds), RESAMPLES, SEED)))
     return np.repeat(np.vstack([np.ones(len(seeds)), draws_of_models]), seeds, axis=1)
 
 
 def _means(values: Array, counts: Array) -> Array:
-    """Return a mean of the finite values for each row of weights in `counts`; NaN without such a value."""
+    """Return a mean of the finite values for each row of weights in `counts`."""
     weights = counts * np.isfinite(values)
     sums = weights.sum(1)
     return np.divide(weights @ np.nan_to_num(values), sums, np.full(len(counts), np.nan), where=sums > 0)
 
 
 def _correlation(found: Array) -> Correlation:
-    """Return found[0], the correlation over all runs, with an interval from the other values (draws)."""
+    """Return found[0], the correlation over all runs, with an interval from the draws found[1:]."""
     known = found[1:][np.isfinite(found[1:])]
     low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
     return Correlation(_known(found[0]), float(low), float(high))

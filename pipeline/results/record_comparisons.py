@@ -2,11 +2,10 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -26,10 +25,7 @@ BEGUN = 0.1  # change accuracy of changed pairs; a model below is still at chanc
 
 @dataclass(frozen=True)
 class Group:
-    """Records of a model on a dataset that differ only in the seed.
-
-    `changes`: settings that differ from params.yaml.
-    """
+    """Records of a model that differ only in the seed. `changes`: settings that differ from params.yaml."""
 
     dataset: str
     model: str
@@ -57,15 +53,6 @@ class Group:
             return over_seeds([_share(record[MARKED[metric]], places) for record in self.records])
         return over_seeds([record["scores"][subset][metric] for record in self.records])
 
-    def balanced(self, subset: str) -> MeanSd:
-        """Return the change accuracy of a subset. Changed and unchanged pairs have equal weights.
-
-        Therefore a model that always reports "no change" has 0.5 in each quartile.
-        """
-        kinds = [set(self.places(kind)) for kind in ("change", "no_change")]
-        parts = [[place for place in self.places(subset) if place in kind] for kind in kinds]
-        return over_seeds([fmean(_share(own[RIGHT], part) for part in parts if part) for own in self.records])
-
     @property
     def begun(self) -> bool:
         """True if the model is above chance; otherwise it was not trained long enough."""
@@ -82,10 +69,7 @@ class Group:
         return [place for place in self.places(subset) if place in changed]
 
     def pointing(self) -> MeanSd | None:
-        """Return the share of changed pairs whose change box contains the maximum of the attention map.
-
-        Return None if a record lacks it.
-        """
+        """Return the share of changed pairs whose attention is highest in the change box; None if unknown."""
         if any("pointing" not in record["localisation"] for record in self.records):
             return None
         return over_seeds([record["localisation"]["pointing"] for record in self.records])
@@ -109,26 +93,23 @@ class Group:
 
 def read(root: Path, dataset: str) -> list[Group]:
     """Return the groups of a dataset's published records. Raises InputError like `folder`."""
-    return groups(*folder(root / FOLDER / dataset, dataset, records.name_of))
+    found, pairs = folder(root / FOLDER / dataset)
+    return groups([*found.values()], pairs)
 
 
-def folder(path: Path, dataset: str, name_of: Callable[[Record], str]) -> tuple[list[Record], Record]:
-    """Return the records in a folder, and the content of its pairs.json. Both are empty without a record.
+def folder(path: Path) -> tuple[dict[Path, Record], Record]:
+    """Return file -> record of a folder, and the content of its pairs.json. Both are empty without a record.
 
-    `name_of` returns the file name for a record's content. Raises InputError if a file is not a record, is a
-    copy of another record, or belongs to other pairs. The message names the file.
+    Raises InputError for a damaged file or a record of other pairs.
     """
     files = sorted(file for file in path.glob("*.json") if file.name != PAIRS)
     if not files:
-        return [], {}
+        return {}, {}
     pairs = records.read_pairs_file(path / PAIRS)
-    found = [_placed(file, dataset, name_of) for file in files]
-    _check_keys(files, found)
-    wrong = [file for file, record in zip(files, found, strict=True) if not _of(record, pairs)]
-    if len(wrong) == len(files) > 1:
-        raise InputError(f"{path / PAIRS} is of other test pairs than all {len(files)} records; {REMEDY}")
-    if wrong:
-        raise InputError(f"{wrong[0]} is of other test pairs than {path / PAIRS}; {REMEDY}")
+    found = {file: records.read(file) for file in files}
+    for file, record in found.items():
+        if not _of(record, pairs):
+            raise InputError(f"{file} is of other test pairs than {path / PAIRS}; {REMEDY}")
     return found, pairs
 
 
@@ -144,28 +125,8 @@ def groups(found: Sequence[Record], pairs: Record) -> list[Group]:
     ]
 
 
-def _placed(file: Path, dataset: str, name_of: Callable[[Record], str]) -> Record:
-    record = records.read(file)
-    if (record["dataset"], name_of(record)) != (dataset, file.name):
-        place = f"{record['dataset']}/{name_of(record)}"
-        raise InputError(f"{file} is a copy: it holds the record of {place}; remove it")
-    return record
-
-
-def _check_keys(files: Sequence[Path], found: Sequence[Record]) -> None:
-    """Raise InputError if records of two seeds have the same key, which is a hash of code, data and seed."""
-    seen: dict[str, tuple[Path, Record]] = {}
-    for file, record in zip(files, found, strict=True):
-        first, other = seen.setdefault(str(record.get("key", file)), (file, record))
-        if record["seed"] != other["seed"]:
-            raise InputError(f"{file} is a copy: it holds the record of {first.name}; remove it")
-
-
 def _of(record: Record, pairs: Record) -> bool:
-    """Return True if a record was made from these pairs: their number and hash must be equal.
-
-    An old record may lack the hash.
-    """
+    """Return True if a record was made from these pairs. An old record may lack the hash of its pairs."""
     lengths = {len(record[own]) for own in OF_PAIRS}
     return (
         lengths == {len(pairs["pairs"])}
@@ -181,11 +142,6 @@ def _share(marks: str, places: Sequence[int]) -> float:
 
 
 def _told(marks: str, place: int, asked: Collection[int]) -> tuple[float, float]:
-    """Return (sum, count) of a pair for pipeline/statistics, which stores a score of 1 as 1,000,000.
-
-    The result is (1,000,000, 1) for the mark "1", (0, 1) for another mark, and (0, 0) for a pair that is not
-    in `asked`.
-    """
     return (1_000_000.0 * (marks[place] == "1"), 1.0) if place in asked else (0.0, 0.0)
 
 

@@ -1,14 +1,9 @@
 """Small JSON records of finished runs, from which the results pages are made.
 
-A study's records go to OWN, which git ignores. Their path contains everything that determines a record: the
-hash of the prepared data, then model, changes, seed and the hash of the settings. FOLDER contains the
-published records, which are in git; a promotion adds to them (pipeline/results/own_records.py).
-
-A record has the model, its settings, scores by subset, and validation curves. For each test pair, in the
-order of the dataset's pairs.json, it has the caption's truth, false parts, change accuracy and metrics. A
-paired bootstrap and the correlation of metrics with truth need nothing else. The captions of READ test pairs
-are kept as text. The metrics of the pairs are written as thousandths in base 36, which keeps records small;
-`read` returns them as lists.
+FOLDER has the published records, which are in git. A study's own records go to OWN, below the hash of the
+prepared data. A record has the model, its settings, scores by subset and validation curves. For each test
+pair, in the order of the dataset's pairs.json, it has the caption's truth, false parts and metrics. Metrics
+of pairs are thousandths in base 36, which keeps records small; `read` returns them as lists.
 """
 
 import json
@@ -21,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from pipeline.config.params import Params
 from pipeline.datasets.manifest import read_pairs
@@ -56,17 +51,8 @@ REMEDY = "restore it with git, or remove it and run the study again"
 Record = dict[str, Any]
 
 
-class Scores(BaseModel, extra="ignore"):
-    """Scores of a run on one subset of the test pairs."""
-
-    bleu_4: float = Field(alias="BLEU-4")
-    meteor: float = Field(alias="METEOR")
-    rouge_l: float = Field(alias="ROUGE-L")
-    cider: float = Field(alias="CIDEr-D")
-
-
 class Stored(BaseModel):
-    """Keys of a record's file. Under each key of OF_PAIRS, the values of all test pairs are a single text."""
+    """Keys of a record's file. `true`, `right` and `faults` have the values of all test pairs as one text."""
 
     dataset: str
     model: str
@@ -74,17 +60,13 @@ class Stored(BaseModel):
     changes: dict[str, Any]
     settings: str
     train: dict[str, Any]
-    scores: dict[str, Scores]
+    scores: dict[str, dict[str, float]]
     localisation: dict[str, float]
     validation: dict[str, dict[str, float]]
     captions: list[str]
     true: str
     right: str
     faults: str
-    bleu_4: str = Field(alias="BLEU-4")
-    meteor: str = Field(alias="METEOR")
-    rouge_l: str = Field(alias="ROUGE-L")
-    cider: str = Field(alias="CIDEr-D")
 
 
 class Described(BaseModel):
@@ -97,11 +79,7 @@ class Described(BaseModel):
 
 
 def name(model: str, changes: Mapping[str, Any], seed: int) -> str:
-    """Return the file name of a published record: model, differences from params.yaml, seed.
-
-    The differences appear twice: as readable text (only the last part of each key), and as a hash of the
-    complete differences.
-    """
+    """Return the file name of a published record: model, changed settings (text and hash), seed."""
     said = "".join(f"-{key.rsplit('.', 1)[-1]}={value}" for key, value in sorted(changes.items()))
     told = f"{said[:LONGEST]}-{sha256(json.dumps(changes, sort_keys=True))[:8]}" if changes else ""
     return re.sub(r"[^\w.=-]", "_", f"{model}{told}-{seed}") + ".json"
@@ -130,7 +108,7 @@ def data(root: Path, dataset: str) -> str:
 
 
 def settings(cell: Cell) -> str:
-    """Return a hash of all values of params.yaml that determine a run, independent of code and machine."""
+    """Return a hash of all values of params.yaml that determine a run, without code and machine."""
     params, recipe = Params.model_validate(cell.params), asdict(cell.recipe)
     del recipe["code"]
     # empty values and defaults are left out, so that a new setting keeps older records valid
@@ -144,7 +122,7 @@ def settings(cell: Cell) -> str:
 
 
 def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None:
-    """Write the record of a run whose files are in `workspace`. Return the record's path.
+    """Write the record of a run whose files are in `workspace`, and return its path.
 
     Return None without writing if the run has more than MOST_PAIRS test pairs.
     """
@@ -182,17 +160,11 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None
 
 
 def _scored(path: Path, pairs: Sequence[Pair]) -> list[Record]:
-    """Return the lines of a pairs.jsonl in the order of `pairs`. Raises InputError if a pair is missing."""
     known = {pair.pair_id for pair in pair_scores.read_pairs(path)}
     if lacking := next((pair.pair_id for pair in pairs if pair.pair_id not in known), None):
         raise InputError(f"{path} lacks the test pair {lacking}; run `dvc repro score` to make it again")
     scored = {line["pair_id"]: line for line in map(json.loads, read_text(path, REMEDY).splitlines())}
     return [scored[pair.pair_id] for pair in pairs]
-
-
-def has_records(root: Path, dataset: str) -> bool:
-    """Return True if the test split of a prepared dataset is small enough for records."""
-    return len(_test_pairs(root, dataset)) <= MOST_PAIRS
 
 
 def _test_pairs(root: Path, dataset: str) -> list[Pair]:
@@ -209,7 +181,6 @@ def _unpacked(digits: str, width: int) -> list[int]:
 
 
 def _curves(path: Path) -> dict[str, dict[str, float]]:
-    """Read a validation.csv. Return score -> iteration -> value."""
     curve = read_curve(path, "iteration")
     iterations = [str(round(number)) for number in curve["iteration"]]
     return {
@@ -259,15 +230,12 @@ def save(path: Path, tree: Record) -> None:
 
 
 def read(path: Path) -> Record:
-    """Read a record, with the pairs' metrics and faults as lists.
-
-    Raises InputError if the file is damaged.
-    """
+    """Read a record, with the pairs' metrics and faults as lists. Raises InputError for a damaged file."""
     read_record(path, Stored, REMEDY, "ignore")
     found = read_json(path, REMEDY)
     try:
         numbers = {name: _unpacked(found[name], width) for name, width in WIDTHS.items()}
-    except ValueError:
+    except (KeyError, TypeError, ValueError):
         raise InputError(f"{path}: the numbers of its pairs cannot be read; {REMEDY}") from None
     return found | numbers | {FAULTS: found[FAULTS].split(BETWEEN)}
 

@@ -18,7 +18,6 @@ from pipeline.scoring.truth import FAULTS
 from pipeline.statistics.seeds import MeanSd
 
 Datasets = Mapping[str, Sequence[Group]]
-Score = Callable[[Group, str], MeanSd]
 COLUMNS: dict[str, Callable[[Group], MeanSd | None]] = {
     HEADINGS[TRUE_CHANGES]: lambda group: group.score("change", TRUE),
     HEADINGS[metric_names.TRUE_NO_CHANGE]: lambda group: group.score("no_change", TRUE),
@@ -26,24 +25,6 @@ COLUMNS: dict[str, Callable[[Group], MeanSd | None]] = {
     f"{CIDER}, changed": lambda group: group.score("change", CIDER),
     **{metric: methodcaller("score", "total", metric) for metric in (CIDER, *CORPUS[:-1])},
     "pointing": Group.pointing,
-}
-PARTS: dict[str, tuple[str, Sequence[str], Score]] = {  # table name -> title, columns, score
-    "true by kind": (
-        "true captions by kind of change",
-        CHANGE_TYPES,
-        lambda group, kind: group.score(kind, TRUE),
-    ),
-    "true by overlap": (
-        "true captions of changed pairs by overlap of the views",
-        QUARTILES,
-        lambda group, part: group.score(part, TRUE_CHANGES),
-    ),
-    "accuracy by kind": (
-        "change accuracy by kind of change",
-        CHANGE_TYPES,
-        lambda group, kind: group.score(kind, ACCURACY),
-    ),
-    "accuracy by overlap": ("change accuracy by overlap of the views", QUARTILES, Group.balanced),
 }
 
 
@@ -73,26 +54,22 @@ def printed(found: MeanSd | None) -> str:
 
 
 def _of_dataset(name: str, groups: Sequence[Group]) -> dict[str, Table]:
-    """Return the tables of one dataset. The last table has the ablations of its models."""
     models = [group for group in groups if not group.changes]
     changed = {group.model for group in groups if group.changes}
     faults = [false_words.row(false_words.of_group(group)) for group in models]
+    overlap = f"{name}: true captions of changed pairs by overlap of the views"
     return {
         "scores": _scores(f"{name}: scores", models),
-        **{
-            kind: _parts(f"{name}: {title}", models, parts, score)
-            for kind, (title, parts, score) in PARTS.items()
-        },
+        "true by kind": _parts(
+            f"{name}: true captions by kind of change", models, (*CHANGE_TYPES, "no_change"), TRUE
+        ),
+        "true by overlap": _parts(overlap, models, QUARTILES, TRUE_CHANGES),
         "faults": Table(f"{name}: false parts in captions of changed pairs", false_words.HEADINGS, faults),
         "ablations": _scores(f"{name}: ablations", [group for group in groups if group.model in changed]),
     }
 
 
 def _cameras(datasets: Datasets) -> Table:
-    """Return a table of the share of true captions of changed pairs.
-
-    A row is a model, a column is a dataset.
-    """
     known = {
         (name, group.model): group.score("total", TRUE_CHANGES).printed()
         for name, groups in datasets.items()
@@ -107,10 +84,7 @@ def _cameras(datasets: Datasets) -> Table:
 
 
 def _sizes(group: Group) -> list[tuple[str, float, str]]:
-    """Return a key for sorting groups: by the names of the changed settings, then by their values.
-
-    Numbers are sorted by size and come first; other values are sorted as text.
-    """
+    """Return a sort key of the changed settings; numbers are sorted by size and come first."""
     return [
         (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))
         for key, value in group.changes.items()
@@ -130,14 +104,9 @@ def _scores(title: str, groups: Sequence[Group]) -> Table:
     return Table(title, ["model", "seeds", "iterations × scenes", *COLUMNS], rows)
 
 
-def _parts(title: str, groups: Sequence[Group], parts: Sequence[str], score: Score) -> Table:
-    """Return a table of scores with a column per part of the test pairs.
-
-    If the parts are the kinds of change, a column for unchanged pairs follows.
-    """
+def _parts(title: str, groups: Sequence[Group], parts: Sequence[str], metric: str) -> Table:
     known = [part for part in parts if groups and part in groups[0].pairs["subsets"]]
-    known += ["no_change"] if parts is CHANGE_TYPES else []
-    rows = [[group.name, *(printed(score(group, part)) for part in known)] for group in groups]
+    rows = [[group.name, *(printed(group.score(part, metric)) for part in known)] for group in groups]
     headings = [part.removeprefix("viewpoint_iou_").replace("_", " ") for part in known]
     return Table(title, ["model", *headings], rows)
 
@@ -165,10 +134,7 @@ def _claims(title: str, found: Sequence[Verdict]) -> Table:
 
 
 def _metrics(datasets: Datasets) -> Table:
-    """Return a table of how well each metric agrees with truth.
-
-    Models at chance are left out, because runs at chance are too easy to tell from the others.
-    """
+    """Return a table of how well each metric agrees with truth, without models at chance."""
     return of_judges(
         [
             (name, judge)
@@ -179,10 +145,7 @@ def _metrics(datasets: Datasets) -> Table:
 
 
 def of_judges(found: Sequence[tuple[str, Judge]]) -> Table:
-    """Return a table of how well metrics agree with truth.
-
-    `found`: for each row, a dataset and a metric's agreement on this dataset.
-    """
+    """Return a table of pairs of a dataset and the agreement of a metric with truth on it."""
     headings = ["metric", "dataset", "correlation, runs", "pairs of runs ranked wrongly"]
     headings += ["correlation, captions of a run", "true caption preferred"]
     rows = [
@@ -206,8 +169,7 @@ def _percent(share: float | None) -> str:
 def _seeds(datasets: Datasets) -> Table:
     headings = ["dataset", "models", "sd over seeds", "sd over test pairs"]
     headings += ["1 in 20 pairs of runs differs by", "5 seeds show", "seeds for 2 points"]
-    found = {name: seed_spread.of_groups(groups) for name, groups in datasets.items()}
-    rows = [[name, *own.printed] for name, own in found.items() if own]
+    rows = [[name, *own] for name, groups in datasets.items() if (own := seed_spread.row(groups))]
     return Table(f"Spread of {HEADINGS[TRUE_CHANGES]} over seeds", headings, rows)
 
 

@@ -1,11 +1,7 @@
-"""Compute how much the share of true captions varies, and how many seeds show a difference.
-
-The variation is over seeds, and over resampled test pairs.
-"""
+"""Compute how much the share of true captions varies over seeds, and how many seeds show a difference."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist, fmean
 
 from pipeline.results.claims import LEAST_SEEDS
@@ -18,31 +14,19 @@ WANTED = 0.02  # difference of the share of true captions to be shown: two point
 Z, POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
 
 
-@dataclass(frozen=True)
-class SeedSpread:
-    """Variation of the share of true captions, pooled over a dataset's models. Deviations are fractions."""
+def row(groups: Sequence[Group]) -> list[str] | None:
+    """Return a row of the table of spreads; None without a model above chance with LEAST_SEEDS seeds.
 
-    models: int
-    sd: float  # standard deviation over seeds
-    over_pairs: float  # standard deviation of a single run over resampled test pairs
-
-    @property
-    def printed(self) -> list[str]:
-        """Row of the table; the headings are in results_tables._seeds."""
-        shares = [self.sd, self.over_pairs, Z * math.sqrt(2) * self.sd, shown(self.sd, 5)]
-        return [str(self.models), *(f"{100 * share:.1f}" for share in shares), str(seeds_wanted(self.sd))]
-
-
-def of_groups(groups: Sequence[Group]) -> SeedSpread | None:
-    """Return the pooled variation of the models that are above chance and have at least LEAST_SEEDS seeds.
-
-    Return None without such a model.
+    The cells: number of models; standard deviations over seeds and over test pairs, and the differences
+    that two runs and five seeds show, all in points; number of seeds that show two points.
     """
     kept = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.begun]
     if not kept:
         return None
     sd = pooled([group.score("change", TRUE).sd or 0.0 for group in kept])
-    return SeedSpread(len(kept), sd, pooled([over_pairs(run) for group in kept for run in group.each()]))
+    by_pairs = pooled([over_pairs(run) for group in kept for run in group.each()])
+    shares = [sd, by_pairs, Z * math.sqrt(2) * sd, shown(sd, 5)]
+    return [str(len(kept)), *(f"{100 * share:.1f}" for share in shares), str(seeds_wanted(sd))]
 
 
 def pooled(deviations: Sequence[float]) -> float:
@@ -57,16 +41,10 @@ def over_pairs(group: Group) -> float:
 
 
 def seeds_wanted(sd: float, difference: float = WANTED) -> int:
-    """Return the number of seeds per model that is needed to show a difference between two models.
-
-    The number is n = 2 (z_0.975 + z_0.8)² sd² / difference².
-    """
+    """Return the seeds per model that show a difference: n = 2 (z_0.975 + z_0.8)² sd² / difference²."""
     return max(2, math.ceil((shown(sd, 1) / difference) ** 2))
 
 
 def shown(sd: float, seeds: int) -> float:
-    """Return the smallest difference between two models that this number of seeds per model can show.
-
-    This is the inverse function of `seeds_wanted`.
-    """
+    """Return the smallest difference between two models that this number of seeds per model can show."""
     return (Z + POWER) * sd * math.sqrt(2 / seeds)

@@ -1,10 +1,8 @@
-"""Compute the table of a study: mean ± sd over seeds, published scores, paired bootstrap of adjacent rows."""
+"""Make the tables of a study: mean ± sd over seeds, published scores, paired bootstrap of adjacent rows."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from pipeline.config.params import Params
 from pipeline.datasets.manifest import read_pairs
@@ -12,26 +10,28 @@ from pipeline.datasets.schema import of_split
 from pipeline.io.errors import InputError
 from pipeline.reporting import paper_results
 from pipeline.reporting.dataset_results import Metrics, read_metrics
-from pipeline.reporting.overview_table import TOTAL
+from pipeline.reporting.overview_table import HEADINGS, TOTAL
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
-from pipeline.reporting.retrieval_results import FIGURES, WAYS, Figures
+from pipeline.reporting.retrieval_results import FIGURES, WAYS, Figures, factor, printed
+from pipeline.reporting.tables import NONE, Table, number
 from pipeline.results.own_records import recorded
 from pipeline.scoring.metric_names import (
     ACCURACY,
     AGREES,
     AGREES_CHANGES,
+    CIDER,
+    METEOR,
     PLACES,
     PRINTED,
     TRUE,
     TRUE_CHANGES,
     of_parts,
 )
-from pipeline.scoring.results import rounded
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import pair_scores
-from pipeline.statistics.comparisons import compare_all
+from pipeline.statistics.comparisons import Comparison, compare_all, p_value, signed
 from pipeline.statistics.pair_scores import Evidence
-from pipeline.statistics.seeds import over_seeds
+from pipeline.statistics.seeds import MeanSd, over_seeds
 from pipeline.study.overrides import filled
 from pipeline.study.study_cells import RETRIEVAL, Cell, Planned, finished
 from pipeline.study.study_file import Study
@@ -44,49 +44,50 @@ TOLD = (
     *PRINTED,
     ACCURACY,
 )
-Record = dict[str, Any]
+PAPER = "paper "  # prefix of headings of the papers' columns
 
 
-def record(
-    root: Path, name: str, study: Study, dataset: str, planned: Sequence[Planned], params: Params
-) -> Record:
-    """Return the content of the study's table, from the finished runs; numbers are fractions.
+def tables(root: Path, study: Study, dataset: str, planned: Sequence[Planned], params: Params) -> list[Table]:
+    """Return a table of scores and a table of differences for each subset, then the tables of retrieval.
 
     Raises InputError like `check`, and if runs were scored on different pairs.
     """
-    beside = _beside(study, dataset)
-    theirs = _theirs(root, study, beside)
-    found_by = {row.method: row for row in paper_results.retrieval(beside, root / paper_results.FOLDER)}
-    rows = [
-        _row(root, study, one, theirs.get(one.row.label, []), found_by.get(one.row.published or ""))
-        for one in planned
-    ]
-    differing = [paper_results.differs(row, params) for figures in theirs.values() for row in figures]
-    return {
-        "study": name,
-        "title": study.title,
-        "source": study.source,
-        "dataset": dataset,
-        "subsets": list(study.subsets),
-        "seeds": [cell.seed for cell in planned[0].cells],
-        "rows": rows,
-        "published": {
-            "dataset": beside,
-            "differs": list(dict.fromkeys(what for phrases in differing for what in phrases)),
-        }
-        if theirs
-        else None,
-        "comparisons": [
-            comparison
-            for subset in study.subsets
-            for comparison in _comparisons(root, subset, dataset, planned)
-        ],
-    }
+    title = f"{study.title} ({study.source}) on {dataset}"
+    theirs = check(root, study, dataset)
+    notes = _notes(root, study, dataset, planned, params)
+    found = []
+    for subset in study.subsets:
+        found.append(_scores(root, title, subset, planned, theirs, notes))
+        found += _differences(root, dataset, subset, planned)
+    rows = paper_results.retrieval(_beside(study, dataset), root / paper_results.FOLDER)
+    return found + _retrieval(root, title, planned, {row.method: row for row in rows})
 
 
-def check(root: Path, study: Study, dataset: str) -> None:
-    """Raise InputError if a row names a published method that data/published lacks."""
-    _theirs(root, study, _beside(study, dataset))
+def markdown(tables: Sequence[Table]) -> str:
+    """Return the tables as Markdown, with titles and notes."""
+    return "\n".join(
+        "\n".join([f"**{table.title}**\n", table.markdown, *(f"- {note}\n" for note in table.notes)])
+        for table in tables
+    )
+
+
+def check(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
+    """Return label of a row -> the published rows to show next to it, for the study's subsets.
+
+    Raises InputError if a row names a published method that data/published lacks.
+    """
+    dataset = _beside(study, dataset)
+    rows = [row for row in paper_results.rows(dataset, root / paper_results.FOLDER) if row.conditions]
+    found: dict[str, list[Published]] = {}
+    for row in study.rows if any(row.published for row in study.rows) else ():
+        own = [one for one in rows if one.method == row.published and one.subset in study.subsets]
+        if row.published and not own:
+            raise InputError(
+                f"data/published/{dataset}.yaml has no row of {row.published} on {', '.join(study.subsets)}; "
+                f"add it, or correct `published` of the row {row.label!r}"
+            )
+        found[row.label] = own
+    return found
 
 
 def _beside(study: Study, dataset: str) -> str:
@@ -94,131 +95,120 @@ def _beside(study: Study, dataset: str) -> str:
     return dataset if dataset in study.datasets else study.datasets[0]
 
 
-def _theirs(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
-    """Return label of a row -> the published rows to show next to it, for the study's subsets."""
-    rows = paper_results.rows(dataset, root / paper_results.FOLDER)
-    found: dict[str, list[Published]] = {}
-    for row in study.rows:
-        printed = [
-            one
-            for one in rows
-            if one.method == row.published and one.conditions is not None and one.subset in study.subsets
-        ]
-        if row.published and not printed:
-            raise InputError(
-                f"data/published/{dataset}.yaml has no row of {row.published} on {', '.join(study.subsets)}; "
-                f"add it, or correct `published` of the row {row.label!r}"
-            )
-        if printed:
-            found[row.label] = printed
-    return found
-
-
-def _row(
-    root: Path,
-    study: Study,
-    planned: Planned,
-    theirs: Sequence[Published],
-    found_by: PublishedRetrieval | None,
-) -> Record:
-    done = [cell for cell in planned.cells if finished(root, cell)]
-    undone = [cell for cell in planned.cells if not finished(root, cell)]
-    return {
-        "label": _label(planned),
-        "model": planned.row.model,
-        "changes": planned.changes,
-        "cells": {str(cell.seed): cell.key for cell in planned.cells},
-        "finished": len(done),
-        "recorded": [cell.key for cell in undone if recorded(root, cell, planned.changes)],
-        "scores": {subset: _spread(root, subset, done) for subset in study.subsets} if done else {},
-        "published": {row.subset: row.values for row in theirs},
-        "retrieval": _retrieval(root, done),
-        "published_retrieval": {way: getattr(found_by, way) for way in PUBLISHED_WAYS} if found_by else {},
+def _notes(root: Path, study: Study, dataset: str, planned: Sequence[Planned], params: Params) -> list[str]:
+    left = {
+        cell.key
+        for row in planned
+        for cell in row.cells
+        if not finished(root, cell) and recorded(root, cell, row.changes)
     }
+    said = f"Left out: {len(left)} run(s) with a record only, which `python -m commands.results` shows."
+    notes = [said] * bool(left)
+    theirs = [row for rows in check(root, study, dataset).values() for row in rows]
+    of = _beside(study, dataset)
+    if theirs and of != dataset:
+        notes.append(f"The paper's figures are of {of}, ours of {dataset}: only their order can agree.")
+    elif differing := dict.fromkeys(each for row in theirs for each in paper_results.differs(row, params)):
+        notes.append(f"The paper's figures differ from ours in: {'; '.join(differing)}.")
+    return notes
 
 
-def _retrieval(root: Path, cells: Sequence[Cell]) -> Record:
-    """Return retrieval scores: direction of search -> R@k, MdR or MnR -> mean, deviation, number of runs.
+def _scores(
+    root: Path,
+    title: str,
+    subset: str,
+    planned: Sequence[Planned],
+    theirs: dict[str, list[Published]],
+    notes: Sequence[str],
+) -> Table:
+    scores = [_spread(root, subset, _done(root, row)) for row in planned]
+    papers = [
+        next((own.values for own in theirs.get(row.row.label, []) if own.subset == subset), {})
+        for row in planned
+    ]
+    ours = [m for m in TOLD if any(m in own for own in scores)]
+    theirs_told = [m for m in TOLD if any(own.get(m) is not None for own in papers)]
+    lines = [
+        [
+            *_row(root, row),
+            *(own[m].printed() if m in own else NONE for m in ours),
+            *(number(paper.get(m)) for m in theirs_told),
+        ]
+        for row, own, paper in zip(planned, scores, papers, strict=True)
+    ]
+    headings = ["", "seeds", *(HEADINGS.get(m, m) for m in ours), *(f"{PAPER}{m}" for m in theirs_told)]
+    return Table(f"{title}{_of(subset)}: × 100, mean ± sd over seeds", headings, lines, notes)
 
-    The key `chance` has the values at chance level. The result is empty without retrieval.
-    """
-    files = [root / cell.folder / RETRIEVAL for cell in cells if cell.recipe.entry.retrieves]
-    found = [Figures.model_validate_json(path.read_bytes()) for path in files]
-    if not found:
-        return {}
-    return {
-        way: {figure: _over_seeds([getattr(each, way)[figure] for each in found]) for figure in FIGURES}
-        for way in WAYS
-    } | {"chance": {figure: found[0].chance[figure] for figure in FIGURES}}
+
+def _of(subset: str) -> str:
+    return "" if subset == TOTAL else f", {subset.replace('_', ' ')} pairs"
 
 
-def _over_seeds(values: Sequence[float]) -> Record:
-    spread: Record = rounded(asdict(over_seeds(values)))
-    return spread
+def _row(root: Path, row: Planned) -> list[str]:
+    return [_label(row), f"{len(_done(root, row))}/{len(row.cells)}"]
 
 
 def _label(planned: Planned) -> str:
-    """Return the row's label, followed by the values that result from the row's `times` (factors), if any."""
+    """Return the row's label, followed by the values that result from the row's `times`."""
     keys = [filled(key, planned.row, planned.cells[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])
 
 
-def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]:
-    """Return metric -> mean, sample deviation over seeds, number of runs.
+def _done(root: Path, row: Planned) -> list[Cell]:
+    return [cell for cell in row.cells if finished(root, cell)]
 
-    Metrics that a run lacks are left out.
-    """
+
+def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, MeanSd]:
     found = [read_metrics(root / cell.folder / "metrics.json") for cell in cells]
     each = [_total(metrics) if subset == TOTAL else metrics.subsets.get(subset, {}) for metrics in found]
-    return {
-        metric: _over_seeds([scores[metric] for scores in each])
-        for metric in TOLD
-        if all(metric in scores for scores in each)
-    }
+    common = [m for m in TOLD if each and all(m in scores for scores in each)]
+    return {metric: over_seeds([scores[metric] for scores in each]) for metric in common}
 
 
 def _total(metrics: Metrics) -> dict[str, float]:
-    """Return the scores over all pairs, and the true captions of changed and of unchanged pairs."""
     scores = {metric: value for metric, value in metrics.subsets[TOTAL].items() if metric not in JUDGED}
     return of_parts(metrics.subsets) | scores | metrics.whole
 
 
-def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planned]) -> list[Record]:
-    """Return the difference between each row and the row above, if both rows have finished runs."""
-    evidence = {
-        _label(row): _part(root, subset, dataset, _evidence(root, row))
-        for row in planned
-        if any(finished(root, cell) for cell in row.cells)
-    }
-    labels = [_label(row) for row in planned]
-    between = [(b, a) for a, b in pairwise(labels) if a in evidence and b in evidence]
-    found = compare_all(evidence, between=between) if between else {}
-    return [
-        rounded({"subset": subset, "a": a, "b": b, **asdict(by_metric[metric])})
-        for (a, b), by_metric in found.items()
-        for metric in _compared(subset, by_metric)
+def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planned]) -> list[Table]:
+    """Return the differences between each row and the row above; [] without compared rows."""
+    keys = {_label(row): [cell.key for cell in row.cells] for row in planned}
+    evidence = {_label(row): _evidence(root, dataset, subset, row) for row in planned if _done(root, row)}
+    between = [(b, a) for a, b in pairwise(keys) if a in evidence and b in evidence]
+    if not between:
+        return []
+    lines = [
+        [
+            f"{a} − {b}",
+            HEADINGS.get(metric, metric),
+            signed(own[metric].difference),
+            f"{signed(own[metric].low)} to {signed(own[metric].high)}",
+            p_value(own[metric].p),
+            "the same runs" if keys[a] == keys[b] else "yes" if own[metric].significant else "no",
+        ]
+        for (a, b), own in compare_all(evidence, between=between).items()
+        for metric in _compared(subset, own)
     ]
+    notes = ["The interval is over test pairs (paired bootstrap), not over seeds."]
+    notes += [f"p has Holm's correction for {len(between)} comparisons."] * (len(between) > 1)
+    notes += ["CIDEr-D has the document frequencies of all test pairs here."] * (subset != TOTAL)
+    headings = ["rows", "metric", "difference", "95 % interval", "p", "significant"]
+    return [Table(f"Differences{_of(subset)}", headings, lines, notes, texts=2)]
 
 
-def _compared(subset: str, by_metric: dict[str, Any]) -> list[str]:
+def _compared(subset: str, by_metric: dict[str, Comparison]) -> list[str]:
     """Return the metrics to compare: truth if known, CIDEr-D, and change accuracy.
 
-    METEOR replaces change accuracy in two cases: if change accuracy is unknown, and for subsets, because
-    change accuracy is meaningful only over all pairs.
+    METEOR replaces an unknown change accuracy, and change accuracy of subsets, where it means nothing.
     """
     truth = (TRUE_CHANGES, AGREES_CHANGES) if subset == TOTAL else JUDGED
-    second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else "METEOR"
-    return [*(metric for metric in truth if metric in by_metric), "CIDEr-D", second]
+    second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else METEOR
+    return [*(metric for metric in truth if metric in by_metric), CIDER, second]
 
 
-def _evidence(root: Path, planned: Planned) -> Evidence:
-    done = [cell for cell in planned.cells if finished(root, cell)]
-    return pair_scores.read([root / cell.folder / "pairs.jsonl" for cell in done])
-
-
-def _part(root: Path, subset: str, dataset: str, whole: Evidence) -> Evidence:
-    """Return the evidence of a subset; CIDEr-D keeps the document frequencies of all test pairs."""
+def _evidence(root: Path, dataset: str, subset: str, row: Planned) -> Evidence:
+    whole = pair_scores.read([root / cell.folder / "pairs.jsonl" for cell in _done(root, row)])
     if subset == TOTAL:
         return whole
     members = set(subsets(of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")).get(subset, []))
@@ -226,3 +216,37 @@ def _part(root: Path, subset: str, dataset: str, whole: Evidence) -> Evidence:
     if not places:
         raise InputError(f"{dataset} has no test pair of the subset {subset}; choose another dataset")
     return whole.part(places)
+
+
+def _retrieval(
+    root: Path, title: str, planned: Sequence[Planned], published: Mapping[str, PublishedRetrieval]
+) -> list[Table]:
+    """Return a table for each direction of search; [] without a finished model that retrieves."""
+    found: list[tuple[Planned, list[Figures]]] = []
+    for row in planned:
+        cells = [cell for cell in _done(root, row) if cell.recipe.entry.retrieves]
+        figures = [
+            Figures.model_validate_json((root / cell.folder / RETRIEVAL).read_bytes()) for cell in cells
+        ]
+        found += [(row, figures)] * bool(figures)
+    made = []
+    for way, said in WAYS.items() if found else ():
+        papers = [
+            getattr(published.get(row.row.published or ""), way, {}) if way in PUBLISHED_WAYS else {}
+            for row, _ in found
+        ]
+        theirs = list(dict.fromkeys(key for values in papers for key in values))
+        chance = found[0][1][0].chance
+        lines = [["chance", "", *(printed(key, [chance]) for key in FIGURES), *[NONE] * len(theirs)]]
+        for (row, figures), paper in zip(found, papers, strict=True):
+            own = [printed(key, [getattr(each, way) for each in figures]) for key in FIGURES]
+            lines.append([*_row(root, row), *own, *(number(paper.get(key), factor(key)) for key in theirs)])
+        made.append(
+            Table(
+                f"{title}: {said[0].lower()}{said[1:]}",
+                ["", "seeds", *FIGURES, *(f"{PAPER}{key}" for key in theirs)],
+                lines,
+                ["R@k in percent, MdR and MnR the median and mean rank; changed test pairs."],
+            )
+        )
+    return made

@@ -38,7 +38,5 @@ SUMMED: dict[str, Callable[[Array], Array]] = {
     named.CIDER: mean,
     named.SPICE: mean,
     named.ACCURACY: mean,
-    "text_to_pair": mean,  # R@1 of a pair's sentences
-    "pair_to_text": mean,  # R@1 of a pair
 }
 """Metric -> function from sums (..., numbers) to scores (...,), as fractions; NaN if no pair has a value."""

@@ -122,14 +122,6 @@ def read_pairs(path: Path) -> list[ScoredPair]:
     return found
 
 
-def of_retrieval(
-    ids: Sequence[str], scenes: Sequence[str], runs: Sequence[Mapping[str, Sequence[float]]]
-) -> Evidence:
-    """Return the evidence for R@1 of retrieval in both directions. All runs must have the same pairs."""
-    numbers = {name: np.stack([_millionths(run[name]) for run in runs]) for name in runs[0]}
-    return Evidence(tuple(ids), numbers, scene_ids=tuple(scenes))
-
-
 def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
     """Raise InputError, which begins with `what`, unless two tables have the same pairs in the same order."""
     if tuple(a) != tuple(b):

@@ -1,8 +1,6 @@
 """Apply the `set` and `times` of a study's row to the contents of params.yaml.
 
-DVC's overrides (`dvc exp run -S`, by Hydra) are not used. They cannot multiply, and they write into
-params.yaml. They accept any value and do not name an unknown key. They do not check which keys a study may
-vary, or whether params.yaml has another value that makes the new value ineffective.
+DVC's own overrides (`dvc exp run -S`) cannot multiply, write into params.yaml and accept any value.
 """
 
 from copy import deepcopy
@@ -25,10 +23,9 @@ PARTS = ("loss", "train", "reinforce", "decode")
 
 
 def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
-    """Return the content of params.yaml for the runs of a row. It lists only the row's model and `dataset`.
+    """Return the content of params.yaml for the runs of a row: only the row's model, and `dataset`.
 
-    Raises InputError if a key is unknown, if a study does not vary it, or if it has no effect. The message
-    begins with `where` and names all such keys.
+    Raises InputError for keys that are unknown, that a study does not vary, or that have no effect.
     """
     changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model], "stages": {}}
     if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
@@ -46,10 +43,9 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
 
 
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
-    """Return full key -> value, from the row's `set` and `times`.
+    """Return full key -> value, from the row's `set` and `times`, without the values of params.yaml itself.
 
-    Values that params.yaml already has are left out. Therefore rows with equal settings share their runs.
-    Raises ValueError for wrong keys. The message names all of them.
+    Raises ValueError with all wrong keys.
     """
     found = {filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
@@ -66,10 +62,7 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _unnamed(tree: Tree, row: Row, dataset: str, found: Tree) -> Tree:
-    """Return the values of the switches that `model.<name>` in params.yaml does not set: switch -> value.
-
-    A value comes from the dataset's settings, or else from the model's variant.
-    """
+    """Return the switches that `model.<name>` of params.yaml does not set, by dataset or variant."""
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model
     own = tree["dataset"][dataset].get("own", {}).get(entry.own, {})
@@ -94,10 +87,7 @@ def filled(key: str, row: Row, dataset: str) -> str:
 
 
 def _place(tree: Tree, key: str) -> tuple[Tree, str]:
-    """Return the dictionary that contains the key, and the key's last part.
-
-    Raises ValueError for an unknown key.
-    """
+    """Return the dictionary that contains the key, and the key's last part."""
     *parents, last = key.split(".")
     branch: Any = tree
     for part in parents:
@@ -111,28 +101,16 @@ def _place(tree: Tree, key: str) -> tuple[Tree, str]:
 
 def _mistake(tree: Tree, key: str, model: str, dataset: str) -> str:
     """Return why a row may not set this key, or "" if it may."""
+    kinds = [f"{part}." for part in PARTS] + [f"dataset.{dataset}.{part}." for part in DATASET_PARTS]
+    kinds.append(f"model.{model}.")
+    if not key.startswith(tuple(kinds)):
+        allowed = ", ".join(f"{kind}*" for kind in kinds)
+        return f"a study of {model} on {dataset} does not vary {key}; it may set {allowed}"
+    above = key.split(".")[2:]  # the same key for all datasets
+    if key.startswith("dataset.") and tree.get(above[0], {}).get(above[1]) is not None:
+        return f"{key} has no effect, as params.yaml sets {'.'.join(above)}; set that to null"
     try:
-        _allowed(key, model, dataset)
-        _not_hidden(tree, key)
         _place(tree, key)
     except ValueError as error:
         return str(error)
     return ""
-
-
-def _allowed(key: str, model: str, dataset: str) -> None:
-    kinds = [f"{part}." for part in PARTS] + [f"dataset.{dataset}.{part}." for part in DATASET_PARTS]
-    if not key.startswith((*kinds, f"model.{model}.")):
-        raise ValueError(
-            f"a study of {model} on {dataset} does not vary {key}; it may set "
-            f"{', '.join(f'{kind}*' for kind in kinds)}, model.{model}.*"
-        )
-
-
-def _not_hidden(tree: Tree, key: str) -> None:
-    """Raise ValueError if the key sets a dataset's value that params.yaml overrides for all datasets."""
-    above = key.split(".")[2:]
-    if key.startswith("dataset.") and above[0] in ("loss", "train"):
-        value = tree.get(above[0], {}).get(above[1])
-        if value is not None:
-            raise ValueError(f"{key} has no effect, as params.yaml sets {'.'.join(above)}; set that to null")

@@ -17,7 +17,7 @@ from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
 from pipeline.io import source_code
 from pipeline.io.errors import InputError, listed
-from pipeline.io.inputs import read_bytes, read_json, read_yaml
+from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import Contents, replacing, write_json
 from pipeline.io.provenance import sha256
 from pipeline.study.overrides import Tree, changes, overlay
@@ -29,7 +29,6 @@ READ = "data/features/${item.dataset}"  # the stage recipe records its hash
 KEPT = ("metrics.json", "pairs.jsonl")  # files of a finished run
 RETRIEVAL = "retrieval/retrieval.json"  # further file of a model that learns to retrieve
 CELL = "cell.json"
-REMEDY = "remove the folder and run the study again"
 CONTENTS = Contents("study cell")
 
 
@@ -75,8 +74,7 @@ class Planned:
 def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]) -> list[Planned]:
     """Return the runs of every row, for the code and data of the repository at `root`.
 
-    Raises InputError for an unknown dataset or model, a key that no row may set, invalid settings, and a
-    dataset that is not prepared.
+    Raises InputError for wrong rows, and for a dataset that is not prepared.
     """
     tree = read_tree(root / "params.yaml")
     Params.model_validate(tree).of(dataset)
@@ -89,7 +87,6 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
 
 
 def _all_resolved(tree: Tree, study: Study, dataset: str, name: str) -> list[tuple[Tree, Recipe]]:
-    """Return the params.yaml and the recipe of each row. Raises InputError with the mistakes of all rows."""
     found, mistakes = [], []
     for row in study.rows:
         try:
@@ -104,7 +101,6 @@ def _all_resolved(tree: Tree, study: Study, dataset: str, name: str) -> list[tup
 
 
 def _resolved(tree: Tree, row: Row, dataset: str, name: str) -> tuple[Tree, Recipe]:
-    """Return the row's params.yaml and its recipe."""
     where = f"{FOLDER / name}.yaml, row {row.label!r}"
     changed = overlay(tree, row, dataset, where)
     try:
@@ -168,7 +164,6 @@ def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) 
 
 
 def _pretraining_data(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
-    """Return path -> MD5 from dvc.lock, for the pre-training data of CUB and NABirds."""
     lock = read_yaml(root / "dvc.lock", "restore it with git") or {}
     found: dict[str, str] = {}
     for dataset in datasets:
@@ -201,23 +196,8 @@ def prepared_beside(datasets: Sequence[str]) -> list[str]:
 
 
 def finished(root: Path, cell: Cell) -> bool:
-    """Return True if the scores of the run are in its folder.
-
-    Raises InputError if the folder has another run's scores, or a file was changed.
-    """
-    folder = root / cell.folder
-    if not all((folder / name).is_file() for name in kept(cell)):
-        return False
-    said = read_json(folder / CELL, REMEDY)
-    own = _said(cell) | {"files": {name: sha256(read_bytes(folder / name)) for name in kept(cell)}}
-    wrong = [key for key in own if key in said and said[key] != own[key]]  # older files have fewer keys
-    if wrong:
-        raise InputError(f"{folder} is not of {cell.name} as it was made ({wrong[0]} differs); {REMEDY}")
-    return True
-
-
-def _said(cell: Cell) -> Tree:
-    return {"dataset": cell.dataset, "model": cell.model, "seed": cell.seed, "key": cell.key}
+    """Return True if the scores of the run are in its folder."""
+    return all((root / cell.folder / name).is_file() for name in kept(cell))
 
 
 def kept(cell: Cell) -> list[str]:
@@ -241,5 +221,5 @@ def keep(root: Path, cell: Cell, workspace: Path) -> None:
         for name in kept(cell):
             (beside / name).parent.mkdir(exist_ok=True)
             (beside / name).write_bytes((workspace / cell.source(name)).read_bytes())
-        files = {name: sha256(read_bytes(beside / name)) for name in kept(cell)}
-        write_json(beside / CELL, _said(cell) | {"params": cell.params, "files": files})
+        said = {"dataset": cell.dataset, "model": cell.model, "seed": cell.seed, "key": cell.key}
+        write_json(beside / CELL, said | {"params": cell.params})

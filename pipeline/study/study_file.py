@@ -21,7 +21,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.records import refusal
 from pipeline.reporting.paper_results import Subset
-from pipeline.study.cluster_settings import FILE as CLUSTER
+from pipeline.study.slurm import FILE as CLUSTER
 
 FOLDER = Path("studies")
 Line = Annotated[str, Field(min_length=1)]

@@ -1,10 +1,7 @@
 """Workspaces of a study's runs: folders in which DVC makes a run, with the repository's DVC cache.
 
 A workspace has a copy of the code, links to the prepared data in the cache, and a params.yaml that lists only
-its run. The working tree is not changed. The working tree and the workspaces find each other's trained models
-in DVC's run cache. The name of a workspace is the run's key, a hash of the run's code, data and settings. So
-a killed training continues even after an edit of other code.
-
+its run. Its name is the run's key, so a killed training continues even after an edit of other code.
 Workspaces are copied from a base, in which the prepared data were checked against code and settings.
 """
 
@@ -13,13 +10,11 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from configparser import ConfigParser
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from pipeline.config.params import read_tree
 from pipeline.io import dvc_lock, named_files
@@ -27,28 +22,24 @@ from pipeline.io.errors import InputError, writing
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import remove, replacing, write_text, yaml_of
 from pipeline.scoring.spice import DEFAULT as SPICE
+from pipeline.study.jobs import environment
 from pipeline.study.overrides import Tree
 from pipeline.study.study_cells import Cell, prepared, prepared_beside, to_prepare
 
 FOLDER = Path(".scratch/study")
 BASE, CELLS = "base", "cells"
 PARAMS, CONFIG = "params.yaml", ".dvc/config"
-DVC = (sys.executable, "-m", "dvc")
 CODE = ("models", "pipeline", "stages", "commands", "datasets.yaml", "dvc.yaml", ".dvcignore")
 KEPT = (  # folders that DVC looks for
     *(f"data/{folder}/README.md" for folder in ("imported", "pretraining/records")),
     *(f"{folder}/README.md" for folder in (named_files.OF_DATASETS, named_files.OF_PRETRAINING)),
 )
 SETTINGS = "settings"  # the stage on which every other stage depends
-PATIENCE = 60.0  # seconds in which DVC finishes its work for a study that was killed
 
 
 @dataclass(frozen=True)
 class Base:
-    """Folder from which workspaces are copied.
-
-    `prepared`: names of the stages that make a workspace's data.
-    """
+    """Folder from which workspaces are copied. `prepared`: stages that make its data."""
 
     root: Path
     folder: Path
@@ -74,10 +65,10 @@ class Base:
 def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
     """Yield the base of the repository at `root`, with the prepared data of a dataset.
 
-    `inputs`: kinds of input (`grid`, `pixels`) that the runs' models need. Raises InputError if another study
-    runs, or if the data are not up to date with the code and params.yaml.
+    `inputs`: kinds of input (`grid`, `pixels`) of the runs' models. Raises InputError if another study runs,
+    or if the data are not up to date.
     """
-    with _locked(root) as lock:
+    with _locked(root):
         if said := dvc_lock.check(root):
             print(said, file=sys.stderr)
         tree = read_tree(root / PARAMS) | {"datasets": [dataset]}
@@ -87,11 +78,11 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
         data = (*prepared(dataset, inputs), *prepared_beside(beside))
         base = Base(root, root.resolve() / FOLDER / BASE, (SETTINGS, *data))
         _fill(base, dataset, tree)
-        code, said = _asked(base, lock, "repro", "--single-item", SETTINGS)
-        if code:
-            raise InputError(f"the stage {SETTINGS} failed; correct this error: {said.strip()}")
-        for arguments in (("checkout", *data), ("status", *data)):
-            if _asked(base, lock, *arguments)[0]:
+        done = _dvc(base.folder, "repro", "--quiet", "--single-item", SETTINGS)
+        if done.returncode:
+            raise InputError(f"the stage {SETTINGS} failed; correct this error: {done.stdout.strip()}")
+        for verb in ("checkout", "status"):
+            if _dvc(base.folder, verb, "--quiet", *data).returncode:
                 raise InputError(
                     f"the prepared data of {dataset} are not up to date or not in DVC's cache; "
                     + to_prepare(dataset, inputs, beside)
@@ -107,8 +98,7 @@ def workspaces(cells: Iterable[Cell], root: Path) -> list[Path]:
 def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
     """Make links in `folder` to the files that the settings name.
 
-    A missing file is reported later, by the stage that reads it. Raises InputError if a relative name leads
-    out of the repository.
+    Raises InputError if a relative name leads out of the repository.
     """
     for section, files in named_files.of_dataset(tree, dataset).items():
         for file in (name for name in files if not Path(name).is_absolute()):
@@ -120,50 +110,34 @@ def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
 
 
 @contextmanager
-def _locked(root: Path) -> Iterator[IO[str]]:
+def _locked(root: Path) -> Iterator[None]:
     path = root.resolve() / FOLDER.parent / "study.lock"
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        held = path.open("w")
-    with held as lock:
-        until = time.monotonic() + PATIENCE
-        while not _taken(lock):
-            if time.monotonic() > until:
-                raise InputError("another study runs in this repository; wait for its end")
-            time.sleep(0.2)
-        yield lock
+        file = path.open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError("another study runs in this repository; wait for its end") from None
+        yield
 
 
-def _taken(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _asked(base: Base, lock: IO[str], *arguments: str) -> tuple[int, str]:
-    """Run DVC in the base. Return DVC's exit code and output.
-
-    If the study is killed, DVC still holds the lock.
-    """
-    done = subprocess.run(
-        (*DVC, arguments[0], "--quiet", *arguments[1:]),
-        cwd=base.folder,
-        env=os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"},
+def _dvc(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (sys.executable, "-m", "dvc", *arguments),
+        cwd=folder,
+        env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
-        pass_fds=(lock.fileno(),),
         check=False,
     )
-    return done.returncode, done.stdout
 
 
 def _fill(base: Base, dataset: str, tree: Tree) -> None:
-    """Fill the base with the current code, and with dvc.lock's entries of the prepared data."""
     root, folder = base.root, base.folder
     stages = read_yaml(root / dvc_lock.NAME, "restore it with git")["stages"]
     known = {name: stage for name, stage in stages.items() if name in base.prepared}
@@ -186,20 +160,15 @@ def _copy(there: Path, folder: Path, dataset: str) -> None:
 
 
 def _link(there: Path, path: Path) -> None:
-    """Make `path` a link to `there`. An existing file at `path` is replaced."""
     remove(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(there)
 
 
 def _write_config(root: Path, path: Path) -> None:
-    """Write DVC's settings for a workspace.
-
-    They are the repository's settings, with the path of its cache, and without git.
-    """
-    found = subprocess.run([*DVC, "cache", "dir"], cwd=root, capture_output=True, text=True, check=False)
+    found = _dvc(root, "cache", "dir")
     if found.returncode:
-        raise InputError(f"`dvc cache dir` failed ({found.stderr.strip()}); run it to see what is wrong")
+        raise InputError(f"`dvc cache dir` failed ({found.stdout.strip()}); run it to see what is wrong")
     config = ConfigParser(interpolation=None)
     config.read([root / CONFIG, root / f"{CONFIG}.local"], encoding="utf-8")
     config.read_dict({"core": {"no_scm": "true"}, "cache": {"dir": str(root / found.stdout.strip())}})

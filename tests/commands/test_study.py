@@ -1,7 +1,6 @@
-"""The stage `study`: what is missing runs once, mistakes are one line."""
+"""The command study: missing runs run once, and mistakes are one line."""
 
 import argparse
-import json
 import shutil
 from contextlib import chdir
 from pathlib import Path
@@ -27,7 +26,7 @@ def repository(tmp_path):
 
 
 def run(folder: Path, fake: Fake, seeds=(1, 2), show=False, name="two", unrecorded=False):
-    """Run the study with a workspace that makes cells up; returns the cells that ran."""
+    """Run the study in a fake workspace. Return the runs."""
     asked = {"seeds": seeds, "show": show, "unrecorded": unrecorded}
     asked |= {"on": "local", "jobs": None, "cluster": None, "commit": True, "cancel": False}
     arguments = argparse.Namespace(name=name, dataset="tabletop", **asked)
@@ -36,7 +35,7 @@ def run(folder: Path, fake: Fake, seeds=(1, 2), show=False, name="two", unrecord
     return fake.ran
 
 
-def test_missing_cells_run_once_and_the_table_is_written(repository, capsys):
+def test_missing_runs_run_once_and_the_table_is_written(repository, capsys):
     fake = Fake(repository / "work")
     assert run(repository, fake) == [
         (f"{label}, seed {seed}", seed) for seed in (1, 2) for label in ("RR", "SCORER", "λ")
@@ -45,8 +44,7 @@ def test_missing_cells_run_once_and_the_table_is_written(repository, capsys):
     assert "6 runs: 0 finished, 6 missing" in said
     assert "SCORER − RR CIDEr-D +40.0 +40.0 to +40.0 p" in " ".join(said.split())
     written = {path.name: path.read_bytes() for path in (repository / "results/studies/two").iterdir()}
-    assert sorted(written) == ["tabletop.json", "tabletop.md"]
-    assert json.loads(written["tabletop.json"])["seeds"] == [1, 2]
+    assert sorted(written) == ["tabletop.md"]
 
     assert run(repository, Fake(repository / "work")) == []
     assert "6 runs: 6 finished, 0 missing" in capsys.readouterr().out
@@ -55,13 +53,13 @@ def test_missing_cells_run_once_and_the_table_is_written(repository, capsys):
     }
 
 
-def test_another_seed_runs_alone(repository):
+def test_a_further_seed_runs_only_that_seed(repository):
     run(repository, Fake(repository / "work"))
     again = run(repository, Fake(repository / "work"), seeds=(1, 2, 3))
     assert [seed for _, seed in again] == [3, 3, 3]
 
 
-def test_an_interrupted_study_goes_on(repository):
+def test_an_interrupted_study_continues(repository):
     broken = Fake(repository / "work", stop_at=3)
     with pytest.raises(KeyboardInterrupt):
         run(repository, broken)
@@ -72,27 +70,21 @@ def test_an_interrupted_study_goes_on(repository):
     assert {*broken.ran} & {*rest} == set()
 
 
-def test_recorded_cells_are_left_alone_where_that_is_asked(repository, capsys):
+def test_recorded_runs_are_left_out_if_asked(repository, capsys):
     run(repository, Fake(repository / "work"), seeds=(1,))
-    shutil.rmtree(repository / "results/studies")  # as in a clone, which has the records alone
-    (repository / "dvc.lock").write_text((repository / "dvc.lock").read_text().replace("fea7", "0ther"))
+    shutil.rmtree(repository / "results/studies")  # as in a clone, which has only the records
     again = run(repository, Fake(repository / "work"), unrecorded=True)
     assert again == [(f"{label}, seed 2", 2) for label in ("RR", "SCORER", "λ")]
     said = capsys.readouterr().out
     assert "6 runs: 3 recorded, 3 missing" in said
     assert "1/2" in said
     assert "Left out: 3 run(s) with a record only" in said
-    (lost,) = (repository / "results/own/records/tabletop").glob("*/rr-2.*.json")
-    lost.unlink()
-    assert run(repository, Fake(repository / "work"), unrecorded=True) == [("RR, seed 2", 2)], "it was lost"
     settings = read_tree(repository / "params.yaml")
     settings["dataset"]["tabletop"]["train"]["iterations"] += 1
     project_params.save(repository, settings)
     capsys.readouterr()
-    assert len(run(repository, Fake(repository / "work"), unrecorded=True)) == 6, "settings are others"
-    said = capsys.readouterr().out
-    assert "6 runs: 0 recorded, 6 missing" in said
-    assert "Left out" not in said
+    assert len(run(repository, Fake(repository / "work"), unrecorded=True)) == 6, "other settings"
+    assert "Left out" not in capsys.readouterr().out
 
 
 def test_show_runs_and_writes_nothing(repository, capsys):

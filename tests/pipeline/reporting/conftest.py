@@ -1,4 +1,4 @@
-"""What the tests of the page share: two datasets' made-up cells, and their page."""
+"""Fixtures: made-up runs on two datasets, and their page."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Attention as the page embeds it: what was quantised is what was attended to, in a third of the bytes."""
+"""Attention in the page: quantised maps, weights and alignment."""
 
 import base64
 from dataclasses import replace
@@ -34,7 +34,7 @@ def test_quantised_rows_are_within_half_a_level_of_the_shares(rows):
             assert level == 0 if largest == 0 else abs(share / largest * 255 - level) <= 0.501
 
 
-def test_a_caption_is_its_maps_their_peaks_and_its_alignment():
+def test_a_caption_has_maps_peaks_and_alignment():
     own = attended()
     found = attention_images.embedded(own)
     assert found["grid"] == [4, 6]
@@ -48,7 +48,7 @@ def test_a_caption_is_its_maps_their_peaks_and_its_alignment():
     assert (rows.argmax(1) == own.alignment.argmax(1)).all()
 
 
-def test_weights_are_in_percent_and_named_as_a_sentence_has_them():
+def test_weights_are_in_percent_and_named():
     drawn = np.array([[0.1234, 0.8, 0.0766], [0, 1, 0], [0.3375, 0.3325, 0.33]], np.float16)
     found = attention_images.embedded(replace(attended(), weighed=WEIGHED, weights=drawn))
     assert found["weighed"] == ["before", "the difference", "after"]
@@ -56,7 +56,7 @@ def test_weights_are_in_percent_and_named_as_a_sentence_has_them():
     assert attention_images.percents(attended()) == []
 
 
-def test_a_word_has_as_many_maps_as_its_decoder_made():
+def test_a_word_has_all_maps_of_its_decoder():
     two = attention_images.embedded(own := attended(images=2))
     assert two["images"] == 2
     levels = decoded(two["maps"], 3, 2, 4, 6)  # word after word, before first

@@ -1,4 +1,4 @@
-"""Published rows beside ours: per subset, numbered sources, letters for the conditions that differ."""
+"""Published rows next to our rows: numbered sources, and letters for the conditions that differ."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def found(study):
     return paper_comparison.literature(other, rows, params)
 
 
-def test_each_subset_holds_ours_and_what_papers_print(found):
+def test_each_subset_has_our_rows_and_the_papers_rows(found):
     total, color = found["parts"].values()
     assert list(found["parts"]) == ["total", "color"]
     assert total.headings == ["model", "source", "differs in", "BLEU-4", "CIDEr-D"]
@@ -43,10 +43,10 @@ def test_letters_mark_the_conditions_that_differ(found, study):
     assert len(set(found["marks"].values())) == len(found["marks"])
 
 
-def test_the_page_shows_them_where_there_are_any(study):
+def test_the_page_shows_published_rows(study):
     results, params = study
     html = undrawn(results, params)
-    assert html.count("Beside published figures") == 1
-    assert html.index('id="other"') < html.index("Beside published figures")
+    assert html.count("Compared with published figures") == 1
+    assert html.index('id="other"') < html.index("Compared with published figures")
     assert f"iterations: 10000, ours {params.of('tabletop').train.iterations}" in html
     assert "One et al., 2023" in html

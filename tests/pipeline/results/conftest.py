@@ -1,3 +1,3 @@
-"""A repository, records; a model's files hashed, it made, once."""
+"""Fixtures: a repository, and records."""
 
 from tests.study_fixtures import made_once, repository, root  # noqa: F401

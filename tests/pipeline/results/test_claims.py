@@ -1,4 +1,4 @@
-"""The papers' claims against records: a verdict needs pairs and seeds, and a model that has begun."""
+"""Verdicts on the papers' claims: they need pairs, seeds and a model above chance."""
 
 import math
 from statistics import stdev
@@ -19,7 +19,7 @@ def by_accuracy(root):
     return found.by[ACCURACY]
 
 
-def test_a_claim_holds_where_pairs_and_seeds_agree(root):
+def test_a_claim_holds_if_pairs_and_seeds_agree(root):
     (verdict,) = claims.verdicts([*groups(root).values()])
     assert (verdict.claim.better, verdict.claim.worse, verdict.seeds) == ("rr", "subtraction", 3)
     # of both models: 2 + 2 degrees of freedom, of which t's table has 2.776
@@ -38,7 +38,7 @@ def test_a_claim_holds_where_pairs_and_seeds_agree(root):
         assert found.margin == pytest.approx(2.776 * math.sqrt(2 * deviations[metric] ** 2 / 3), rel=1e-3)
 
 
-def test_a_claim_fails_where_the_worse_one_is_better(root):
+def test_a_claim_fails_if_the_worse_model_is_better(root):
     for seed in (1, 2, 3):
         write(root, "rr", seed, 35)
     found = by_accuracy(root)
@@ -46,7 +46,7 @@ def test_a_claim_fails_where_the_worse_one_is_better(root):
 
 
 @pytest.mark.parametrize("what", ["two seeds", "seeds differ more", "few pairs differ"])
-def test_a_claim_cannot_be_told(root, what):
+def test_a_claim_is_undecided(root, what):
     if what == "two seeds":
         (root / "results/records/tabletop/rr-3.json").unlink()
     for seed, wrong in enumerate(
@@ -70,7 +70,7 @@ def test_the_margin_over_seeds_is_welchs(root):
     assert claims.seeds_margin(groups(root)["rr"].each()[0], groups(root)["rr"]) is None
 
 
-def test_a_claim_of_an_ablation_names_what_is_changed(root):
+def test_a_claim_on_an_ablation_names_the_changed_setting(root):
     changes = {"model.idc_pcl.switches.distractor_judging": False}
     for seed in (1, 2, 3):
         write(root, "idc_pcl", seed, 4 + seed)
@@ -83,7 +83,7 @@ def test_a_claim_of_an_ablation_names_what_is_changed(root):
 
 
 @pytest.mark.parametrize("name", sorted({name for own in claims.CLAIMS for name in (own.better, own.worse)}))
-def test_every_name_of_a_claim_is_a_model_and_its_switches(name):
+def test_claims_name_models_and_switches(name):
     tree = project_params.tree()
     model, _, changed = name.partition(" (")
     switch, _, value = changed.removesuffix(")").partition(" ")
@@ -93,7 +93,7 @@ def test_every_name_of_a_claim_is_a_model_and_its_switches(name):
 
 
 @pytest.mark.parametrize(("silent", "said"), [("rr", "at chance"), ("subtraction", "holds")])
-def test_of_a_model_that_has_not_begun_no_claim_fails(root, silent, said):
+def test_no_claim_on_a_model_at_chance_fails(root, silent, said):
     for seed in (1, 2, 3):
         write(root, silent, seed, 37 + seed % 2)
     assert by_accuracy(root).said == said

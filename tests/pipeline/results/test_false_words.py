@@ -1,4 +1,4 @@
-"""What of captions is false, counted by loops."""
+"""Faults of captions, counted by loops."""
 
 from statistics import mean
 
@@ -44,13 +44,13 @@ def test_the_bars_are_drawn_end_to_end():
     assert len({bars[0].get_facecolor() for bars in axes.containers}) == len(PARTS)
 
 
-def test_what_all_is_true_of_has_no_fault():
+def test_true_captions_have_no_fault():
     perfect = Faults("all", (["", ""],), ([],))
     assert (perfect.single, perfect.invented) == (None, None)
     assert false_words.row(perfect) == ["all", "100.0", *["0.0"] * 11, "–", "–"]
 
 
-def test_of_records(tmp_path):
+def test_faults_of_records(tmp_path):
     """rr's seeds are wrong about 2, 3 and 3 of 20 changes, in colour and shape."""
     found = false_words.of_group(groups(three_seeds(tmp_path))["rr"], "tabletop")
     assert found.name == "tabletop rr"

@@ -1,4 +1,4 @@
-"""Metrics as judges of truth: rank correlations against SciPy's, counts against loops."""
+"""Agreement of metrics with truth: rank correlations against SciPy, counts against loops."""
 
 import json
 import random
@@ -7,11 +7,9 @@ from statistics import fmean
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from pipeline.results import judges, record_comparisons, records
-from pipeline.results.results_figures import draw_judges
 from pipeline.scoring.metric_names import ACCURACY, CIDER, TRUE_CHANGES
 from tests.recorded import PAIRS, write
 
@@ -20,7 +18,7 @@ CHANCE = random.Random(3)
 
 @pytest.fixture
 def groups(tmp_path):
-    """Five models whose CIDEr-D ranks them as truth does, but for one, and sentence by sentence by chance."""
+    """Five models; CIDEr-D ranks all but one as truth does, and single captions partly at random."""
     for place, model in enumerate(("rr", "ccr", "scorer", "dirl", "subtraction")):
         for seed in (1, 2):
             wrong = 4 + 6 * place + seed
@@ -39,7 +37,7 @@ def by_name(groups):
     return {own.metric: own for own in judges.judges(groups)}
 
 
-def test_over_cells_it_is_scipys(groups):
+def test_the_correlation_over_runs_is_scipys(groups):
     cells = [one for group in groups for one in group.each()]
     truth = [one.score("total", TRUE_CHANGES).mean for one in cells]
     cider = [one.score("total", CIDER).mean for one in cells]
@@ -52,8 +50,7 @@ def test_over_cells_it_is_scipys(groups):
     assert by_name(groups)[ACCURACY].runs.value == pytest.approx(expected)
 
 
-def test_the_interval_is_that_of_drawn_models(groups):
-    """Each draw written out, a model with all its seeds."""
+def test_the_interval_resamples_models_with_their_seeds(groups):
     truth, cider = (
         [[one.score("total", metric).mean for one in group.each()] for group in groups]
         for metric in (TRUE_CHANGES, CIDER)
@@ -76,7 +73,7 @@ def slow_spearman(a, b):
     return np.corrcoef([rank(a, value) for value in a], [rank(b, value) for value in b])[0, 1]
 
 
-def test_over_the_changes_of_a_cell(groups):
+def test_the_correlation_over_captions_is_scipys(groups):
     each = []
     preferred = []
     for group in groups:
@@ -91,7 +88,7 @@ def test_over_the_changes_of_a_cell(groups):
     assert 0.5 < found.prefers < 1
 
 
-def test_two_cells_ranked_otherwise_by_a_loop(groups):
+def test_runs_ranked_differently_by_a_loop(groups):
     count, wrong = 0, 0.0
     for a, b in combinations(groups, 2):
         for one in a.each():
@@ -111,7 +108,7 @@ def test_two_cells_ranked_otherwise_by_a_loop(groups):
     assert judges.otherwise([[1.0, 2.0]], [[0.5, 0.7]]) is None  # seeds of one model are not compared
 
 
-def test_what_cannot_be_ranked_is_left_open(groups):
+def test_an_undefined_correlation_is_unknown(groups):
     assert judges.judges(groups[:1]) == []
     silent = [
         record_comparisons.replace(group, records=tuple(r | {"true": "0" * PAIRS} for r in group.records))
@@ -119,16 +116,3 @@ def test_what_cannot_be_ranked_is_left_open(groups):
     ]
     found = by_name(silent)[judges.CIDER_CHANGES]
     assert (found.runs.printed, found.otherwise, found.prefers) == ("–", None, None)
-
-
-def test_the_figure_has_a_line_a_metric(groups):
-    axes = Figure().subplots()
-    found = judges.judges(groups)
-    draw_judges(axes, {"tabletop": found})
-    *lines, last = (text.get_text() for text in axes.get_yticklabels())
-    assert (lines, last) == ([*judges.OVER_RUNS][:-1], "change accuracy")
-    drawn = [
-        own.get_xdata()[0] for own in axes.get_lines() if own.get_marker() == "o" and len(own.get_xdata())
-    ]
-    told = [part.value for own in found for part in (own.runs, own.pairs) if part]
-    assert drawn == pytest.approx([value for value in told if value is not None])

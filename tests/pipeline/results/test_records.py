@@ -1,4 +1,4 @@
-"""Records of cells: small, whole, and told apart by their settings."""
+"""Records of runs: their content, names and settings."""
 
 import json
 import re
@@ -9,14 +9,9 @@ import pytest
 
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
-from pipeline.results import own_records, records
+from pipeline.results import own_records, record_comparisons, records
 from tests import project_params
-from tests.study_lab import PAIRS, Fake, make_repository, pair, planned, score_of
-
-
-@pytest.fixture
-def repository(tmp_path):
-    return make_repository(tmp_path)
+from tests.study_lab import PAIRS, Fake, pair, planned, score_of
 
 
 def written(repository):
@@ -52,7 +47,7 @@ def test_a_record_has_what_the_stages_wrote(repository):
     assert found["captions"] == [f"caption {n}" for n in range(10)]
 
 
-def test_the_pairs_stand_beside_with_their_subsets(repository):
+def test_a_pairs_file_has_the_subsets(repository):
     _, path, _ = written(repository)
     found = json.loads((path.parent / "pairs.json").read_text())
     assert found["pairs"] == [pair(number).pair_id for number in range(PAIRS)]
@@ -69,7 +64,7 @@ def test_numbers_of_pairs_are_read_as_they_were_written(width):
     assert records._unpacked(said, width) == [round(1000 * value) for value in values]
 
 
-def test_what_is_read_is_of_each_kind_in_turn():
+def test_captions_are_kept_of_each_kind_in_turn():
     kinds = ["none", "color", "none", "move", "color", "color", "drop", "none", "add", "move", "texture"]
     pairs = [replace(pair(n), change_type=kind) for n, kind in enumerate(kinds)]
     assert records.read_places(pairs) == [1, 10, 8, 6, 3, 0, 4, 9, 2, 5]
@@ -84,27 +79,17 @@ def test_what_a_row_changes_is_in_the_name(repository):
     assert "/" not in records.name("scorer", odd, 2)
 
 
-def test_no_two_rows_records_have_one_name(repository):
-    """Keys that end alike, values that differ in a letter no name may have, and more than a name can hold."""
+def test_different_changes_give_different_names():
     own = "dataset.tabletop.own.clip"
     long = {f"{own}.train.{number}.a_name_of_some_length": number for number in range(20)}
-    rows = [
-        {},
-        {f"{own}.adapt.iterations": 500},
-        {f"{own}.train.iterations": 500},
-        {f"{own}.start": "a/b"},
-        {f"{own}.start": "a b"},
-        {f"{own}.start": "1"},
-        {f"{own}.start": 1},
-        long,
-        long | {f"{own}.train.iterations": 500},
-    ]
+    rows = [{}, {f"{own}.adapt.iterations": 500}, {f"{own}.train.iterations": 500}, {f"{own}.start": "a/b"}]
+    rows += [{f"{own}.start": "a b"}, {f"{own}.start": "1"}, {f"{own}.start": 1}, long, long | rows[1]]
     names = [records.name("scorer", row, 2) for row in rows]
     assert len(set(names)) == len(rows)
     assert max(map(len, names)) < 200
 
 
-def test_settings_are_params_and_seed_and_no_code(repository):
+def test_settings_include_the_seed_and_not_the_code(repository):
     own, _, _ = written(repository)
     one, two = own.cells
     assert records.settings(one) != records.settings(two)
@@ -117,8 +102,7 @@ def test_settings_are_params_and_seed_and_no_code(repository):
 
 
 @pytest.mark.parametrize("branch", ["features", "dataset.tabletop.features", "dataset.tabletop.train"])
-def test_settings_are_those_of_a_precision(repository, branch):
-    """What is learnt in bfloat16 is another result."""
+def test_the_precision_is_part_of_the_settings(repository, branch):
     before = [records.settings(cell) for own in planned(repository) for cell in own.cells]
     tree = section = read_yaml(repository / "params.yaml", "")
     for key in branch.split("."):
@@ -129,41 +113,41 @@ def test_settings_are_those_of_a_precision(repository, branch):
     assert not set(before) & set(after)
 
 
-def test_a_record_of_a_rendered_dataset_that_params_do_not_render_is_checked_all_the_same(repository):
-    """The page is of three rendered datasets, and a run renders those that it names."""
+def test_records_of_other_settings_are_found_for_each_rendered_dataset(repository):
     *_, found = written(repository)
     tree = read_yaml(repository / "params.yaml", "")
     for dataset in ("tabletop_wide", "tabletop_extreme"):
         own = found | {"dataset": dataset}
-        own |= {"settings": own_records.settings_now(tree, own, repository)}
+        own |= {"settings": own_records.settings_now(tree, own)}
         own_records.check(repository, tree, dataset, [own])
-        with pytest.raises(
-            InputError, match=r"other settings than 1 of the 2 records .*, the first rr-2\.json"
-        ):
+        with pytest.raises(InputError, match=r"than 1 of the records .*, the first rr-2\.json"):
             own_records.check(repository, tree, dataset, [own, own | {"seed": 2}])
 
 
-def test_a_large_test_split_is_not_recorded(repository, monkeypatch):
-    monkeypatch.setattr(records, "MOST_PAIRS", PAIRS - 1)
-    own = planned(repository)[0]
-    fake = Fake(repository / "work")
-    fake.run(own.cells[0])
-    assert records.write(repository, own.cells[0], own.changes, fake.folder) is None
-    assert not (repository / "results").exists()
-
-
-@pytest.mark.parametrize("text", ["[]", "{}", '{"dataset": "tabletop"}'])
-def test_a_file_that_is_no_record_is_named(tmp_path, text):
-    (tmp_path / "a.json").write_text(text)
-    with pytest.raises(InputError, match=r"a\.json: .*; restore it with git"):
-        records.read(tmp_path / "a.json")
-
-
 @pytest.mark.parametrize(
-    "damage", [{"BLEU-4": "0!"}, {"BLEU-4": [1]}, {"CIDEr-D": None}, {"faults": ["c"]}, {"ROUGE-L": 3}]
+    "damage", [None, {"BLEU-4": "0!"}, {"BLEU-4": [1]}, {"CIDEr-D": None}, {"faults": ["c"]}, {"ROUGE-L": 3}]
 )
-def test_numbers_that_cannot_be_read_are_one_line(repository, damage):
+def test_a_damaged_record_is_named(repository, damage):
     _, path, _ = written(repository)
-    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
+    path.write_text(json.dumps(damage and json.loads(path.read_text()) | damage))
     with pytest.raises(InputError, match=r"rr-1\.\w+\.json: .*; restore"):
         records.read(path)
+
+
+@pytest.mark.parametrize("damage", [{"subsets": {"change": [40]}}, {"captions": 1}, {"pairs": None}])
+def test_a_damaged_pairs_file_is_named(root, damage):
+    file = root / "results/records/tabletop/pairs.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | damage))
+    with pytest.raises(InputError, match=r"pairs\.json: .*; restore it with git"):
+        record_comparisons.read(root, "tabletop")
+
+
+@pytest.mark.parametrize("key", ["captions", "faults", "METEOR", "right"])
+def test_a_record_of_other_pairs_is_refused(root, key):
+    """The record has one pair less, or one more."""
+    file = root / "results/records/tabletop/rr-2.json"
+    record = json.loads(file.read_text())
+    record[key] = record[key] + "0" if key == "right" else record[key][:-2]
+    file.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"rr-2\.json is of other test pairs than .*pairs\.json; restore"):
+        record_comparisons.read(root, "tabletop")

@@ -1,16 +1,13 @@
-"""The table of a study: its numbers by hand, its comparisons, and what it says of what is missing."""
+"""The tables of a study: its numbers by hand, its comparisons, and unfinished runs."""
 
 import json
-import re
-import shutil
 from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
 
 from pipeline.config import params
-from pipeline.io.errors import InputError
-from pipeline.results import printing, study_table
+from pipeline.results import study_table
 from pipeline.statistics import comparisons, pair_scores
 from pipeline.study import study_cells, study_file
 from tests.scored import line, write
@@ -21,30 +18,25 @@ TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lamb
 
 
 def made(root: Path, seeds=(1, 2, 4)):
-    """A study all of whose cells are made up, and its record."""
+    """The runs of a study, all of them made up, and its tables."""
     own = planned(root, seeds)
     for _, cell in study_cells.each(own):
         fake = Fake(root / "work")
         fake.run(cell)
         study_cells.keep(root, cell, fake.folder)
-    return own, record(root, own)
+    return own, tables(root, own)
 
 
-def record(root: Path, own):
-    study = study_file.read("two", root / "studies")
-    return study_table.record(root, "two", study, "tabletop", own, params.load(root / "params.yaml"))
+def tables(root: Path, own, name="two", dataset="tabletop"):
+    study = study_file.read(name, root / "studies")
+    return study_table.tables(root, study, dataset, own, params.load(root / "params.yaml"))
 
 
 def test_mean_and_deviation_by_hand(repository):
     _, found = made(repository)
-    for row in found["rows"]:
-        values = [score_of(row["model"], seed) for seed in (1, 2, 4)]
-        spread = row["scores"]["total"]["CIDEr-D"]
-        assert spread["mean"] == pytest.approx(mean(values), abs=1e-6)
-        assert spread["sd"] == pytest.approx(stdev(values), abs=1e-6)  # n - 1
-        assert spread["runs"] == 3
-        assert "SPICE" not in row["scores"]["total"]
-    table = printing.tables(found)[0]
+    values = [score_of("rr", seed) for seed in (1, 2, 4)]
+    assert found[0].rows[0][7] == f"{100 * mean(values):.1f} ± {100 * stdev(values):.1f}"
+    table = found[0]
     assert table.headings == [
         *(
             "",
@@ -80,71 +72,40 @@ def test_mean_and_deviation_by_hand(repository):
 
 def test_neighbours_are_compared_on_their_own_pairs(repository):
     own, found = made(repository)
-    compared = {(one["a"], one["metric"]): one for one in found["comparisons"]}
-    assert list(compared) == [
-        (label, metric)
-        for label in ("SCORER", "SCORER again", TENTH)
-        for metric in ("true_changes", "CIDEr-D", "change_accuracy")
+    table = found[1]
+    assert [row[0] for row in table.rows[::3]] == [
+        "SCORER − RR",
+        "SCORER again − SCORER",
+        f"{TENTH} − SCORER again",
     ]
-    # of ten changes rr tells 6, 6 and 7 truly, of seeds 1, 2 and 4; scorer 10, 10 and 10
+    assert [row[1] for row in table.rows[:3]] == ["true, changed", "CIDEr-D", "change accuracy"]
+    # of ten changes rr describes 6, 6 and 7 correctly, with seeds 1, 2 and 4; scorer 10, 10 and 10
     told = [
         [n < PAIRS * score_of(m, s) for n in range(0, PAIRS, 2)] for m in ("rr", "scorer") for s in (1, 2, 4)
     ]
-    shares = [mean(own) for own in told]
-    truth = compared["SCORER", "true_changes"]
-    assert truth["difference"] == pytest.approx(mean(shares[3:]) - mean(shares[:3]), abs=1e-6)
-    assert truth["difference"] > 0.3
-    one = compared["SCORER", "CIDEr-D"]
-    assert one["b"] == "RR"
-    assert one["difference"] == pytest.approx(0.4)
-    assert one["significant"]
+    shares = [mean(one) for one in told]
+    assert table.rows[0][2] == f"+{100 * (mean(shares[3:]) - mean(shares[:3])):.1f}"
     alone = comparisons.compare(
         *(
             pair_scores.read([repository / cell.folder / "pairs.jsonl" for cell in row.cells])
             for row in (own[1], own[0])
         )
-    )["CIDEr-D"]
-    assert (one["low"], one["high"]) == (alone.low, alone.high)
-    assert one["p"] == pytest.approx(3 * alone.p, abs=1e-6)  # Holm: the least of three neighbours
-    table = printing.tables(found)[1]
-    assert table.rows[0][:2] == ["SCORER − RR", "true, changed"]
-    assert table.rows[0][2].startswith("+3")
+    )["true_changes"]
+    assert table.rows[0][3] == f"{comparisons.signed(alone.low)} to {comparisons.signed(alone.high)}"
     assert table.rows[1] == ["SCORER − RR", "CIDEr-D", "+40.0", "+40.0 to +40.0", "p < 0.001", "yes"]
     same = ["SCORER again − SCORER", "CIDEr-D", "0.0", "0.0 to 0.0", "p = 1.000", "the same runs"]
     assert table.rows[4] == same
     assert "Holm's correction for 3 comparisons" in table.notes[1]
 
 
-def test_a_record_is_the_same_bytes_again(repository):
-    own, found = made(repository)
-    assert json.dumps(record(repository, own), sort_keys=True) == json.dumps(found, sort_keys=True)
-    cell = own[0].cells[0]
-    write_cell(repository / "work" / cell.made, 0.1)
-    study_cells.keep(repository, cell, repository / "work")
-    assert json.dumps(record(repository, own), sort_keys=True) != json.dumps(found, sort_keys=True)
-
-
-@pytest.mark.parametrize("copied", ["pairs.jsonl", "metrics.json", "*"])
-def test_a_cell_that_is_a_copy_of_another_one_is_named(repository, copied):
-    """As a whole, or in one of its files."""
-    own, _ = made(repository, (1, 2))
-    one, two = (repository / cell.folder for cell in own[0].cells)
-    for path in one.glob(copied):
-        shutil.copy(path, two)
-    with pytest.raises(InputError, match=re.escape(f"{two} is not of RR, seed 2 as it was made")):
-        record(repository, own)
-
-
-def test_what_is_not_finished_is_left_open(repository):
+def test_unfinished_runs_are_left_out(repository):
     made(repository, (1,))
     own = planned(repository, (1, 2))
-    found = record(repository, own)
-    assert printing.tables(found)[0].rows[0][:2] == ["RR", "1/2"]
-    assert found["rows"][0]["scores"]["total"]["CIDEr-D"]["sd"] is None
+    assert tables(repository, own)[0].rows[0][:2] == ["RR", "1/2"]
     (repository / own[0].cells[0].folder / "pairs.jsonl").unlink()
-    found = record(repository, own)
-    assert printing.tables(found)[0].rows[0][1:3] == ["0/2", "–"]
-    assert "RR" not in [one["b"] for one in found["comparisons"]]
+    scores, differences = tables(repository, own)
+    assert scores.rows[0][1:3] == ["0/2", "–"]
+    assert not [row for row in differences.rows if "RR" in row[0]]
 
 
 def test_a_subset_is_compared_on_its_pairs_alone(repository):
@@ -162,12 +123,12 @@ def test_a_subset_is_compared_on_its_pairs_alone(repository):
             [line(n) | {"CIDEr-D": gain * (n % 2 == 0), "true": gain > n % 2} for n in range(20)],
         )
         study_cells.keep(repository, row.cells[0], repository / "work")
-    found = record(repository, own)
-    assert [one["metric"] for one in found["comparisons"][:3]] == ["true", "CIDEr-D", "METEOR"]
-    assert [one["difference"] for one in found["comparisons"][:2]] == [1.0, 1.0]
-    assert printing.tables(found)[0].headings[2:4] == ["true", "BLEU-4"]
-    assert "document frequencies of all test pairs" in printing.tables(found)[1].notes[-1]
-    assert ", change pairs: " in printing.tables(found)[0].title
+    scores, differences = tables(repository, own)
+    assert [row[1] for row in differences.rows[:3]] == ["true", "CIDEr-D", "METEOR"]
+    assert [row[2] for row in differences.rows[:2]] == ["+100.0", "+100.0"]
+    assert scores.headings[2:4] == ["true", "BLEU-4"]
+    assert "document frequencies of all test pairs" in differences.notes[-1]
+    assert ", change pairs: " in scores.title
 
 
 def pair_of(number: int) -> dict:
@@ -177,12 +138,12 @@ def pair_of(number: int) -> dict:
     return own | {"captions": ["x"], "change_type": kind} | dict.fromkeys(rest)
 
 
-def test_which_conditions_differ_is_said_of_the_papers_own_dataset(repository):
-    _, found = made(repository, (1,))
-    own = printing.tables(found | {"dataset": "clevr_change"})[0].notes[0]
-    assert own.startswith("The paper's figures differ from ours in: resize: opencv_bicubic, ours pil_bicubic")
-    found["published"]["differs"] = []
-    assert printing.tables(found | {"dataset": "clevr_change"})[0].notes == []
+def test_differing_conditions_are_named_on_the_papers_dataset(repository):
+    own = planned(repository, (1,))
+    found = tables(repository, own, dataset="clevr_change")[0].notes[0]
+    assert found.startswith(
+        "The paper's figures differ from ours in: resize: opencv_bicubic, ours pil_bicubic"
+    )
 
 
 TABLE_6 = """
@@ -196,7 +157,7 @@ rows:
 PIXELS = {"outs": [{"path": "data/features/tabletop/pixels.zarr", "md5": "p1"}]}
 
 
-def test_the_retrieval_of_adapted_rows_stands_beneath(tmp_path):
+def test_retrieval_has_tables_of_its_own(tmp_path):
     """Mean ± sd by hand, chance, and the figures of the paper's own row."""
     make_repository(tmp_path, {"six": TABLE_6})
     (tmp_path / "dvc.lock").write_text(json.dumps({"stages": STAGES | {"extract@tabletop-pixels": PIXELS}}))
@@ -213,13 +174,10 @@ def test_the_retrieval_of_adapted_rows_stands_beneath(tmp_path):
         ways = dict.fromkeys(("text_to_pair", "text_to_pair_shared", "pair_to_text", "chance"), figures)
         made = fake.folder / "results/curves/tabletop/clip4idc/pretrain" / str(cell.seed) / "retrieval.json"
         made.parent.mkdir(parents=True)
-        made.write_text(json.dumps({"pairs": 10, "examples": []} | ways))
+        made.write_text(json.dumps({"pairs": 10} | ways))
         study_cells.keep(tmp_path, cell, fake.folder)
         assert study_cells.finished(tmp_path, cell)
-    study = study_file.read("six", tmp_path / "studies")
-    settings = params.load(tmp_path / "params.yaml")
-    found = study_table.record(tmp_path, "six", study, "tabletop", own, settings)
-    captions, *_, by_sentence, shared, by_pair = printing.tables(found)
+    captions, *_, by_sentence, shared, by_pair = tables(tmp_path, own, "six")
     assert captions.rows[0][0] == "CLIP4IDC"
     figures = ["R@1", "R@5", "R@10", "MdR", "MnR"]
     assert by_sentence.headings == ["", "seeds", *figures, "paper R@1", "paper R@5", "paper R@10"]
@@ -234,7 +192,7 @@ def test_the_retrieval_of_adapted_rows_stands_beneath(tmp_path):
 
 def test_markdown(repository):
     _, found = made(repository, (1,))
-    lines = printing.markdown(found).splitlines()
+    lines = study_table.markdown(found).splitlines()
     assert lines[0].startswith("**Two models (A paper, Table 1) on tabletop")
     assert lines[2].startswith("|  | seeds | true, changed | true, unchanged | BLEU-4 |")
     assert lines[4].startswith("| RR | 1/1 | 51.0 | 51.0 | 10.0 |")

@@ -1,4 +1,4 @@
-"""Studies: their files resolve, a malformed one is one line, and equal cells are one cell."""
+"""Studies: their files resolve, mistakes are named, and equal runs have one key."""
 
 from contextlib import chdir
 from functools import cache
@@ -17,8 +17,6 @@ from tests import project_params
 from tests.study_lab import ROOT, STUDY, make_repository, planned
 
 READY = study_file.names(ROOT / "studies")
-# of DIRL's Table 7 no figures are on record
-PUBLISHED = [name for name in READY if "table" in name and name != "dirl-table-7"]
 READ = cache(paper_results._read)
 OF_BIRDS = ["idc-pcl-table-2"]  # more of which tabletop has nothing
 
@@ -40,11 +38,6 @@ def test_every_study_is_well_formed(name, published_once):
         study_table.check(ROOT, study, dataset)
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_every_row_of_a_published_table_has_its_figures(name):
-    assert all(row.published for row in study_file.read(name, ROOT / "studies").rows)
-
-
 @pytest.mark.parametrize("name", READY)
 def test_every_cell_of_a_study_resolves(name):
     tree = project_params.tree()
@@ -58,29 +51,19 @@ def test_every_cell_of_a_study_resolves(name):
         assert len({repr(recipe) for recipe in recipes}) == len(study.rows), "two rows are the same"
 
 
-def test_what_a_row_sets_is_what_its_recipe_has():
+def recipe_of(tree, **changes):
+    row = study_file.Row(label="a", model="scorer", **changes)
+    return resolving.resolve(Params.model_validate(overlay(tree, row, "tabletop", "")), "tabletop", "scorer")
+
+
+def test_a_recipe_has_the_values_of_its_row():
     tree = project_params.tree()
-    sets = {
-        "dataset.{dataset}.sizes.heads": 4,
-        "loss.lambda_cv": 0.25,
-        "model.{model}.switches.mtm": "summed",
-    }
-    row = study_file.Row(label="a", model="scorer", set=sets)
-    recipe = resolving.resolve(
-        Params.model_validate(overlay(tree, row, "tabletop", "")), "tabletop", "scorer"
-    )
-    assert recipe.sizes["heads"] == 4
-    assert recipe.loss["cv"] == 0.25
-    assert recipe.settings["switches"] == {"mtm": "summed"}
+    key = "dataset.{dataset}.loss.lambda_cv"
+    sets = {"dataset.{dataset}.sizes.heads": 4, "model.{model}.switches.mtm": "summed"}
+    recipe = recipe_of(tree, set=sets, times={key: 0.1})
+    assert (recipe.sizes["heads"], recipe.settings["switches"]) == (4, {"mtm": "summed"})
+    assert recipe.loss["cv"] == pytest.approx(tree["dataset"]["tabletop"]["loss"]["lambda_cv"] / 10)
     assert tree == project_params.tree(), "the tree itself was changed"
-
-
-def test_cells_have_their_models_phase_and_negatives_where_a_row_has_fda(repository):
-    study = study_file.read("idc-pcl-table-3", ROOT / "studies")
-    planned = study_cells.plan(repository, "idc-pcl-table-3", study, "tabletop", [1])
-    recipes = [own.cells[0].recipe for own in planned]
-    assert [recipe.asks_negatives for recipe in recipes] == [False, False, False, True]
-    assert [bool(recipe.adapt) for recipe in recipes] == [False, True, True, True]
 
 
 EXPANDED = """
@@ -93,7 +76,7 @@ rows:
 """
 
 
-def test_a_row_of_extra_data_stands_on_its_records_and_store(tmp_path):
+def test_a_row_with_extra_data_depends_on_its_records_and_store(tmp_path):
     root = make_repository(tmp_path, {"two": EXPANDED})
     tree = project_params.tree()
     tree["dataset"]["tabletop"]["own"]["idc_pcl"]["pretrain"]["tasks"]["class_pairs"] = 1.0
@@ -114,15 +97,6 @@ def test_a_row_of_extra_data_stands_on_its_records_and_store(tmp_path):
     assert found[0][1] != found[2][1]
 
 
-def test_a_multiplied_key():
-    tree = project_params.tree()
-    row = study_file.Row(label="a", model="scorer", times={"dataset.{dataset}.loss.lambda_cv": 0.1})
-    before = tree["dataset"]["tabletop"]["loss"]["lambda_cv"]
-    found = overlay(tree, row, "tabletop", "")["dataset"]["tabletop"]["loss"]["lambda_cv"]
-    assert found == pytest.approx(before / 10)
-    assert overlay(tree, row, "clevr_dc", "")["dataset"]["clevr_dc"]["loss"]["lambda_cv"] == 0.001
-
-
 @pytest.mark.parametrize(
     ("model", "own", "counts"),
     [
@@ -136,7 +110,7 @@ def test_a_multiplied_key():
         ("clip4idc", {"switches.patches": "pixels"}, None),
     ],
 )
-def test_a_switch_that_a_model_has_anyway_is_no_change(model, own, counts):
+def test_a_switch_with_the_models_own_value_is_no_change(model, own, counts):
     row = study_file.Row(label="a", model=model, set={f"model.{model}.{k}": v for k, v in own.items()})
     wanted = {f"model.{model}.{k}": v for k, v in (own if counts is None else counts).items()}
     assert changes(project_params.tree(), row, "tabletop") == wanted
@@ -155,7 +129,6 @@ def made(tmp_path_factory):
         ({"set": {"dataset.tabletop.sizes.heads": 3}}, "sizes: width 128 is not a multiple of "),
         ({"set": {"dataset.tabletop.sizes.heads": "four"}}, "sizes.heads: Input should be a valid integer"),
         ({"set": {"dataset.clevr_dc.sizes.heads": 4}}, "does not vary dataset.clevr_dc.sizes.heads"),
-        ({"set": {"model.scorer.switches.mtn": "x"}}, "unknown key model.scorer.switches.mtn"),
         ({"set": {"model.scorer.switches.mtm": "x"}}, "model.scorer.switches.mtm must be per_head or"),
         ({"model": "absent"}, "models names 'absent', which is not in 'model'"),
         (
@@ -164,7 +137,7 @@ def made(tmp_path_factory):
         ),
     ],
 )
-def test_a_row_that_makes_no_cell_is_refused(made, row, said):
+def test_a_wrong_row_is_refused(made, row, said):
     study = {"title": "t", "source": "s", "datasets": ["tabletop"]}
     study["rows"] = [{"label": "one", "model": "rr"}, {"label": "wrong", "model": "scorer"} | row]
     (made / "studies/bad.yaml").write_text(yaml.safe_dump(study))
@@ -175,51 +148,54 @@ def test_a_row_that_makes_no_cell_is_refused(made, row, said):
     assert "\n" not in str(refused.value)
 
 
+def test_the_mistakes_of_all_rows_are_listed_at_once(made):
+    wrong = {"loss.lambda_x": 1.0, "features.size": 8, "model.scorer.switches.mtm": "summed"}
+    rows = [{"label": "one", "model": "scorer", "set": wrong}, {"label": "two", "model": "absent"}]
+    study = {"title": "t", "source": "s", "datasets": ["tabletop"], "rows": rows}
+    (made / "studies/bad.yaml").write_text(yaml.safe_dump(study))
+    with pytest.raises(InputError) as refused:
+        planned(made, name="bad")
+    head, one, two = str(refused.value).splitlines()
+    assert "studies/bad.yaml" in head
+    assert all(part in one for part in ("'one'", "loss.lambda_x", "features.size"))
+    assert all(part in two for part in ("'two'", "'absent'"))
+
+
 def test_a_value_that_params_yaml_hides_is_refused(repository):
     tree = params.read_tree(repository / "params.yaml")
     tree["loss"]["lambda_cv"] = 0.5
     project_params.save(repository, tree)
-    with pytest.raises(InputError, match=r"row 'λ': dataset\.tabletop\.loss\.lambda_cv has no effect, as "):
+    with pytest.raises(InputError, match=r"row 'λ': dataset\.tabletop\.loss\.lambda_cv has no effect"):
         planned(repository)
 
 
-FAULTS = {
-    "source: A paper, Table 1\n": ("", "the key source is missing"),
-    "published: RR}": ("publish: RR}", "unknown key rows.0.publish"),
-    "loss.lambda_cv': 0.1": ("loss.lambda_cv': -1.0", "rows.3.times"),
-}
-
-
-def refused(folder, text):
-    (folder / "studies/two.yaml").write_text(text)
-    with chdir(folder), pytest.raises(InputError) as found:
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("source: A paper, Table 1\n", "", "the key source is missing"),
+        ("published: RR}", "publish: RR}", "unknown key rows.0.publish"),
+        ("loss.lambda_cv': 0.1", "loss.lambda_cv': -1.0", "rows.3.times"),
+        ("label: RR,", "label: SCORER,", "'SCORER'"),
+        ("[clevr_change]", "[clevr_change", "YAML"),
+    ],
+)
+def test_faults_of_a_study_file_are_named(made, old, new, said):
+    (made / "studies/two.yaml").write_text(STUDY.replace(old, new))
+    with chdir(made), pytest.raises(InputError) as refused:
         study_file.read("two")
-    assert str(found.value).startswith("studies/two.yaml")
-    return str(found.value)
+    assert str(refused.value).startswith("studies/two.yaml")
+    assert said in str(refused.value)
 
 
-def test_all_faults_of_a_file_are_named(made):
-    text = STUDY
-    for old, (new, said) in FAULTS.items():
-        assert said in (line := refused(made, STUDY.replace(old, new)))
-        assert "\n" not in line
-        text = text.replace(old, new)
-    found = refused(made, text)
-    assert all(said in found for _, said in FAULTS.values())
-    assert "'SCORER'" in refused(made, STUDY.replace("label: RR,", "label: SCORER,"))
-    assert "YAML" in refused(made, STUDY.replace("[clevr_change]", "[clevr_change"))
-
-
-def test_an_unknown_study_and_an_unknown_figure(repository):
+def test_an_unknown_study_and_an_unknown_published_method(repository):
     with chdir(repository), pytest.raises(InputError, match=r"unknown study 'three'; studies/ has two$"):
         study_file.read("three")
-    text = STUDY.replace("published: RR", "published: RRR")
-    (repository / "studies/two.yaml").write_text(text)
+    (repository / "studies/two.yaml").write_text(STUDY.replace("published: RR", "published: RRR"))
     with pytest.raises(InputError, match=r"clevr_change.yaml has no row of RRR on total; .* the row 'RR'$"):
         study_table.check(repository, study_file.read("two", repository / "studies"), "tabletop")
 
 
-def test_equal_cells_are_one_cell_of_all_studies_and_others_are_not(repository):
+def test_equal_runs_of_a_study_are_one_run(repository):
     rr, scorer, again, smaller = map(keys, planned(repository))
     assert scorer == again
     assert len({*rr, *scorer, *smaller}) == 6
@@ -227,11 +203,6 @@ def test_equal_cells_are_one_cell_of_all_studies_and_others_are_not(repository):
     assert [cell.name for _, cell in each] == [
         *(f"{label}, seed {seed}" for seed in (1, 2) for label in ("RR", "SCORER", "λ"))
     ]
-    assert [row.row.label for row, _ in each] == ["RR", "SCORER", "λ"] * 2
-    rows = "rows: [{label: x, model: rr}, {label: y, model: scorer}]"
-    other = f"{{title: t, source: s, datasets: [tabletop], {rows}}}"
-    (repository / "studies/other.yaml").write_text(other)
-    assert keys(planned(repository, name="other")[1]) == scorer
 
 
 @pytest.mark.parametrize(
@@ -245,7 +216,7 @@ def test_equal_cells_are_one_cell_of_all_studies_and_others_are_not(repository):
         ("params.yaml", "constant_candidates: 100", "constant_candidates: 50"),  # no run depends on it
     ],
 )
-def test_a_cell_of_other_data_or_settings_is_another_cell(repository, name, old, new):
+def test_other_data_or_settings_give_another_key(repository, name, old, new):
     before = keys(planned(repository)[0])
     text = (repository / name).read_text()
     assert old in text
@@ -253,7 +224,7 @@ def test_a_cell_of_other_data_or_settings_is_another_cell(repository, name, old,
     assert (before == keys(planned(repository)[0])) == ("constant" in old)
 
 
-def test_a_cell_of_other_code_is_another_cell(repository):
+def test_other_code_gives_another_key(repository):
     before = keys(planned(repository)[0])
     (repository / "stages").unlink()
     (repository / "stages").mkdir()

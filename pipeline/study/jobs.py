@@ -1,0 +1,216 @@
+"""Run shell commands as jobs, on this machine or on a cluster (slurm.py).
+
+A job's folder identifies the job. The command starts in this folder, which gets the files LOG (the output)
+and EXIT (the exit code). A job that was ended from outside has no exit code. Its command can be started
+again, because it repeats no finished work.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+from pipeline.io.errors import InputError, printable
+
+LOG, EXIT, PROCESS = "log", "exit", "process"
+POLL = 1.0  # seconds
+PATIENCE = 20.0  # seconds until a job has ended after SIGTERM
+TAIL = 20_000  # last characters of the log, which have the last error line
+
+
+class Task(Protocol):
+    """A piece of work for one job."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+    def begin(self, running: Collection["Task"]) -> str | None:
+        """Make the folder and return the command, or return None if this task must wait for a running one."""
+
+    def finish(self) -> None:
+        """Take over the results of the finished job."""
+
+
+class Place(Protocol):
+    """A place where jobs run. A job survives the process that started it."""
+
+    at_once: int | None  # greatest number of jobs at a time
+    grace: float  # seconds in which the files of an ended job may still be missing
+
+    def start(self, folder: Path, command: str) -> None: ...
+
+    def active(self, folders: Iterable[Path]) -> set[Path] | None:
+        """Return the folders of queued and running jobs; None if that is unknown at the moment."""
+
+    def end(self, folder: Path) -> None: ...
+
+    def leave(self, folders: Iterable[Path]) -> str:
+        """Do what is needed if the process that watches these jobs stops. Return a message to print."""
+
+
+class Local:
+    """This machine. The file PROCESS identifies a job's process, also for a later start of the command."""
+
+    grace = 0.0
+
+    def __init__(self, at_once: int):
+        self.at_once: int | None = at_once
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, folder: Path, command: str) -> None:
+        script = f"( {command} ) >>{LOG} 2>&1; echo $? >{EXIT}"
+        process = subprocess.Popen(
+            ["bash", "-c", script],
+            cwd=folder,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.started.append(process)
+        with suppress(psutil.NoSuchProcess):
+            started = psutil.Process(process.pid).create_time()
+            (folder / PROCESS).write_text(f"{process.pid} {started!r}")
+
+    def active(self, folders: Iterable[Path]) -> set[Path]:
+        found = {folder for folder in folders if _process(folder)}
+        for process in self.started:
+            process.poll()  # the system forgets the ended ones
+        return found
+
+    def end(self, folder: Path) -> None:
+        if process := _process(folder):
+            processes = [process, *process.children(recursive=True)]
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            psutil.wait_procs(processes, PATIENCE)
+
+    def leave(self, folders: Iterable[Path]) -> str:
+        for folder in folders:
+            self.end(folder)
+        return "ended the running jobs; start the command again to continue them"
+
+
+def _process(folder: Path) -> psutil.Process | None:
+    """Return the running process of a job, or None."""
+    try:
+        number, started = (folder / PROCESS).read_text().split()
+        process = psutil.Process(int(number))
+        ended = process.create_time() != float(started) or process.status() == psutil.STATUS_ZOMBIE
+    except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
+        return None
+    return None if ended else process
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a job, in which `python` is the interpreter of this process."""
+    return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+
+
+class Queue:
+    """A queue of tasks at one place. A failed job does not stop the others."""
+
+    def __init__(self, place: Place, tasks: Iterable[Task]):
+        self.place = place
+        self.waiting = {task.folder: task for task in tasks}
+        self.running: dict[Path, Task] = {}
+        self.seen: dict[Path, float] = {}  # when a running job was last seen
+        self.failed: list[str] = []
+
+    def run(self) -> list[str]:
+        """Run all tasks. Return a line for each task that failed.
+
+        If this process is interrupted, jobs on this machine end, and jobs on a cluster continue.
+        """
+        try:
+            while self.turn():
+                time.sleep(POLL)
+        except BaseException:
+            if self.running:
+                print(f"\n{self.place.leave([*self.running])}", flush=True)
+            raise
+        return self.failed
+
+    def turn(self) -> bool:
+        """Check all jobs once; finish and start tasks. Return True if unfinished tasks are left."""
+        active = self.place.active([*self.waiting, *self.running])
+        if active is None:
+            return True
+        for folder in active:
+            self.seen[folder] = time.monotonic()
+            if folder in self.waiting:  # an earlier process started the job
+                self.running[folder] = self.waiting.pop(folder)
+        for folder in [each for each in self.running if each not in active]:
+            self._end(folder)
+        for folder in [*self.waiting]:
+            if self.place.at_once is None or len(self.running) < self.place.at_once:
+                self._start(folder)
+        return bool(self.waiting or self.running)
+
+    def _start(self, folder: Path) -> None:
+        task = self.waiting[folder]
+        try:
+            if (command := task.begin([*self.running.values()])) is None:
+                return
+        except InputError as error:
+            self._fail(self.waiting.pop(folder), str(error))
+            return
+        for name in (LOG, EXIT):
+            (folder / name).unlink(missing_ok=True)
+        self.place.start(folder, command)
+        self.running[folder] = self.waiting.pop(folder)
+        self.seen[folder] = time.monotonic()
+        print(f"{printable(task.name)}: started", flush=True)
+
+    def _end(self, folder: Path) -> None:
+        code = _exit_code(folder)
+        if code is None and time.monotonic() - self.seen[folder] < self.place.grace:
+            return
+        task = self.running.pop(folder)
+        if code == 0:
+            task.finish()
+            print(f"{printable(task.name)}: done", flush=True)
+        else:
+            self._fail(task, _reason(folder, code))
+
+    def _fail(self, task: Task, reason: str) -> None:
+        self.failed.append(f"{task.name}: {reason}")
+        print(printable(f"{task.name}: failed: {reason}"), flush=True)
+
+
+def _exit_code(folder: Path) -> int | None:
+    try:
+        return int((folder / EXIT).read_text())
+    except (FileNotFoundError, ValueError):  # ValueError: the file is not yet written
+        return None
+
+
+def _reason(folder: Path, code: int | None) -> str:
+    """Return why a job failed: the last line of its log that begins with `error: `, or else the last line."""
+    log = folder / LOG
+    if not log.exists():
+        return f"it never began; does every node see {folder}? put the repository on a disk that all share"
+    if code is None:
+        return f"it was ended from outside; start the command again to continue it (output: {log})"
+    lines = log.read_text(encoding="utf-8", errors="replace")[-TAIL:].strip().splitlines()
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return errors[-1] if errors else f"{(lines or ['it printed nothing'])[-1].strip()} (output: {log})"
+
+
+def cancel(place: Place, folders: Collection[Path]) -> int:
+    """End the queued and running jobs in these folders, and return their number."""
+    active = place.active(folders)
+    if active is None:
+        raise InputError("the cluster does not answer, so nothing was cancelled; try again")
+    for folder in active:
+        place.end(folder)
+    return len(active)

@@ -1,0 +1,119 @@
+"""Run jobs on a SLURM cluster, with the resources of studies/cluster.yaml or of a file with the same keys."""
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from pipeline.config.dataset_params import Count, Positive, Strict
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_yaml
+from pipeline.io.provenance import sha256
+from pipeline.io.records import checked
+from pipeline.study.jobs import EXIT, LOG, environment
+
+FILE = Path("studies/cluster.yaml")
+REMEDY = "name a file of a cluster's settings by --cluster, such as the repository's own"
+Line = Annotated[str, Field(min_length=1)]
+# the signal comes before the time limit: the job goes back to the queue, and then continues its work
+SCRIPT = """#!/bin/bash
+trap 'scontrol requeue $SLURM_JOB_ID; exit' USR2
+{setup}
+( {command} ) &
+wait $!
+echo $? >{exit}
+"""
+
+
+class Cluster(Strict):
+    """Resources of one job on a SLURM cluster."""
+
+    partition: Line | None = None  # null: the cluster's default
+    minutes: Count  # time limit; a job that needs longer is queued again
+    warned: Count = 90  # seconds before the limit at which the job is queued again
+    gpus: Annotated[int, Field(ge=0)] = 0
+    cpus: Count = 1
+    memory: Positive | None = None  # GB; null: the cluster's default
+    # further options of sbatch: {account: vision}
+    flags: dict[Line, str | int | bool] = Field(default_factory=dict)
+    setup: tuple[Line, ...] = Field((), strict=False)  # shell lines before the job: module load cuda
+    at_once: Count | None = None  # greatest number of jobs in SLURM's queue
+
+    def options(self) -> list[str]:
+        """Return the options of sbatch."""
+        given = {
+            "partition": self.partition,
+            "time": self.minutes,
+            "signal": f"B:USR2@{self.warned}",
+            "cpus-per-task": self.cpus,
+            "mem": None if self.memory is None else f"{round(1024 * self.memory)}M",
+            "gpus-per-node": self.gpus or None,
+            "requeue": True,
+            **self.flags,
+        }
+        known = {name: value for name, value in given.items() if value not in (None, False)}
+        return [f"--{name}" if value is True else f"--{name}={value}" for name, value in known.items()]
+
+
+def read(path: Path = FILE) -> Cluster:
+    """Read a cluster's settings. Raises InputError if a key is wrong. The message names the key."""
+    return checked(Cluster, read_yaml(path, REMEDY), str(path), "correct it")
+
+
+class Slurm:
+    """A SLURM cluster. squeue says which jobs are queued or run, so no accounting is needed."""
+
+    grace = 10.0  # shared disks show files late
+
+    def __init__(self, cluster: Cluster, at_once: int | None = None):
+        if shutil.which("sbatch") is None:
+            raise InputError("--on slurm: there is no SLURM here (no sbatch); take --on local")
+        if (said := _queue()).returncode:  # an error only at the start: later, squeue may fail for a while
+            why = _refusal(said.stderr)
+            raise InputError(f"--on slurm: SLURM does not answer ({why}); take --on local")
+        self.cluster, self.at_once = cluster, at_once or cluster.at_once
+
+    def start(self, folder: Path, command: str) -> None:
+        """Submit a job. Raises InputError if SLURM refuses the job."""
+        own = [f"--job-name={name(folder)}", f"--chdir={folder}", f"--output={folder / LOG}"]
+        script = SCRIPT.format(setup="\n".join(self.cluster.setup), command=command, exit=EXIT)
+        done = subprocess.run(
+            ["sbatch", *own, "--open-mode=append", *self.cluster.options()],
+            input=script,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise InputError(f"SLURM refused the job: {_refusal(done.stderr)}; correct the cluster's file")
+
+    def active(self, folders: Iterable[Path]) -> set[Path] | None:
+        if (said := _queue()).returncode:
+            return None
+        queued = set(said.stdout.split())
+        return {folder for folder in folders if name(folder) in queued}
+
+    def end(self, folder: Path) -> None:
+        subprocess.run(["scancel", "--me", f"--name={name(folder)}"], check=False)
+
+    def leave(self, folders: Iterable[Path]) -> str:
+        return "the jobs continue: start the command again to watch them, or with --cancel to end them"
+
+
+def name(folder: Path) -> str:
+    """Return the name that a job has in SLURM's queue. Different folders give different names."""
+    return f"{folder.name[:16]}-{sha256(str(folder))[:12]}"
+
+
+def _queue() -> subprocess.CompletedProcess[str]:
+    command = ["squeue", "--me", "--noheader", "--format=%j"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _refusal(text: str) -> str:
+    lines = [line.partition("error: ")[2] for line in text.splitlines() if "error: " in line]
+    return lines[0] if lines else (text.strip().splitlines() or ["it printed nothing"])[-1]

@@ -17,12 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.reference import matching
 from models.common.captioner import Captioner
+from pipeline.text.vocabularies import NULL
 
 # features of the before and of the after images, (B, C, H, W) each, and tokens of captions, (B, L+1)
 Part = tuple[Tensor, Tensor, Tensor]
-NULL = 0  # padding
 
 
 class Step:
@@ -194,6 +193,15 @@ class Step:
 
     def drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.dropout)
+
+
+def matching(queries: Tensor, keys: Tensor) -> Tensor:
+    """Return the token-wise matching TM (SCORER Eq. 2), (B, A, h), of B images with A images in h heads.
+
+    Queries are (B, h, N, d), and keys (A, h, M, d). All similarities exist in memory at once.
+    """
+    e = torch.einsum("bhnd,ahmd->bahnm", queries, keys)
+    return (e.amax(-1).mean(-1) + e.amax(-2).mean(-1)) / 2
 
 
 def sinusoids(length: int, width: int) -> Tensor:

@@ -8,10 +8,8 @@ not show which image the chunk belongs to. Therefore the attributes also have a 
 features, its key, and everything that the features depend on. This checksum is compared when an image is read
 for the first time.
 
-The codec is LZ4 without shuffle (measured in benchmarks/README.md, "The store's codec: python -m benchmarks
-codecs"). Random batches are read as fast as without a codec. Dense features keep their size, and sparse
-features (after a ReLU) need half. Bitshuffle would save a quarter for dense features, and reading would take
-1.4 times as long. Zstandard would save more, and reading would take 3 times as long.
+The codec is LZ4 without shuffle (measured in benchmarks/README.md, "The store's codec"). Random batches are
+read as fast as without a codec. Dense features keep their size, and sparse features (after a ReLU) need half.
 
 TensorStore reads and writes the array: random batches are 50 times as fast as with zarr-python. zarr-python
 only defines the array.

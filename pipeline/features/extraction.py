@@ -7,7 +7,7 @@ B: images of a batch; S: pixels of a side of an image; C: channels of the featur
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -24,9 +24,7 @@ from pipeline.compute.process_group import Part, Ranks
 from pipeline.config.store_contents import STATISTICS, PixelSpec, Spec
 from pipeline.datasets.images import Indexed
 from pipeline.features.backbone_weights import grid_shape
-from pipeline.features.decoding import decoded
-from pipeline.features.preprocessing import batches, pixels
-from pipeline.features.resizing import pil_bicubic
+from pipeline.features.preprocessing import BATCH, batches, pixels
 from pipeline.features.writer import Writer, fill
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
@@ -76,58 +74,36 @@ class Extractor:
 
     def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
         images = [self.images[row] for row in rows]
+        on_gpu, done = self.device.type != "cpu", 0
+        size = GPU_BATCH if on_gpu else BATCH
         computing: deque[Computing] = deque()
-        done = 0
-        for batch in self._batches(images):
-            computing.append(self._start(batch))
+        for batch in batches(self.root, images, self.spec, size, on_gpu and len(images) > MANY):
+            there = devices.upload(torch.from_numpy(batch))
+            computing.append(self._start(there, images[done : done + len(batch)]))
+            done += len(batch)
             if len(computing) > AHEAD:  # copy a batch back while the device computes the next ones
-                grids = self._end(computing.popleft(), images[done:])
-                yield from grids
-                done += len(grids)
+                yield from self._end(computing.popleft())
         while computing:
-            grids = self._end(computing.popleft(), images[done:])
-            yield from grids
-            done += len(grids)
-
-    def _batches(self, images: Sequence[Indexed]) -> Iterator[Tensor]:
-        """Yield batches of images on the device, uint8 (B, 3, S, S)."""
-        if self.device.type == "cpu":
-            yield from map(torch.from_numpy, batches(self.root, images, self.spec))
-        elif len(images) <= MANY:
-            for batch in batches(self.root, images, self.spec, GPU_BATCH):
-                yield devices.upload(torch.from_numpy(batch))
-        else:
-            groups = decoded(self.root, images, self.spec.resize, self.spec.size)
-            yield from _joined((self._resized(group) for group in groups), GPU_BATCH)
-
-    def _resized(self, group: np.ndarray) -> Tensor:
-        """Copy images (B, height, width, 3) to the device, and return them there as (B, 3, S, S).
-
-        Images of another size than S x S are resized.
-        """
-        there, size = devices.upload(torch.from_numpy(group)), self.spec.size
-        same = there.shape[1:3] == (size, size)
-        return there.permute(0, 3, 1, 2) if same else pil_bicubic(there, size)
+            yield from self._end(computing.popleft())
 
     @torch.inference_mode()
-    def _start(self, batch: Tensor) -> "Computing":
-        """Start to compute the features of a batch of uint8 images. Do not wait for a GPU."""
-        grids = self.network(batch)
-        grids = grids.half().contiguous()  # (B, C, H, W)
+    def _start(self, batch: Tensor, images: Sequence[Indexed]) -> "Computing":
+        """Start to compute the features of a batch, uint8 (B, 3, S, S). Do not wait for a GPU."""
+        grids = self.network(batch).half().contiguous()  # (B, C, H, W)
         finite = grids.isfinite().flatten(1).all(1)
         if self.device.type == "cpu":
-            return Computing(grids, finite, None)
+            return Computing(images, grids, finite, None)
         copied = torch.cuda.Event()
-        back = Computing(_pinned_like(grids), _pinned_like(finite), copied)
+        back = Computing(images, _pinned_like(grids), _pinned_like(finite), copied)
         back.grids.copy_(grids, non_blocking=True)
         back.finite.copy_(finite, non_blocking=True)
         copied.record()
         return back
 
-    def _end(self, back: "Computing", images: Sequence[Indexed]) -> np.ndarray:
+    def _end(self, back: "Computing") -> np.ndarray:
         if back.copied is not None:
             back.copied.synchronize()
-        for image, finite in zip(images, back.finite.tolist(), strict=False):
+        for image, finite in zip(back.images, back.finite.tolist(), strict=True):
             if not finite:
                 raise InputError(f"the features of {image.name} overflow float16; use other features.weights")
         return back.grids.numpy()
@@ -137,22 +113,10 @@ class Extractor:
 class Computing:
     """Features of a batch in CPU memory. If a GPU computes them, they exist only after the event `copied`."""
 
+    images: Sequence[Indexed]
     grids: Tensor  # features (B, C, H, W), float16
     finite: Tensor  # (B,): whether all features of an image are finite
     copied: torch.cuda.Event | None  # None if the CPU computed the features
-
-
-def _joined(groups: Iterable[Tensor], size: int) -> Iterator[Tensor]:
-    """Regroup images: yield batches of `size` images. The last batch may be smaller."""
-    waiting: list[Tensor] = []
-    for group in groups:
-        waiting.append(group)
-        while sum(map(len, waiting)) >= size:
-            whole = torch.cat(waiting)
-            yield whole[:size]
-            waiting = [whole[size:]]
-    if sum(map(len, waiting)):
-        yield torch.cat(waiting)
 
 
 def _pinned_like(tensor: Tensor) -> Tensor:

@@ -1,16 +1,21 @@
-"""Resizing: each name gives exactly its library's result, also for other than square sizes."""
+"""Resizing gives exactly the libraries' results, and processes decode the same pixels as threads."""
+
+import multiprocessing
+from dataclasses import replace
 
 import cv2
 import numpy as np
 import pytest
 from PIL import Image
 
+from pipeline.config.store_contents import Spec
 from pipeline.datasets import images
-from pipeline.features.preprocessing import pixels
+from pipeline.features.preprocessing import batches, pixels
 from pipeline.io.errors import InputError
 from tests.synthetic import make_clevr_change
 
 WIDTH, HEIGHT, SIZE = 480, 320, 224
+SPEC = Spec("none", "none", 16, False, False, "pil_bicubic", 64)
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +68,34 @@ def test_opencv_takes_sixteen_pixels_and_no_more(scene, stored):
     assert np.abs(found - np.clip(plain.round(), 0, 255)).max() <= 1
 
 
-def test_an_image_that_changed_is_refused(tmp_path):
-    root = make_clevr_change(tmp_path / "raw", scenes=10)
-    name = "images/CLEVR_default_000000.png"
-    (image,) = images.index(root, [name])
-    Image.new("RGB", (8, 8)).save(root / name)
-    with pytest.raises(InputError, match=r"000000\.png changed since it was prepared"):
-        pixels(root, image, 64, "pil_bicubic")
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    root = make_clevr_change(tmp_path_factory.mktemp("images") / "raw", scenes=10)
+    names = [f"images/CLEVR_default_{number:06d}.png" for number in range(10)]
+    return root, list(images.index(root, names))
+
+
+@pytest.mark.parametrize("resize", ["pil_bicubic", "opencv_bicubic"])
+def test_processes_decode_the_same_pixels(index, resize):
+    root, found = index
+    made = np.concatenate([*batches(root, found, replace(SPEC, resize=resize), 4, processes=True)])
+    np.testing.assert_array_equal(made, [pixels(root, image, 64, resize) for image in found])
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_an_image_that_changed_is_refused(index, processes):
+    root, found = index
+    broken = [*found, replace(found[3], sha256="0" * 64)]
+    with pytest.raises(InputError, match=r"000003\.png changed since it was prepared"):
+        list(batches(root, broken, SPEC, 4, processes))
+
+
+def test_a_killed_process_is_one_line(index):
+    root, found = index
+    reading = batches(root, found * 60, SPEC, 4, processes=True)
+    next(reading)
+    for child in multiprocessing.active_children():
+        child.kill()
+    with pytest.raises(InputError, match="process that decodes images was killed"):
+        list(reading)

@@ -47,10 +47,9 @@ class Extractor:
         self.root, self.images, self.spec = root, images, spec
 
     def standardise(self, ranks: Ranks, train: Sequence[Indexed]) -> None:
-        """Compute the network's channel statistics from the first STANDARD images of `train`.
+        """Compute the network's channel statistics, if any, from the first STANDARD images of `train`.
 
-        All processes get the same values. Nothing is done if the spec does not standardise features. Raises
-        InputError if `train` has no image.
+        All processes get the same values. Raises InputError if `train` has no image.
         """
         part = self.network.standardise
         if part is None:
@@ -65,11 +64,7 @@ class Extractor:
         ranks.agree(part)
 
     def fill(self, writer: Writer, shards: Sequence[int]) -> None:
-        """Compute and write the features of the shards whose numbers are in `shards`.
-
-        Raises InputError for an image that cannot be read or differs from the index, or if its features
-        overflow float16.
-        """
+        """Compute and write the features of shards. Raises InputError if features overflow float16."""
         fill(writer, shards, self._features, writer.write, "extracting")
 
     def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
@@ -126,10 +121,7 @@ def _pinned_like(tensor: Tensor) -> Tensor:
 def _shared(
     ranks: Ranks, make: Callable[[], Writer], fill: Callable[[Writer, Sequence[int]], None]
 ) -> Writer:
-    """Let the first process make a store. Then fill this process's share of the missing shards.
-
-    Return the writer of the store when all processes are done.
-    """
+    """Let the first process make a store, fill this process's shards, and return the writer."""
     writer = ranks.first(make)
     missing = writer.missing
     ranks.wait()  # all processes must list the missing shards before one writes
@@ -139,11 +131,7 @@ def _shared(
 
 
 def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
-    """Extract all features into a store in `folder`.
-
-    The bytes of the store do not depend on the number of processes. Raises InputError for an image that
-    cannot be read or differs from the index, or if its features overflow float16.
-    """
+    """Extract all features into a store in `folder`. Its bytes do not depend on the number of processes."""
     shape = grid_shape(extractor.spec)
     return _shared(ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.fill)
 
@@ -151,10 +139,7 @@ def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
 def extract_pixels(
     root: Path, images: Sequence[Indexed], spec: PixelSpec, ranks: Ranks, folder: Path
 ) -> Writer:
-    """Write images, as uint8 pixels (3, height, width), to a store for models that have an image encoder.
-
-    Raises InputError for an image that cannot be read or differs from the index.
-    """
+    """Write images, as uint8 pixels (3, height, width), to a store for models that have an image encoder."""
     squash = partial(pixels, root, size=(spec.height, spec.width), resize=spec.resize)
 
     def read(rows: Sequence[int]) -> Iterator[np.ndarray]:

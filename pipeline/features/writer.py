@@ -41,8 +41,7 @@ Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]
 class Writer:
     """Writes a store shard by shard in a scratch folder. Complete shards are kept if the process is killed.
 
-    Each complete shard has its own record file. Therefore several processes can write different shards, after
-    the first process has made the folder. Raises InputError if the folder cannot be written.
+    Each complete shard has its own record file, so several processes can write different shards.
     """
 
     def __init__(self, folder: Path, images: int, shape: tuple[int, int, int], dtype: str = "float16"):
@@ -118,9 +117,7 @@ def fill(
 ) -> None:
     """Compute the features of shards with `grids`, pass each shard's features to `write`, and show progress.
 
-    `grids` gets row numbers, and yields the features of each row. The features of a shard are
-    (images, C, H, W). Several shards are written at the same time, in threads. Exceptions of `grids` and
-    `write` are raised; shards that were written before an exception stay complete.
+    Shards, (images, C, H, W), are written by threads. Those written before an exception stay complete.
     """
     rows = [row for shard in shards for row in writer.rows(shard)]
     others = sum(len(writer.rows(shard)) for shard in writer.missing) - len(rows)

@@ -39,10 +39,7 @@ VIEWPOINT = "VIEWPOINT"
 
 @cache
 def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the kind and the compiled form of each rule.
-
-    A clause must be followed by the end of the sentence, or by a token at which the next clause begins.
-    """
+    """Return the kind and the compiled form of each rule. A clause ends where the next one can begin."""
     tree = read_yaml(RULES, "restore it from git")
     return tuple(
         (

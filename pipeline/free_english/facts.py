@@ -70,8 +70,7 @@ class Facts:
     def identifies(self, claim: Claim) -> bool:
         """Return True if a correct claim's description of the changed object fits no other object.
 
-        If the colour or material has changed, the claim must also name the new colour or material. This
-        method does not check that the claim is correct.
+        If the colour or material has changed, the claim must also name the new value.
         """
         if self.kind == NO_CHANGE or claim.negated or claim.kind in (EXISTS, SAME, CHANGE):
             return False

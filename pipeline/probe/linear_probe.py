@@ -55,11 +55,9 @@ class Scores:
 
 
 def gather(grids: Grids, keys: Sequence[str], labels: np.ndarray, most: int, description: str) -> Cells:
-    """Return the cells that show an object, with their features. Of more than `most` cells, draw `most`.
+    """Return the cells that show an object, with their features; of more than `most` cells, a random `most`.
 
-    The draw is uniform with a fixed seed. `labels` (images, 4, H, W) are the classes of the images' cells
-    (grid_labels.py). `keys` name the images. `description` names the cells in messages. Raises InputError if
-    no cell shows an object.
+    `labels` (images, 4, H, W) are classes (grid_labels.py). Raises InputError if no cell shows an object.
     """
     places = np.argwhere(labels[:, 0] != NOTHING)  # (n, 3): image, row, column
     if not len(places):
@@ -94,10 +92,9 @@ def probe(train: Cells, held_out: Cells) -> Scores:
 
 
 def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
-    """Return the accuracy of a linear classifier that separates `ours` from `others`. Chance is 0.5.
+    """Return the cross-validated accuracy of a linear classifier of the source of cells. Chance is 0.5.
 
-    Only the first cells of the larger set are used, as many as the smaller set has. The accuracy is
-    cross-validated with contiguous folds.
+    Only the first cells of the larger set are used, as many as the smaller set has.
     """
     number = min(len(ours.classes), len(others.classes))
     features = torch.cat([ours.features[:number], others.features[:number]])
@@ -115,8 +112,7 @@ def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
 def fit(features: Tensor, classes: Tensor, number: int) -> Tensor:
     """Fit a multinomial logistic regression. Return its weights and, in the last row, its biases, (C + 1, K).
 
-    `features` are (N, C). `classes` are (N,), from 0 to K - 1. `number` is K. LBFGS starts at zero and
-    minimises the mean cross-entropy plus RIDGE / 2 times the squared weights (not the biases).
+    LBFGS minimises the mean cross-entropy plus RIDGE / 2 times the squared weights (not the biases).
     """
     weights = features.new_zeros(features.shape[1] + 1, number, requires_grad=True)
     solver = torch.optim.LBFGS([weights], max_iter=STEPS, line_search_fn="strong_wolfe")

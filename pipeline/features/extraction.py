@@ -6,16 +6,14 @@ B: images of a batch; S: pixels of a side of an image; C: channels of the featur
 """
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from models.backbones import backbone
 from models.backbones.backbone import Backbone, for_inference
@@ -32,7 +30,6 @@ from pipeline.io.prefetch import prefetch
 MANY = 4_000  # for more images than this, worker processes decode; for fewer, their start takes too long
 # images of a batch on a GPU; a shard has a whole number of batches, so resuming does not change the batches
 GPU_BATCH = 128
-AHEAD = 1  # batches that the device computes while another batch is copied back
 READ_AHEAD = 64  # images that are read in advance, for stores of pixels
 STANDARD = 64  # number of train images for the channel statistics
 
@@ -65,57 +62,26 @@ class Extractor:
 
     def fill(self, writer: Writer, shards: Sequence[int]) -> None:
         """Compute and write the features of shards. Raises InputError if features overflow float16."""
-        fill(writer, shards, self._features, writer.write, "extracting")
+        fill(writer, shards, self._features, "extracting")
 
     def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
         images = [self.images[row] for row in rows]
         on_gpu, done = self.device.type != "cpu", 0
         size = GPU_BATCH if on_gpu else BATCH
-        computing: deque[Computing] = deque()
         for batch in batches(self.root, images, self.spec, size, on_gpu and len(images) > MANY):
-            there = devices.upload(torch.from_numpy(batch))
-            computing.append(self._start(there, images[done : done + len(batch)]))
+            grids, finite = self._computed(batch)
+            if not finite.all():
+                name = images[done + int(finite.argmin())].name
+                raise InputError(f"the features of {name} overflow float16; use other features.weights")
+            yield from grids
             done += len(batch)
-            if len(computing) > AHEAD:  # copy a batch back while the device computes the next ones
-                yield from self._end(computing.popleft())
-        while computing:
-            yield from self._end(computing.popleft())
 
     @torch.inference_mode()
-    def _start(self, batch: Tensor, images: Sequence[Indexed]) -> "Computing":
-        """Start to compute the features of a batch, uint8 (B, 3, S, S). Do not wait for a GPU."""
-        grids = self.network(batch).half().contiguous()  # (B, C, H, W)
+    def _computed(self, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return features of uint8 images (B, 3, S, S): (B, C, H, W) float16, and which are finite, (B,)."""
+        grids = self.network(devices.upload(torch.from_numpy(batch))).half().contiguous()
         finite = grids.isfinite().flatten(1).all(1)
-        if self.device.type == "cpu":
-            return Computing(images, grids, finite, None)
-        copied = torch.cuda.Event()
-        back = Computing(images, _pinned_like(grids), _pinned_like(finite), copied)
-        back.grids.copy_(grids, non_blocking=True)
-        back.finite.copy_(finite, non_blocking=True)
-        copied.record()
-        return back
-
-    def _end(self, back: "Computing") -> np.ndarray:
-        if back.copied is not None:
-            back.copied.synchronize()
-        for image, finite in zip(back.images, back.finite.tolist(), strict=True):
-            if not finite:
-                raise InputError(f"the features of {image.name} overflow float16; use other features.weights")
-        return back.grids.numpy()
-
-
-@dataclass(frozen=True)
-class Computing:
-    """Features of a batch in CPU memory. If a GPU computes them, they exist only after the event `copied`."""
-
-    images: Sequence[Indexed]
-    grids: Tensor  # features (B, C, H, W), float16
-    finite: Tensor  # (B,): whether all features of an image are finite
-    copied: torch.cuda.Event | None  # None if the CPU computed the features
-
-
-def _pinned_like(tensor: Tensor) -> Tensor:
-    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        return grids.cpu().numpy(), finite.cpu().numpy()
 
 
 def _shared(
@@ -148,7 +114,7 @@ def extract_pixels(
     return _shared(
         ranks,
         lambda: Writer(folder, len(images), (3, spec.height, spec.width), "uint8"),
-        lambda writer, shards: fill(writer, shards, read, writer.write, "reading pixels"),
+        lambda writer, shards: fill(writer, shards, read, "reading pixels"),
     )
 
 

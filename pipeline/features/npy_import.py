@@ -8,7 +8,6 @@ above 65504 are refused.
 
 import hashlib
 import io
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -20,7 +19,6 @@ import numpy as np
 from pipeline.features.store_codec import OF_FILES
 from pipeline.features.writer import Writer, fill
 from pipeline.io.errors import InputError, listed
-from pipeline.io.outputs import write_json
 from pipeline.io.prefetch import prefetch
 
 LARGEST = 65504.0  # largest value of float16
@@ -130,31 +128,11 @@ def fingerprint(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-class Importer:
-    """Imports .npy files with a Writer, shard by shard. Complete shards are kept if the process is killed.
+def take_over(files: Sequence[Path], shape: Shape, writer: Writer) -> str:
+    """Write every missing shard; return one id for all features. Raises InputError naming a wrong file."""
 
-    A file in the writer's folder has the hash of each shard, from which the id of all features is computed.
-    """
+    def features(rows: Sequence[int]) -> Iterator[np.ndarray]:
+        return prefetch(partial(load, shape=shape), [files[row] for row in rows], os.cpu_count() or 1, AHEAD)
 
-    def __init__(self, files: Sequence[Path], shape: Shape, writer: Writer):
-        self.files, self.shape, self.writer = files, shape, writer
-        self.log = writer.folder / "sha256.json"
-        self.digests: dict[str, str] = json.loads(self.log.read_text()) if self.log.exists() else {}
-        for shard in writer.shards:
-            if str(shard) not in self.digests:
-                writer.forget(shard)
-
-    def fill(self) -> str:
-        """Write every missing shard; return one id for all features. Raises InputError naming a file."""
-        fill(self.writer, self.writer.missing, self._features, self._write, "importing")
-        together = "".join(self.digests[str(shard)] for shard in range(len(self.digests)))
-        return f"{OF_FILES}{hashlib.sha256(together.encode()).hexdigest()}"
-
-    def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
-        files = (self.files[row] for row in rows)
-        return prefetch(partial(load, shape=self.shape), files, os.cpu_count() or 1, AHEAD)
-
-    def _write(self, shard: int, features: np.ndarray) -> None:
-        self.digests[str(shard)] = hashlib.sha256(features.data).hexdigest()
-        write_json(self.log, self.digests)  # before the shard, so that every written shard has a hash
-        self.writer.write(shard, features)
+    fill(writer, writer.missing, features, "importing")
+    return OF_FILES + writer.digest()

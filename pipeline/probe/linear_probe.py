@@ -91,24 +91,6 @@ def probe(train: Cells, held_out: Cells) -> Scores:
     return Scores(accuracy, majority)
 
 
-def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
-    """Return the cross-validated accuracy of a linear classifier of the source of cells. Chance is 0.5.
-
-    Only the first cells of the larger set are used, as many as the smaller set has.
-    """
-    number = min(len(ours.classes), len(others.classes))
-    features = torch.cat([ours.features[:number], others.features[:number]])
-    deviation = features.std(0, correction=0)
-    features = (features - features.mean(0)) / torch.where(deviation > 0, deviation, 1.0)
-    source = torch.arange(2).repeat_interleave(number)
-    fold = (torch.arange(number) * folds // number).repeat(2)
-    right = torch.zeros(2 * number, dtype=torch.bool)
-    for out in range(folds):
-        weights = fit(features[fold != out], source[fold != out], 2)
-        right[fold == out] = predict(weights, features[fold == out]) == source[fold == out]
-    return right.float().mean().item()
-
-
 def fit(features: Tensor, classes: Tensor, number: int) -> Tensor:
     """Fit a multinomial logistic regression. Return its weights and, in the last row, its biases, (C + 1, K).
 

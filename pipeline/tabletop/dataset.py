@@ -56,8 +56,6 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
         todo = [number for number in range(settings.scenes) if not _done(work, number)]
         _render_all(settings, work, todo, processes)
         _write_tables(settings, work)
-        if not all(_done(work, number) for number in range(settings.scenes)):
-            raise InputError(f"{work} was changed while it was filled; run it again")
         still_alone()
         place(work / "dataset", root, CONTENTS)
         clear(root)

@@ -14,7 +14,7 @@ from pipeline.config.store_contents import Spec
 from pipeline.features import backbone_weights
 from pipeline.features.backbone_weights import load
 from pipeline.io.errors import InputError
-from tests.backbones import TINY, write_resnet101, write_tiny
+from tests.backbones import TINY, write_tiny
 
 SPEC = Spec(TINY, "w.safetensors", 16, True, False, "pil_bicubic", 64)
 RESNET = replace(SPEC, backbone="resnet101", finer=False)
@@ -51,13 +51,6 @@ def test_the_identity_knows_only_what_features_depend_on():
     tensors["conv_stem.weight"][0, 0, 0, 0] += 1e-6
     save_file(tensors, "w.safetensors")
     assert load(SPEC)[1] != name
-
-
-def test_torchvisions_resnet_of_a_file():
-    tensors = load_file(write_resnet101(Path("w.safetensors")))
-    network, _ = load(RESNET)
-    for key, tensor in network.network.state_dict().items():
-        assert torch.equal(tensor, tensors[key])
 
 
 def test_the_package_brings_weights_in_timms_order():
@@ -176,17 +169,3 @@ def test_an_unreachable_hub_is_one_line(monkeypatch):
     monkeypatch.setattr(timm, "create_model", offline)
     said = refused(replace(SPEC, weights="imagenet"))
     assert "test_efficientnet could not be downloaded (no route)" in said
-
-
-def test_weights_of_the_hub_are_used(monkeypatch):
-    tensors = load_file(write_tiny(Path("w.safetensors")))
-    create = timm.create_model
-
-    def online(name, pretrained=False, **how):
-        made = create(name, pretrained=False, **how)
-        if pretrained:
-            made.load_state_dict(tensors)
-        return made
-
-    monkeypatch.setattr(timm, "create_model", online)
-    assert load(replace(SPEC, weights="imagenet"))[1] == load(SPEC)[1]

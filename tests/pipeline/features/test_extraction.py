@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch.nn import functional as F
 
-from models.backbones.backbone import Backbone, load
+from models.backbones.backbone import Backbone
 from models.backbones.resnet101 import MEAN, STD
 from pipeline.compute.process_group import ALONE
 from pipeline.config.store_contents import Spec
@@ -111,18 +111,6 @@ def test_statistics_are_of_the_first_images_alone(network, root, index, monkeypa
     assert not torch.equal(extractor.network.standardise.mean, few.network.standardise.mean)
     with pytest.raises(InputError, match=r"features\.standardise: there is no train image"):
         few.standardise(ALONE, [])
-
-
-def test_without_statistics_the_store_has_none(network, root, index, tmp_path):
-    spec = replace(SPEC, standardise=False)
-    plain = load(Backbone(TINY, 16, finer=True), network.network.state_dict())
-    extract(plain, root, index, tmp_path / "scratch", tmp_path / "s.zarr", spec)
-    opened = FeatureStore(tmp_path / "s.zarr", asdict(spec))
-    assert "statistics" not in opened.attributes
-    batch = torch.from_numpy(np.stack([pixels(root, index[0], 64, SPEC.resize)]))
-    with torch.no_grad():
-        wanted = plain(batch)[0].numpy()
-    np.testing.assert_allclose(opened.read([index[0].name])[0], wanted, rtol=2e-3, atol=2e-3)
 
 
 def test_features_that_overflow_are_refused(root, index, network, tmp_path):

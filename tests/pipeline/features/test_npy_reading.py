@@ -69,14 +69,6 @@ def test_a_damaged_file_is_named_and_nothing_is_executed(kind, tmp_path, monkeyp
     assert not (tmp_path / "executed").exists()
 
 
-@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_both_orders_and_versions_are_read(tmp_path, order, version):
-    with (tmp_path / "a.npy").open("wb") as file:
-        np.lib.format.write_array(file, np.asarray(grid(1), order=order), version=version)
-    np.testing.assert_array_equal(load(tmp_path / "a.npy", SHAPE), grid(1).astype(np.float16))
-
-
 @settings(max_examples=80)
 @given(values=arrays(np.float32, (8,), elements=st.floats(-65504, 65504, width=32)))
 @example(values=np.array([65504, -65504, 2**-14, 2**-24, 1 + 2**-11, 0, 1, 3], np.float32))

@@ -45,6 +45,8 @@ def test_only_a_store_that_stays_in_memory_is_mapped(tmp_path, monkeypatch, free
     opened = FeatureStore(tmp_path / "s.zarr", ATTRIBUTES)
     assert ("file_io_mode" in opened._reading()["context"]) == mapped
     np.testing.assert_array_equal(opened.read(["7.png", "2.png"]), features[[7, 2]])
+    with pytest.raises(InputError, match=r"no image 'other\.png'"):
+        opened.read(["other.png"])
 
 
 def test_plain_zarr_reads_the_same(tmp_path):
@@ -176,9 +178,3 @@ def test_a_store_of_the_schema_before_is_refused(tmp_path):
     rewritten(tmp_path / "s.zarr", lambda own: (own.pop("sums"), own.__setitem__("schema", 1)))
     with pytest.raises(InputError, match=r"s\.zarr.*run `dvc repro extract`"):
         FeatureStore(tmp_path / "s.zarr", {})
-
-
-def test_an_unknown_image_is_named(tmp_path):
-    make(tmp_path / "s.zarr")
-    with pytest.raises(InputError, match=r"no image 'other\.png'"):
-        FeatureStore(tmp_path / "s.zarr", {}).read(["other.png"])

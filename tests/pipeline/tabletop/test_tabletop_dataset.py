@@ -1,12 +1,7 @@
 """`render` writes CLEVR-Change's layout, with the same bytes after an interruption."""
 
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
-import time
+import multiprocessing
 from collections import Counter
 from contextlib import chdir
 from pathlib import Path
@@ -23,7 +18,6 @@ from pipeline.io.folder_records import RECORD
 from pipeline.io.outputs import replacing, write_text
 from pipeline.scoring.truth import judge
 from pipeline.tabletop import dataset, scene_sampling
-from tests import project_params
 from tests.folders import contents
 
 REPOSITORY = Path(__file__).parents[3]
@@ -130,85 +124,30 @@ def test_one_process_makes_the_same_bytes(whole, tmp_path, monkeypatch):
     assert contents(tmp_path / "out") == contents(whole)
 
 
-def start(folder):
-    """Start `python -m stages.render` in `folder` with the settings SMALL."""
-    tree = project_params.tree()
-    tree["tabletop"] |= SMALL.model_dump() | {"viewpoint": {"tabletop": SMALL.viewpoint}}
-    project_params.save(folder, tree)
-    place = ("--out", "data/raw/tabletop", "--card", "data/cards/tabletop.yaml")
-    return subprocess.Popen(
-        [sys.executable, "-m", "stages.render", "--dataset", "tabletop", *place],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def test_a_killed_rendering_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
+    """Its worker is killed after some scenes. The next run does not render these scenes again."""
+    monkeypatch.chdir(tmp_path)
+    track = dataset.track
 
+    def killing(finished, *arguments, **options):
+        for count, each in enumerate(track(finished, *arguments, **options)):
+            if count == 5:
+                for child in multiprocessing.active_children():
+                    child.kill()
+            yield each
 
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.002)
-
-
-def records(folder):
-    return list(folder.glob("data/raw/.tabletop.*.scratch/scenes/*.json"))
-
-
-def workers(process):
-    """Return the process ids of a stage's rendering processes."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
-
-
-def is_running(pid):
-    stat = Path(f"/proc/{pid}/stat")
-    try:
-        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
-@pytest.mark.slow
-def test_a_killed_rendering_resumes_to_the_same_bytes(whole, tmp_path):
-    """A worker is killed, then, in the next run, the whole stage; the third run ends it."""
-    stage = start(tmp_path)
-    wait_for(lambda: len(records(tmp_path)) >= 2)
-    os.kill(workers(stage)[0], signal.SIGKILL)
-    _, said = stage.communicate(timeout=60)
-    assert stage.returncode == 2
-    errors = [line for line in said.splitlines() if not line.startswith("rendering:")]
-    assert len(errors) == 1
-    assert re.match("error: a rendering process was killed .* it goes on where it stopped", errors[0])
-
-    count = len(records(tmp_path))
-    assert 2 <= count < 28
-    stage = start(tmp_path)
-    wait_for(lambda: len(records(tmp_path)) >= count + 2)
-    orphans = workers(stage)
-    stage.kill()
-    stage.communicate(timeout=60)
-    wait_for(lambda: not any(is_running(pid) for pid in orphans), seconds=20)
-    assert not (tmp_path / "data/raw/tabletop").exists()
-
-    kept = {path.stem: picture(tmp_path, path.stem).stat().st_mtime_ns for path in records(tmp_path)}
-    assert count + 2 <= len(kept) < 30
-    stage = start(tmp_path)
-    _, said = stage.communicate(timeout=60)
-    assert (stage.returncode, "error" in said) == (0, False)
-    made = tmp_path / "data/raw/tabletop"
-    assert contents(made) == contents(whole)
-    assert list(made.parent.iterdir()) == [made]
-    for number, moment in kept.items():  # not rendered again
-        assert (made / f"images/CLEVR_default_{number}.png").stat().st_mtime_ns == moment
-
-
-def picture(folder, number):
-    (made,) = folder.rglob(".*.scratch/dataset")
-    return made / "images" / f"CLEVR_default_{number}.png"
+    monkeypatch.setattr(dataset, "track", killing)
+    with pytest.raises(InputError, match=r"a rendering process was killed .* it goes on where it stopped"):
+        dataset.render(SMALL, Path("out"), processes=1)
+    assert not Path("out").exists()
+    monkeypatch.setattr(dataset, "track", track)
+    done = [path.stem for path in tmp_path.glob(".out.*.scratch/scenes/*.json")]
+    assert 5 <= len(done) < 30
+    name = f"images/CLEVR_default_{min(done)}.png"
+    moment = next(tmp_path.glob(f".out.*.scratch/dataset/{name}")).stat().st_mtime_ns
+    dataset.render(SMALL, Path("out"), processes=2)
+    assert contents(tmp_path / "out") == contents(whole)
+    assert Path("out", name).stat().st_mtime_ns == moment
 
 
 def too_crowded(*_):

@@ -123,15 +123,6 @@ def check_normals(t, look, solids, points, struck, hits):
         assert abs(signed_distance(t, points[at] + 0.01 * normal, look) - 0.01) < 1e-4
 
 
-def test_objects_darken_the_ground_near_them():
-    bare, shaded = picture(()), picture((thing("cube", x=-0.5),))
-    rows = identify(scenes.solids((thing("cube", x=-0.5),)), CAMERA, WIDTH, HEIGHT)
-    darker = bare.astype(int).sum(-1) - shaded.astype(int).sum(-1)
-    assert (darker[rows < 0] >= 0).all()
-    assert 60 < (darker[rows < 0] > 45).sum() < 1500
-    assert (bare[:5] == shaded[:5]).all()
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rubber_has_its_colour(shape):
     """Its mean chroma is nearest to its own colour's among all eight."""
@@ -158,19 +149,6 @@ def test_metal_mirrors_its_neighbours_and_rubber_does_not():
         redder[material] = gain[rows == 0].max()
     assert redder["metal"] > 20
     assert redder["rubber"] < 5
-
-
-def test_a_pixel_is_the_mean_of_a_finer_image():
-    """2 x 2 samples, and one where neighbours agree, against a picture twice as fine."""
-    things = crowd(3)
-    coarse, fine = picture(things), picture(things, width=2 * WIDTH, height=2 * HEIGHT)
-    light = (fine / 255.0) ** 2.2
-    mean = light.reshape(HEIGHT, 2, WIDTH, 2, 3).mean((1, 3)) ** (1 / 2.2) * 255
-    apart = np.abs(mean - coarse)
-    assert apart.mean() < 0.8
-    assert (apart > 25).mean() < 0.01
-    unaliased = np.abs(fine[::2, ::2].astype(int) - coarse)
-    assert (unaliased > 25).mean() > 2 * (apart > 25).mean()
 
 
 def test_equal_scenes_have_equal_bytes():

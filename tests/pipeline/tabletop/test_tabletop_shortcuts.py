@@ -93,25 +93,6 @@ def test_only_pixels_unlike_a_neighbour_are_sampled_again(seed):
     assert (picture[uneven] != once[uneven]).any(-1).mean() > 0.5
 
 
-def test_soft_shadows_hide_the_share_of_the_lamp_that_a_sphere_hides():
-    """For a sphere, the exact share is known: a point of the lamp is within a cone or not."""
-    t = thing(rotation=0.0)
-    solids, lamp = scenes.solids((t,)), pictures.lamp_table(LIGHTS)[0]
-    shares = []
-    for x, y in itertools.product(np.linspace(-2.5, 0.8, 24), np.linspace(-1.5, 1.5, 24)):
-        point = np.array([x, y, 0.0])
-        to = np.array([0, 0, 0.7]) - point
-        ways = lamp[: raytracer.PLACES] - point
-        cosines = ways @ to / np.linalg.norm(to) / np.linalg.norm(ways, axis=1)
-        expected = np.mean(np.arccos(cosines) >= np.arcsin(0.7 / np.linalg.norm(to)))
-        seen = visible(solids, lamp, tuple(point))
-        shares.append(seen)
-        # if the lamp's four corners agree, the other points are not tested
-        assert seen == pytest.approx(expected, abs=0.1)
-    assert {0.0, 1.0} < set(shares)
-    assert sum(0.1 < share < 0.9 for share in shares) > 5
-
-
 def test_kernels_compile_where_no_cache_can_be_written(monkeypatch):
     real = geometry.njit
 

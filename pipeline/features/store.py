@@ -20,16 +20,7 @@ from pipeline.compute import memory
 from pipeline.datasets import images
 from pipeline.datasets.schema import Pair
 from pipeline.features.object_storage import CONTEXT, Location
-from pipeline.features.store_codec import (
-    ARRAY,
-    OF_FILES,
-    SCHEMA,
-    array_spec,
-    bound,
-    made,
-    shard_file,
-    sum_of,
-)
+from pipeline.features.store_codec import ARRAY, OF_FILES, SCHEMA, array_spec, bound, made, shard_file, sum_of
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 from pipeline.io.provenance import sha256

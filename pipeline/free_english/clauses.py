@@ -14,16 +14,7 @@ from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english import claims, general_claims
 from pipeline.free_english.claims import Clause
 from pipeline.free_english.patterns import COLON, COMMA, UNKNOWN, WHEN, coded, expanded, pattern
-from pipeline.free_english.phrase import (
-    ALL,
-    BECOMES,
-    EXISTS,
-    REST,
-    SAME,
-    UNREADABLE,
-    Claim,
-    Phrase,
-)
+from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, REST, SAME, UNREADABLE, Claim, Phrase
 from pipeline.free_english.tokens import Token
 from pipeline.io.inputs import read_yaml
 

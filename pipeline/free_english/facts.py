@@ -4,18 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed, changed_things
-from pipeline.free_english.phrase import (
-    ALL,
-    BECOMES,
-    EXISTS,
-    SAME,
-    SIT,
-    STATE,
-    Claim,
-    Phrase,
-    Place,
-    Values,
-)
+from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, SAME, SIT, STATE, Claim, Phrase, Place, Values
 from pipeline.free_english.whereabouts import AXES, Sight, beside, distance, holds, looks, matching
 from pipeline.io.errors import InputError
 from pipeline.scoring.truth import ATTRIBUTES, CHANGED, FAULTS, INVENTED, KIND, RELATION, VALUE

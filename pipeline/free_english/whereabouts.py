@@ -26,12 +26,8 @@ class Sight:
     camera: Point
 
 
-@dataclass(frozen=True)
-class _Centre:
-    """The centre of the table, at which cameras look."""
-
-    x: float = 0.0
-    y: float = 0.0
+CENTRE = Placed(-1, "", "", "", "", 0.0, 0.0)
+"""The centre of the table, at which cameras look."""
 
 
 def matching(phrase: Phrase, sight: Sight) -> list[Placed]:
@@ -87,11 +83,11 @@ def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Poin
     """Return True for "the cube on the left": the further left of two, or left of the table's centre."""
     others = [each for each in candidates if each.number != item.number]
     if side == "center" and len(others) == 2:
-        one, other = sorted(others, key=lambda each: offsets(each, _Centre(), camera)[0])
+        one, other = sorted(others, key=lambda each: offsets(each, CENTRE, camera)[0])
         return beside("right", item, one, camera) and beside("left", item, other, camera)
     if side == "center":
-        return max(map(abs, offsets(item, _Centre(), camera))) <= CENTRAL
-    return beside(side, item, others[0] if len(others) == 1 else _Centre(), camera)
+        return max(map(abs, offsets(item, CENTRE, camera))) <= CENTRAL
+    return beside(side, item, others[0] if len(others) == 1 else CENTRE, camera)
 
 
 def _ranked(place: Place, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
@@ -101,7 +97,7 @@ def _ranked(place: Place, item: Placed, candidates: Sequence[Placed], camera: Po
     if len(candidates) == 1:
         return place.rank == 1 and _on_side(place.side, item, candidates, camera)
     axis, sign = AXES[place.side]
-    order = sorted(candidates, key=lambda each: -sign * offsets(each, _Centre(), camera)[axis])
+    order = sorted(candidates, key=lambda each: -sign * offsets(each, CENTRE, camera)[axis])
     return [each.number for each in order][place.rank - 1 : place.rank] == [item.number]
 
 

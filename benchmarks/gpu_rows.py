@@ -1,18 +1,19 @@
-"""Run one row of `python -m benchmarks gpu`; print a line of JSON for each result.
+"""Run one row of `python -m benchmarks gpu`; append a line to DIR/rows.jsonl for each result.
 
-`python -m benchmarks.gpu_rows ROW [--small]`
+`python -m benchmarks.gpu_rows ROW DIR [--small]`
+
+The reference's step is measured in three ways: in float32, with TF32 products (the default of the authors'
+torch 1.8), and with autocast to bfloat16.
 """
 
 import hashlib
-import json
 import os
-import signal
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -22,15 +23,26 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch
 from torch import Tensor
 
-from benchmarks import alone, gpu_steps, pictures, training
-from benchmarks.gpu_measures import FULL, RIGHT, SMALL, Found, Size, beside, measured, median
-from benchmarks.training import Case, fits
+from benchmarks import extraction, gpu, matching, training
+from benchmarks.measures import Call, Measured, finished, measured, ratio, seconds
+from benchmarks.training import LONGEST, WORDS, Case, fits
 from models.kernels import matching_plain
 from models.kernels.matching import implementation
 from pipeline.compute import devices
+from pipeline.datasets import clevr_change
 from pipeline.datasets.images import Indexed
+from pipeline.datasets.schema import of_split
 from pipeline.features.extraction import GPU_BATCH
+from pipeline.features.store import FeatureStore
+from pipeline.text import vocabularies
+from pipeline.training import compiling
+from pipeline.training.loop import Training
+from pipeline.training.sampling import Sampler, training_batches
 
+RIGHT = "right"  # goal of a check of correctness
+GOAL = 0.06  # seconds of an iteration: 10,000 iterations in 10 minutes
+FASTEST = training.TYPES[-1]
+PRODUCTS = ("float32", "TF32", "bfloat16 autocast")  # precisions of the reference
 SHAPES = {  # B, A, h, N, M, d
     "a paper's head": (2, 3, 8, 196, 196, 64),
     "summed heads": (2, 2, 1, 196, 196, 512),
@@ -40,9 +52,48 @@ SHAPES = {  # B, A, h, N, M, d
     "many against few": (1, 2, 1, 530, 33, 16),
     "one of each": (1, 1, 1, 1, 1, 1),
 }
-TYPES = (torch.float32, torch.float16, torch.bfloat16)
 ROUNDING = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}  # tolerance of gradients
 MATCHED = 5  # memory of the reference's matching, in multiples of all similarities
+
+
+@dataclass(frozen=True)
+class Size:
+    """Sizes of the measurements."""
+
+    model: str  # key of training.SIZES
+    grid: int  # cells per side in the matching and the step
+    scenes: int  # scenes of a batch
+    images: tuple[int, ...]  # numbers of extracted images: decoded by threads, decoded by processes
+    rendered: int  # number of different images among the extracted images
+    warm: int  # number of untimed iterations at the start of training
+    timed: int
+
+
+FULL = Size("papers", 14, 128, (4000, 16384), 768, 60, 120)
+SMALL = Size("tabletop", 7, 4, (8,), 6, 1, 2)
+
+
+@dataclass
+class Found:
+    """A line of the table that `python -m benchmarks gpu` writes."""
+
+    what: str
+    ours: str
+    reference: str = ""
+    ratio: str = ""
+    goal: str = ""
+    reached: bool | None = None
+
+
+def compared(what: str, mine: Measured | None, plain: Measured | None) -> Found:
+    """Return the table's line that compares our measurement (`mine`) with the reference's (`plain`)."""
+    times = ratio(mine, plain) if mine and plain else ""
+    return Found(what, str(mine or "no memory"), str(plain or "no memory"), times)
+
+
+def right(what: str, said: str) -> Found:
+    """Return the line of the table for a check that has passed."""
+    return Found(what, said, goal=RIGHT, reached=True)
 
 
 def kernels(size: Size) -> Iterator[Found]:
@@ -52,7 +103,7 @@ def kernels(size: Size) -> Iterator[Found]:
             _check(*_operands(*shape, dtype), rounding)
         used = implementation(*_operands(*SHAPES["a paper's head"], dtype)[:2]).__name__.rpartition(".")[2]
         said = f"{used}: all {len(SHAPES)} shapes the same places, gradients within {rounding:g}"
-        yield _right(f"matching in {dtype} against plain torch: ties, odd sizes, 196 and 784 tokens", said)
+        yield right(f"matching in {dtype} against plain torch: ties, odd sizes, 196 and 784 tokens", said)
 
 
 def _operands(
@@ -83,12 +134,11 @@ def _check(q: Tensor, k: Tensor, grad: Tensor, rounding: float) -> None:
 
 def types(size: Size) -> Iterator[Found]:
     """Check a training step against the reference: losses and gradients in float32, losses in bfloat16."""
-    cases = [Case(size.model, "per_head", 4, size.grid), Case(size.model, "summed", 4, size.grid)]
-    for case in (*cases, replace(cases[1], variant="released")):
-        training.check(case)
+    for mtm in ("per_head", "summed"):
+        training.check(Case(size.model, mtm, 4, size.grid))
         said = "losses within 1e-4, gradients 3e-2 of the norm"
         said += "; in bfloat16 losses within 3e-2" if "bfloat16" in training.TYPES else ""
-        yield _right(f"a step of scorer_cbr, {case.mtm}, {case.variant}, against the plainest one", said)
+        yield right(f"a step of scorer_cbr, {mtm}, against the plainest one", said)
 
 
 def determinism(size: Size) -> Iterator[Found]:
@@ -97,7 +147,7 @@ def determinism(size: Size) -> Iterator[Found]:
     for dtype in training.TYPES:
         one, again, other = (_weights(case, dtype, seed) for seed in (1, 1, 2))
         assert one == again != other, (one, again, other)
-        yield _right(f"4 steps in {dtype}, twice", f"the same bytes ({one[:8]}); another seed's differ")
+        yield right(f"4 steps in {dtype}, twice", f"the same bytes ({one[:8]}); another seed's differ")
 
 
 def _weights(case: Case, dtype: str, seed: int) -> str:
@@ -121,75 +171,122 @@ def matchings(size: Size) -> Iterator[Found]:
     """
     for mtm in ("per_head", "summed"):
         case = Case(size.model, mtm, size.scenes, size.grid)
-        plain = (
-            measured(alone.call("matching", "reference", "float32", case)) if fits(case, MATCHED) else None
-        )
+        plain = measured(matching.call("reference", "float32", case)) if fits(case, MATCHED) else None
         for dtype in training.TYPES:
             for share in (1.0, 0.05):
-                mine = measured(alone.call("matching", "ours", dtype, case, share))
+                mine = measured(matching.call("ours", dtype, case, share))
                 what = f"matching, {mtm}, {dtype}, B={case.scenes}, N={case.grid**2}, {share:.0%} of pairs"
-                yield beside(what, mine, plain)
+                yield compared(what, mine, plain)
+
+
+def as_trained(case: Case, words: int = WORDS, longest: int = LONGEST) -> Training:
+    """Return our training loop as stages.train sets it up: deterministic algorithms, compiled pieces."""
+    devices.repeatable()
+    found = training.ours(case, FASTEST, words=words, longest=longest)
+    found.compile(compiling.backend("auto", found.device))
+    return found
+
+
+def steps(size: Size) -> Iterator[Found]:
+    """Measure the training step on random features.
+
+    This is the slowest case, because all pairs of images have a gradient.
+    """
+    for mtm in ("summed", "per_head"):
+        case = Case(size.model, mtm, size.scenes, size.grid)
+        name = f"step as trained, {mtm}, {FASTEST}"
+        mine = measured(_step(case))
+        yield Found(f"{name}, {case.scenes} scenes", str(mine or "no memory"))
+        while not fits(case) and case.scenes > 1:
+            case = replace(case, scenes=case.scenes // 2)
+        mine = measured(_step(case))
+        for products in PRODUCTS:
+            with multiplying(products):
+                plain = measured(training.step("reference", "float32", case))
+            yield compared(f"{name}, {case.scenes} scenes; the reference in {products}", mine, plain)
+
+
+def _step(case: Case) -> Call:
+    return partial(as_trained(case).step, training.ready(case), 0)
+
+
+@contextmanager
+def multiplying(products: str) -> Iterator[None]:
+    """Return a context in which float32 products have the precision `products` of PRODUCTS."""
+    try:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = products == "TF32"
+        with torch.autocast(devices.device().type, torch.bfloat16, enabled=products == "bfloat16 autocast"):
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
 
 def extracted(size: Size) -> Iterator[Found]:
     """Measure the extraction of ResNet-101's features from PNG files, and training on the stored features."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "raw"
-        index = pictures.render(root, max(size.rendered, 6 * size.scenes))
-        store = pictures.store(Path(folder), pictures.extractor(root, index))  # a warm-up of libraries, too
+        index = extraction.render(root, max(size.rendered, 6 * size.scenes))
+        store = extraction.store(Path(folder), extraction.extractor(root, index))  # warms up libraries
         images = index * (-(-size.images[-1] // len(index)))
         for count in size.images:
-            whole = count / stored(root, images[:count])
-            what, said = f"PNG files to a store, {count:,} images", f"{whole:,.0f} images/s"
-            yield Found(
-                what, f"{said} with {os.cpu_count()} cores", goal="≥ 4,000 images/s", reached=whole >= 4000
-            )
-        extractor = pictures.extractor(root, images)
-        side = pictures.SPEC.size
+            rate = count / _stored(root, images[:count])
+            said = f"{rate:,.0f} images/s with {os.cpu_count()} cores"
+            what = f"PNG files to a store, {count:,} images"
+            yield Found(what, said, goal="≥ 4,000 images/s", reached=rate >= 4000)
+        extractor = extraction.extractor(root, images)
+        side = extraction.SPEC.size
         ready = torch.randint(0, 256, (GPU_BATCH, 3, side, side), dtype=torch.uint8)
-        seconds = median(torch.inference_mode()(partial(extractor.network, ready.to(extractor.device))))
-        yield Found(f"the network alone, batches of {GPU_BATCH}", f"{GPU_BATCH / seconds:,.0f} images/s")
-        yield from gpu_steps.trained(root, store, size)
+        network = torch.inference_mode()(partial(extractor.network, ready.to(extractor.device)))
+        rate = GPU_BATCH / seconds({"": network}, 5)[""]
+        yield Found(f"the network alone, batches of {GPU_BATCH}", f"{rate:,.0f} images/s")
+        yield from trained(root, store, size)
 
 
-def stored(root: Path, images: list[Indexed]) -> float:
-    """Extract the features of images into a store; return the time in seconds.
-
-    The time includes the start of the processes that decode images.
-    """
-    extractor, start = pictures.extractor(root, images), time.perf_counter()
-    pictures.into_store(root.parent / "scratch", extractor)
+def _stored(root: Path, images: list[Indexed]) -> float:
+    """Extract the features of images into a store; return the time, with the start of its processes."""
+    extractor, start = extraction.extractor(root, images), time.perf_counter()
+    extraction.into_store(root.parent / "scratch", extractor)
     return time.perf_counter() - start
 
 
-def _right(what: str, said: str) -> Found:
-    """Return the line of the table for a check that has passed."""
-    return Found(what, said, goal=RIGHT, reached=True)
+def trained(root: Path, store: FeatureStore, size: Size) -> Iterator[Found]:
+    """Measure training on the stored features of the rendered images in `root`, with reading and copying.
+
+    The first `size.warm` iterations do not count, because gradients become sparse only in training.
+    """
+    pairs = of_split(clevr_change.read(root), "train")
+    captions = [caption for pair in pairs for caption in pair.captions]
+    words = vocabularies.build(captions, 1, True, None)
+    for mtm in ("per_head", "summed"):
+        case = Case(size.model, mtm, size.scenes, store.shape[-1])
+        run = as_trained(case, len(words), words.longest)
+        drawn = Sampler(pairs, size.scenes, 1, True)
+        batches = enumerate(training_batches(drawn, store, words, range(size.warm + size.timed)))
+        for _ in range(size.warm):
+            iteration, batch = next(batches)
+            finished(partial(run.step, batch, iteration))
+        start = time.perf_counter()
+        for iteration, batch in batches:
+            run.step(batch, iteration)
+        finished(lambda: None)
+        took = (time.perf_counter() - start) / size.timed
+        said = f"{1000 * took:.1f} ms an iteration, 10,000 in {10_000 * took / 60:.1f} minutes"
+        what = f"training, {mtm}, {FASTEST}, {size.scenes} scenes, read from a store"
+        yield Found(what, said, goal=f"≤ {GOAL * 1000:.0f} ms", reached=took <= GOAL)
 
 
-ROWS: dict[str, Callable[[Size], Iterator[Found]]]
-ROWS = {"kernels": kernels, "types": types, "determinism": determinism, "matching": matchings}
-ROWS |= {"step": gpu_steps.steps, "images": extracted}
+ROWS = {"kernels": kernels, "types": types, "determinism": determinism}
+ROWS |= {"matching": matchings, "step": steps, "images": extracted}
 
 
 def main() -> None:
-    threading.Thread(target=_follow, daemon=True).start()
-    # output of libraries goes to standard error
-    lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    # float32 is float32 on both sides
-    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False  # float32 is float32 on both sides
+    row, out = sys.argv[1], Path(sys.argv[2])
     size = SMALL if "--small" in sys.argv else FULL
-    for found in ROWS[sys.argv[1]](size):
+    for found in ROWS[row](size):
         if found.goal != RIGHT and not torch.cuda.is_available():
             found.reached = None  # the goals are a GPU's
-        print(json.dumps(asdict(found), ensure_ascii=False), file=lines, flush=True)
-
-
-def _follow() -> None:
-    """Wait until the process that started this one is killed; then end the process group."""
-    os.read(0, 1)  # waits until the pipe closes, because nothing is ever written to it
-    os.killpg(os.getpgid(0), signal.SIGKILL)
+        gpu.append(out, {"row": row} | asdict(found))
 
 
 if __name__ == "__main__":

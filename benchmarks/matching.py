@@ -1,24 +1,47 @@
-"""Compare time and memory of the matching, forward and backward, with a reference.
+"""Compare time and memory of the matching, forward and backward, with all similarities at once in float32."""
 
-The reference computes all similarities at once, in float32.
-"""
-
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
 import torch
+from torch import Tensor
 
-from benchmarks import alone, reference
-from benchmarks.alone import Measured, gradients, operands, shape_of
-from benchmarks.training import Case
+from benchmarks.measures import Call, Measured, Row, memory, ratio, seconds
+from benchmarks.reference_step import matching as reference
+from benchmarks.training import SIZES, Case
 from models.kernels import matching_plain
 from models.kernels.matching import token_matching
+from pipeline.compute import devices
 
 ROUNDS = 3
-TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+SIDES = {"ours": token_matching, "reference": reference}
+# pairs, cells of a side, and whether the reference fits into memory
+GROWTH = ((8, 14, True), (16, 14, True), (64, 14, False), (128, 14, False), (8, 7, True), (8, 28, True))
+
+
+def rows() -> Iterator[Row]:
+    """Yield the table's rows: first batches of 32 pairs, as in the papers, then more pairs or tokens."""
+    for dtype in ("float32", "bfloat16"):
+        for mtm in ("per_head", "summed"):
+            case = Case("papers", mtm, 32)
+            check(replace(case, scenes=8), getattr(torch, dtype))
+            yield row(dtype, case)
+    for pairs, grid, compared in GROWTH:
+        yield row("float32", Case("papers", "summed", pairs, grid), compared)
+
+
+def row(dtype: str, case: Case, compared: bool = True) -> Row:
+    """Measure our side in `dtype` and, if `compared`, the reference in float32; return the table's row."""
+    kinds = {"ours": dtype, "reference": "float32"} if compared else {"ours": dtype}
+    sides = {side: partial(call, side, kind) for side, kind in kinds.items()}
+    took = seconds({side: prepare(case) for side, prepare in sides.items()}, ROUNDS)
+    both = {side: Measured(took[side], memory(prepare, case) or 0) for side, prepare in sides.items()}
+    name = f"matching, {case.mtm}, {dtype}, {case.scenes} pairs of {case.grid**2} tokens"
+    against = f"all similarities at once, float32, median of {ROUNDS}"
+    if not compared:
+        return name, against, str(both["ours"]), "–", "–"
+    return name, against, str(both["ours"]), str(both["reference"]), ratio(both["ours"], both["reference"])
 
 
 def check(case: Case, dtype: torch.dtype) -> None:
@@ -28,14 +51,14 @@ def check(case: Case, dtype: torch.dtype) -> None:
     several nearly equal similarities, another may be the largest. So in bfloat16 the matching is compared
     with a larger tolerance, and its gradients are compared with plain torch in bfloat16.
     """
-    q, k, grad = operands(shape_of(case), dtype)
+    q, k, grad = operands(case, dtype)
     exact = dtype == torch.float32
     tolerance = {"rtol": 1e-4, "atol": 1e-4} if exact else {"rtol": 8e-3, "atol": 8e-3}
     whole = [x.detach().float().requires_grad_() for x in (q, k)]
-    torch.testing.assert_close(token_matching(q, k), reference.matching(*whole), **tolerance)
+    torch.testing.assert_close(token_matching(q, k), reference(*whole), **tolerance)
     mine = gradients(token_matching, q, k, grad)
     if exact:
-        theirs = gradients(reference.matching, *whole, grad)
+        theirs = gradients(reference, *whole, grad)
     else:
         theirs = matching_plain.spread(grad, q, k, *matching_plain.locate(q.detach(), k.detach())[1:])
     for x, y in zip(mine, theirs, strict=True):
@@ -43,61 +66,31 @@ def check(case: Case, dtype: torch.dtype) -> None:
         assert difference < (1e-4 if exact else 2e-2), difference
 
 
-def seconds(sides: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Return side -> median time of a call in seconds. The sides alternate, after a warm-up of each side."""
-    taken: dict[str, list[float]] = {side: [] for side in sides}
-    for turn in range(rounds + 1):
-        for side, function in sides.items():
-            start = time.perf_counter()
-            function()
-            if turn:
-                taken[side].append(time.perf_counter() - start)
-    return {side: statistics.median(each) for side, each in taken.items()}
+def call(side: str, dtype: str, case: Case, share: float = 1.0) -> Call:
+    """Return a function that runs the matching of one side, `ours` or `reference`, forward and backward.
 
-
-def rows() -> list[tuple[str, ...]]:
-    """Return the table's rows.
-
-    First come rows with a batch of 32 pairs, as in the released programs, then rows with more pairs or
-    tokens.
+    `share` is the fraction of image pairs whose matching gets a gradient other than 0.
     """
-    found = []
-    for dtype in TYPES:
-        for mtm in ("per_head", "summed"):
-            case = Case("papers", mtm, 32)
-            check(replace(case, scenes=8), TYPES[dtype])
-            kind = "summed" if mtm == "summed" else "8 heads"
-            found.append(_row(f"matching, {kind}, {dtype}, 32 pairs", dtype, case, True))
-    for pairs in (8, 16, 32, 64, 128):
-        case = Case("papers", "summed", pairs)
-        found.append(_row(f"matching, summed, float32, {pairs} pairs", "float32", case, pairs <= 32))
-    for grid in (7, 14, 28):
-        case = Case("papers", "summed", 8, grid)
-        found.append(_row(f"matching, summed, float32, 8 pairs of {grid**2} tokens", "float32", case, True))
-    return found
+    device = devices.device()
+    made = operands(case, devices.precision(dtype, device))
+    q, k, grad = (x.detach().to(device).requires_grad_() for x in made)
+    grad = grad.detach() * (torch.rand(grad.shape[:2], device=device) < share)[..., None]
+    return partial(gradients, SIDES[side], q, k, grad)
 
 
-def _row(name: str, dtype: str, case: Case, compared: bool) -> tuple[str, ...]:
-    """Measure our side in `dtype` and, if `compared`, the reference in float32; return the table's row."""
-    kinds = {"ours": dtype, "reference": "float32"} if compared else {"ours": dtype}
-    sides = {
-        side: partial(gradients, alone.SIDES[side], *operands(shape_of(case), TYPES[kind]))
-        for side, kind in kinds.items()
-    }
-    rounds = 1 if case.scenes > 64 else ROUNDS
-    took = seconds(sides, rounds)
-    both = {}
-    for side, kind in kinds.items():
-        risen = alone.measure("matching", side, kind, case)
-        assert risen is not None, f"no memory for {name}"
-        both[side] = Measured(risen.bytes, took[side])
-    against = f"all similarities at once, float32, median of {rounds}"
-    if not compared:
-        return name, against, str(both["ours"]), "-", "-"
-    return (
-        name,
-        against,
-        str(both["ours"]),
-        str(both["reference"]),
-        alone.ratio(both["ours"], both["reference"]),
-    )
+def operands(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Return random queries and keys of a case's matching, and a random gradient of its result.
+
+    Queries and keys, (B, h, N, d), have the strides of a model's projections.
+    """
+    B, N = case.scenes, case.grid**2
+    h = 1 if case.mtm == "summed" else SIZES[case.size]["heads"]
+    d = SIZES[case.size]["width"] // h
+    random = torch.Generator().manual_seed(0)
+    q, k = (torch.randn(B, N, h, d, generator=random).to(dtype).transpose(1, 2) for _ in range(2))
+    return q.requires_grad_(), k.requires_grad_(), torch.randn(B, B, h, generator=random)
+
+
+def gradients(match: Callable, q: Tensor, k: Tensor, grad: Tensor) -> tuple[Tensor, ...]:
+    """Run a matching forward and backward; return the gradients of queries and keys."""
+    return torch.autograd.grad(match(q, k), (q, k), grad)

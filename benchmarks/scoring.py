@@ -1,12 +1,13 @@
 """Compare our time for scoring 8,000 captions (6 references each) with pycocoevalcap's time.
 
-For the comparison, the library's scorers are called one after the other, in the order of its class
-COCOEvalCap, but without SPICE.
+The library's scorers are called one after the other, in the order of its class COCOEvalCap, without SPICE.
 """
 
 import os
-from dataclasses import replace
+from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from pycocoevalcap.bleu.bleu import Bleu
@@ -15,72 +16,47 @@ from pycocoevalcap.meteor.meteor import Meteor
 from pycocoevalcap.rouge.rouge import Rouge
 from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
+from benchmarks.measures import Row, compare
+from pipeline.config import params
 from pipeline.scoring import java
 from pipeline.scoring.corpus import score
-from pipeline.tabletop import changes, grammar, scene_sampling, scenes
-from pipeline.tabletop.scenes import Scene, Thing, View
+from pipeline.tabletop import grammar, scene_sampling
 
 IMAGES = 8000
 TIMEOUT = 600.0  # seconds for a run of Java
 OF_A_PAIR = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")  # metrics that are also computed for each pair
+ROOT = Path(__file__).resolve().parent.parent
 Values = tuple[dict[str, float], dict[str, list[float]]]  # metric -> value of the corpus, values of each pair
 
 
-def captions_of(images: int = IMAGES) -> tuple[dict[str, str], dict[str, list[str]]]:
+def rows() -> Iterator[Row]:
+    """Yield the table's row, after a check that both sides give exactly the same numbers."""
+    corpus = captions_of(IMAGES)
+    assert ours(*corpus) == one_after_another(*corpus)
+    mine, reference = partial(ours, *corpus), partial(one_after_another, *corpus)
+    yield compare(f"score {IMAGES:,} captions", mine, reference, "pycocoevalcap, one after another", 3)
+
+
+def captions_of(images: int) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Return id -> caption and id -> 6 references, in the grammar of `tabletop`.
 
     There are `images` ids. Half of them have captions of changes, and half have captions of no change. Half
     of the captions of changes are true. The other half describe the change of the next scene.
     """
     captions, references = {}, {}
-    drawn = [_scene(number) for number in range(images // 2 + 1)]
+    settings = params.load(ROOT / "params.yaml").tabletop.of("tabletop")
+    drawn = [
+        scene_sampling.sample(settings, number, scene_sampling.generator(1, number))
+        for number in range(images // 2 + 1)
+    ]
     for number, (scene, after) in enumerate(pairwise(drawn)):
         rng = np.random.default_rng([1, number])
-        told = after if number % 2 else scene
+        described = after if number % 2 else scene
         references[f"{number}"] = grammar.change_captions(scene, rng)
-        captions[f"{number}"] = grammar.change_captions(told, rng)[0]
+        captions[f"{number}"] = grammar.change_captions(described, rng)[0]
         references[f"{number}_n"] = grammar.no_change_captions(rng)
         captions[f"{number}_n"] = grammar.no_change_captions(rng)[0]
     return captions, references
-
-
-def _scene(number: int) -> Scene:
-    """Return a random scene of 3 to 10 objects, only for making captions.
-
-    It has no boxes and no margins between objects.
-    """
-    rng = scene_sampling.generator(1, number)
-    looks = rng.permutation(len(scenes.COLORS) * 12)[: rng.integers(3, 11)]
-    before = tuple(_thing(place, int(look), rng) for place, look in enumerate(looks))
-    thing, kind = before[0], changes.CHANGE_TYPES[number % 5]
-    others = before[1:]
-    after = {
-        "color": (replace(thing, color="red"), *others),
-        "material": (replace(thing, material="metal"), *others),
-        "add": before,
-        "drop": others,
-        "move": (replace(thing, x=-thing.x), *others),
-    }[kind]
-    view = View(scenes.CAMERA, scenes.LIGHTS)
-    return Scene(number, kind, 0, others if kind == "add" else before, after, view, view, view)
-
-
-def _thing(number: int, look: int, rng: np.random.Generator) -> Thing:
-    """Return an object at a random place of the table. `look` encodes its four attributes as digits."""
-    look, color = divmod(look, len(scenes.COLORS))
-    look, material = divmod(look, len(scenes.MATERIALS))
-    size, shape = divmod(look, len(scenes.SHAPES))
-    x, y = rng.uniform(-changes.ARENA, changes.ARENA, 2)
-    return Thing(
-        number,
-        tuple(scenes.RADII)[size],
-        tuple(scenes.COLORS)[color],
-        scenes.MATERIALS[material],
-        scenes.SHAPES[shape],
-        float(x),
-        float(y),
-        0.0,
-    )
 
 
 def one_after_another(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
@@ -105,8 +81,3 @@ def ours(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
     beyond = {"CIDEr-D/corpus-df", "SPICE"}
     corpus = {name: value for name, value in scores.subsets["total"].items() if name not in beyond}
     return corpus, {name: [own[name] for own in scores.pairs.values()] for name in OF_A_PAIR}
-
-
-def check(captions: dict[str, str], references: dict[str, list[str]]) -> None:
-    """Check that `ours` and `one_after_another` give exactly the same numbers."""
-    assert ours(captions, references) == one_after_another(captions, references)

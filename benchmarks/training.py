@@ -4,15 +4,13 @@ Both sides have the same initial weights.
 """
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from benchmarks.reference_released import ReleasedStep
+from benchmarks.measures import Call
 from benchmarks.reference_step import Part, Step
 from models.common.captioner import Captioner
 from pipeline.compute import devices, memory
@@ -46,7 +44,6 @@ class Case:
     mtm: str  # kind of matching: per_head | summed
     scenes: int
     grid: int = 14  # cells on a side of the feature grid
-    variant: str = "paper"  # paper | released, which needs the mtm `summed`
 
 
 def batch(case: Case) -> Batch:
@@ -56,17 +53,9 @@ def batch(case: Case) -> Batch:
     """
     random, S = torch.Generator().manual_seed(0), case.scenes
     images = torch.randn(3 * S, CHANNELS, case.grid, case.grid, generator=random).half()
-    return batch_of(images, S, WORDS, LONGEST, random)
-
-
-def batch_of(images: Tensor, S: int, words: int, longest: int, random: torch.Generator) -> Batch:
-    """Return a batch with both pairs of S scenes and random captions.
-
-    `images` holds the default, the changed and the distractor images of all scenes, one kind after the other.
-    """
-    tokens = torch.randint(END + 1, words, (2 * S, longest), generator=random)
-    ends = torch.randint(5, longest, (2 * S,), generator=random)[:, None]  # position of <END> in each caption
-    place = torch.arange(longest)
+    tokens = torch.randint(END + 1, WORDS, (2 * S, LONGEST), generator=random)
+    ends = torch.randint(5, LONGEST, (2 * S,), generator=random)[:, None]  # position of <END> in each caption
+    place = torch.arange(LONGEST)
     tokens[:, 0] = START
     tokens = tokens.where(place < ends, NULL).where(place != ends, END)
     return Batch(images, torch.arange(S).repeat(2), torch.arange(S, 3 * S), tokens, 2)
@@ -99,7 +88,7 @@ def ours(
     """Return our training loop, to measure its method `step`. Initial weights are always the same."""
     torch.manual_seed(0)
     switches = {"mtm": case.mtm}
-    settings = {"dropout": dropout, "temperature": 0.5, "variant": case.variant, "switches": switches}
+    settings = {"dropout": dropout, "temperature": 0.5, "variant": "paper", "switches": switches}
     train = {"precision": dtype, "learning_rate": RATE}
     recipe = Recipe("none", "scorer_cbr", settings, SIZES[case.size], loss, train, {}, {})
     model = recipe_file.build(recipe, recipe.sizes_for((CHANNELS, case.grid, case.grid), words, longest))
@@ -109,12 +98,10 @@ def ours(
 def theirs(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[Captioner, Step]:
     """Return a model with the same initial weights as in `ours`, and the reference's step for it."""
     model = ours(case, "float32", dropout, loss).model
-    if case.variant == "released":
-        return model, ReleasedStep(model, loss, RATE, dropout)
     return model, Step(model, loss, RATE, case.mtm, dropout)
 
 
-def step(side: str, dtype: str, case: Case) -> Callable[[], Tensor]:
+def step(side: str, dtype: str, case: Case) -> Call:
     """Return a function that makes a training step of one side, `ours` or `reference`.
 
     The batch is in the device's memory.
@@ -122,18 +109,6 @@ def step(side: str, dtype: str, case: Case) -> Callable[[], Tensor]:
     if side == "ours":
         return partial(ours(case, dtype).step, ready(case), 0)
     return partial(theirs(case)[1], parts(ready(case)))
-
-
-def finished(function: Callable[[], object]) -> Callable[[], object]:
-    """Return a function that calls `function` and waits until the device has finished."""
-
-    def whole() -> object:
-        found = function()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        return found
-
-    return whole
 
 
 def check(case: Case) -> None:
@@ -154,10 +129,9 @@ def check(case: Case) -> None:
 def _same_gradients(mine: Captioner, other: Captioner) -> None:
     """Check that the gradients of two models differ by less than 3e-2 of a parameter's gradient norm.
 
-    Rounding causes differences of 1e-5. If two similarities are equal up to rounding, either may be the
-    maximum that receives the gradient; this caused a difference of 4e-3 in a batch. Gradients of an
-    attention's key biases are only rounding errors, so a small share of the norm of all gradients is also
-    allowed. An error in the gradient, such as a missing mask, causes a difference of 9e-2 or more.
+    Rounding causes differences of 1e-5, and up to 4e-3 if two similarities are equal up to rounding. An error
+    in the gradient, such as a missing mask, causes 9e-2 or more. Gradients of an attention's key biases are
+    only rounding errors, so a small share of the norm of all gradients is also allowed.
     """
     learns = {name: parameter for name, parameter in mine.named_parameters() if parameter.requires_grad}
     theirs = {name: parameter.grad for name, parameter in other.named_parameters() if name in learns}
@@ -167,16 +141,9 @@ def _same_gradients(mine: Captioner, other: Captioner) -> None:
         assert difference < 3e-2 * theirs[name].norm() + 1e-7 * whole, (name, difference, theirs[name].norm())
 
 
-def similarities(case: Case) -> int:
-    """Return the number of bytes of the similarities of one matching in float32, (B, B, h, N, N).
-
-    B: pairs; h: heads; N: tokens of an image.
-    """
-    heads = 1 if case.mtm == "summed" else SIZES[case.size]["heads"]
-    return 4 * heads * (case.scenes * case.grid**2) ** 2
-
-
 def fits(case: Case, at_once: float = AT_ONCE) -> bool:
-    """Return True if `at_once` copies of all similarities fit into 80 % of the free memory."""
+    """Return True if `at_once` copies of all similarities, (B, B, h, N, N), fit into the free memory."""
+    heads = 1 if case.mtm == "summed" else SIZES[case.size]["heads"]
+    similarities = 4 * heads * (case.scenes * case.grid**2) ** 2  # bytes
     free = torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else memory.free()
-    return at_once * similarities(case) < 0.8 * free
+    return at_once * similarities < 0.8 * free

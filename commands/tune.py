@@ -6,7 +6,6 @@ writes the files for --pairs and --images (docs/cookbook.md, "Fine-tune the back
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from commands import run
 from pipeline.cli.arguments import SEEDS, check_there, parsed, to_read, whole, word
@@ -14,9 +13,6 @@ from pipeline.datasets.images import read_named
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import images_of, of_split
 from pipeline.io.outputs import file_to_write, replacing
-
-if TYPE_CHECKING:
-    from pipeline.probe.cell_tuning import Labelled
 
 
 def main() -> None:
@@ -48,8 +44,7 @@ def tune(arguments: argparse.Namespace) -> None:
     from pipeline.config import params
     from pipeline.config.store_contents import spec
     from pipeline.features import backbone_weights
-    from pipeline.features.backbone_weights import grid_shape
-    from pipeline.probe import cell_tuning
+    from pipeline.probe import cell_tuning, grid_labels
 
     devices.repeatable()
     keep_freed()
@@ -57,25 +52,14 @@ def tune(arguments: argparse.Namespace) -> None:
     dataset = everything.of(arguments.dataset)
     wanted = spec(everything.features, dataset)
     network, _ = backbone_weights.load(wanted)
-    data = labelled(arguments, Path(dataset.prepare.root), grid_shape(wanted)[1:])
+    images = read_named(arguments.images, images_of(of_split(read_pairs(arguments.pairs), "train")))
+    scenes = grid_labels.read_scenes(arguments.scenes)
+    classes = grid_labels.centres(scenes, images, backbone_weights.grid_shape(wanted)[1:])
+    data = cell_tuning.Labelled(Path(dataset.prepare.root), images, classes)
     cell_tuning.tune(network, arguments.first, wanted, data, arguments.iterations, arguments.seed)
-    with replacing(arguments.out) as beside:
-        beside.write_bytes(save(cell_tuning.compact(network.network.state_dict())))
+    with replacing(arguments.out) as scratch:
+        scratch.write_bytes(save(cell_tuning.compact(network.network.state_dict())))
     print(f"{arguments.out}: set features.weights to it")
-
-
-def labelled(arguments: argparse.Namespace, root: Path, grid: tuple[int, int]) -> "Labelled":
-    """Return the images of the training pairs.
-
-    The cells at object centres are labelled with attribute classes.
-    """
-    from pipeline.probe import grid_labels
-    from pipeline.probe.cell_tuning import Labelled
-
-    names = images_of(of_split(read_pairs(arguments.pairs), "train"))
-    images = read_named(arguments.images, names)
-    classes = grid_labels.centres(grid_labels.read_scenes(arguments.scenes), images, grid)
-    return Labelled(root, images, classes)
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Ma
         STAGE, out, "import", repr(wanted), repr(index), npy_import.fingerprint(files)
     )
     writer = Writer(scratch, len(index), shape)
-    weights_id = npy_import.Importer(files, shape, writer).fill()
+    weights_id = npy_import.take_over(files, shape, writer)
     return writer, extraction.imported_attributes(wanted, weights_id, index)
 
 

@@ -141,7 +141,7 @@ def check_started(started: Path, store: FeatureStore) -> None:
     known = read_json(started, REMEDY) if started.is_file() else {}
     if not isinstance(known, dict) or "sha256" not in known:
         return  # nothing was recorded
-    array = store.location.get("features/zarr.json", 1 << 20) or b""
+    array = store.location.get("features/zarr.json") or b""
     if provenance.sha256(store.record, array) != known["sha256"]:
         raise InputError(f"{store.location.name} is not the store that {started} names; {REMEDY} again")
 

@@ -20,7 +20,6 @@ from dvc.cli.parser import get_main_parser
 from torch.distributed.run import get_args_parser
 
 from benchmarks import __main__ as benchmarks
-from benchmarks import side_by_side
 from change_captioning_lab.__main__ import COMMANDS as LIBRARY
 from pipeline.config.params import Params, read_tree
 from pipeline.io.inputs import read_yaml
@@ -113,7 +112,7 @@ def _said(parse) -> str:
 
 def _module(module: str, arguments: list[str]) -> str:
     if module == "benchmarks" and (not arguments or arguments[0] not in benchmarks.COMMANDS):
-        known = side_by_side.PARTS | side_by_side.NAMED_ONLY | side_by_side.TABLES
+        known = benchmarks.SIDE_BY_SIDE
         return ", ".join(f"no benchmark {name}" for name in arguments if name not in known)
     if module == "benchmarks":
         module, *arguments = f"benchmarks.{arguments[0]}", *arguments[1:]

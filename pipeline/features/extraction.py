@@ -72,7 +72,7 @@ class Extractor:
         Raises InputError for an image that cannot be read or differs from the index, or if its features
         overflow float16.
         """
-        fill(writer, shards, self._features, writer.write, "extracting")
+        fill(writer, shards, self._features, "extracting")
 
     def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
         images = [self.images[row] for row in rows]
@@ -199,7 +199,7 @@ def extract_pixels(
     return _shared(
         ranks,
         lambda: Writer(folder, len(images), (3, spec.height, spec.width), "uint8"),
-        lambda writer, shards: fill(writer, shards, read, writer.write, "reading pixels"),
+        lambda writer, shards: fill(writer, shards, read, "reading pixels"),
     )
 
 

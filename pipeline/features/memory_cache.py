@@ -22,9 +22,8 @@ SHARE = 0.9  # share of the free memory that features may take; the network and 
 class Resident:
     """The features of the images `keys`, held in the memory of `device`. Used in place of a FeatureStore.
 
-    The number type is that of the store. Each process of `ranks` holds all images, because the pairs of a
-    process change from epoch to epoch. Raises InputError, before reading, if the features do not fit into
-    the free memory.
+    Each process of `ranks` holds all images, because the pairs of a process change from epoch to epoch.
+    Raises InputError, before reading, if the features do not fit into the free memory.
     """
 
     def __init__(self, store: FeatureStore, keys: Sequence[str], device: torch.device, ranks: Ranks = ALONE):
@@ -63,10 +62,7 @@ class Resident:
 
 
 def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
-    """Return the features of images, (images, C, H, W), in the order of `keys`.
-
-    They are on the device of `source` if it is a Resident, and on the CPU if it is a FeatureStore.
-    """
+    """Return the features of images, (images, C, H, W), in the order of `keys`, on the device of `source`."""
     return source.images(keys) if isinstance(source, Resident) else torch.from_numpy(source.read(keys))
 
 

@@ -8,7 +8,6 @@ above 65504 are refused.
 
 import hashlib
 import io
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -20,7 +19,6 @@ import numpy as np
 from pipeline.features.store_codec import OF_FILES
 from pipeline.features.writer import Writer, fill
 from pipeline.io.errors import InputError, listed
-from pipeline.io.outputs import write_json
 from pipeline.io.prefetch import prefetch
 
 LARGEST = 65504.0  # largest value of float16
@@ -44,35 +42,24 @@ def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder of features; {REMEDY}")
-    wanted = {f"{Path(name).name}.npy" for name in names}
-    there = _files(folder, wanted)
-    taken: dict[str, str] = {}
-    found, problems = [], []
+    there = _files(folder, {f"{Path(name).name}.npy" for name in names})
+    taken: dict[str, str] = {}  # file -> the image that it belongs to
+    problems = []
     for name in names:
         candidates = _candidates(name, there)
         if fault := _fault(folder, name, candidates, taken, shape):
             problems.append(fault)
         else:
             taken[candidates[0]] = name
-            found.append(folder / candidates[0])
     if problems:
         raise listed(problems, str(folder), REMEDY)
-    return found
+    return [folder / file for file in taken]
 
 
 def _files(folder: Path, wanted: set[str]) -> dict[str, list[str]]:
-    """Find files. Return a dictionary: file name in `wanted` -> paths of the files with this name.
-
-    All folders below `folder` are searched, also through links. Each folder is read once.
-    """
+    """Find files below `folder`, also through links. Return file name in `wanted` -> paths."""
     found: dict[str, list[str]] = {}
-    seen = set()
-    for parent, folders, files in os.walk(folder, followlinks=True):
-        status = Path(parent).stat()
-        if (status.st_dev, status.st_ino) in seen:
-            folders.clear()
-            continue
-        seen.add((status.st_dev, status.st_ino))
+    for parent, _, files in os.walk(folder, followlinks=True):
         below = Path(parent).relative_to(folder)
         for file in wanted.intersection(files):
             found.setdefault(file, []).append((below / file).as_posix())
@@ -90,10 +77,7 @@ def _candidates(name: str, there: Mapping[str, list[str]]) -> list[str]:
 def _fault(
     folder: Path, name: str, candidates: list[str], taken: Mapping[str, str], shape: Shape
 ) -> str | None:
-    """Return a message if the file of an image is missing or wrong; else None. The file is not opened.
-
-    `candidates` are the possible files. `taken` is a dictionary: file -> the image that it belongs to.
-    """
+    """Return a message if the file of an image is missing or wrong; else None. The file is not opened."""
     if not candidates:
         return f"{name}.npy is missing, and no sub-folder has {Path(name).name}.npy"
     if len(candidates) > 1:
@@ -116,8 +100,8 @@ def _said(shape: Sequence[int]) -> str:
 def load(path: Path, shape: Shape) -> np.ndarray:
     """Return a file's features in float16, (C, H, W).
 
-    The file must be an .npy of `shape` in float32, without missing or extra bytes. Its values must be finite
-    and in the range of float16. Otherwise InputError is raised, and names the file.
+    Raises InputError naming the file unless it is exactly an .npy of `shape` in float32, with finite values
+    in the range of float16.
     """
     try:
         data = io.BytesIO(path.read_bytes())
@@ -136,10 +120,7 @@ def load(path: Path, shape: Shape) -> np.ndarray:
 
 
 def fingerprint(files: Sequence[Path]) -> str:
-    """Return a hash of the files' names, sizes and modification times.
-
-    An interrupted import is resumed only if this hash is the same.
-    """
+    """Return a hash of the files' names, sizes and modification times."""
     digest = hashlib.sha256()
     for file in files:
         status = file.stat()
@@ -147,35 +128,11 @@ def fingerprint(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-class Importer:
-    """Imports .npy files with a Writer, shard by shard. Complete shards are kept if the process is killed.
+def take_over(files: Sequence[Path], shape: Shape, writer: Writer) -> str:
+    """Write every missing shard; return one id for all features. Raises InputError naming a wrong file."""
 
-    The hash of each shard is in a file in the writer's folder, so that a resumed import does not read the
-    files of complete shards again.
-    """
+    def features(rows: Sequence[int]) -> Iterator[np.ndarray]:
+        return prefetch(partial(load, shape=shape), [files[row] for row in rows], os.cpu_count() or 1, AHEAD)
 
-    def __init__(self, files: Sequence[Path], shape: Shape, writer: Writer):
-        self.files, self.shape, self.writer = files, shape, writer
-        self.log = writer.folder / "sha256.json"
-        self.digests: dict[str, str] = json.loads(self.log.read_text()) if self.log.exists() else {}
-        for shard in writer.shards:
-            if str(shard) not in self.digests:
-                writer.forget(shard)
-
-    def fill(self) -> str:
-        """Write every missing shard. Return one id for all features, which contains a hash of them.
-
-        Raises InputError naming a file that cannot be imported.
-        """
-        fill(self.writer, self.writer.missing, self._features, self._write, "importing")
-        together = "".join(self.digests[str(shard)] for shard in range(len(self.digests)))
-        return f"{OF_FILES}{hashlib.sha256(together.encode()).hexdigest()}"
-
-    def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
-        files = (self.files[row] for row in rows)
-        return prefetch(partial(load, shape=self.shape), files, os.cpu_count() or 1, AHEAD)
-
-    def _write(self, shard: int, features: np.ndarray) -> None:
-        self.digests[str(shard)] = hashlib.sha256(features.data).hexdigest()
-        write_json(self.log, self.digests)  # before the shard, so that every written shard has a hash
-        self.writer.write(shard, features)
+    fill(writer, writer.missing, features, "importing")
+    return OF_FILES + writer.digest()

@@ -3,26 +3,21 @@
 https://google.github.io/tensorstore/kvstore/ describes the addresses and their credentials.
 """
 
-import sys
 from collections.abc import Sequence
-from concurrent.futures import TimeoutError as Unanswered
 from pathlib import Path
 from typing import Any, TypeVar
 
 import tensorstore
 
 from pipeline.io.errors import InputError
-from pipeline.io.inputs import check_regular
 
 SCHEMES = ("http://", "https://", "s3://", "gs://")
 PATIENCE = 60.0  # maximum number of seconds for one answer; a batch of 25 MB at 0.5 MB/s takes 50
-RETRIES = {
-    "max_retries": 3,
-    "initial_delay": "200ms",
-    "max_delay": "2s",
-}  # TensorStore's default, 32 retries, takes minutes
+# TensorStore's default, 32 retries, takes minutes
+RETRIES = {"max_retries": 3, "initial_delay": "200ms", "max_delay": "2s"}
 CONTEXT = dict.fromkeys(("http_request_retries", "s3_request_retries", "gcs_request_retries"), RETRIES)
 DAMAGE = ("DATA_LOSS", "FAILED_PRECONDITION", "NOT_FOUND")  # first words of messages on damaged stores
+SHORT = "OUT_OF_RANGE"  # first word of the message if a file ends before the part that is read
 LONGEST = 300  # maximum number of characters shown of a TensorStore message, which may quote a file
 Result = TypeVar("Result")
 STORES = "the folder of the dataset's stores, one for each input, or its address (http, s3, gs)"
@@ -42,12 +37,10 @@ class Location:
     def __init__(self, place: str | Path):
         self.name = str(place)
         self.remote = self.name.startswith(SCHEMES)
-        self.remedy = (
-            "look at the address, or copy a whole store there again"
-            if self.remote
-            else "run `dvc repro extract` to make it again"
-        )
-        if "://" in self.name and not self.remote:
+        self.remedy = "run `dvc repro extract` to make it again"
+        if self.remote:
+            self.remedy = "look at the address, or copy a whole store there again"
+        elif "://" in self.name:
             raise InputError(
                 f"{place}: a store is in a folder, or at an address that begins with {', '.join(SCHEMES)}"
             )
@@ -58,64 +51,35 @@ class Location:
             return f"{self.name.rstrip('/')}/{below}"
         return {"driver": "file", "path": f"{Path(self.name).resolve()}/{below}"}  # resolve() removes ".."
 
-    def get(self, key: str, most: int) -> bytes | None:
-        """Return the bytes under a key; None if the key does not exist.
+    def get(self, key: str) -> bytes | None:
+        """Return the bytes under a key; None if the key does not exist."""
+        return self.parts([key], [0])[0]
 
-        Raises InputError if there are more than `most` bytes, or if the location does not answer or refuses
-        access.
-        """
-        if self.have([key], [most])[0]:
-            raise InputError(f"{self.name}: {key} has more than {most:,} bytes; {self.remedy}")
-        return self._read([key], [slice(None)])[0]
-
-    def have(self, keys: Sequence[str], places: Sequence[int]) -> list[bool]:
-        """Return a bool per key: True if the file with this key has a byte at the key's offset in `places`.
+    def parts(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
+        """Return the end of each file, from the offset in `starts`; None if the file has no such byte.
 
         Raises InputError if the location does not answer or refuses access.
         """
-        found = self._read(keys, [slice(place, place + 1) for place in places])
-        return [byte is not None for byte in found]
-
-    def _read(self, keys: Sequence[str], parts: Sequence[slice]) -> list[bytes | None]:
-        if not self.remote:
-            for path in (Path(self.name, key) for key in keys):
-                if path.exists():  # TensorStore would wait for a pipe
-                    check_regular(path, sys.maxsize)
         store = self.answer(tensorstore.KvStore.open(self.spec(), context=tensorstore.Context(CONTEXT)))
-        asked = [store.read(key, byte_range=part) for key, part in zip(keys, parts, strict=True)]
-        return [self._value(future) for future in asked]
+        asked = [
+            store.read(key, byte_range=slice(start, None)) for key, start in zip(keys, starts, strict=True)
+        ]
+        found = [self.answer(future, or_none=SHORT) for future in asked]
+        return [each.value if each and each.state == "value" else None for each in found]
 
-    def answer(self, future: "tensorstore.Future[Result]") -> Result:
+    def answer(self, future: "tensorstore.Future[Result]", or_none: str = "-") -> Result | Any:
         """Wait for a result of TensorStore and return it.
 
         Raises InputError if there is no result within PATIENCE seconds, if the store is damaged, or if access
-        is refused.
+        is refused. Returns None if the message begins with `or_none`.
         """
         try:
-            return self._wait(future)
-        except ValueError as error:
-            said = "is damaged" if _kind(error) in DAMAGE else "cannot be read"
-            raise InputError(f"{self.name} {said} ({_clause(error)}); {self.remedy}") from None
-
-    def _value(self, future: "tensorstore.Future[tensorstore.KvStore.ReadResult]") -> bytes | None:
-        try:
-            result = self._wait(future)
-        except ValueError as error:
-            if _kind(error) == "OUT_OF_RANGE":
-                return None
-            raise InputError(f"{self.name} cannot be read ({_clause(error)}); {self.remedy}") from None
-        return result.value if result.state == "value" else None
-
-    def _wait(self, future: "tensorstore.Future[Result]") -> Result:
-        try:
             return future.result(timeout=PATIENCE)
-        except Unanswered:
+        except TimeoutError:
             raise InputError(f"{self.name} did not answer in {PATIENCE:g} s; {self.remedy}") from None
-
-
-def _kind(error: Exception) -> str:
-    return str(error).split(":")[0]
-
-
-def _clause(error: Exception) -> str:
-    return " ".join(str(error).split("[")[0].split())[:LONGEST]
+        except ValueError as error:
+            if str(error).startswith(or_none):
+                return None
+            clause = " ".join(str(error).split("[")[0].split())[:LONGEST]
+            said = "is damaged" if clause.startswith(DAMAGE) else "cannot be read"
+            raise InputError(f"{self.name} {said} ({clause}); {self.remedy}") from None

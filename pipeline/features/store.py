@@ -5,7 +5,6 @@ C: channels of the features; H x W: cells of the feature grid.
 """
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
@@ -21,17 +20,7 @@ from pipeline.compute import memory
 from pipeline.datasets import images
 from pipeline.datasets.schema import Pair
 from pipeline.features.object_storage import CONTEXT, Location
-from pipeline.features.store_codec import (
-    ARRAY,
-    OF_FILES,
-    SCHEMA,
-    array_spec,
-    bound,
-    finite,
-    made,
-    shard_file,
-    sum_of,
-)
+from pipeline.features.store_codec import ARRAY, OF_FILES, SCHEMA, array_spec, bound, made, shard_file, sum_of
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 from pipeline.io.provenance import sha256
@@ -47,8 +36,6 @@ READING = {
 # the speed of reading from disk. It is used only for stores that fit into the page cache.
 MAPPED = {"file_io_mode": {"mode": "memmap"}}
 CACHED = 0.5  # a store is memory-mapped if it needs less than this share of the free memory
-LARGEST = 1 << 28  # maximum number of bytes of the group's metadata, enough for some millions of images
-LARGEST_IMAGE = 1 << 26  # maximum number of bytes of one image's features: a hundred times ResNet-101's
 SHOWN = 80  # maximum number of characters of a wrong value that a message shows
 
 
@@ -74,15 +61,14 @@ _GROUP: TypeAdapter[Any] = TypeAdapter(_Group)
 class FeatureStore:
     """A feature store, opened for reading, in a folder or at an address (http, https, s3, gs).
 
-    `expected` has required attributes, for example {"stride": 16}. `remedy` is the advice in error
-    messages; the default is to run the stage "extract". Raises InputError naming an attribute that differs
-    from `expected`, or a damaged shard. Raises InputError if the location does not answer.
+    `expected` has required attributes, for example {"stride": 16}; `remedy` is the advice in messages.
+    Raises InputError naming an attribute that differs, a damaged shard, or a location without answer.
     """
 
     def __init__(self, place: str | Path, expected: dict[str, Any], remedy: str | None = None):
         self.location = Location(place)
         self.location.remedy = remedy or self.location.remedy
-        self.record = self._group()
+        self.record = self.location.get("zarr.json") or b""
         self.attributes = self._attributes()
         self._check(expected)
         self.row = {key: row for row, key in enumerate(self.attributes["keys"])}
@@ -95,12 +81,6 @@ class FeatureStore:
         context = CONTEXT | (MAPPED if fits and not self.location.remote else {})
         return array_spec(self.location) | READING | {"context": context}
 
-    def _group(self) -> bytes:
-        """Return the metadata of the Zarr group: the images' hashes, and how their features were made."""
-        if (found := self.location.get("zarr.json", LARGEST)) is None:
-            raise self._error(" is not a feature store")
-        return found
-
     def _attributes(self) -> dict[str, Any]:
         try:
             attributes: dict[str, Any] = _GROUP.validate_json(self.record)["attributes"]
@@ -111,6 +91,7 @@ class FeatureStore:
         return attributes
 
     def _check(self, expected: dict[str, Any]) -> None:
+        """Raise InputError naming an attribute that differs from `expected`, or a shard of another size."""
         for name, value in expected.items():
             if (found := self.attributes.get(name)) != value:
                 text = repr(found)
@@ -118,13 +99,11 @@ class FeatureStore:
                 raise self._error(f": its {name} is {shown}, params.yaml wants {value!r}")
         sizes = self.attributes["shard_bytes"]
         files = [f"{ARRAY}/{shard_file(shard)}" for shard in range(len(sizes))]
-        lasts = self.location.have(files, [size - 1 for size in sizes])
-        for file, size, last, longer in zip(
-            files, sizes, lasts, self.location.have(files, sizes), strict=True
-        ):
-            if not last:
+        ends = self.location.parts(files, [size - 1 for size in sizes])
+        for file, size, end in zip(files, sizes, ends, strict=True):
+            if not end:
                 raise self._error(f": {file} is missing or shorter than its {size} bytes")
-            if longer:
+            if len(end) > 1:
                 raise self._error(f": {file} is longer than its {size} bytes")
 
     def _check_array(self) -> None:
@@ -132,19 +111,10 @@ class FeatureStore:
         shape, kind = self.array.shape, self.array.dtype.name
         if len(shape) != 4 or kind not in ("float16", "uint8"):
             raise self._error(f": its array is {kind} of {shape}, not float16 or uint8 of images x C x H x W")
-        if self.array.chunk_layout.read_chunk.shape != (1, *shape[1:]):
-            raise self._error(": its chunks are not of one image each")
-        if math.prod(shape[1:]) * self.array.dtype.numpy_dtype.itemsize > LARGEST_IMAGE:
-            raise self._error(f": an image of {shape[1:]} takes more than {LARGEST_IMAGE:,} bytes")
-        count, shards = len(self.row), len(self.attributes["shard_bytes"])
-        shard = (self.array.chunk_layout.write_chunk.shape or (None,))[0] or 1
-        if (shape[0], len(self.attributes["keys"]), math.ceil(count / shard)) != (count, count, shards):
-            raise self._error(
-                f": it has {shape[0]} images in {shards} shards of {shard}, and {count} different keys"
-            )
-        for name in ("sha256", "sums"):
-            if len(self.attributes.get(name, self.row)) != count:
-                raise self._error(f": its {name} are {len(self.attributes[name])}, not {count}")
+        attributes = self.attributes
+        lists = [attributes["keys"], attributes["sums"], attributes.get("sha256", self.row)]
+        if {shape[0], *map(len, lists)} != {len(self.row)}:
+            raise self._error(f": it has {shape[0]} images, but {len(self.row)} different keys or other sums")
 
     def _error(self, fault: str) -> InputError:
         return InputError(f"{self.location.name}{fault}; {self.location.remedy}")
@@ -185,55 +155,37 @@ class FeatureStore:
         """Number type of the store: float16 for features, uint8 for pixels."""
         return np.dtype(self.array.dtype.numpy_dtype)
 
-    def read(self, keys: Sequence[str], out: np.ndarray | None = None) -> np.ndarray:
-        """Return the features of images, (images, C, H, W), in the order of `keys`.
-
-        If the array `out` is given, the features are read into it, which is faster than allocating new
-        memory.
-        """
+    def read(self, keys: Sequence[str]) -> np.ndarray:
+        """Return the features of images, (images, C, H, W), in the order of `keys`."""
         # each image is read once, because both pairs of a scene have the same before image
         place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         try:
             rows = [self.row[key] for key in place]
         except KeyError as error:
             raise self._error(f" has no image {error}") from None
-        if len(rows) == len(keys):
-            out = np.empty((len(keys), *self.shape), self.dtype) if out is None else out
-            return self._into(out, rows)
-        distinct = self._into(np.empty((len(rows), *self.shape), self.dtype), rows)
-        return np.take(distinct, [place[key] for key in keys], axis=0, out=out)
-
-    def _into(self, out: np.ndarray, rows: list[int]) -> np.ndarray:
-        self.location.answer(tensorstore.array(out).write(self.array[rows]).commit)
-        self._check_images(out, rows)
-        return out
+        found = np.empty((len(rows), *self.shape), self.dtype)
+        self.location.answer(tensorstore.array(found).write(self.array[rows]).commit)
+        self._check_images(found, rows)
+        return found if len(rows) == len(keys) else found[[place[key] for key in keys]]
 
     def _check_images(self, features: np.ndarray, rows: list[int]) -> None:
-        """Raise InputError if an image's features are not finite or do not match the image's checksum.
-
-        Each image is checked only when it is read for the first time.
-        """
+        """Compare the images' checksums. Each image is checked only when it is read for the first time."""
         first = [place for place, row in enumerate(rows) if not self.checked[row]]
-        if not first:
-            return
         own = [rows[place] for place in first]
         found = bound((sum_of(features[place]) for place in first), own, self.attributes)
-        for place, row, each in zip(first, own, found, strict=True):
-            image = f" is damaged: the image {self.attributes['keys'][row]!r}"
+        for row, each in zip(own, found, strict=True):
             if each != self.attributes["sums"][row]:
-                raise self._error(f"{image} has other features than were written, or zarr.json was changed")
-            if not finite(features[place]):
-                raise self._error(f"{image} has features that are not finite")
-            self.checked[row] = True
+                raise self._error(
+                    f" is damaged: the image {self.attributes['keys'][row]!r} has other features than were "
+                    "written, or zarr.json was changed"
+                )
+        self.checked[own] = True
 
 
 def feature_batches(
     pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield (features of the before images, features of the after images) for `batch` pairs at a time.
-
-    The pairs keep their order. Some batches are read in advance.
-    """
+    """Yield the features of the before and of the after images, for `batch` pairs at a time, in order."""
     starts = range(0, len(pairs), batch)
 
     def read(start: int) -> tuple[Tensor, Tensor]:

@@ -2,16 +2,12 @@
 
 A store is a Zarr v3 group. Its array `features` is (images, C, H, W) in float16, or in uint8 for pixels: C
 channels on a grid of H x W cells. A chunk is one image, and a shard has 256 images. Chunks and shard indices
-have a crc32c. Most Zarr readers return zeros for a MISSING shard, without an error. Therefore the attributes
-record the size of each shard, and the sizes are checked when a store is opened. The crc32c of a chunk does
-not show which image the chunk belongs to. Therefore the attributes also have a checksum per image, of its
-features, its key, and everything that the features depend on. This checksum is compared when an image is read
-for the first time.
+have a crc32c. Most Zarr readers return zeros for a MISSING shard, so the attributes record the size of each
+shard. They also have a checksum per image, of its features, its key, and everything that the features depend
+on, because a chunk's crc32c does not show which image it belongs to.
 
-The codec is LZ4 without shuffle (measured in benchmarks/README.md, "The store's codec: python -m benchmarks
-codecs"). Random batches are read as fast as without a codec. Dense features keep their size, and sparse
-features (after a ReLU) need half. Bitshuffle would save a quarter for dense features, and reading would take
-1.4 times as long. Zstandard would save more, and reading would take 3 times as long.
+The codec is LZ4 without shuffle (measured in benchmarks/README.md, "The store's codec"). Random batches are
+read as fast as without a codec. Dense features keep their size, and sparse features (after a ReLU) need half.
 
 TensorStore reads and writes the array: random batches are 50 times as fast as with zarr-python. zarr-python
 only defines the array.
@@ -33,7 +29,6 @@ SCHEMA = 2
 SHARD = 256
 ARRAY = "features"
 OF_FILES = "npy:"  # prefix of the weights_id of imported features; a hash of all features follows
-EXPONENT = np.uint16(0x7C00)  # exponent bits of a float16; all are 1 for NaN and infinity
 # all other attributes say how the features were made
 LISTS = ("schema", "keys", "sha256", "shard_bytes", "sums")
 CODECS = (BloscCodec(cname="lz4", clevel=5, shuffle="noshuffle", typesize=2), Crc32cCodec())
@@ -74,23 +69,8 @@ def sum_of(features: np.ndarray) -> int:
     return crc32(np.ascontiguousarray(features).data)
 
 
-def finite(features: np.ndarray) -> bool:
-    """Return True if all features of an image are finite. This is 3 times as fast as np.isfinite.
-
-    The features are float16 or uint8.
-    """
-    if features.dtype == np.uint8:
-        return True
-    exponents = np.ascontiguousarray(features).view(np.uint16) & EXPONENT
-    return not (exponents == EXPONENT).any()
-
-
 def bound(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return a checksum for each row, which binds its features to its image and to the store.
-
-    The checksum is made of the checksum of the features (in `sums`, from `sum_of`), the row's key, its
-    image's hash, and the attributes that all rows share (`made`).
-    """
+    """Return a checksum for each row, of its features (`sums`), key, image, and what all rows share."""
     common = json.dumps(made(attributes), sort_keys=True).encode()
     keys = attributes["keys"]
     images = attributes.get("sha256", keys)

@@ -3,6 +3,7 @@
 C: channels of the features; H x W: cells of the feature grid.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -41,8 +42,7 @@ Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]
 class Writer:
     """Writes a store shard by shard in a scratch folder. Complete shards are kept if the process is killed.
 
-    Each complete shard has its own record file. Therefore several processes can write different shards, after
-    the first process has made the folder. Raises InputError if the folder cannot be written.
+    Each complete shard has its own record file, so several processes can write different shards.
     """
 
     def __init__(self, folder: Path, images: int, shape: tuple[int, int, int], dtype: str = "float16"):
@@ -78,9 +78,10 @@ class Writer:
             size = (self.store / ARRAY / shard_file(shard)).stat().st_size
             write_text(self._record(shard), json.dumps([size, *map(sum_of, features)]))
 
-    def forget(self, shard: int) -> None:
-        """Mark a shard as missing, so that it is written again."""
-        self._record(shard).unlink(missing_ok=True)
+    def digest(self) -> str:
+        """Return a hash of the features of all images. All shards must be complete."""
+        written = [self._written(shard) for shard in self.shards]
+        return hashlib.sha256(json.dumps([sums for _, *sums in written]).encode()).hexdigest()
 
     def finish(self, path: Path, attributes: dict[str, Any]) -> None:
         """Write the attributes, move the store to `path`, and remove the scratch folder.
@@ -109,18 +110,10 @@ class Writer:
         return self.log / str(shard)
 
 
-def fill(
-    writer: Writer,
-    shards: Sequence[int],
-    grids: Grids,
-    write: Callable[[int, np.ndarray], None],
-    description: str,
-) -> None:
-    """Compute the features of shards with `grids`, pass each shard's features to `write`, and show progress.
+def fill(writer: Writer, shards: Sequence[int], grids: Grids, description: str) -> None:
+    """Compute the features of shards with `grids`, write them by threads, and show progress.
 
-    `grids` gets row numbers, and yields the features of each row. The features of a shard are
-    (images, C, H, W). Several shards are written at the same time, in threads. Exceptions of `grids` and
-    `write` are raised; shards that were written before an exception stay complete.
+    Shards that were written before an exception stay complete.
     """
     rows = [row for shard in shards for row in writer.rows(shard)]
     others = sum(len(writer.rows(shard)) for shard in writer.missing) - len(rows)
@@ -132,15 +125,11 @@ def fill(
     threads = max(1, (os.cpu_count() or 1) // 4)
     with ThreadPoolExecutor(threads) as background:
         for shard in shards:
-            block = list(islice(shown, len(writer.rows(shard))))
+            block = np.stack(list(islice(shown, len(writer.rows(shard)))))
             while len(writing) >= threads:
                 writing.popleft().result()
-            writing.append(background.submit(_write, write, shard, block))
+            writing.append(background.submit(writer.write, shard, block))
             del block
         for each in writing:
             each.result()
     next(shown, None)  # end the progress bar
-
-
-def _write(write: Callable[[int, np.ndarray], None], shard: int, block: list[np.ndarray]) -> None:
-    write(shard, np.stack(block))

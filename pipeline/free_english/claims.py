@@ -1,7 +1,7 @@
 """Turn the clauses of a text into claims (phrase.Claim)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile, takewhile
 
@@ -109,15 +109,6 @@ def _past(claim: Claim, clause: Clause) -> str:
     return "before" if past and claim.when not in AFTER else claim.when
 
 
-def _add(claim: Claim, _: Clause) -> Claim:
-    described = claim.when == "before" or (claim.negated and claim.when in AFTER)
-    return replace(claim, kind=EXISTS) if described else claim  # "appears in the first image"
-
-
-def _drop(claim: Claim, _: Clause) -> Claim:
-    return replace(claim, kind="add") if claim.when == "before" else claim  # "missing in the first image"
-
-
 def _same(claim: Claim, clause: Clause) -> Claim:
     subject, aspect = claim.subject, " ".join(clause.aspects)
     symbols = " ".join(token.symbol for token in clause.tokens if token.symbol != WHEN)
@@ -133,26 +124,6 @@ def _change(claim: Claim, _: Clause) -> Claim:
     if subject is not None and subject.new and not claim.negated:
         return replace(claim, kind="add")  # "the difference is an added cube"
     return Claim(NO_CHANGE, subject, text=claim.text) if everything else claim
-
-
-def _put(claim: Claim, _: Clause) -> Claim:
-    subject = claim.subject or Phrase()
-    if claim.when == "before":
-        return replace(claim, kind=SIT)
-    return replace(claim, kind="add" if subject.new or subject.indefinite else "move")
-
-
-def _only(claim: Claim, _: Clause) -> Claim:
-    return replace(claim, kind="drop" if claim.when == "before" else "add", when="")
-
-
-def _left(claim: Claim, _: Clause) -> Claim:
-    return replace(claim, kind=EXISTS, when="after")
-
-
-def _away(claim: Claim, _: Clause) -> Claim:
-    """Return the claim of "is no longer behind the ball"."""
-    return replace(claim, kind="move", source=claim.target, target=(), left=True, when="")
 
 
 def _views(claim: Claim, clause: Clause) -> Claim:
@@ -178,17 +149,31 @@ def _exists(claim: Claim, clause: Clause) -> Claim:
     return replace(claim, when=_past(claim, clause))
 
 
-SETTLED = {
+def _put(claim: Claim, _: Clause) -> Claim:
+    subject = claim.subject or Phrase()
+    if claim.when == "before":
+        return replace(claim, kind=SIT)
+    return replace(claim, kind="add" if subject.new or subject.indefinite else "move")
+
+
+def _add(claim: Claim, _: Clause) -> Claim:
+    described = claim.when == "before" or (claim.negated and claim.when in AFTER)
+    return replace(claim, kind=EXISTS) if described else claim  # "appears in the first image"
+
+
+SETTLED: dict[str, Callable[[Claim, Clause], Claim]] = {
     "move": _move,
     SIT: _sit,
     "add": _add,
-    "drop": _drop,
+    # "missing in the first image"
+    "drop": lambda claim, _: replace(claim, kind="add") if claim.when == "before" else claim,
     SAME: _same,
     CHANGE: _change,
     PUT: _put,
-    ONLY: _only,
-    LEFT: _left,
-    AWAY: _away,
+    ONLY: lambda claim, _: replace(claim, kind="drop" if claim.when == "before" else "add", when=""),
+    LEFT: lambda claim, _: replace(claim, kind=EXISTS, when="after"),
+    # "is no longer behind the ball"
+    AWAY: lambda claim, _: replace(claim, kind="move", source=claim.target, target=(), left=True, when=""),
     VIEWS: _views,
     EXISTS: _exists,
 }

@@ -14,16 +14,7 @@ from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english import claims, general_claims
 from pipeline.free_english.claims import Clause
 from pipeline.free_english.patterns import COLON, COMMA, UNKNOWN, WHEN, coded, expanded, pattern
-from pipeline.free_english.phrase import (
-    ALL,
-    BECOMES,
-    EXISTS,
-    REST,
-    SAME,
-    UNREADABLE,
-    Claim,
-    Phrase,
-)
+from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, REST, SAME, UNREADABLE, Claim, Phrase
 from pipeline.free_english.tokens import Token
 from pipeline.io.inputs import read_yaml
 
@@ -39,10 +30,7 @@ VIEWPOINT = "VIEWPOINT"
 
 @cache
 def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the kind and the compiled form of each rule.
-
-    A clause must be followed by the end of the sentence, or by a token at which the next clause begins.
-    """
+    """Return the kind and the compiled form of each rule. A clause ends where the next one can begin."""
     tree = read_yaml(RULES, "restore it from git")
     return tuple(
         (

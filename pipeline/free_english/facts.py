@@ -4,18 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed, changed_things
-from pipeline.free_english.phrase import (
-    ALL,
-    BECOMES,
-    EXISTS,
-    SAME,
-    SIT,
-    STATE,
-    Claim,
-    Phrase,
-    Place,
-    Values,
-)
+from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, SAME, SIT, STATE, Claim, Phrase, Place, Values
 from pipeline.free_english.whereabouts import AXES, Sight, beside, distance, holds, looks, matching
 from pipeline.io.errors import InputError
 from pipeline.scoring.truth import ATTRIBUTES, CHANGED, FAULTS, INVENTED, KIND, RELATION, VALUE
@@ -70,8 +59,7 @@ class Facts:
     def identifies(self, claim: Claim) -> bool:
         """Return True if a correct claim's description of the changed object fits no other object.
 
-        If the colour or material has changed, the claim must also name the new colour or material. This
-        method does not check that the claim is correct.
+        If the colour or material has changed, the claim must also name the new value.
         """
         if self.kind == NO_CHANGE or claim.negated or claim.kind in (EXISTS, SAME, CHANGE):
             return False

@@ -39,10 +39,7 @@ def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
 
 
 def none_changed(clause: Clause) -> Claim:
-    """Return the claim of "nothing changed".
-
-    "Nothing was added or moved" is only about these aspects. The claim's `aspect` then holds their names.
-    """
+    """Return the claim of "nothing changed", or of "nothing was added or moved": only these aspects."""
     verbs = {token.symbol for token in clause.tokens} & {*VERBS}
     some = not clause.has("CHANGED", "PAINTED", "REPLACED", "OCCUR", "SAME", "DIFFERENCE")
     aspects = sorted({VERBS[verb] for verb in verbs}) if some else []

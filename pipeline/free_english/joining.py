@@ -103,11 +103,7 @@ def _other_image(one: Claim, other: Claim) -> bool:
 
 
 def _described(last: Claim, claim: Claim) -> list[Claim]:
-    """Return the last claim and a description such as "it is red" without a mark of time.
-
-    After a change of colour or material, the description is about the second image. After an added or moved
-    object, it adds attributes to the last claim.
-    """
+    """Return the last claim and a description such as "it is red", which has no mark of time."""
     if last.kind == BECOMES:
         return [last, replace(claim, when="now")]
     if claim.negated or claim.kind == SIT:  # "brown now, not green", "it moved: it is on the left"

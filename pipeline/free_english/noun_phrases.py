@@ -214,10 +214,7 @@ def _values(tokens: list[Token]) -> list[Token]:
 
 
 def _next_attribute(tokens: Sequence[Token], place: int, own: Sequence[Token]) -> int | None:
-    """Return the position of the next attribute of "red and shiny", or None.
-
-    After a comma or "and", the attribute must be of a kind that is not yet in `own`.
-    """
+    """Return the position of the next attribute of "red and shiny", or None."""
     start = place
     while place < len(tokens) and tokens[place].symbol in (COMMA, "AND"):
         place += 1

@@ -41,8 +41,7 @@ def expanded(form: str, macros: Mapping[str, str]) -> str:
 def forms(stage: str, functions: Mapping[str, Any]) -> tuple[tuple[str, Build], ...]:
     """Return the pairs (form, function) of a section of forms.yaml.
 
-    The key of a form is a name of BUILDS, or the name of a function of `functions` without its underscore.
-    Any other key is the new symbol, and perhaps the new meaning, of a single token.
+    The key of a form is a name of BUILDS, or of a function without its underscore, or a token's new symbol.
     """
     tree = read_yaml(FORMS, "restore it from git")
     entries = [pair for each in tree[stage] for pair in each.items()]
@@ -73,7 +72,7 @@ def coded(tokens: Sequence[Token]) -> str:
 def pattern(text: str, times: bool = True) -> re.Pattern[str]:
     """Compile a form. If `times` is true, marks of time (WHEN) may be anywhere between its symbols.
 
-    The same group name may be used several times in a form. Its groups are numbered: s1, s2.
+    A group name may be used several times in a form; its groups are numbered.
     """
     often = f"{_codes()[WHEN]}*" if times else ""
     numbers: dict[str, int] = {}
@@ -88,10 +87,9 @@ def pattern(text: str, times: bool = True) -> re.Pattern[str]:
 
 
 def reduced(tokens: list[Token], forms: Sequence[tuple[str, Build]], backwards: bool = False) -> list[Token]:
-    """Replace each match of each form, in the order of the forms, by the tokens that its function returns.
+    """Replace each match of each form by the tokens that its function returns; None keeps the match.
 
-    If the function returns None, the match stays. A sentence is read from left to right. If `backwards` is
-    true, it is read from right to left, so that the inner one of two nested places is joined first.
+    If `backwards` is true, the sentence is read from right to left, so that inner places are joined first.
     """
     symbols = coded(tokens)
     for form, build in forms:

@@ -138,16 +138,13 @@ def _side_of(tokens: list[Token]) -> Token | None:
 
 
 def _to_side_of(tokens: list[Token]) -> Token | None:
-    """Join the tokens of "to the right side of the cube" into one; None if the first names no side."""
+    """Join "to the right side of the cube"."""
     own = tokens[0].meaning
     return joined(tokens, "PLACE", Place(own, (tokens[-1].meaning,))) if own in SIDES else None
 
 
 def _nth_from(tokens: list[Token]) -> Token | None:
-    """Join the tokens of "the second cube from the left" into one.
-
-    Return None if the first token has no rank, such as "second", or if the last token names no side.
-    """
+    """Join "the second cube from the left"."""
     phrase, side = tokens[0].meaning, tokens[-1].meaning
     ranks = [place for place in phrase.places if place.relation == "rank" and not place.side]
     if not ranks or side not in SIDES:
@@ -252,10 +249,7 @@ def _topic(tokens: list[Token]) -> Token | None:
 
 
 def _named_after(tokens: list[Token]) -> list[Token] | None:
-    """Join the noun phrases of "one more object, a small red cube", the end of a sentence, into one token.
-
-    Return this token and the tokens of time. Return None if the phrases cannot describe one new object.
-    """
+    """Join "one more object, a small red cube" at the end of a sentence."""
     first = tokens[0].meaning
     found = _apposition(tokens) if first.new else None
     return [found, *_of(tokens, WHEN)] if found else None

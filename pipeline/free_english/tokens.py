@@ -44,11 +44,7 @@ def table() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def lexicon() -> Mapping[tuple[str, ...], tuple[str, Any]]:
-    """Return a dictionary of all known phrases.
-
-    A key is the tuple of a phrase's words. A value is the phrase's symbol and meaning. The symbol of a phrase
-    that is ignored is empty.
-    """
+    """Return all known phrases: tuple of words -> symbol (empty for ignored phrases) and meaning."""
     entries = {name: own for name, own in table().items() if name != MACROS}
     found: dict[tuple[str, ...], tuple[str, Any]] = {}
     for phrase in _phrases(entries.pop(IGNORED)[""]):

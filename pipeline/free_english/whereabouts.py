@@ -26,19 +26,12 @@ class Sight:
     camera: Point
 
 
-@dataclass(frozen=True)
-class _Centre:
-    """The centre of the table, at which cameras look."""
-
-    x: float = 0.0
-    y: float = 0.0
+CENTRE = Placed(-1, "", "", "", "", 0.0, 0.0)
+"""The centre of the table, at which cameras look."""
 
 
 def matching(phrase: Phrase, sight: Sight) -> list[Placed]:
-    """Return the objects of an image that fit a noun phrase.
-
-    Sides and ranks ("leftmost") are judged last, among the objects that fit the rest of the phrase.
-    """
+    """Return the objects that fit a noun phrase. Sides and ranks are judged last, among these."""
     fitting = [each for each in sight.objects if looks(each, phrase)]
     relative = [place for place in phrase.places if place.relation not in ("side", "rank")]
     fitting = [each for each in fitting if all(holds(place, each, [], sight) for place in relative)]
@@ -52,10 +45,7 @@ def looks(item: Placed, phrase: Phrase) -> bool:
 
 
 def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight) -> bool:
-    """Return True if an object is at a place.
-
-    For a side or a rank, the object is compared with `candidates`.
-    """
+    """Return True if an object is at a place. For a side or a rank, it is compared with `candidates`."""
     if place.relation == "seen":
         return True
     if place.relation == "count":
@@ -90,30 +80,24 @@ def distance(one: Placed, other: Placed) -> float:
 
 
 def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
-    """Return True for the object of "the cube on the left".
-
-    Of two candidates, this is the one further left. Otherwise, it is an object left of the table's centre.
-    """
+    """Return True for "the cube on the left": the further left of two, or left of the table's centre."""
     others = [each for each in candidates if each.number != item.number]
     if side == "center" and len(others) == 2:
-        one, other = sorted(others, key=lambda each: offsets(each, _Centre(), camera)[0])
+        one, other = sorted(others, key=lambda each: offsets(each, CENTRE, camera)[0])
         return beside("right", item, one, camera) and beside("left", item, other, camera)
     if side == "center":
-        return max(map(abs, offsets(item, _Centre(), camera))) <= CENTRAL
-    return beside(side, item, others[0] if len(others) == 1 else _Centre(), camera)
+        return max(map(abs, offsets(item, CENTRE, camera))) <= CENTRAL
+    return beside(side, item, others[0] if len(others) == 1 else CENTRE, camera)
 
 
 def _ranked(place: Place, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
-    """Return True for the object of "leftmost" or "the second from the left".
-
-    A single candidate must be on that side of the table.
-    """
+    """Return True for the object of "leftmost" or "the second from the left"."""
     if place.side not in AXES:
         return False
     if len(candidates) == 1:
         return place.rank == 1 and _on_side(place.side, item, candidates, camera)
     axis, sign = AXES[place.side]
-    order = sorted(candidates, key=lambda each: -sign * offsets(each, _Centre(), camera)[axis])
+    order = sorted(candidates, key=lambda each: -sign * offsets(each, CENTRE, camera)[axis])
     return [each.number for each in order][place.rank - 1 : place.rank] == [item.number]
 
 

@@ -47,11 +47,9 @@ class Labelled:
 
 
 def tune(network: Backbone, first: str, spec: Spec, data: Labelled, iterations: int, seed: int) -> None:
-    """Train the last layers of `network` in place, from the layer `first` to the end.
+    """Train the last layers of `network` in place, from the first parameter whose name begins with `first`.
 
-    `first` is a prefix of the names of parameters, for example "blocks.4". Raises InputError if no parameter
-    has this prefix, if an image cannot be read or differs from the index, or if no cell contains an object's
-    centre.
+    Raises InputError if there is none, if an image cannot be read, or if no cell contains an object's centre.
     """
     torch.manual_seed(seed)
     network.to(devices.device())
@@ -91,10 +89,7 @@ class _Classifier(nn.Module):
             self.standardise.take(torch.cat(grids))
 
     def loss(self, grids: Tensor, classes: Tensor) -> Tensor:
-        """Return the cross-entropy, averaged over objects and summed over attributes.
-
-        `grids` are features (B, C, H, W). `classes` (B, 4, H, W) are the classes of four attributes per cell.
-        """
+        """Return the cross-entropy of grids (B, C, H, W): mean over objects, sum over the four attributes."""
         features, wanted = self.standardise(grids).movedim(1, -1), classes.movedim(1, -1)
         shown = wanted[..., 0] != NOTHING  # (B, H, W)
         scores = self.linear(features[shown]).split(self.sizes, dim=1)
@@ -117,10 +112,7 @@ def _trained(network: Backbone, first: str) -> list[nn.Parameter]:
 
 
 def _steps(spec: Spec, data: Labelled, iterations: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of augmented images (B, 3, S, S) with their classes (B, 4, H, W).
-
-    Every image is used once before any image is used twice.
-    """
+    """Yield augmented images (B, 3, S, S) and classes (B, 4, H, W); all images once, then again."""
     random = np.random.default_rng(seed)
     count = min(BATCH, len(data.images))
     rounds = -(-iterations * count // len(data.images))
@@ -144,10 +136,7 @@ EFFECTS = v2.Compose(
 
 
 def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return an image, uint8 (3, S, S), with random effects, and its classes (4, H, W).
-
-    In half of the cases, the image and its classes are mirrored.
-    """
+    """Return an image, uint8 (3, S, S), with random effects, and its classes (4, H, W), mirrored as it is."""
     changed, mask = EFFECTS(tv_tensors.Image(image), tv_tensors.Mask(classes))
     pixels = changed.as_subclass(torch.Tensor)
     pixels = pixels * torch.empty(3, 1, 1, device=pixels.device).uniform_(*GAIN)

@@ -79,8 +79,7 @@ def _thing(record: Mapping[str, Any]) -> Thing:
 def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
     """Return, for each cell, the classes of the object that the cell shows, (images, 4, H, W) int8.
 
-    The four attributes are in the order of ATTRIBUTES. Cells without an object have the class NOTHING. Raises
-    InputError naming an image that is missing in scenes.json, or whose boxes differ there.
+    Raises InputError naming an image that is missing in scenes.json, or whose boxes differ there.
     """
     labels = np.empty((len(images), len(ATTRIBUTES), *grid), dtype=np.int8)
     for row, image in enumerate(track(images, "labelling cells", "images", len(images))):
@@ -93,10 +92,7 @@ def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[in
 
 
 def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return, for each cell, the classes of the object whose box is centred there, (images, 4, H, W) int8.
-
-    The four attributes are in the order of ATTRIBUTES. Cells without a centre have the class NOTHING.
-    """
+    """Return, for each cell, the classes of the object whose box is centred there, (images, 4, H, W) int8."""
     labels = np.full((len(images), len(ATTRIBUTES), *grid), NOTHING, dtype=np.int8)
     for row, image in enumerate(images):
         shown = scenes[image.name]
@@ -107,10 +103,7 @@ def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[
 
 
 def cell_of(place: tuple[float, float], size: tuple[int, int], grid: tuple[int, int]) -> tuple[int, int]:
-    """Return the row and column of the cell that contains the point `place`, (x, y) in pixels.
-
-    `size` is the (width, height) of the image, and `grid` the (H, W) of the cells.
-    """
+    """Return row and column of the cell of a point, (x, y), in an image of `size`, (width, height)."""
     (x, y), (width, height), (H, W) = place, size, grid
     return min(int(y * H / height), H - 1), min(int(x * W / width), W - 1)
 
@@ -128,12 +121,10 @@ def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
 
 
 def dominant(rows: np.ndarray, things: int, grid: tuple[int, int]) -> np.ndarray:
-    """Return the number of the object that each cell shows, (H, W); NOTHING if it shows none.
+    """Return the number of the object that covers most of each cell, (H, W), or NOTHING below LEAST.
 
-    A cell shows the object that covers the largest part of it, if this part is more than the share LEAST.
-    `rows` is an object-id buffer (height, width): the number of the object at each pixel, negative if there
-    is no object. `things` is the number of objects. A pixel belongs to the cell that contains the pixel's
-    centre. Raises InputError if there are more cells than pixels.
+    `rows` is an object-id buffer (height, width) of `things` objects. Raises InputError for more cells than
+    pixels.
     """
     (height, width), (H, W) = rows.shape, grid
     if height < H or width < W:

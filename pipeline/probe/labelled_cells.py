@@ -22,9 +22,8 @@ from pipeline.probe.linear_probe import Cells, gather
 
 
 class ImageGrids:
-    """Source of feature grids (linear_probe.Grids) for image files.
+    """Source of feature grids (linear_probe.Grids) of image files, by the backbone of a store.
 
-    The grids are computed with the backbone and the settings of the feature store `store`.
     Raises InputError if the store has pixels, or if its backbone is unavailable.
     """
 
@@ -47,9 +46,7 @@ class ImageGrids:
 def cells(grids: ImageGrids, folder: Path) -> Cells:
     """Return the feature cells that contain the centres of labelled objects in the before images.
 
-    `folder` has the labelled scenes (labelled_scenes.py). If the centres of two objects are in the same cell,
-    the cell gets the attributes of the object that is later in the list. Raises InputError as
-    labelled_scenes.read, and for an image that cannot be opened.
+    If two centres are in the same cell, the cell gets the attributes of the later object.
     """
     pairs = {pair.before: pair for pair in labelled_scenes.read(folder)}
     names = [str(folder / name) for name in pairs]

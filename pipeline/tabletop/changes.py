@@ -25,10 +25,7 @@ class NoRoomError(Exception):
 def change(
     kind: str, before: tuple[Thing, ...], view: View, rng: np.random.Generator
 ) -> tuple[int, tuple[Thing, ...]]:
-    """Draw a change of this kind. Return the changed object's number, and all objects after the change.
-
-    Raises NoRoomError if no such change is found.
-    """
+    """Draw a change; return the changed object's number and all objects after it. Raises NoRoomError."""
     if kind == "add":
         new = new_thing(before, view, rng)
         return new.number, (*before, new)
@@ -41,10 +38,7 @@ def change(
 
 
 def new_thing(others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
-    """Draw an object that differs from all others in an attribute, and is far enough from them.
-
-    Raises NoRoomError if no such object is found in TRIES tries.
-    """
+    """Draw an object that is unlike all others and far enough from them. Raises NoRoomError."""
     number = max((other.number for other in others), default=-1) + 1
     for _ in range(TRIES):
         thing = Thing(

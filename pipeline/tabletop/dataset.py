@@ -42,8 +42,8 @@ SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
 def render(settings: Tabletop, root: Path, processes: int) -> None:
     """Render the dataset and replace the folder `root` with it. Equal settings give equal bytes.
 
-    Raises InputError if the settings leave no room for a scene, if a worker process is killed, if the disk
-    cannot be written, or if another process renders into `root`. Finished scenes are kept for the next run.
+    Raises InputError if the settings leave no room for a scene, if a worker process is killed, or if the disk
+    cannot be written. Finished scenes are kept for the next run.
     """
     CONTENTS.check(root)
     work = scratch(root, _key(settings))
@@ -63,7 +63,7 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
 
 
 def _key(settings: Tabletop) -> str:
-    """Return a hash of all that decides the dataset's bytes: settings, code and libraries."""
+    """Return a hash of all that decides the bytes of the dataset: settings, code and libraries."""
     digest = hashlib.sha256(settings.model_dump_json().encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -122,12 +122,7 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
 def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -> dict[str, Any]:
     """Return the entry of a scene in scenes.json, with the captions of its two pairs.
 
-    - `before`, `after`: the objects, each with the position of its centre in CLEVR's units, and with its
-      rotation about z in radians
-    - `boxes` of a view: x, y, width and height in pixels of each object, in the order of the objects
-    - `changed`: the `number` of the changed object
-    - `before_box`, `after_box`: box of the changed object in the default and in the semantic view; null if
-      the object is absent
+    Boxes are x, y, width and height in pixels; a box is null if the changed object is absent.
     """
     look = LOOKS[settings.look]
     return {
@@ -157,11 +152,9 @@ def _boxes(things: tuple[scenes.Thing, ...], view: scenes.View) -> dict[int, sce
 
 
 def _viewpoint_iou(scene: scenes.Scene, things: tuple[scenes.Thing, ...], view: scenes.View) -> float | None:
-    """Return how much two views overlap: the mean IoU of an object's boxes in the default view and in `view`.
+    """Return the mean IoU of the unchanged objects' boxes in the default view and in `view`, if any.
 
-    `things` are the objects in `view`. The mean is over all objects except the changed object. This object is
-    left out for the distractor view too, so that both values of a scene are comparable. The result is None if
-    there is no other object.
+    `things` are the objects in `view`.
     """
     default, other = _boxes(scene.before, scene.default), _boxes(things, view)
     ious = [_iou(box, other[number]) for number, box in default.items() if number != scene.changed]
@@ -194,9 +187,9 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
 
 
 def split(types: dict[str, list[int]], seed: int) -> dict[str, list[int]]:
-    """Split the scenes 80/10/10 at random. The change types are nearly equally frequent in each split.
+    """Split the scenes 80/10/10 at random, with the change types nearly equally frequent in each split.
 
-    `types` is a dictionary: change type -> scene numbers. Return a dictionary: split -> sorted scene numbers.
+    `types` is change type -> scene numbers. Return split -> sorted scene numbers.
     """
     rng = np.random.default_rng([seed, 0, 1])  # unlike any scene's seed, which has two numbers
     piles = [list(rng.permutation(numbers)) for numbers in types.values()]

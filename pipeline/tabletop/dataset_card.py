@@ -46,10 +46,7 @@ def facts(root: Path, settings: Tabletop) -> list[str]:
 
 
 def write_card(path: Path, root: Path, dataset: str, notes: Sequence[str]) -> None:
-    """Write the card of the rendered dataset in `root` to the file `path`, with the sentences `notes`.
-
-    pipeline/datasets/cards.py reads this card.
-    """
+    """Write the card of the rendered dataset in `root` to the file `path`, with the sentences `notes`."""
     splits = read_json(root / "splits.json", "render again")
     scenes = {name: len(numbers) for name, numbers in splits.items()}
     whole = sum(scenes.values())
@@ -75,11 +72,9 @@ def fingerprint(root: Path) -> str:
 
 
 def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[float, float]:
-    """Return how far objects move in the image between the default and the distractor view.
+    """Return the median and the 0.9 quantile of how far objects move between default and distractor view.
 
-    The two numbers are the median and the 0.9 quantile of the distances between the centres of an object's
-    boxes. The unit is a cell of a GRID x GRID grid over the whole image. `scenes` are the scenes of
-    scenes.json. `width` and `height` of the images are in pixels.
+    Distances are between the centres of boxes, in cells of a GRID x GRID grid over the image.
     """
     steps = [
         math.dist(_cell(there, width, height), _cell(here, width, height))
@@ -92,5 +87,4 @@ def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[fl
 
 
 def _cell(box: Sequence[int], width: int, height: int) -> tuple[float, float]:
-    """Return the position of a box's centre, in cells of the grid. The box is x, y, width, height."""
     return (box[0] + box[2] / 2) / width * GRID, (box[1] + box[3] / 2) / height * GRID

@@ -29,11 +29,9 @@ NONE = Effects(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0, 0)
 
 
 def draw(ranges: Variation, images: int, rng: np.random.Generator) -> list[Effects]:
-    """Draw the effects on the images of one scene, uniformly from `ranges`. `images` is their number.
+    """Draw the effects on the `images` images of one scene, uniformly from `ranges`.
 
-    The images of a scene have the same exposure, white balance and tone curve, as if one camera had taken
-    them. (The two images of a real CLEVR-Change pair differ by 1.5 % in mean brightness.) Blur, noise and
-    JPEG quality are drawn for each image.
+    The images of a scene have the same exposure, white balance and tone curve, like those of one camera.
     """
 
     def between(ends: tuple[float, float]) -> float:
@@ -59,8 +57,7 @@ def draw(ranges: Variation, images: int, rng: np.random.Generator) -> list[Effec
 def curves(effects: Effects) -> np.ndarray:
     """Return the tone curves of red, green and blue, (3, LEVELS) uint8.
 
-    Entry i of a curve is the byte for the level i / (LEVELS - 1) of linear light. Such a table is faster than
-    computing a power for each pixel and channel.
+    Entry i of a curve is the byte for the level i / (LEVELS - 1) of linear light.
     """
     gains = effects.exposure * np.array([[effects.red], [1.0], [effects.blue]])
     light = np.minimum(gains * (np.arange(LEVELS) / (LEVELS - 1)), 1.0)

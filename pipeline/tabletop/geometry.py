@@ -25,12 +25,10 @@ VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in KERNELS)).hexdig
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function with Numba. The machine code is cached on disk if Numba finds a writable folder.
+    """Compile a function with Numba, and cache the machine code if a folder is writable.
 
-    The machine code of a function contains the functions that it calls, but Numba's cache notices only
-    changes of the function's own file. Therefore the name in the cache contains a hash of all files with
-    compiled functions. `_nrt=False` switches off reference counting, which took more than half of the time.
-    This is safe because no function makes an array.
+    Numba's cache notices only changes of the function's own file, so the name in the cache has a hash of all
+    files with compiled functions. `_nrt=False` switches off reference counting, which took half of the time.
     """
     function.__qualname__ += f"_{VERSION}"
     options: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "_nrt": False}
@@ -72,8 +70,7 @@ def _turned(solids, k, way):
 def strike(solids, k, start, way):
     """Return the distance along a ray to a solid, and the face that the ray hits.
 
-    The ray starts outside the solid and has the unit direction `way`. The distance is infinite if the ray
-    misses the solid. `_strike_cube` and `_strike_cylinder` number the faces.
+    The ray starts outside the solid, and `way` is a unit vector. Without a hit, the distance is infinite.
     """
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE:
@@ -89,10 +86,7 @@ def strike(solids, k, start, way):
 
 @compiled
 def _strike_cube(half, at, way):
-    """Return the distance along a ray to a cube, and the face that the ray hits.
-
-    Face 0, 1 or 2 is perpendicular to the cube's axis x, y or z.
-    """
+    """Return the distance to a cube, and the face that the ray hits: 0, 1, 2 for the axes x, y, z."""
     enter, leave, face = 0.0, np.inf, -1
     for axis in range(3):
         if way[axis] == 0.0:
@@ -108,10 +102,7 @@ def _strike_cube(half, at, way):
 
 @compiled
 def _strike_cylinder(radius, at, way):
-    """Return the distance along a ray to an upright cylinder, and the face that the ray hits.
-
-    Face 0 is the curved surface, and face 2 is a flat end. The height is 2 * `radius`.
-    """
+    """Return the distance to an upright cylinder of height 2 * `radius`, and the face: 0 side, 2 end."""
     a = way[0] * way[0] + way[1] * way[1]
     if a > 0.0:
         b = at[0] * way[0] + at[1] * way[1]
@@ -128,11 +119,10 @@ def _strike_cylinder(radius, at, way):
 
 @compiled
 def _strike_rounded(half, at, way):
-    """Return the distance along a ray to a cube with rounded edges, and the face that the ray hits.
+    """Return the distance to a cube with rounded edges, and the face that the ray hits.
 
-    The edges are parts of cylinders, and the corners are parts of spheres, of radius BEVEL * half. A ray that
-    does not enter the sharp cube at a flat part of a face is tested with the edges, the corner and the flat
-    parts of the octant that it enters. The nearest hit counts.
+    Edges and corners are parts of cylinders and spheres of radius BEVEL * half. A ray that does not enter the
+    sharp cube at a flat part is tested with all parts of the octant that it enters. The nearest hit counts.
     """
     distance, face = _strike_cube(half, at, way)
     if distance == np.inf:
@@ -210,7 +200,7 @@ def _beyond(place, flat):
 def first(solids, near, start, way):
     """Return the nearest hit of a ray: its distance, the solid's row (or GROUND or SKY), and the face.
 
-    Only the solids in the bit mask `near` are tested. Bit k of the mask is for row k of `solids`.
+    Only the solids in the bit mask `near` are tested.
     """
     distance, row, face = np.inf, SKY, 0
     if way[2] < 0.0:
@@ -225,10 +215,7 @@ def first(solids, near, start, way):
 
 @compiled
 def blocks(solids, k, start, gap):
-    """Return True if a solid blocks the segment from the point `start` to `start + gap`.
-
-    `start` is outside the solid. The test needs no square root.
-    """
+    """Return True if a solid blocks the segment from `start`, outside the solid, to `start + gap`."""
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE or solids[k, 0] == ROUNDED:
         return _blocks_cube(radius, _turned(solids, k, at), _turned(solids, k, gap))
@@ -247,8 +234,7 @@ def blocks(solids, k, start, gap):
 def _blocks_cube(half, at, gap):
     """Return True if a segment and a cube overlap: if none of six axes separates them.
 
-    Three axes are the cube's. The other three are perpendicular to the segment and to an edge of the cube.
-    For these, equality counts as overlap, because an axis of length 0 separates nothing.
+    Three axes are the cube's; the others are perpendicular to the segment and to an edge of the cube.
     """
     x, y, z = gap[0] / 2, gap[1] / 2, gap[2] / 2
     a, b, c = at[0] + x, at[1] + y, at[2] + z

@@ -17,8 +17,7 @@ REFERENCES = 6  # captions per pair
 def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0.5) -> list[str]:
     """Return REFERENCES different sentences about the change.
 
-    `relations` is the probability that a sentence has a clause on the position of the changed object, such as
-    "that is behind the blue cube". The clause is left out if there is no such relation.
+    `relations` is the probability of a clause such as "that is behind the blue cube", where one is possible.
     """
     added = scene.change_type == "add"
     things, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
@@ -51,10 +50,7 @@ def _noun_phrase(thing: Thing, things: tuple[Thing, ...], rng: np.random.Generat
 
 
 def _distinguishing(thing: Thing, things: tuple[Thing, ...]) -> list[tuple[bool, ...]]:
-    """Return the sets of attributes that distinguish `thing` from all other objects.
-
-    A set is four booleans: True for each of size, color, material and shape that is in the set.
-    """
+    """Return the sets of attributes that distinguish `thing`: booleans for size, color, material, shape."""
     return [
         said
         for said in product((False, True), repeat=4)
@@ -65,10 +61,7 @@ def _distinguishing(thing: Thing, things: tuple[Thing, ...]) -> list[tuple[bool,
 def _maybe_relation(
     thing: Thing, things: tuple[Thing, ...], view: View, rng: np.random.Generator, share: float
 ) -> str:
-    """With probability `share`, return a relative clause, such as " that is behind the blue cube".
-
-    Otherwise, return "". Also return "" if `thing` has no spatial relation to another object.
-    """
+    """Return, with probability `share`, a clause such as " that is behind the blue cube"; else ""."""
     others = [other for other in things if other is not thing and relations(thing, other, view.camera)]
     if not others or rng.random() < 1 - share:
         return ""

@@ -10,11 +10,7 @@ Colour = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Look:
-    """Constants of one look of rendered images: light, materials and the shape of cubes.
-
-    The constants of the look `clevr` were fitted to 40 scenes of CLEVR-Change (docs/tabletop.md, "Looks and
-    effects").
-    """
+    """Constants of a look; those of `clevr` were fitted to CLEVR-Change (docs/tabletop.md)."""
 
     falloff: float  # added to the squared distance of a lamp; with a large value the light is more even
     ambient: float

@@ -12,10 +12,9 @@ FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the image
 
 
 def identify(solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int) -> np.ndarray:
-    """Return the object-id buffer of an image, (height, width) int8.
+    """Return the object-id buffer of an image, (height, width) int8, without antialiasing.
 
-    The value of a pixel is the row in `solids` of the object at the pixel's centre, or GROUND, or SKY.
-    pipeline/tabletop/geometry.py describes `solids`, (n, 10). The buffer is not antialiased.
+    The value of a pixel is the row in `solids` (geometry.py), (n, 10), of its object, or GROUND, or SKY.
     """
     rows = np.empty((height, width), dtype=np.int8)
     raytracer.identify(rows, *_seen(solids, camera, width, height))
@@ -33,8 +32,7 @@ def render(
 ) -> np.ndarray:
     """Return a rendered sRGB image (height, width, 3) uint8.
 
-    pipeline/tabletop/geometry.py describes `solids`, (n, 10). `lights` are the positions of the key, fill and
-    back light.
+    `solids` are (n, 10) (geometry.py); `lights` are the positions of the key, fill and back light.
     """
     solids, masks, place, axes = _seen(solids, camera, width, height)
     lamps = lamp_table(lights, look)
@@ -50,10 +48,7 @@ def render(
 def _seen(
     solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, ...], tuple[tuple[float, ...], ...]]:
-    """Return four arguments of the ray tracer: solids, pixel masks, position and axes of the camera.
-
-    The forward axis is as long as the focal length in pixels.
-    """
+    """Return solids, pixel masks, position and axes of the camera; forward is as long as the focal length."""
     axes = camera_axes(camera)
     right, down, forward = (tuple(axis) for axis in axes.tolist())
     focal = focal_length(width, height)

@@ -56,10 +56,9 @@ def _sees(solids, near, point, place):
 
 @compiled
 def _between(solids, among, point, radius, gap, square):
-    """Return a bit mask of the solids that may hide a part of a lamp from a point within `radius` of `point`.
+    """Return a bit mask of the solids of `among` that may hide a lamp from points within `radius` of `point`.
 
-    Only the solids in the mask `among` are tested. `gap` is the vector from `point` to the lamp's centre, and
-    `square` its squared length.
+    `gap` is the vector from `point` to the lamp's centre, and `square` its squared length.
     """
     near, widens = 0, SPREAD - radius  # the cone from these points to the points of the lamp
     slope = widens / math.sqrt(square * max(square - widens * widens, NEAR))
@@ -79,8 +78,7 @@ def _between(solids, among, point, radius, gap, square):
 def _visible(solids, among, lamp, point, gap, square):
     """Return the fraction of a lamp that is visible from `point`.
 
-    The four corners of the lamp's grid are tested first. If all four are visible, the result is 1; if all
-    four are hidden, it is 0. Otherwise all PLACES points are tested.
+    If the four corners of the lamp's grid are all visible or all hidden, the other points are not tested.
     """
     near = _between(solids, among, point, 0.0, gap, square) if among else 0
     if near == 0:
@@ -97,9 +95,8 @@ def _visible(solids, among, lamp, point, gap, square):
 def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
     """Return the light at a point of a surface: diffuse red, green and blue, and the highlight.
 
-    `view` is the direction in which the point is seen, and `gloss` is the exponent of the highlight. `own` is
-    the bit of the point's solid. This solid is convex, so it cannot hide a lamp that is completely above the
-    tangent plane at the point.
+    `view` is the ray's direction, `gloss` the exponent of the highlight, and `own` the bit of the point's
+    solid, which is convex and so cannot hide a lamp above the tangent plane.
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
     shine = 0.0
@@ -124,10 +121,7 @@ def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
 
 @compiled
 def _matte(style, solids, lamps, shaders, tile, hit, start, way):
-    """Return the colour of rubber, ground or sky at a hit of a ray.
-
-    Metal that is seen in a mirror is shaded like rubber.
-    """
+    """Return the colour of rubber, ground or sky at a hit of a ray, also of metal that a mirror shows."""
     distance, row, face = hit
     if row == SKY:  # dark at the horizon and overhead, with a bright band between them
         light = style[SKY_HORIZON] * max(1.0 - style[SKY_STEEP] * way[2], style[SKY_ZENITH]) + style[
@@ -182,19 +176,13 @@ def _shade(style, solids, lamps, shaders, tile, hit, start, way):
 
 @compiled
 def _ray(axes, across, down):
-    """Return the unit direction of the ray through a point of the image.
-
-    `across` and `down` are the point's offsets from the image's centre, in pixels.
-    """
+    """Return the unit direction of the ray through a point, given by its pixels from the image's centre."""
     return unit(along(along(axes[2], axes[0], across), axes[1], down))
 
 
 @compiled
 def identify(rows, solids, masks, camera, axes):
-    """Fill the object-id buffer `rows`, (height, width) int8.
-
-    Each value is the row of the solid at the pixel's centre, or GROUND, or SKY.
-    """
+    """Fill the object-id buffer `rows`, (height, width) int8, with rows of solids, GROUND or SKY."""
     height, width = masks.shape
     for line in range(height):
         for column in range(width):
@@ -230,10 +218,7 @@ def find_shaders(shaders, solids, camera, axes, lamps, width, height):
 
 @compiled
 def _ground(camera, axes, across, down):
-    """Return the point of the ground that is seen at a point of the image.
-
-    For a point above the horizon, a very distant point is returned.
-    """
+    """Return the point of the ground at a point of the image; above the horizon, a very distant point."""
     way = along(along(axes[2], axes[0], across), axes[1], down)
     return along(camera, way, -camera[2] / min(way[2], -NEAR))
 
@@ -242,9 +227,8 @@ def _ground(camera, axes, across, down):
 def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
     """Render an image in two passes, and fill `passes` (2, height, width, 3) uint8 with them.
 
-    The first pass has one sample per pixel. The second pass is the final image: it has 2 x 2 samples for each
-    pixel that differs from a neighbour in the first pass. `curves` (3, levels) are tone curves (effects.py):
-    the bytes of red, green and blue at evenly spaced levels of linear light from 0 to 1.
+    The first pass has one sample per pixel. The second, the final image, has 2 x 2 samples where a pixel
+    differs from a neighbour. `curves` (3, levels) are the tone curves of red, green and blue (effects.py).
     """
     height, width = masks.shape
     for side in range(1, 3):

@@ -26,10 +26,7 @@ def generator(seed: int, number: int) -> np.random.Generator:
 
 
 def sample(settings: Tabletop, number: int, rng: np.random.Generator) -> Scene:
-    """Sample the scene `number` with its random generator.
-
-    Raises InputError if no scene is found in RESTARTS attempts, because the settings leave too little room.
-    """
+    """Sample the scene `number`. Raises InputError if no scene is found in RESTARTS attempts."""
     kind = CHANGE_TYPES[number % len(CHANGE_TYPES)]
     count = int(rng.integers(settings.min_objects, settings.max_objects + 1))
     for _ in range(RESTARTS):
@@ -65,12 +62,8 @@ def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
 def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) -> View:
     """Return a random camera and lights for the semantic or the distractor image.
 
-    `viewpoint` decides how far the camera moves from the camera of `view`:
-
-    - "moderate": by up to 1.0 along each axis
-    - "clevr_change": by up to 2.0 along each axis, as measured on real images of CLEVR-Change
-    - "extreme": to any side of the table, as in CLEVR-DC, whose camera is at "a random location"
-    - a number: as for "moderate", and then around the table by up to this number of degrees, either way
+    The camera moves by up to 1.0 along each axis ("moderate"), by up to 2.0 ("clevr_change"), to any side of
+    the table ("extreme"), or as for "moderate" and then around the table by up to a number of degrees.
     """
     camera = jittered(view.camera, 2.0 if viewpoint == "clevr_change" else 1.0, rng)
     if viewpoint not in ("moderate", "clevr_change"):

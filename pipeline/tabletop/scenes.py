@@ -26,10 +26,7 @@ Option = TypeVar("Option")
 
 @dataclass(frozen=True)
 class Thing:
-    """An object on the table. A change does not alter its `number`.
-
-    The position (x, y) is in CLEVR's units. The rotation about z is in radians.
-    """
+    """An object on the table: x and y in CLEVR's units, and the rotation about z in radians."""
 
     number: int
     size: str
@@ -61,10 +58,7 @@ class View:
 
 @dataclass(frozen=True)
 class Scene:
-    """Objects before and after a change, and three views.
-
-    The view `semantic` shows the objects `after`. The views `default` and `nonsemantic` show `before`.
-    """
+    """Objects before and after a change. `semantic` shows `after`; the other two views show `before`."""
 
     number: int
     change_type: str
@@ -92,11 +86,7 @@ def _placed(things: tuple[Thing, ...]) -> tuple[Placed, ...]:
 
 
 def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
-    """Return True if an object keeps CLEVR's minimum distances to all others.
-
-    GAP is the minimum distance between the circles of two objects. AXIS_GAP is the minimum distance between
-    their centres along left/right, and also along front/behind, as seen in `view`.
-    """
+    """Return True if an object keeps the distances GAP and AXIS_GAP to all others, as seen in `view`."""
     for other in others:
         reach = RADII[thing.size] + RADII[other.size] + GAP
         if math.hypot(thing.x - other.x, thing.y - other.y) < reach:

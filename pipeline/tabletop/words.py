@@ -96,11 +96,7 @@ class Place(Protocol):
 
 
 def offsets(thing: Place, other: Place, camera: Point) -> tuple[float, float]:
-    """Return how far `thing` is to the right of `other`, and how far behind it, as seen from `camera`.
-
-    The two offsets are along the table. "Behind" means farther from the camera. The opposite directions, left
-    and in front, are negative.
-    """
+    """Return how far `thing` is to the right of `other`, and how far behind it, as seen from `camera`."""
     away = math.hypot(camera[0], camera[1])
     ahead_x, ahead_y = -camera[0] / away, -camera[1] / away  # the camera looks at the origin
     dx, dy = thing.x - other.x, thing.y - other.y
@@ -108,10 +104,7 @@ def offsets(thing: Place, other: Place, camera: Point) -> tuple[float, float]:
 
 
 def relations(thing: Place, other: Place, camera: Point) -> list[tuple[str, ...]]:
-    """Return the spatial relations of `thing` to `other`, as seen from `camera`.
-
-    Each relation is a tuple of its wordings, for example LEFT.
-    """
+    """Return the spatial relations of `thing` to `other`, each as a tuple of its wordings, such as LEFT."""
     right, behind = offsets(thing, other, camera)
     found: list[tuple[str, ...]] = []
     if abs(right) >= NEAREST:

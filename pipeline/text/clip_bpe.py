@@ -43,10 +43,7 @@ def cleaned(text: str) -> str:
 
 
 def merges() -> list[tuple[str, str]]:
-    """Return the BPE merges in order, each as two symbols.
-
-    Raises InputError if the package clip-anytorch is missing.
-    """
+    """Return the BPE merges, each as two symbols. Raises InputError if clip-anytorch is missing."""
     found = find_spec("clip")
     path = Path(found.origin).with_name(FILE) if found and found.origin else None
     if path is None or not path.is_file():
@@ -59,11 +56,7 @@ def merges() -> list[tuple[str, str]]:
 
 
 class Bpe:
-    """CLIP's tokens and their ids.
-
-    Ids 0 to 255 are bytes. Ids 256 to 511 are bytes at the end of a piece. The tokens of the merges
-    follow. The last two ids are the marks for the start and the end of a text.
-    """
+    """CLIP's tokens: 256 bytes, 256 bytes at the end of a piece, the merges, and the two marks."""
 
     def __init__(self) -> None:
         found = merges()

@@ -98,10 +98,8 @@ class WordVocabulary:
 
 @dataclass(frozen=True)
 class ClipVocabulary:
-    """CLIP's byte-level BPE with CLIP's ids, except that <START> and <END> have the ids 2 and 3.
-
-    These are their ids in all vocabularies. In return, CLIP's tokens 2 and 3 get CLIP's ids of the two marks.
-    The id NULL is padding, and also "!" inside a piece. The id UNK is only '"' inside a piece.
+    """CLIP's byte-level BPE with CLIP's ids, except that <START> and <END> have the ids 2 and 3, as in all
+    vocabularies. CLIP's tokens 2 and 3 get CLIP's ids of the two marks.
     """
 
     longest: int
@@ -165,7 +163,7 @@ def build(
 ) -> WordVocabulary:
     """Build the vocabulary of the words that occur at least `min_count` times in the training captions.
 
-    The words of the captions `others` are counted too, but these captions do not count for `longest`.
+    The words of the captions `others` are counted too, but do not count for `longest`.
     """
     counts = count_words([*captions, *others], lower_case)
     words = sorted(word for word, count in counts.items() if count >= min_count and word not in SPECIAL)
@@ -175,10 +173,7 @@ def build(
 def fixed(
     path: str | Path, captions: list[str], lower_case: bool, max_tokens: int | None = None
 ) -> WordVocabulary:
-    """Read a vocabulary of the released programs: a JSON file with the id of each word.
-
-    SPECIAL replaces the special tokens of IDC-PCL and MCCFormers. The longest caption decides `longest`.
-    """
+    """Read a vocabulary of the released programs: JSON of word -> id, with our special tokens."""
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
         raise InputError(f"{path} must map words to ids; see data/README.md")
@@ -194,7 +189,6 @@ def fixed(
 
 
 def cut(vocabulary: Vocabulary, longest: int, marks: int = 2) -> Vocabulary:
-    """Return a vocabulary with another greatest length: `longest` tokens, of which `marks` are special."""
     assert isinstance(vocabulary, (WordVocabulary, ClipVocabulary))  # there are no other classes
     return replace(vocabulary, longest=longest, marks=marks)
 
@@ -239,10 +233,7 @@ def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
 def save(
     path: str | Path, vocabulary: Vocabulary, counts: Counter[str], pairs: str | Path | None = None
 ) -> None:
-    """Write a vocabulary and the counts of its words. For CLIP, write only tokeniser and greatest length.
-
-    `pairs` is the file whose training captions were counted. Its hash is written too.
-    """
+    """Write a vocabulary, the counts of its words, and the hash of the file `pairs`, which was counted."""
     record: dict[str, Any] = {"tokeniser": "clip_bpe", "longest": vocabulary.longest}
     if isinstance(vocabulary, WordVocabulary):
         record = {

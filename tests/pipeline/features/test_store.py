@@ -1,4 +1,4 @@
-"""The feature store: round trips, resumption, and every damage that a reader must not miss."""
+"""The feature store: round trips, resumption, and damage that a reader must notice."""
 
 import json
 
@@ -45,15 +45,8 @@ def test_only_a_store_that_stays_in_memory_is_mapped(tmp_path, monkeypatch, free
     opened = FeatureStore(tmp_path / "s.zarr", ATTRIBUTES)
     assert ("file_io_mode" in opened._reading()["context"]) == mapped
     np.testing.assert_array_equal(opened.read(["7.png", "2.png"]), features[[7, 2]])
-
-
-def test_reads_into_memory_that_is_given(tmp_path):
-    features = make(tmp_path / "s.zarr")
-    out = np.zeros((3, *SHAPE), np.float16)
-    opened = FeatureStore(tmp_path / "s.zarr", ATTRIBUTES)
-    for rows in ([7, 2, 5], [7, 2, 7]):
-        assert opened.read([f"{row}.png" for row in rows], out) is out
-        np.testing.assert_array_equal(out, features[rows])
+    with pytest.raises(InputError, match=r"no image 'other\.png'"):
+        opened.read(["other.png"])
 
 
 def test_plain_zarr_reads_the_same(tmp_path):
@@ -94,41 +87,38 @@ def test_an_interrupted_writer_goes_on_with_the_first_missing_shard(tmp_path):
     assert contents(tmp_path / "s.zarr") == contents(tmp_path / "whole.zarr")
 
 
-def test_equal_features_are_equal_bytes_and_others_are_not(tmp_path):
-    make(tmp_path / "a.zarr")
-    make(tmp_path / "b.zarr")
-    make(tmp_path / "c.zarr", seed=1)
-    a, b, c = ((tmp_path / f"{n}.zarr" / "features/c/0/0/0/0").read_bytes() for n in "abc")
-    assert a == b != c
-
-
-def test_another_layer_is_refused_by_the_attributes_name(tmp_path):
+def test_another_stride_is_refused(tmp_path):
     make(tmp_path / "s.zarr")
     with pytest.raises(InputError, match=r"s\.zarr: its stride is 16, params.yaml wants 32"):
         FeatureStore(tmp_path / "s.zarr", {"stride": 32})
 
 
-def test_a_missing_shard_is_refused(tmp_path):
-    make(tmp_path / "s.zarr")
-    (tmp_path / "s.zarr/features/c/1/0/0/0").unlink()
-    # this is why: zarr itself reads zeros
-    assert not zarr.open_array(tmp_path / "s.zarr", path="features", mode="r")[4].any()
-    with pytest.raises(InputError, match=r"features/c/1/0/0/0 is missing"):
-        FeatureStore(tmp_path / "s.zarr", {})
+def other_size(change):
+    def changed(path):
+        shard = path / "features/c/2/0/0/0"
+        shard.write_bytes(change(shard.read_bytes()))
+
+    return changed
 
 
-@pytest.mark.parametrize("change", [lambda data: data[:50], lambda data: data + b"x"])
-def test_a_shard_of_another_size_is_refused(tmp_path, change):
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda path: (path / "features/c/1/0/0/0").unlink(), "c/1/0/0/0 is missing"),
+        (other_size(lambda data: data[:50]), "c/2/0/0/0 is .*shorter than its"),
+        (other_size(lambda data: data + b"x"), "c/2/0/0/0 is longer than its"),
+    ],
+)
+def test_a_shard_that_is_missing_or_of_another_size_is_refused(tmp_path, damage, said):
     make(tmp_path / "s.zarr")
-    shard = tmp_path / "s.zarr/features/c/2/0/0/0"
-    shard.write_bytes(change(shard.read_bytes()))
-    with pytest.raises(InputError, match=r"c/2/0/0/0 is .*(shorter|longer) than its \d+ bytes"):
+    damage(tmp_path / "s.zarr")
+    with pytest.raises(InputError, match=said):
         FeatureStore(tmp_path / "s.zarr", {})
 
 
 @pytest.mark.parametrize("place", [5, 30, 41, -5])
 def test_a_flipped_bit_is_noticed(tmp_path, place):
-    """In a chunk's head, its numbers and its sum, and in the shard's index."""
+    """The bit is in a chunk's head, its numbers or its sum, or in the shard's index."""
     make(tmp_path / "s.zarr")
     shard = tmp_path / "s.zarr/features/c/0/0/0/0"
     data = bytearray(shard.read_bytes())
@@ -140,7 +130,7 @@ def test_a_flipped_bit_is_noticed(tmp_path, place):
 
 
 def rewritten(path, change):
-    """Change what the group says of itself."""
+    """Change the attributes of the group."""
     record = json.loads((path / "zarr.json").read_text())
     change(record["attributes"])
     (path / "zarr.json").write_text(json.dumps(record))
@@ -176,20 +166,11 @@ EXCHANGED = {
 
 
 @pytest.mark.parametrize("change", EXCHANGED.values(), ids=EXCHANGED)
-def test_what_was_exchanged_is_noticed_at_the_first_read(tmp_path, change):
+def test_exchanged_features_are_noticed_at_the_first_read(tmp_path, change):
     make(tmp_path / "s.zarr")
     change(tmp_path / "s.zarr")
     with pytest.raises(InputError, match=r"s\.zarr is damaged: the image '\d\.png'"):
         FeatureStore(tmp_path / "s.zarr", {}).read([f"{row}.png" for row in range(10)])
-
-
-def test_features_that_are_not_finite_are_refused(tmp_path, monkeypatch):
-    """Even where whoever wrote them did so by our own means."""
-    endless = np.full((10, *SHAPE), np.inf, np.float16)
-    monkeypatch.setitem(globals(), "grids", lambda *_: endless)
-    make(tmp_path / "s.zarr")
-    with pytest.raises(InputError, match=r"s\.zarr is damaged: the image '0\.png' .*not finite"):
-        FeatureStore(tmp_path / "s.zarr", {}).read(["0.png"])
 
 
 def test_a_store_of_the_schema_before_is_refused(tmp_path):
@@ -197,9 +178,3 @@ def test_a_store_of_the_schema_before_is_refused(tmp_path):
     rewritten(tmp_path / "s.zarr", lambda own: (own.pop("sums"), own.__setitem__("schema", 1)))
     with pytest.raises(InputError, match=r"s\.zarr.*run `dvc repro extract`"):
         FeatureStore(tmp_path / "s.zarr", {})
-
-
-def test_an_unknown_image_is_named(tmp_path):
-    make(tmp_path / "s.zarr")
-    with pytest.raises(InputError, match=r"no image 'other\.png'"):
-        FeatureStore(tmp_path / "s.zarr", {}).read(["other.png"])

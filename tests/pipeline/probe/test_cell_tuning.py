@@ -1,4 +1,4 @@
-"""Fine-tuning: which layers learn, what they learn from, and that the same seed gives the same weights."""
+"""Fine-tuning: the trained layers, the loss, and equal weights for equal seeds."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(data):
     assert not all(torch.equal(once[name], other[name]) for name in once)
 
 
-def test_the_loss_is_that_of_a_loop_over_objects(data):
+def test_the_loss_equals_a_loop_over_objects(data):
     found = network()
     classifier = cell_tuning._Classifier(found, SPEC, data)
     grids = found.raw(torch.from_numpy(next(batches(data.root, data.images, SPEC))))
@@ -97,7 +97,7 @@ def test_it_learns_the_objects_color(data, monkeypatch):
     assert torch.stack(losses[-5:]).mean() < 0.6  # guessing between the two colours costs ln 2
 
 
-def test_a_mirrored_image_takes_its_classes_with_it():
+def test_a_mirrored_image_has_mirrored_classes():
     torch.manual_seed(0)
     image = torch.full((3, 64, 64), 60, dtype=torch.uint8)
     image[:, :, :32] = 200
@@ -111,18 +111,6 @@ def test_a_mirrored_image_takes_its_classes_with_it():
     assert 0 < mirrored < 20
 
 
-def test_compact_halves_kernels_and_keeps_statistics():
-    weights = {
-        "kernel": torch.randn(4, 3, 1, 1),
-        "running_var": torch.tensor([1e-7]),
-        "count": torch.tensor(3),
-    }
-    found = compact(weights)
-    assert [found[name].dtype for name in weights] == [torch.float16, torch.float32, torch.int64]
-    assert torch.equal(found["running_var"], weights["running_var"])
-    assert torch.allclose(found["kernel"].float(), weights["kernel"], rtol=1e-3)
-
-
 def test_an_unknown_layer_and_images_without_objects_are_refused(data):
     with pytest.raises(InputError, match=r"blocks\.99"):
         tuned(data, first="blocks.99")
@@ -132,7 +120,7 @@ def test_an_unknown_layer_and_images_without_objects_are_refused(data):
 
 
 def test_a_package_keeps_compact_weights_as_they_are(tmp_path):
-    """In float16, half the size, and the weights that load again are the same bits; others stay float32."""
+    """Compact weights are float16 and load to the same bits; other weights stay float32."""
     tuned = backbone.load(network(), compact(network().network.state_dict()))
     for name, weights in (("tuned", tuned), ("other", network(2))):
         (tmp_path / name).mkdir()

@@ -46,7 +46,7 @@ def srgb(light):
     return 12.92 * light if light <= 0.0031308 else 1.055 * light ** (1 / 2.4) - 0.055
 
 
-def test_curves_are_exposure_white_balance_srgb_and_gamma_in_this_order():
+def test_tone_curves():
     own = replace(NONE, exposure=1.5, red=0.9, blue=1.1, gamma=1.3)
     table = effects.curves(own)
     assert table.shape == (3, effects.LEVELS)
@@ -61,7 +61,7 @@ def test_without_effects_the_pixels_stay():
     assert effects.develop(pixels, NONE).tobytes() == pixels.tobytes()
 
 
-def test_noise_has_its_deviation_and_its_seed():
+def test_noise_has_its_deviation_and_seed():
     noisy = effects.develop(GRAY, replace(NONE, noise=3.0, seed=1)).astype(int) - GRAY
     assert abs(noisy.std() - 3.0) < 0.1
     assert abs(noisy.mean()) < 0.1
@@ -69,7 +69,7 @@ def test_noise_has_its_deviation_and_its_seed():
     assert (effects.develop(GRAY, replace(NONE, noise=3.0, seed=2)) != GRAY + noisy).any()
 
 
-def test_blur_and_jpeg_change_edges_alone():
+def test_blur_and_jpeg_change_only_edges():
     half = GRAY.copy()
     half[:, 35:] = 200
     for own in (replace(NONE, blur=1.0), replace(NONE, quality=50)):
@@ -78,7 +78,7 @@ def test_blur_and_jpeg_change_edges_alone():
         assert changed[:, :24].max() <= 1
 
 
-def test_effects_lie_in_their_ranges_and_a_range_has_its_ends_in_order():
+def test_effects_are_within_their_ranges():
     scenes = [effects.draw(RANGES, 3, np.random.default_rng(seed)) for seed in range(50)]
     for key in ("exposure", "red", "blue", "gamma"):  # the camera's
         assert all(len({getattr(own, key) for own in images}) == 1 for images in scenes)
@@ -93,14 +93,14 @@ def test_effects_lie_in_their_ranges_and_a_range_has_its_ends_in_order():
         Variation(**RANGES.model_dump() | {"noise": (2.0, 1.0)})
 
 
-def test_looks_differ_in_every_pixel_statistic_and_cubes_are_larger_and_rounded():
+def test_the_looks_differ_in_brightness_and_size_of_cubes():
     things = crowd(2)
-    shown = {
-        name: pictures.render(scenes.solids(things, look), CAMERA, LIGHTS, 96, 64, look).astype(int)
-        for name, look in LOOKS.items()
-    }
-    assert shown["studio"].mean() > 150
-    assert 90 < shown["clevr"].mean() < 140  # CLEVR-Change's images: 118
+    studio, clevr = (
+        pictures.render(scenes.solids(things, look), CAMERA, LIGHTS, 96, 64, look).mean()
+        for look in (LOOKS["studio"], LOOKS["clevr"])
+    )
+    assert studio > 150
+    assert 90 < clevr < 140  # CLEVR-Change's images: 118
     cube = thing("cube")
     assert cube.half_height(LOOKS["clevr"]) > 1.3 * cube.half_height(LOOKS["studio"])
 

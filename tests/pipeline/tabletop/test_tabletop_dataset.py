@@ -1,12 +1,7 @@
-"""The folder that `render` makes: CLEVR-Change's layout, the same bytes however it came about."""
+"""`render` writes CLEVR-Change's layout, with the same bytes after an interruption."""
 
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
-import time
+import multiprocessing
 from collections import Counter
 from contextlib import chdir
 from pathlib import Path
@@ -23,7 +18,6 @@ from pipeline.io.folder_records import RECORD
 from pipeline.io.outputs import replacing, write_text
 from pipeline.scoring.truth import judge
 from pipeline.tabletop import dataset, scene_sampling
-from tests import project_params
 from tests.folders import contents
 
 REPOSITORY = Path(__file__).parents[3]
@@ -72,8 +66,7 @@ def test_the_reader_of_clevr_change_reads_it(whole):
         assert (pair.after_box is None) == (pair.change_type == "drop")
 
 
-def test_the_scenes_reach_the_pairs_whole_and_make_every_reference_true(whole, tmp_path):
-    """What the reader takes from scenes.json is what was drawn, in the file of prepared pairs, too."""
+def test_pairs_have_the_scenes_that_were_drawn_and_true_references(whole, tmp_path):
     write_pairs(tmp_path / "pairs.jsonl", readers.read("clevr_change", whole))
     pairs = {pair.pair_id: pair for pair in read_pairs(tmp_path / "pairs.jsonl")}
     for number in range(30):
@@ -83,16 +76,6 @@ def test_the_scenes_reach_the_pairs_whole_and_make_every_reference_true(whole, t
         assert pairs[f"{name}_n"].scene == drawn.facts(changed=False)
     for pair in pairs.values():
         assert all(judge(caption, pair).true for caption in pair.captions)
-
-
-def test_change_types_are_balanced_within_each_split(whole):
-    types = {name: kind for kind, names in table(whole, "type_mapping").items() for name in names}
-    splits = table(whole, "splits")
-    assert sorted(number for numbers in splits.values() for number in numbers) == list(range(30))
-    assert {name: len(numbers) for name, numbers in splits.items()} == {"train": 24, "val": 3, "test": 3}
-    for numbers in splits.values():
-        counts = Counter(types[f"{number:06d}.png"] for number in numbers)
-        assert max(counts.values()) - min(counts[kind] for kind in set(types.values())) <= 1
 
 
 @pytest.mark.parametrize("scenes", [10, 17, 100, 403])
@@ -108,25 +91,7 @@ def test_splits_of_any_size(scenes):
     assert any(dataset.split(types, seed) != splits for seed in range(2, 6))
 
 
-def test_scenes_json_describes_every_thing_view_and_box(whole):
-    for scene in table(whole, "scenes")["scenes"]:
-        places = {thing["number"]: at for at, thing in enumerate(scene["before"])}
-        if scene["changed"] in places:
-            box = scene["views"]["default"]["boxes"][places[scene["changed"]]]
-            assert scene["before_box"] == box
-            left, top, width, height = box
-            assert 0 <= left < left + width <= 96
-            assert 0 <= top < top + height <= 64
-        assert set(scene["views"]) == {"default", "semantic", "nonsemantic"}
-        for view in scene["views"].values():
-            assert len(view["camera"]) == 3
-            assert np.array(view["lights"]).shape == (3, 3)
-        for thing in scene["before"]:
-            assert set(thing) == {"number", "size", "color", "material", "shape", "position", "rotation"}
-            assert 0 < thing["position"][2] <= 0.7
-
-
-def test_viewpoint_iou_is_the_mean_over_unchanged_things(whole):
+def test_viewpoint_iou_is_the_mean_over_unchanged_objects(whole):
     for scene in table(whole, "scenes")["scenes"]:
         for figure, shown, view in (
             ("semantic_iou", "after", "semantic"),
@@ -147,117 +112,54 @@ def test_viewpoint_iou_is_the_mean_over_unchanged_things(whole):
 
 
 def test_one_process_makes_the_same_bytes(whole, tmp_path, monkeypatch):
-    """It replaces a dataset of more scenes, but no folder with another file in it."""
+    """It replaces an older dataset, but no folder with another file in it."""
     monkeypatch.chdir(tmp_path)
-    with replacing(tmp_path / "out", dataset.CONTENTS) as beside:
-        for old in ("scenes.json", "images/CLEVR_default_000099.png"):
-            write_text(beside / old, "")
+    with replacing(tmp_path / "out", dataset.CONTENTS) as scratch:
+        write_text(scratch / "images/CLEVR_default_000099.png", "")
     (tmp_path / "out/old").touch()
-    with pytest.raises(InputError, match=r"^out holds 'old', which was not written by"):
+    with pytest.raises(InputError, match=r"^out holds 'old'"):
         dataset.render(SMALL, Path("out"), processes=1)
     (tmp_path / "out/old").unlink()
     dataset.render(SMALL, Path("out"), processes=1)
     assert contents(tmp_path / "out") == contents(whole)
 
 
-def start(folder):
-    """`python -m stages.render` in `folder`, with params.yaml's tabletop replaced by SMALL."""
-    tree = project_params.tree()
-    tree["tabletop"] |= SMALL.model_dump() | {"viewpoint": {"tabletop": SMALL.viewpoint}}
-    project_params.save(folder, tree)
-    place = ("--out", "data/raw/tabletop", "--card", "data/cards/tabletop.yaml")
-    return subprocess.Popen(
-        [sys.executable, "-m", "stages.render", "--dataset", "tabletop", *place],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def test_a_killed_rendering_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
+    """Its worker is killed after some scenes. The next run does not render these scenes again."""
+    monkeypatch.chdir(tmp_path)
+    track = dataset.track
 
+    def killing(finished, *arguments, **options):
+        for count, each in enumerate(track(finished, *arguments, **options)):
+            if count == 5:
+                for child in multiprocessing.active_children():
+                    child.kill()
+            yield each
 
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.002)
-
-
-def records(folder):
-    return list(folder.glob("data/raw/.tabletop.*.scratch/scenes/*.json"))
-
-
-def workers(process):
-    """The process ids of a stage's rendering processes."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
-
-
-def is_running(pid):
-    stat = Path(f"/proc/{pid}/stat")
-    try:
-        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
-@pytest.mark.slow
-def test_killed_and_run_again_is_as_if_never_killed(whole, tmp_path):
-    """A worker is killed, then, in the next run, the whole stage; the third run ends it."""
-    stage = start(tmp_path)
-    wait_for(lambda: len(records(tmp_path)) >= 2)
-    os.kill(workers(stage)[0], signal.SIGKILL)
-    _, said = stage.communicate(timeout=60)
-    assert stage.returncode == 2
-    errors = [line for line in said.splitlines() if not line.startswith("rendering:")]
-    assert len(errors) == 1
-    assert re.match("error: a rendering process was killed .* it goes on where it stopped", errors[0])
-
-    count = len(records(tmp_path))
-    assert 2 <= count < 28
-    stage = start(tmp_path)
-    wait_for(lambda: len(records(tmp_path)) >= count + 2)
-    orphans = workers(stage)
-    stage.kill()
-    stage.communicate(timeout=60)
-    wait_for(lambda: not any(is_running(pid) for pid in orphans), seconds=20)
-    assert not (tmp_path / "data/raw/tabletop").exists()
-
-    kept = {path.stem: picture(tmp_path, path.stem).stat().st_mtime_ns for path in records(tmp_path)}
-    assert count + 2 <= len(kept) < 30
-    stage = start(tmp_path)
-    _, said = stage.communicate(timeout=60)
-    assert (stage.returncode, "error" in said) == (0, False)
-    made = tmp_path / "data/raw/tabletop"
-    assert contents(made) == contents(whole)
-    assert list(made.parent.iterdir()) == [made]
-    for number, moment in kept.items():  # not rendered again
-        assert (made / f"images/CLEVR_default_{number}.png").stat().st_mtime_ns == moment
-
-
-def picture(folder, number):
-    (made,) = folder.rglob(".*.scratch/dataset")  # beside it lies the lock, after a kill
-    return made / "images" / f"CLEVR_default_{number}.png"
+    monkeypatch.setattr(dataset, "track", killing)
+    with pytest.raises(InputError, match=r"a rendering process was killed .* it goes on where it stopped"):
+        dataset.render(SMALL, Path("out"), processes=1)
+    assert not Path("out").exists()
+    monkeypatch.setattr(dataset, "track", track)
+    done = [path.stem for path in tmp_path.glob(".out.*.scratch/scenes/*.json")]
+    assert 5 <= len(done) < 30
+    name = f"images/CLEVR_default_{min(done)}.png"
+    moment = next(tmp_path.glob(f".out.*.scratch/dataset/{name}")).stat().st_mtime_ns
+    dataset.render(SMALL, Path("out"), processes=2)
+    assert contents(tmp_path / "out") == contents(whole)
+    assert Path("out", name).stat().st_mtime_ns == moment
 
 
 def too_crowded(*_):
     raise InputError("tabletop: no scene of 10 objects")
 
 
-def test_a_workers_error_reaches_the_user(tmp_path, monkeypatch):
+def test_an_error_of_a_worker_reaches_the_user(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(dataset, "_render_scene", too_crowded)
     with pytest.raises(InputError, match="no scene of 10 objects"):
         dataset.render(TINY, Path("out"), processes=2)
     assert not Path("out").exists()
-
-
-def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("raw").touch()
-    with pytest.raises(InputError, match=r"^cannot write raw: a file, or a link to nothing, is in"):
-        dataset.render(TINY, Path("raw/out"), processes=1)
 
 
 def test_scratch_of_other_settings_or_other_code_is_not_reused(monkeypatch):

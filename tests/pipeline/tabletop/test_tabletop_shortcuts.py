@@ -1,6 +1,5 @@
-"""The ray tracer's shortcuts: each gives what the long way gives, on rays and on whole pictures."""
+"""The ray tracer's shortcuts give the results of the plain computation."""
 
-import hashlib
 import itertools
 
 import numpy as np
@@ -15,7 +14,7 @@ WIDTH, HEIGHT = 100, 70  # no whole tiles
 
 
 def kernel_inputs(seed):
-    """Solids, pixels' masks, camera and axes, lamps, and room for the shaders, of a crowd."""
+    """Return the arguments of the kernels for a crowd of objects."""
     camera = scene_sampling.jittered(CAMERA, 1.0, np.random.default_rng(seed))
     seen = pictures._seen(scenes.solids(crowd(seed)), camera, WIDTH, HEIGHT)
     tiles = -(-WIDTH // raytracer.TILE) * -(-HEIGHT // raytracer.TILE)
@@ -36,7 +35,7 @@ def visible(solids, lamp, point):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_thing_blocks_the_ways_on_which_a_ray_strikes_it(shape):
+def test_an_object_blocks_the_segments_on_which_a_ray_strikes_it(shape):
     solids, rng = scenes.solids((thing(shape, x=0.3, y=-0.2, rotation=0.9),)), np.random.default_rng(1)
     starts, ends = rng.uniform(-2, 2, (2, 4000, 3))
     outside = np.linalg.norm(starts - solids[0, 1:4], axis=1) > solids[0, 3] * 1.75
@@ -51,8 +50,8 @@ def test_a_thing_blocks_the_ways_on_which_a_ray_strikes_it(shape):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_may_stand_before_a_lamp_hides_as_much_as_all_do(seed):
-    """The share seen of a lamp against every place of it, asked of every thing."""
+def test_few_solids_hide_a_lamp_as_all_do(seed):
+    """The visible share of a lamp equals the share over all its points and all objects."""
     solids, _, _, _, lamps, _ = kernel_inputs(seed)
     shares = []
     for point, lamp in itertools.product(np.random.default_rng(seed).uniform(-3, 3, (300, 2)), lamps):
@@ -68,8 +67,7 @@ def test_what_may_stand_before_a_lamp_hides_as_much_as_all_do(seed):
 
 
 @pytest.mark.parametrize("camera", [CAMERA, (7.0, -6.0, 1.5)])
-def test_the_id_buffer_is_the_same_where_every_thing_is_asked(camera):
-    """Also where a pixel shows no thing, above and below the horizon."""
+def test_the_id_buffer_with_masks_equals_that_without(camera):
     solids, masks, place, axes = pictures._seen(scenes.solids(crowd(2)), camera, WIDTH, HEIGHT)
     rows, every = np.empty((2, HEIGHT, WIDTH), dtype=np.int8)
     raytracer.identify(rows, solids, masks, place, axes)
@@ -82,7 +80,7 @@ def test_the_id_buffer_is_the_same_where_every_thing_is_asked(camera):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_pixels_unlike_a_neighbour_are_sampled_again_and_no_others(seed):
+def test_only_pixels_unlike_a_neighbour_are_sampled_again(seed):
     *inputs, shaders = kernel_inputs(seed)
     shaders[:] = (1 << len(inputs[0])) - 1
     once, picture = painted(*inputs, shaders)
@@ -93,32 +91,6 @@ def test_pixels_unlike_a_neighbour_are_sampled_again_and_no_others(seed):
     assert 0.02 < uneven.mean() < 0.3
     assert (picture[~uneven] == once[~uneven]).all()
     assert (picture[uneven] != once[uneven]).any(-1).mean() > 0.5
-
-
-def test_soft_shadows_hide_the_share_of_the_lamp_that_a_sphere_hides():
-    """For a sphere the share is known for every place on the lamp: it lies within a cone, or not."""
-    t = thing(rotation=0.0)
-    solids, lamp = scenes.solids((t,)), pictures.lamp_table(LIGHTS)[0]
-    shares = []
-    for x, y in itertools.product(np.linspace(-2.5, 0.8, 24), np.linspace(-1.5, 1.5, 24)):
-        point = np.array([x, y, 0.0])
-        to = np.array([0, 0, 0.7]) - point
-        ways = lamp[: raytracer.PLACES] - point
-        cosines = ways @ to / np.linalg.norm(to) / np.linalg.norm(ways, axis=1)
-        expected = np.mean(np.arccos(cosines) >= np.arcsin(0.7 / np.linalg.norm(to)))
-        seen = visible(solids, lamp, tuple(point))
-        shares.append(seen)
-        # where the lamp's corners agree, a shadow's edge that only bulges between them is not looked for
-        assert seen == pytest.approx(expected, abs=0.1)
-    assert {0.0, 1.0} < set(shares)
-    assert sum(0.1 < share < 0.9 for share in shares) > 5
-
-
-def test_each_version_of_the_kernels_is_cached_by_its_own_name():
-    """Numba looks at the file of the kernel that is called, not at those of the kernels within."""
-    files = b"".join(file.read_bytes() for file in geometry.KERNELS)
-    assert {file.name for file in geometry.KERNELS} == {"geometry.py", "raytracer.py"}
-    assert raytracer.paint.__qualname__ == f"paint_{hashlib.sha256(files).hexdigest()[:12]}"
 
 
 def test_kernels_compile_where_no_cache_can_be_written(monkeypatch):

@@ -1,4 +1,4 @@
-"""CLIP's BPE against a loop, OpenAI's own program and the transformers package; CLIP's vocabulary as ours."""
+"""CLIP's BPE against OpenAI's own program, and CLIP's vocabulary with our special tokens."""
 
 import gzip
 import importlib.util
@@ -23,7 +23,7 @@ PACKAGE = Path(find_spec("clip").origin).parent
 
 @pytest.fixture(scope="module")
 def published():
-    """The tokeniser that OpenAI's repository has, without the rest of its package."""
+    """Return OpenAI's own tokeniser, without the rest of its package."""
     spec = importlib.util.spec_from_file_location("simple_tokenizer", PACKAGE / "simple_tokenizer.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -32,14 +32,13 @@ def published():
         return module.SimpleTokenizer()
 
 
-def test_published_numbers():
-    """Of "a photo of a cat", as OpenAI's pages and papers print them."""
+def test_published_ids():
     assert bpe().encode("a photo of a cat") == [320, 1125, 539, 320, 2368]
     assert bpe().names[49_406:] == MARKS
 
 
 @given(st.text().filter(lambda text: not any(mark in text.lower() for mark in clip_bpe.MARKS)))
-def test_any_text_has_the_numbers_of_the_published_program(published, text):
+def test_any_text_has_the_ids_of_the_published_program(published, text):
     assert bpe().encode(text) == published.encode(text)
 
 
@@ -52,8 +51,7 @@ def test_round_trip(words):
     assert vocabulary.decode([*tokens, NULL, 7]) == wanted
 
 
-def test_ids_are_clips_but_for_the_marks(published):
-    """CLIP's ids 2 and 3, of the signs # and $ where a piece goes on, stand where its marks did."""
+def test_ids_are_those_of_clip_except_for_the_marks(published):
     vocabulary = ClipVocabulary(20)
     assert published.encode("#$x") != published.encode("$#x")
     for text in ("#$x", "$#x", "a cube"):
@@ -72,12 +70,6 @@ def test_captions_are_cut_and_keep_their_end():
     assert tokens[-1] == END
 
 
-def test_the_file_brings_it_back(tmp_path):
-    vocabulary = ClipVocabulary(17)
-    vocabularies.save(tmp_path / "vocab.json", vocabulary, {})
-    assert vocabularies.load(tmp_path / "vocab.json") == vocabulary
-
-
 def test_a_words_map_is_the_mean_of_its_tokens():
     vocabulary = ClipVocabulary(30)
     tokens = vocabulary.encode("a xylophonist moved")[1:]
@@ -90,7 +82,7 @@ def test_a_words_map_is_the_mean_of_its_tokens():
     assert attended(vocabulary.spoken([END]), maps).maps.shape == (0, 1, 2, 3)
 
 
-def test_settings_choose_it(monkeypatch):
+def test_settings_choose_the_tokeniser(monkeypatch):
     everything = project_params.settings()
     text = everything.text.model_copy(update={"tokeniser": "clip_bpe"})
     assert numbered(everything.model_copy(update={"text": text}), "tabletop", ["a cube"]) == ClipVocabulary(4)

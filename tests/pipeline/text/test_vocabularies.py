@@ -33,25 +33,15 @@ def test_round_trip(sentences):
         assert vocabulary.decode(ids) == caption
 
 
-def test_build_sorts_words_after_the_special_tokens():
-    vocabulary = vocabularies.build(CAPTIONS, min_count=1, lower_case=True)
-    assert vocabulary.words[:4] == ("<NULL>", "<UNK>", "<START>", "<END>")
-    assert list(vocabulary.words[4:]) == sorted(vocabulary.words[4:])
-    assert vocabulary.longest == 2 + 7  # "the big cube , changed its location"
-    assert "The" not in vocabulary.ids
-
-
-def test_min_count_makes_rare_words_unknown():
-    vocabulary = vocabularies.build(["a cube", "a ball"], min_count=2, lower_case=True)
-    assert vocabulary.words[4:] == ("a",)
-    assert vocabulary.encode("a cube") == [vocabularies.START, 4, vocabularies.UNK, vocabularies.END]
-
-
-def test_max_tokens_cuts_captions_but_not_the_vocabulary():
+def test_words_are_counted_sorted_and_cut():
     vocabulary = vocabularies.build(["a b c d e"], min_count=1, lower_case=True, max_tokens=4)
-    assert (vocabulary.longest, len(vocabulary)) == (4, 4 + 5)
+    assert vocabulary.words == (*vocabularies.SPECIAL, *"abcde")
+    assert vocabulary.longest == 4
     assert vocabulary.encode("a b c d e") == [vocabularies.START, 4, 5, vocabularies.END]
-    assert vocabularies.build(["a b"], min_count=1, lower_case=True, max_tokens=9).longest == 4
+    rare = vocabularies.build(["a cube", "a ball"], min_count=2, lower_case=True, max_tokens=9)
+    assert (rare.words[4:], rare.longest) == (("a",), 4)
+    assert rare.encode("a cube") == [vocabularies.START, 4, vocabularies.UNK, vocabularies.END]
+    assert vocabularies.pad([[2, 4, 3], [2, 3]]).tolist() == [[2, 4, 3], [2, 3, 0]]
 
 
 def test_the_text_of_a_special_token_is_an_unknown_word():
@@ -59,12 +49,12 @@ def test_the_text_of_a_special_token_is_an_unknown_word():
     assert vocabulary.encode("a <END> b") == [vocabularies.START, 4, vocabularies.UNK, 5, vocabularies.END]
 
 
-def test_decoding_stops_at_the_end_and_leaves_marks_out():
+def test_decoding_ends_at_the_end_mark():
     vocabulary = vocabularies.build(["a b"], min_count=1, lower_case=True)
     assert vocabulary.decode([vocabularies.START, 4, vocabularies.NULL, 5, vocabularies.END, 4]) == "a b"
     assert vocabularies.said_at([vocabularies.START, 4, vocabularies.NULL, 5, vocabularies.END, 4]) == [1, 3]
     assert vocabularies.said_at([4, 5]) == [0, 1]
-    # IDC-PCL's, which stand behind the vocabulary
+    # special tokens of IDC-PCL follow the vocabulary
     assert vocabulary.decode([len(vocabulary), 4, len(vocabulary) + 1]) == "<MASK> a <CLS>"
 
 
@@ -91,7 +81,3 @@ def test_a_bad_fixed_vocabulary_is_refused_by_name(tmp_path, content):
     (tmp_path / "given.json").write_text(content)
     with pytest.raises(InputError, match=r"given\.json"):
         vocabularies.fixed(tmp_path / "given.json", [], lower_case=True)
-
-
-def test_pad():
-    assert vocabularies.pad([[2, 4, 3], [2, 3]]).tolist() == [[2, 4, 3], [2, 3, 0]]

@@ -1,0 +1,111 @@
+"""Measure time and memory of calls, and compare our code with a reference implementation."""
+
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+ROUNDS = 7
+Row = tuple[str, str, str, str, str]  # what, reference, our time, the reference's time, ratio
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Time of a call in seconds, and the memory in bytes by which it increased the process."""
+
+    seconds: float
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{shown(self.seconds)}, {self.bytes / 2**30:.2f} GiB"
+
+
+def shown(seconds: float) -> str:
+    """Format a duration in seconds as text with a suitable unit."""
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
+
+
+def ratio(mine: Measured, plain: Measured) -> str:
+    """Return, as text, the reference's time and memory divided by ours."""
+    memory = plain.bytes / max(2**20, mine.bytes)
+    return f"{plain.seconds / mine.seconds:.1f}, memory {memory:.1f}"
+
+
+def compare(name: str, ours: Call, reference: Call, against: str, rounds: int = ROUNDS) -> Row:
+    """Measure the time of both sides; return the table's row. `against` describes the reference."""
+    mine, theirs = seconds({"ours": ours, "reference": reference}, rounds).values()
+    return name, f"{against}, median of {rounds}", shown(mine), shown(theirs), f"{theirs / mine:.1f}"
+
+
+def seconds(sides: dict[str, Call], rounds: int) -> dict[str, float]:
+    """Return side -> median time of a call in seconds. The sides alternate, after a warm-up of each side."""
+    taken: dict[str, list[float]] = {side: [] for side in sides}
+    for turn in range(rounds + 1):
+        for side, function in sides.items():
+            start = time.perf_counter()
+            finished(function)
+            if turn:
+                taken[side].append(time.perf_counter() - start)
+    return {side: statistics.median(each) for side, each in taken.items()}
+
+
+def finished(function: Call) -> None:
+    """Call a function, and wait until the device has finished."""
+    function()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def measured(function: Call, rounds: int = 5) -> Measured | None:
+    """Measure a call on a GPU, after a warm-up; return None if memory runs out."""
+    try:
+        took = seconds({"": function}, rounds)[""]
+        return Measured(took, risen(function))
+    except torch.OutOfMemoryError:
+        return None
+    finally:
+        torch.cuda.empty_cache()
+
+
+def risen(function: Call) -> int:
+    """Call a function; return the largest increase of memory in bytes.
+
+    On a CPU, it is the resident memory of this process. On a GPU, it is the memory that torch has allocated.
+    """
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        finished(function)
+        return torch.cuda.max_memory_allocated() - before
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
+    before = psutil.Process().memory_info().rss
+    function()
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
+    return 1024 * int(peak.split()[1]) - before
+
+
+def memory(prepare: Callable[[Any], Call], case: Any) -> int | None:
+    """Return the memory in bytes of the call that `prepare` makes of a case (training.Case).
+
+    The call runs in a new process. The result is None if memory runs out.
+    """
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        try:
+            return pool.submit(partial(_memory, prepare, case)).result()
+        except (BrokenProcessPool, torch.OutOfMemoryError):
+            return None
+
+
+def _memory(prepare: Callable[[Any], Call], case: Any) -> int:
+    prepare(replace(case, scenes=2, grid=2))()  # load libraries and compile loops
+    return risen(prepare(case))

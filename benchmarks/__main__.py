@@ -10,6 +10,7 @@
 Before the timing, a check ensures that both sides give the same numbers. Other commands:
 
     gpu         measure a GPU; each measurement has a time limit (gpu.py)
+    oracle      write features that are made from the scene descriptions (oracle.py)
     reality     compare scores on rendered test pairs with scores on labelled real images (reality.py)
 """
 
@@ -19,7 +20,7 @@ from importlib import import_module
 
 # modules are imported when they run, because a machine with a GPU may lack Java, metrics and plotting
 SIDE_BY_SIDE = ("reading", "extraction", "matching", "decoding", "scoring", "step")
-COMMANDS = ("gpu", "reality")
+COMMANDS = ("gpu", "oracle", "reality")
 
 
 def main() -> None:

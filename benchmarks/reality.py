@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from scipy.stats import spearmanr
 
 from pipeline.captioning import judging
@@ -23,7 +24,8 @@ from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.cli.arguments import parsed, to_read
 from pipeline.datasets.schema import NO_CHANGE
 from pipeline.io.inputs import read_json
-from pipeline.io.outputs import file_to_write, write_json
+from pipeline.io.outputs import file_to_write, write_json, write_text
+from pipeline.reporting import figures
 from stages import run
 
 RESAMPLES = 2000
@@ -47,10 +49,13 @@ def main() -> None:
     parser.add_argument("weights", type=to_read, nargs="+", help="folders of data/weights")
     parser.add_argument("--labelled", type=to_read, required=True)
     parser.add_argument("--lab", type=to_read, default=Path())
+    parser.add_argument("--figure", type=file_to_write, help="a scatter plot to write, .svg")
     parser.add_argument("--out", type=file_to_write, help="a JSON file for every judgement")
     arguments = parsed(parser)
     rows = [read(weights, arguments.lab, arguments.labelled) for weights in arguments.weights]
     print("\n".join([*table(rows), "", *correlations(rows)]))
+    if arguments.figure:
+        write_text(arguments.figure, figures.svg_file(lambda axes: scatter(axes, rows)))
     if arguments.out:
         write_json(arguments.out, {row.model: record(row) for row in rows})
 
@@ -134,6 +139,22 @@ def resampled(rendered: np.ndarray, true: np.ndarray) -> np.ndarray:
         if np.ptp(real) > 0 and np.ptp(rendered[some]) > 0:
             found[place] = spearmanr(rendered[some], real).statistic
     return found
+
+
+def scatter(axes: Axes, rows: Sequence[Row]) -> None:
+    """Draw a point for each model.
+
+    x: percentage of true captions on rendered changes
+    y: percentage of true captions on real changes
+    """
+    looks = figures.looks([row.model for row in rows])
+    for row in rows:
+        place = 100 * row.rendered["changes"], 100 * row.changed.mean()
+        axes.plot(*place, label=row.model, **looks[row.model])
+    axes.plot([0, 100], [0, 100], color=figures.RULE, zorder=0)
+    axes.set_xlabel("true, changes, rendered test pairs, percent")
+    axes.set_ylabel("true, changes, real images, percent")
+    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize="x-small")
 
 
 def record(row: Row) -> dict[str, object]:

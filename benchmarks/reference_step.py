@@ -32,6 +32,7 @@ class Step:
         self.sizes, self.loss, self.mtm, self.dropout = model.sizes, loss, mtm, dropout
         self.device = self.weights["decoder.embedding.weight"].device
         self.temperature = model.regularisers["cv"].contrast.fixed
+        self.epsilon = 1e-5
         self.optimiser = torch.optim.Adam(self.weights.values(), lr=rate, foreach=False, fused=False)
 
     def __call__(self, parts: Sequence[Part]) -> Tensor:
@@ -73,11 +74,22 @@ class Step:
             own = f"difference.attentions.{layer}"
             qb, kb, vb = (self.heads(f"{own}.{name}", b) for name in ("query", "key", "value"))
             qa, ka, va = (self.heads(f"{own}.{name}", a) for name in ("query", "key", "value"))
-            cv = self.contrast(self.matched(qb, ka), self.matched(qa, kb))  # the last is returned
-            from_after = self.linear(f"{own}.output", self.attended(qb, ka, va))  # Eq. 5
-            from_before = self.linear(f"{own}.output", self.attended(qa, kb, vb))
+            cv = self.contrast("cv", self.matched(qb, ka), self.matched(qa, kb))  # the last is returned
+            from_after = self.joined(own, self.exchanged(qb, ka, va))  # Eq. 5
+            from_before = self.joined(own, self.exchanged(qa, kb, vb))
             b, a = (self.norm(f"difference.norms.{layer}", x) for x in (b + from_after, a + from_before))
-        return torch.relu(self.linear("difference.fuse", torch.cat([b, a], -1))), cv  # Eq. 7
+        return self.fused(b, a), cv
+
+    def exchanged(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Let the cells of an image attend to the cells of the other image; return (B, N, D).
+
+        q: the first image's queries; k, v: the other image's keys and values; (B, h, N, d) each
+        """
+        return self.attended(q, k, v)
+
+    def fused(self, before: Tensor, after: Tensor) -> Tensor:
+        """Fuse both reconstructed images (Eq. 7)."""
+        return torch.relu(self.linear("difference.fuse", torch.cat([before, after], -1)))
 
     def decoded(self, tokens: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits, (B, L, V), and the last states, (B, L, D), for words, (B, L) (Eq. 8)."""
@@ -114,12 +126,21 @@ class Step:
         joined = self.linear(f"{own}.join", joined)  # Eq. 9
         attended = self.attention(f"{own}.attention", joined, joined, dropped=False)
         imagined = self.linear(f"{own}.imagine", attended)  # Eq. 10
-        return self.contrast(self.compared(imagined, after), self.compared(after, imagined))
+        to_after = self.compared(imagined, after)
+        return self.contrast("cbr", to_after, self.back(to_after, imagined, after))
 
     def compared(self, first: Tensor, second: Tensor) -> Tensor:
         """Match all images of two batches, (B, N, D) each, as backward reasoning does; return (B, B)."""
         own = "regularisers.cbr.match"
         return self.matched(self.heads(f"{own}.query", first), self.heads(f"{own}.key", second))
+
+    def back(self, to_after: Tensor, imagined: Tensor, after: Tensor) -> Tensor:
+        """Return the matching of the real "after" images with the imagined images, (B, B).
+
+        imagined, after: cells of the images, (B, N, D) each
+        to_after: matching of the imagined images with the real images, (B, B)
+        """
+        return self.compared(after, imagined)
 
     # --- functions that several parts use ---
 
@@ -129,11 +150,15 @@ class Step:
             q, k = (x.transpose(1, 2).flatten(2)[:, None] for x in (q, k))  # (B, 1, N, D)
         return matching(q, k).mean(-1)
 
-    def contrast(self, one_way: Tensor, other_way: Tensor) -> Tensor:
-        """Return the contrastive loss as the mean of both directions (Eq. 4 and 11)."""
+    def contrast(self, term: str, one_way: Tensor, other_way: Tensor) -> Tensor:
+        """Return the contrastive loss of a loss term, as the mean of both directions (Eq. 4 and 11)."""
         partner = torch.arange(len(one_way), device=one_way.device)
-        there, back = (F.cross_entropy(s / self.temperature, partner) for s in (one_way, other_way))
+        there, back = (F.cross_entropy(s * self.scale(term), partner) for s in (one_way, other_way))
         return (there + back) / 2
+
+    def scale(self, term: str) -> float | Tensor:
+        """Return the factor by which the similarities of a loss term are multiplied."""
+        return 1 / self.temperature
 
     def attention(
         self, name: str, x: Tensor, memory: Tensor, causal: bool = False, dropped: bool = True
@@ -141,6 +166,10 @@ class Step:
         q = self.heads(f"{name}.query", x)
         k, v = (self.heads(f"{name}.{own}", memory) for own in ("key", "value"))
         attended = self.attended(q, k, v, causal, self.dropout if dropped else 0.0)
+        return self.joined(name, attended)
+
+    def joined(self, name: str, attended: Tensor) -> Tensor:
+        """Apply the projection W^O to the concatenated results of the heads."""
         return self.linear(f"{name}.output", attended)
 
     def attended(self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, dropout: float = 0.0) -> Tensor:
@@ -160,7 +189,7 @@ class Step:
 
     def norm(self, name: str, x: Tensor) -> Tensor:
         weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
-        return F.layer_norm(x, x.shape[-1:], weight, bias)
+        return F.layer_norm(x, x.shape[-1:], weight, bias, self.epsilon)
 
     def drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.dropout)

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.measures import Call
+from benchmarks.reference_released import ReleasedStep
 from benchmarks.reference_step import Part, Step
 from models.common.captioner import Captioner
 from pipeline.compute import devices, memory
@@ -44,6 +45,7 @@ class Case:
     mtm: str  # kind of matching: per_head | summed
     scenes: int
     grid: int = 14  # cells on a side of the feature grid
+    variant: str = "paper"  # paper | released, which needs the mtm `summed`
 
 
 def batch(case: Case) -> Batch:
@@ -88,7 +90,7 @@ def ours(
     """Return our training loop, to measure its method `step`. Initial weights are always the same."""
     torch.manual_seed(0)
     switches = {"mtm": case.mtm}
-    settings = {"dropout": dropout, "temperature": 0.5, "variant": "paper", "switches": switches}
+    settings = {"dropout": dropout, "temperature": 0.5, "variant": case.variant, "switches": switches}
     train = {"precision": dtype, "learning_rate": RATE}
     recipe = Recipe("none", "scorer_cbr", settings, SIZES[case.size], loss, train, {}, {})
     model = recipe_file.build(recipe, recipe.sizes_for((CHANNELS, case.grid, case.grid), words, longest))
@@ -98,6 +100,8 @@ def ours(
 def theirs(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[Captioner, Step]:
     """Return a model with the same initial weights as in `ours`, and the reference's step for it."""
     model = ours(case, "float32", dropout, loss).model
+    if case.variant == "released":
+        return model, ReleasedStep(model, loss, RATE, dropout)
     return model, Step(model, loss, RATE, case.mtm, dropout)
 
 

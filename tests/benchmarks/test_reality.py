@@ -53,10 +53,13 @@ def test_the_command_compares_real_images_with_the_metrics(tmp_path, capsys, mon
     metrics = {subset: {"true": 0.25} for subset in reality.RENDERED.values()}
     place = lab / "results/cells/tabletop/subtraction/1/metrics.json"
     write_json(place, metrics)
-    monkeypatch.setattr("sys.argv", [*sys.argv, "--out", str(tmp_path / "a.json")])
+    monkeypatch.setattr(
+        "sys.argv", [*sys.argv, "--figure", str(tmp_path / "a.svg"), "--out", str(tmp_path / "a.json")]
+    )
     reality.main()
     assert "| subtraction | 25.0 | 25.0 | 25.0 | 0 (0 to 0) |" in capsys.readouterr().out
     assert len(json.loads((tmp_path / "a.json").read_text())["subtraction"]["real"]["unchanged"]) == 2
+    assert (tmp_path / "a.svg").read_text().count("subtraction") >= 1
 
 
 def drawn(folder):

@@ -1,4 +1,4 @@
-"""The tests that run the commands of README, of the cookbook and of the first ten minutes.
+"""The tests that run the commands of README, of the cookbook and of the first steps.
 
 A command's key is its program and module, target or subcommand (`key`). RUN_BY names the test or script that
 runs it; NOT_RUN says why none does. tests/test_commands.py parses every command, also those of NOT_RUN.
@@ -6,10 +6,7 @@ runs it; NOT_RUN says why none does. tests/test_commands.py parses every command
 
 RUN_BY = {
     "change-captioning": "tests/test_wheel.py",
-    "dvc exp diff": "tests/commands/test_experiments.py",
-    "dvc exp run": "tests/commands/test_experiments.py",
-    "dvc exp list": "tests/commands/test_experiments.py",
-    "dvc exp show": "tests/commands/test_experiments.py",
+    "dvc exp run": "tests/test_independent_experiments.py",
     "dvc repro": "tests/commands/test_study_cells.py",
     "make .venv/ready": ".ci/fresh-clone",
     "make check-data": "tests/test_supply_chain.py",
@@ -24,7 +21,6 @@ RUN_BY = {
     "python -m commands.compare": "tests/commands/test_compare.py",
     "python -m commands.demo": "tests/pipeline/demo/serving.py",
     "python -m commands.errors": "tests/commands/test_errors.py",
-    "python -m commands.experiments": "tests/commands/test_experiments.py",
     "python -m commands.export": "tests/commands/test_caption.py",
     "python -m commands.import_checkpoint": "tests/commands/test_import_checkpoint.py",
     "python -m commands.import_clip": "tests/commands/test_import_clip.py",
@@ -35,7 +31,7 @@ RUN_BY = {
     "python -m commands.probe": "tests/commands/test_probe_labelled.py",
     "python -m commands.publish": "tests/pipeline/publishing/test_published_folder.py",
     "python -m commands.record": "tests/commands/test_record.py",
-    "python -m commands.results": "tests/commands/test_results_files.py",
+    "python -m commands.results": "tests/pipeline/results/test_pages.py",
     "python -m commands.show_settings": "tests/pipeline/config/test_origins.py",
     "python -m commands.study": "tests/commands/test_study.py",
     "python -m commands.truth": "tests/commands/test_truth_stage.py",
@@ -47,6 +43,9 @@ RUN_BY = {
 NOT_RUN = {
     "dvc commit": "DVC's own; it only records outputs",
     "dvc exp apply": "DVC's own; it replaces the files of the working tree",
+    "dvc exp diff": "DVC's own; it reads the metrics and settings of two experiments",
+    "dvc exp list": "DVC's own; it lists the experiments that `dvc exp run` made",
+    "dvc exp show": "DVC's own; it reads the metrics and settings of the experiments",
     "dvc metrics diff": "DVC's own; it reads the metrics that dvc.yaml names",
     "dvc metrics show": "DVC's own; it reads the metrics that dvc.yaml names",
     "dvc plots diff": "DVC's own; tests/pipeline/reporting/test_dvc_plots.py checks the files that it draws",
@@ -66,7 +65,7 @@ NOT_RUN = {
     "srun stages.extract": "needs SLURM; tests/stages/test_two_nodes.py runs one with SLURM_TESTS=1",
     "torchrun stages.extract": "as srun; without SLURM, tests/stages/test_extract.py fills the same store",
     "torchrun stages.train": "tests/stages/test_train_processes.py starts the same processes",
-    "tensorboard": "not of this project; tests/pipeline/training/test_growing_curves.py reads its files",
+    "tensorboard": "not of this project; tests/stages/test_live_curves.py reads its files",
 }
 
 

@@ -29,6 +29,6 @@ def test_the_page_lists_no_message_without_a_test(listed):
 def test_all_are_refused_in_one_line():
     """Each of these tests calls `refused` (tests/hostile.py), which checks that the message has one line."""
     modules = sorted((bad_inputs.ROOT / "tests").rglob("test_hostile_*.py"))
-    assert len(modules) > 5
+    assert len(modules) > 3
     assert all("refused(lambda" in path.read_text(encoding="utf-8") for path in modules)
     assert len(bad_inputs.expected_messages()) > 100

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from pipeline.study.study_file import Study
+from tests import run_by
 from tests.running import ROOT, succeed
-from tests.test_commands import FENCE, commands
+from tests.test_commands import FENCE, WHOLE, calls, commands
 
 COOKBOOK = (ROOT / "docs/cookbook.md").read_text(encoding="utf-8")
 PYTHON = [text for language, text in FENCE.findall(COOKBOOK) if language == "python"]
@@ -65,3 +66,17 @@ def test_the_study_of_the_cookbook_is_valid():
     study = Study.model_validate(yaml.safe_load(text))
     keys = {*Study.model_fields, *type(study.rows[0]).model_fields}
     assert keys == {*re.findall(r"^\| `(\w+)` \| (?:yes|no)", COOKBOOK, re.MULTILINE)}
+
+
+def test_every_command_has_a_test_that_runs_it_or_a_reason_why_none_does():
+    keys = {
+        run_by.key(words)
+        for path in WHOLE
+        for command in commands(path.read_text(encoding="utf-8"), whole=True)
+        for words in calls(command)
+    }
+    assert keys == {*run_by.RUN_BY} | {*run_by.NOT_RUN}, "enter a new command in tests/run_by.py"
+    assert not {*run_by.RUN_BY} & {*run_by.NOT_RUN}
+    for command, file in run_by.RUN_BY.items():
+        name = command.split()[-1].split(".")[-1]
+        assert name in (ROOT / file).read_text(encoding="utf-8"), f"{file} does not name {name}"

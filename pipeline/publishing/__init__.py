@@ -1,1 +1,1 @@
-"""Write datasets in formats that other tools load: image folder, conversations, WebDataset."""
+"""Write datasets in formats that other tools load: image folder, conversations, WebDataset, Croissant."""

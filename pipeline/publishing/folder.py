@@ -23,9 +23,9 @@ from pipeline.datasets.images import read_bytes
 from pipeline.datasets.schema import Pair, images_of
 from pipeline.io import front_matter
 from pipeline.io.errors import InputError
-from pipeline.io.outputs import Contents, replacing, write_json_lines
+from pipeline.io.outputs import Contents, replacing, write_json, write_json_lines
 from pipeline.io.progress import track
-from pipeline.publishing import rows
+from pipeline.publishing import croissant, rows
 from pipeline.publishing.dataset import FOLDERS, Published
 
 CONTENTS = Contents("published dataset")
@@ -51,6 +51,7 @@ def write(dataset: Published, out: Path, with_shards: bool) -> None:
             (folder / name).mkdir()
         for split, pairs in dataset.splits.items():
             _write_split(dataset, split, pairs, folder, with_shards)
+        write_json(folder / croissant.NAME, croissant.record(dataset, folder))
         (folder / "README.md").write_text(_card(dataset, with_shards), encoding="utf-8")
 
 

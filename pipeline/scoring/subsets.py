@@ -8,7 +8,7 @@ QUARTILES = tuple(f"viewpoint_iou_q{number}" for number in (1, 2, 3, 4))
 
 
 def subsets(pairs: Sequence[Pair]) -> dict[str, list[str]]:
-    """Return name -> pair ids, as docs/evaluation.md lists them. Subsets without pairs are left out."""
+    """Return name -> pair ids (docs/evaluation.md, "Subsets"). Subsets without pairs are left out."""
     parts = {
         "change": [pair.pair_id for pair in pairs if pair.changed],
         "no_change": [pair.pair_id for pair in pairs if pair.changed is False],

@@ -79,6 +79,17 @@ def test_rows_are_pairs_again_and_are_judged(lab):
         pair_of({key: value for key, value in rows[0].items() if key != "captions"})
 
 
+def test_croissant_metadata_are_valid_and_read_the_records(lab, caplog):
+    mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed")
+    dataset = mlcroissant.Dataset(str(lab / "out/croissant.json"))
+    assert not dataset.metadata.ctx.issues.errors
+    assert "not standard" not in caplog.text
+    pairs = [pair for pair in read_pairs(lab / PAIRS) if pair.split == "val"]
+    for pair, record in zip(pairs, dataset.records("validation"), strict=True):
+        assert record["validation/pair_id"].decode() == pair.pair_id
+        assert [text.decode() for text in record["validation/captions"]] == list(pair.captions)
+
+
 def test_webdataset_reads_the_shards(lab):
     webdataset = pytest.importorskip("webdataset", reason="webdataset is not installed")
     found = webdataset.WebDataset(str(lab / "out/webdataset/train-000000.tar"), shardshuffle=False)

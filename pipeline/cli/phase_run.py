@@ -132,6 +132,7 @@ def train(
         live.end()
     if not first:
         return
+    hashes: dict[Any, str] = {"vocabulary": vocabularies.identity(words), **store.hashes}
     trained = Trained(
         recipe,
         arguments.seed,
@@ -140,7 +141,7 @@ def train(
         vocabulary.longest,
         history.best_iteration,
         history.best_score,
-        {"vocabulary": vocabularies.identity(words), **store.hashes},
+        hashes,
     )
     write(arguments, trained, history, phase.beside.curves, measure)
     made = {"precision": str(training.dtype), "processes": ranks.world}

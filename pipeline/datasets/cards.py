@@ -16,13 +16,6 @@ REMEDY = "restore it with git"
 Number = Annotated[int, Field(ge=0)]
 
 
-class LeftOut(Strict):
-    """Numbers of blank pairs and captions in the published files, which readers leave out."""
-
-    pairs: Number = 0
-    captions: Number = 0
-
-
 class Split(Strict):
     """Published counts of one split. A count is None if it is not published."""
 
@@ -30,12 +23,7 @@ class Split(Strict):
     scenes: Number | None = None
     images: Number | None = None
     captions: Number | None = None
-    left_out: LeftOut | None = None
-
-
-class References(Strict):
-    fewest: Number
-    most: Number
+    left_out: dict[Literal["pairs", "captions"], Number] | None = None  # blank items, which readers leave out
 
 
 class Expected(Strict):
@@ -48,7 +36,7 @@ class Expected(Strict):
     pairs: Number | None = None
     images: Number | None = None
     captions: Number | None = None
-    references: References | None = None
+    references: dict[Literal["fewest", "most"], Number] | None = None
     vocabulary: Number | None = None
     longest: Number | None = None
 

@@ -87,7 +87,7 @@ def test_the_card_has_the_counts_of_the_real_files():
         assert len(entries) == getattr(expected["per_entry"], split).pairs
         assert len({entry["img_id"] for entry in entries}) == merged.pairs
         assert len(sentences) == merged.captions
-        assert sum(not sentence.strip() for sentence in sentences) == merged.left_out.captions
+        assert sum(not sentence.strip() for sentence in sentences) == merged.left_out["captions"]
 
 
 @REAL

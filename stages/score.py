@@ -39,10 +39,11 @@ def main() -> None:
     if prepared and pairs:
         prepared.check_split(pairs, arguments.split, arguments.pairs)
         manifest.check_files(arguments.manifest, prepared, arguments.pairs, arguments.images)
+    if arguments.attention:
+        run_files.check_attention(arguments.attention, arguments.pairs)
     captions = read_predictions(arguments.captions, pairs) if pairs else read_results(arguments.captions)
     located = Localisation({}, {})
     if arguments.attention:
-        run_files.check_attention(arguments.attention, arguments.pairs)
         located = attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
     if pairs:
         scores, truth = _of_pairs(captions, pairs, arguments)

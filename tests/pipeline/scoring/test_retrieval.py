@@ -55,7 +55,7 @@ def test_figures():
 
 
 def test_ties_of_the_authors_program():
-    """Two groups tie for the first pair: ranks 1 and 2 are both entries; the others' are as they were."""
+    """Two groups tie for the first pair, so ranks 1 and 2 are both entries."""
     similarity = np.array([[5, 0, 0], [5, 9, 0], [0, 0, 9]], np.float32)
     each = ranks(similarity, [("a",), ("b",), ("c",)])
     strict, all_ties = figures(each), figures(each, "all_ties")

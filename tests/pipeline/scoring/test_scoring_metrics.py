@@ -29,7 +29,7 @@ some_pairs = st.lists(st.tuples(words, st.lists(words.filter(bool), min_size=1, 
 @settings(max_examples=150)
 @given(some_pairs, st.randoms(use_true_random=False))
 def test_the_librarys_classes_give_the_same_to_the_last_digit(pairs, choose: random.Random) -> None:
-    """Of a corpus and of a part, which the library scores as a separate corpus."""
+    """A part of a corpus is scored as a separate corpus by the library."""
     whole = {str(number): pair for number, pair in enumerate(pairs)}
     part = {key: whole[key] for key in sorted(choose.sample(list(whole), choose.randint(1, len(whole))))}
     captions, references = ({key: pair[side] for key, pair in whole.items()} for side in (0, 1))

@@ -80,7 +80,7 @@ def texts_of(tree: object) -> Iterator[str]:
 
 
 def test_real_sentences_have_the_librarys_tokens_in_any_order(tmp_path: Path) -> None:
-    """The library's of the file as it is, a sentence a line; ours in the order of the alphabet."""
+    """The library reads the sentences in the order of the files, and we in alphabetical order."""
     files = [*SHARED.glob("spot-the-diff/annotations/*.json"), *SHARED.glob("image-editing-request/*.json")]
     if not files:
         pytest.skip(f"{SHARED} holds no annotations of real datasets")

@@ -28,7 +28,7 @@ def sentences(random: np.random.Generator, count: int) -> list[str]:
 
 
 class Corpus:
-    """Tokenised captions of one run and the references, with the library's numbers of each pair."""
+    """Tokenised captions and references of a run, with the library's scores of each pair."""
 
     def __init__(self, captions: list[str], references: list[list[str]], lines: list[str]):
         self.captions, self.references, self.lines = captions, references, lines
@@ -65,7 +65,7 @@ class Corpus:
         return write(path, rows)
 
     def rescored(self, drawn: np.ndarray) -> dict[str, float]:
-        """Every metric of the corpus of these pairs, from sentences; METEOR is left to the jar."""
+        """The library's scores of the corpus of these pairs, except METEOR."""
         bleu, cider = BleuScorer(), CiderScorer()
         for n in drawn:
             bleu += (self.captions[n], self.references[n])
@@ -83,7 +83,7 @@ class Corpus:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """Four runs (two models, two seeds), and METEOR of every resample of each by the jar's EVAL."""
+    """Four runs (two models, two seeds), with METEOR of each resample by the jar's command EVAL."""
     random = np.random.default_rng(3)
     references = [sentences(random, 3) for _ in range(PAIRS)]
     runs = [[*sentences(random, PAIRS)] for _ in range(4)]
@@ -109,7 +109,7 @@ def read(found, folder: Path, runs: tuple[int, ...], spice: bool = False) -> pai
 
 
 @pytest.mark.slow
-def test_every_resample_scores_as_the_library_scores_it_anew(world, tmp_path):
+def test_each_resample_has_the_librarys_scores(world, tmp_path):
     found, drawn = world
     model = read(found, tmp_path, (0, 1))
     (own,) = bootstrap.resampled([model], RESAMPLES, 1)

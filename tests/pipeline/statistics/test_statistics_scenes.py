@@ -8,7 +8,7 @@ from tests.scored import line, write
 
 
 def scenes_by_hand(rows: list[dict], counts: np.ndarray) -> dict[str, list[float]]:
-    """Every metric of every draw of scenes, from the pairs of the scenes that were drawn."""
+    """Metrics of each draw of scenes, from the pairs of the drawn scenes."""
     scenes = list(dict.fromkeys(row["scene_id"] for row in rows))
     found: dict[str, list[float]] = {"true": [], "true_changes": [], "CIDEr-D": [], "BLEU-4": []}
     for draw in counts.astype(int):
@@ -28,7 +28,7 @@ def scenes_by_hand(rows: list[dict], counts: np.ndarray) -> dict[str, list[float
 
 
 def of_scenes(random: np.random.Generator, scenes: int, rate: float) -> list[dict]:
-    """A pair with a change of every scene, and of most one without, in any order; a scene is easy or hard."""
+    """A changed pair of each scene, and an unchanged pair of most scenes; all pairs of a scene are alike."""
     rows = []
     for scene in range(scenes):
         easy = random.random() < rate

@@ -12,13 +12,7 @@ from pipeline.io.records import checked
 from pipeline.reporting.dataset_results import REMEDY, Results
 from pipeline.reporting.tables import NONE, Table
 from pipeline.scoring import metric_names
-from pipeline.scoring.metric_names import (
-    ACCURACY,
-    CIDER,
-    CORPUS,
-    PLACES,
-    SPICE,
-)
+from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value
 from pipeline.statistics.seeds import MeanSd, over_seeds
 

@@ -42,11 +42,7 @@ LOCALISATION = {
 }
 
 
-def render(
-    results: Sequence[Results],
-    records: Sequence[overview_table.Record],
-    params: Params,
-) -> str:
+def render(results: Sequence[Results], records: Sequence[overview_table.Record], params: Params) -> str:
     """Return the page's HTML. Raises InputError if an image has changed since it was prepared."""
     environment = Environment(
         loader=FileSystemLoader(HERE),

@@ -21,7 +21,6 @@ from pipeline.scoring.metric_names import CIDER, ROUGE_L
 from pipeline.statistics.corpus_sums import Array
 
 REMEDY = "write it with python -m commands.judge --out, or python -m stages.score --per-pair"
-ONE = "a single run"
 
 
 class Line(BaseModel):

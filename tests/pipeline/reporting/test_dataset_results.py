@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from pipeline.decoding import attention_maps
 from pipeline.io.errors import InputError
 from pipeline.reporting import dataset_results
 from tests.report_lab import make_study
@@ -79,16 +78,6 @@ def test_attention_is_read_for_the_first_seed_only(made):
     assert all(own.caption == first.captions[pair] for pair, own in first.attended.items())
     assert all(own.alignment is not None for own in first.attended.values())
     assert all(own.alignment is None for own in results.cells[0].attended.values())
-
-
-def test_missing_attention_of_a_pair_is_named(study):
-    path = study[0] / FIRST / "attention.npz"
-    found = attention_maps.read(path)
-    pair = next(iter(found))
-    del found[pair]
-    attention_maps.write(path, found)
-    with pytest.raises(InputError, match=f"{FIRST}/attention.npz lacks the test pair {pair}"):
-        dataset_results.read(*study)
 
 
 @pytest.mark.parametrize("text", [None, "\x00\n", '{"total": 1}\n'])

@@ -113,13 +113,6 @@ def test_published_retrieval():
     assert paper_results.retrieval("tabletop", FOLDER) == []
 
 
-def test_another_tokeniser_is_named(settings):
-    ours = row("birds_to_words", "total", "IDC-PCL")
-    assert "tokeniser: none, ours ptb" in differs(ours, settings)
-    as_theirs = settings.model_copy(update={"score": settings.score.model_copy(update={"tokeniser": "none"})})
-    assert not [said for said in differs(ours, as_theirs) if "tokeniser" in said]
-
-
 GOOD = {
     "sources": {"a": "A paper"},
     "conditions": {"a": {"batch": 3}},

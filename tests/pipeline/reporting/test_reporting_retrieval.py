@@ -92,13 +92,6 @@ def test_blocks_of_the_encoder_are_chosen_like_words(html):
     ]  # fmt: skip
 
 
-def test_without_adapted_models_there_is_no_retrieval(tmp_path):
-    params = make_study(tmp_path)
-    found = undrawn(dataset_results.read(tmp_path, params), params)
-    assert "<h3>Retrieval" not in found
-    assert "image encoder" not in re.sub(r"(?s)<script>.*?</script>", "", found)
-
-
 @pytest.mark.parametrize(("text", "said"), [("{}", "the key pairs is missing"), (None, "is missing; run")])
 def test_a_damaged_file_is_named(lab, tmp_path, text, said):
     root, _ = lab

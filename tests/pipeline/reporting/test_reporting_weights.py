@@ -47,9 +47,3 @@ def test_the_script_has_the_same_numbers(html):
     assert maps["duda"]["weighed"] == ["before", "the difference", "after"]
     assert maps["duda"]["weights"] == [list(percents) for percents in bars(html)["duda"].values()]
     assert not {"weighed", "weights"} & maps["subtraction"].keys()
-
-
-def test_the_legend_names_the_inputs_in_their_colours(html):
-    keys = re.findall(r'<i class="(share share-\d)" aria-hidden="true"></i> ([\w ]+)', html)
-    names = ("before", "the difference", "after")
-    assert keys == [(f"share share-{number}", name) for number, name in enumerate(names)]

@@ -3,11 +3,9 @@
 from statistics import mean
 
 import pytest
-from matplotlib.figure import Figure
 
 from pipeline.results import false_words
 from pipeline.results.false_words import PARTS, Faults
-from pipeline.results.results_figures import draw_faults
 from pipeline.scoring.truth import FAULTS
 from tests.recorded import groups, three_seeds
 
@@ -28,20 +26,6 @@ def test_a_caption_counts_once_in_the_bars():
     by_hand |= {"k": 1 / 3, "m": 1 / 3, "r": 1 / 3}
     assert {part: TOLD.split(part) for part in PARTS} == pytest.approx({p: n / 8 for p, n in by_hand.items()})
     assert sum(TOLD.split(part) for part in PARTS) == pytest.approx(1 - TOLD.true)
-
-
-def test_the_bars_are_drawn_end_to_end():
-    axes = Figure().subplots()
-    draw_faults(axes, [TOLD, Faults("ccr", ([""],), ([],))])
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["rr", "ccr"]
-    ends = 0.0
-    for part, bars in zip(PARTS, axes.containers, strict=True):
-        assert bars[0].get_x() == pytest.approx(ends)
-        assert bars[0].get_width() == pytest.approx(100 * TOLD.split(part))
-        assert bars[1].get_width() == 0
-        ends += bars[0].get_width()
-    assert ends == pytest.approx(100 * 5 / 8)
-    assert len({bars[0].get_facecolor() for bars in axes.containers}) == len(PARTS)
 
 
 def test_true_captions_have_no_fault():

@@ -5,7 +5,7 @@ import torch
 
 from models.common import decoder as module
 from models.common.attention import jointly, one_product
-from models.common.decoder import ALL_WORDS, RealWords
+from models.common.decoder import ALL_WORDS
 from tests.random_models import batch, make, randomise
 
 
@@ -19,7 +19,7 @@ def outcome(model, inputs):
 
 @pytest.mark.parametrize("switches", [{}, {"fusion": "respective"}])
 @pytest.mark.parametrize("variant", ["paper", "released"])
-def test_losses_and_gradients_are_those_of_all_positions(monkeypatch, variant, switches):
+def test_losses_and_gradients_are_those_without_packing(monkeypatch, variant, switches):
     model, inputs = randomise(make(switches, variant=variant)).double(), batch()
     assert (inputs[2] == 0).any()  # there is padding
     losses, grads = outcome(model, inputs)
@@ -31,13 +31,6 @@ def test_losses_and_gradients_are_those_of_all_positions(monkeypatch, variant, s
     assert grads.keys() == expected.keys()
     for name, grad in grads.items():
         torch.testing.assert_close(grad, expected[name], rtol=1e-7, atol=1e-9)
-
-
-def test_rows_come_back_to_their_positions():
-    read = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 1]]).bool()
-    words, x = RealWords(read), torch.randn(3, 3, 4)
-    assert words.pack(x).shape == (6, 4)
-    assert torch.equal(words.spread(words.pack(x)), x * read[..., None])
 
 
 @pytest.mark.parametrize("bias", [True, False])

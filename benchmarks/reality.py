@@ -1,13 +1,11 @@
 """Compare the scores of trained models on rendered test pairs with their scores on real images.
 
-python -m benchmarks reality --labelled FOLDER [--lab LAB] data/weights/tabletop/*/1
+    python -m benchmarks reality --labelled FOLDER [--lab LAB] data/weights/tabletop/*/1
 
-The stages must have trained, decoded and scored the models; the metrics are in results/cells. Each model
-captions the labelled real images of FOLDER. The printed table has a row for each model, with percentages of
-true captions. CLEVR-Change's labelled scenes have only changes of color, so the table also has the percentage
-for rendered changes of color. Below the table are rank correlations, which compare the order of the models on
-rendered pairs with their order on real images. Intervals are computed by the percentile bootstrap. The
-interval of a percentage resamples scenes. The interval of a rank correlation resamples scenes and models.
+The models must have been scored (results/cells). The table has percentages of true captions: of rendered
+changes, of rendered changes of color (CLEVR-Change's labelled scenes have only these), of rendered unchanged
+pairs, and of both real pairs. Rank correlations compare the order of the models on rendered and real pairs.
+Intervals are percentile bootstraps over scenes, and for correlations also over models.
 """
 
 import argparse
@@ -43,6 +41,11 @@ class Row:
     changed: np.ndarray  # for each labelled scene: True if the caption of the changed real pair is true
     unchanged: np.ndarray  # for each labelled scene: the same for its unchanged real pair
 
+    def record(self) -> dict[str, object]:
+        """Return the results for a JSON file. Judgements of real pairs are in the order of the scenes."""
+        real = {"changed": self.changed.tolist(), "unchanged": self.unchanged.tolist()}
+        return {"rendered": self.rendered, "real": real}
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -57,7 +60,7 @@ def main() -> None:
     if arguments.figure:
         write_text(arguments.figure, figures.svg_file(lambda axes: scatter(axes, rows)))
     if arguments.out:
-        write_json(arguments.out, {row.model: record(row) for row in rows})
+        write_json(arguments.out, {row.model: row.record() for row in rows})
 
 
 def read(weights: Path, lab: Path, labelled: Path) -> Row:
@@ -100,11 +103,7 @@ def interval(true: np.ndarray) -> str:
 
 
 def correlations(rows: Sequence[Row]) -> list[str]:
-    """Return lines of text, each with a rank correlation (Spearman's) over models.
-
-    The share of true captions on rendered pairs is correlated with the share of true captions on real pairs.
-    There is a line for each column of RENDERED.
-    """
+    """Return a line for each column of RENDERED: the rank correlation (Spearman's) with real pairs."""
     if len(rows) < LEAST:
         return [f"no rank correlation of fewer than {LEAST} models"]
     pairs = {"changes": "changed", "color": "changed", "unchanged": "unchanged"}
@@ -121,14 +120,12 @@ def correlations(rows: Sequence[Row]) -> list[str]:
 
 
 def resampled(rendered: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """Return the rank correlation of two shares, over models, in each of RESAMPLES bootstrap samples.
+    """Return the rank correlation over models in RESAMPLES bootstrap samples of models and scenes.
 
-    The two shares of a model are its shares of true captions on rendered pairs and on real pairs. A bootstrap
-    sample draws models and scenes. The correlation is NaN if all models of a sample have the same share on
-    rendered pairs, or on real pairs.
-
-    rendered: (models,), shares on rendered pairs
+    rendered: (models,), shares of true captions on rendered pairs
     true: (models, scenes), 1 where the caption of a real pair is true
+
+    The correlation is NaN if all models of a sample have the same share.
     """
     random = np.random.default_rng(0)
     models, scenes = true.shape
@@ -155,12 +152,6 @@ def scatter(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_xlabel("true, changes, rendered test pairs, percent")
     axes.set_ylabel("true, changes, real images, percent")
     axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize="x-small")
-
-
-def record(row: Row) -> dict[str, object]:
-    """Return a model's results for a JSON file. Judgements of real pairs are in the order of the scenes."""
-    real = {"changed": row.changed.tolist(), "unchanged": row.unchanged.tolist()}
-    return {"rendered": row.rendered, "real": real}
 
 
 if __name__ == "__main__":

@@ -87,7 +87,9 @@ class Reading:
         elif kind in (NO_CHANGE, SAME) and clause.names_aspects and not clause.of("s", "NP"):
             self.claims += general_claims.same_aspects(clause, self._changed())
         elif kind in (NO_CHANGE, REST):
-            rest = kind == REST or excepted or self._of_rest(clause)
+            # "nothing else changed", and "all is the same" after a change was named
+            others = clause.has("ELSE") or (clause.has("EVERYTHING") and self._changed())
+            rest = kind == REST or excepted or others
             self.claims.append(Claim(REST, text=clause.text) if rest else general_claims.none_changed(clause))
         elif kind == CAST:
             self.claims += [_rest(claim, excepted) for claim in general_claims.same_cast(clause)]
@@ -97,10 +99,6 @@ class Reading:
             self.claims.append(general_claims.unnamed(clause))
         else:
             self._about(clause, excepted)
-
-    def _of_rest(self, clause: Clause) -> bool:
-        """Return True for "nothing else changed", and for "all is the same" after a change was named."""
-        return clause.has("ELSE") or (clause.has("EVERYTHING") and self._changed())
 
     def _changed(self) -> bool:
         return any(claims.is_change(claim) for claim in self.claims)

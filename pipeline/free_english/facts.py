@@ -70,16 +70,15 @@ class Facts:
         fitting = matching(claim.subject or Phrase(), self.described)
         return told and sum(_agrees(each, claim.old) for each in fitting) == 1
 
-    def _sights(self, when: str) -> list[Sight]:
-        if when in ("", "both"):
-            return [self.before, self.after]
-        return [self.before if when == "before" else self.after]
-
     def _of_view(self, claim: Claim, target: Sequence[Place]) -> str:
         """Judge a description of an image: "the ball is red", "there is a cube behind the ball"."""
         subject = claim.subject or Phrase()
         shown = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *target))
-        seen = [_enough(shown, len(matching(shown, sight))) for sight in self._sights(claim.when)]
+        if claim.when in ("", "both"):
+            sights = [self.before, self.after]
+        else:
+            sights = [self.before if claim.when == "before" else self.after]
+        seen = [_enough(shown, len(matching(shown, sight))) for sight in sights]
         found = all(seen) if claim.when == "both" else any(seen)
         return "" if found != claim.negated else KIND
 

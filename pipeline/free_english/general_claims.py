@@ -4,13 +4,7 @@ from pipeline.datasets.schema import NO_CHANGE
 from pipeline.free_english.claims import Clause
 from pipeline.free_english.phrase import BECOMES, EXISTS, REST, SAME, Claim, Phrase
 
-VERBS = {
-    "MOVED": "position",
-    "ADDED": "presence",
-    "DROPPED": "presence",
-    "GONE": "presence",
-    "LACKS": "presence",
-}
+VERBS = {"MOVED": "position"} | dict.fromkeys(("ADDED", "DROPPED", "GONE", "LACKS"), "presence")
 """Symbol of a verb -> the aspect of an object that changes."""
 
 

@@ -47,13 +47,16 @@ def _aspects(claim: Claim) -> list[Claim]:
 
 def _both_images(last: Claim, claim: Claim) -> Claim | None:
     """Join two claims about one subject, if one is about the first image and one about the second."""
-    if last.kind == STATE and last.when == "before" and not last.negated and _new_value(claim):
+    value = claim.kind in (BECOMES, STATE) and is_change(claim)
+    if value and last.kind == STATE and last.when == "before" and not last.negated:
         whole = claim.whole or claim.kind == STATE
         return replace(claim, kind=BECOMES, old=claim.old or last.new, whole=whole)
     reverse = last.when in AFTER and claim.when == "before" and not claim.negated
     if reverse and last.kind == claim.kind == STATE:
         return replace(last, kind=BECOMES, old=claim.new, whole=True)
-    if last.kind == claim.kind == EXISTS and last.negated != claim.negated and _other_image(last, claim):
+    whens = {each.when.replace("now", "after") for each in (last, claim)}
+    one_image = len(whens) == 1 and "" not in whens
+    if last.kind == claim.kind == EXISTS and last.negated != claim.negated and not one_image:
         first = last if last.when == "before" or claim.when in AFTER else claim
         return replace(last, kind="add" if first.negated else "drop", negated=False, when="")
     return None
@@ -90,16 +93,6 @@ def _difference(before: Claim, after: Claim) -> Claim:
         return replace(before, kind=BECOMES, old=old, new=new, whole=True, when="")
     subject = replace(before.subject, places=())
     return replace(before, kind="move", subject=subject, source=_sited(before), target=_sited(after), when="")
-
-
-def _new_value(claim: Claim) -> bool:
-    return claim.kind in (BECOMES, STATE) and is_change(claim)
-
-
-def _other_image(one: Claim, other: Claim) -> bool:
-    """Return True unless both claims are about the same image."""
-    whens = {each.when.replace("now", "after") for each in (one, other)}
-    return len(whens) > 1 or "" in whens
 
 
 def _described(last: Claim, claim: Claim) -> list[Claim]:

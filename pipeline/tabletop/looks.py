@@ -10,7 +10,7 @@ Colour = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Look:
-    """Constants of a look. `clevr` was fitted to CLEVR-Change (docs/tabletop.md, "Looks and effects")."""
+    """Constants of a look: light, materials and shape of cubes (docs/tabletop.md, "Looks and effects")."""
 
     falloff: float  # added to the squared distance of a lamp; with a large value the light is more even
     ambient: float

@@ -8,7 +8,7 @@ because it needs pkg_resources, which setuptools no longer has. The package toke
 
 import gzip
 import html
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -77,11 +77,7 @@ class Bpe:
 
     def ends_word(self, number: int) -> bool:
         """Return True if the token with the id `number` is the last token of a piece."""
-        return number in self._last
-
-    @cached_property
-    def _last(self) -> frozenset[int]:
-        return frozenset(number for number, name in enumerate(self.names) if name.endswith(LAST))
+        return self.names[number].endswith(LAST)
 
     def text(self, numbers: list[int]) -> str:
         """Return the text of the token ids of a piece. Bytes that are not UTF-8 become U+FFFD."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -30,25 +30,6 @@ MCC_MARKS = ("<pad>", "<unk>", "<start>", "<end>")  # MCCFormers' special tokens
 FOREIGN_MARKS = ((*PCL_MARKS, *PCL_OTHERS), MCC_MARKS)
 CLIP_START, CLIP_END = 49_406, 49_407  # the marks in CLIP's own numbering
 CLIP_LONGEST = 33  # <START>, 31 tokens and <END>, as in CLIP4IDC's captioner
-
-
-class Vocabulary(Protocol):
-    """Tokens and their ids. The ids NULL, START and END are the same in all vocabularies."""
-
-    @property
-    def longest(self) -> int:
-        """Greatest number of tokens in a caption, with <START> and <END>."""
-
-    def __len__(self) -> int: ...
-
-    def encode(self, caption: str) -> list[int]:
-        """Return a caption's token ids from <START> to <END>, at most `longest` of them."""
-
-    def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """Return (word, number of its tokens) for each word before <END>."""
-
-    def decode(self, tokens: Iterable[int]) -> str:
-        """Return the words before <END>, joined by spaces."""
 
 
 def tokenise(caption: str, lower_case: bool) -> list[str]:
@@ -126,6 +107,10 @@ class ClipVocabulary:
         return " ".join(piece for piece, _ in self.spoken(tokens))
 
 
+Vocabulary = WordVocabulary | ClipVocabulary
+"""Tokens and their ids. The ids NULL, START and END are the same in all vocabularies."""
+
+
 def exchanged(number: int) -> int:
     """Convert an id of ClipVocabulary to CLIP's own id. The same function converts it back."""
     return {START: CLIP_START, END: CLIP_END, CLIP_START: START, CLIP_END: END}.get(number, number)
@@ -189,7 +174,7 @@ def fixed(
 
 
 def cut(vocabulary: Vocabulary, longest: int, marks: int = 2) -> Vocabulary:
-    assert isinstance(vocabulary, (WordVocabulary, ClipVocabulary))  # there are no other classes
+    """Return a vocabulary with another greatest length: `longest` tokens, of which `marks` are special."""
     return replace(vocabulary, longest=longest, marks=marks)
 
 

@@ -123,13 +123,6 @@ def test_a_killed_import_resumes_to_the_same_bytes(folder, tmp_path, small_shard
     assert contents(tmp_path / "s.zarr") == contents(tmp_path / "whole.zarr")
 
 
-def test_a_damaged_file_stops_the_import_by_name(folder, tmp_path):
-    with_value(folder / released(NAMES[4]), np.nan)
-    with pytest.raises(InputError, match=r"semantic_000001\.png\.npy cannot be imported"):
-        take_over(folder, tmp_path / "scratch", tmp_path / "s.zarr")
-    assert not (tmp_path / "s.zarr").exists()
-
-
 def test_other_features_have_another_id_and_other_work_another_fingerprint(folder, tmp_path):
     files = locate(folder, NAMES, SHAPE)
     first, before = take_over(folder, tmp_path / "a", tmp_path / "a.zarr"), fingerprint(files)

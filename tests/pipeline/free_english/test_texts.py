@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.free_english.tokens import lexicon
-from pipeline.free_english.truth import judge_free, judged_claims
+from pipeline.free_english.truth import judge_free
 from pipeline.tabletop.words import SYNONYMS
 from tests.pipeline.free_english.scenes import SCENES
 
@@ -42,14 +42,6 @@ def test_no_near_miss_is_judged_correct():
     own = [each for each in TEXTS if not each["correct"]]
     assert len(own) > 300
     assert [each["text"] for each in own if judged(each["text"], each["scene"]).true] == []
-
-
-def test_each_correct_text_makes_a_claim_that_identifies_the_change():
-    for each in (each for each in TEXTS if each["correct"]):
-        if judged(each["text"], each["scene"]).true:
-            found = judged_claims(each["text"], SCENES[each["scene"]])
-            assert any(claim.identifies for claim in found)
-            assert {claim.verdict for claim in found} == {"correct"}
 
 
 def mutations(text):

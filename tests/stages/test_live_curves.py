@@ -71,7 +71,8 @@ def test_where_they_are_written_is_in_no_recipe(log):
     assert first == second != other
 
 
-def test_a_folder_with_another_file_is_refused_and_not_changed(tmp_path):
+def test_a_folder_with_another_file_is_refused_and_not_changed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # dvclive opens the git repository of the working directory
     curves = LiveCurves(tmp_path / "live")
     curves.losses({"iteration": 3, "own": 1.0})
     curves.end()

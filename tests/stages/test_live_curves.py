@@ -77,7 +77,7 @@ def grown(folder, log="dvclive", iterations=2):
 
 # files that dvclive removes or replaces in any folder, and others
 @pytest.mark.parametrize(
-    "name", ["dvc.yaml", "report.md", "metrics.json", "tensorboard/events", "plots/metrics/loss/mine.tsv"]
+    "name", ["dvc.yaml", "report.md", "tensorboard/events", "plots/metrics/loss/mine.tsv"]
 )
 @pytest.mark.parametrize("own", [False, True])
 def test_a_folder_with_a_file_of_the_user_is_refused(tmp_path, monkeypatch, name, own):

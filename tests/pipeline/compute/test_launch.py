@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from pipeline.compute import launch
 from pipeline.compute.launch import check_group, processes, start
 from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.io.errors import InputError
@@ -62,13 +60,6 @@ def test_a_killed_process_is_named_in_one_line(tmp_path):
     with pytest.raises(InputError, match=r"process 1 of 2 was ended by SIGKILL .*; run again") as caught:
         start(STARTED, [str(tmp_path), "wait", "die"], 2)
     assert "\n" not in str(caught.value)
-    assert all(ended(number) for number, _, _ in numbers(tmp_path).values())
-
-
-def test_a_process_that_ignores_signals_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(launch, "PATIENCE", 0.1)
-    monkeypatch.setattr(subprocess.Popen, "terminate", lambda process: None)
-    assert start(STARTED, [str(tmp_path), "wait", "5"], 2) == 5
     assert all(ended(number) for number, _, _ in numbers(tmp_path).values())
 
 

@@ -33,6 +33,7 @@ def run(main: Callable[[], None]) -> NoReturn:
     """
     _leave_by_exceptions()
     with _escaped():
+        _tell_new_name()
         code = _code(main)
     sys.exit(code)
 
@@ -101,10 +102,23 @@ def _escaped() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
+def _name() -> str:
+    """Return the name of the started module, such as commands.caption."""
+    file = Path(sys.argv[0])
+    return f"{file.parent.name}.{file.stem}"
+
+
+def _tell_new_name() -> None:
+    """Print the new name of a command that was called by its old name, such as stages.caption."""
+    old = str(getattr(sys.modules["__main__"].__spec__, "name", ""))
+    if old.startswith("stages.") and old != (new := _name()):
+        said = f"note: `python -m {old}` is now `python -m {new}`; the next release drops {old}"
+        print(said, file=sys.stderr)
+
+
 def _bug_report(error: Exception) -> str:
     short = "memory ran out: free some, or ask for less; else " if isinstance(error, MemoryError) else ""
-    file = Path(sys.argv[0])
-    command = ["python", "-m", f"{file.parent.name}.{file.stem}", *sys.argv[1:]]
+    command = ["python", "-m", _name(), *sys.argv[1:]]
     return (
         f"bug: {type(error).__name__}: {short}this is a fault of the program; please report what follows\n"
         f"  command: {shlex.join(command)}\n"

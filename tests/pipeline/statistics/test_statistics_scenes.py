@@ -60,18 +60,3 @@ def test_scenes_are_drawn_with_all_their_pairs(tmp_path):
     assert " points of “true, changed”" in found["true_changes"].sentence("a", "b")
     # a part of the pairs keeps their scenes
     assert a.part([0, 3]).scene_ids == (runs[0][0]["scene_id"], runs[0][3]["scene_id"])
-
-
-def test_two_pairs_of_a_scene_that_are_always_alike_are_one_observation():
-    random = np.random.default_rng(5)
-    each = [random.random(60) < rate for rate in (0.8, 0.5)]
-    twice = [np.repeat(own, 2) for own in each]
-    names = [str(n) for n in range(120)]
-
-    def compared(models, scenes):
-        runs = [[{"text_to_pair": own.astype(float)}] for own in models]
-        a, b = (pair_scores.of_retrieval(names[: len(scenes)], scenes, run) for run in runs)
-        return comparisons.compare(a, b, 1000)["text_to_pair"]
-
-    of_scenes = compared(twice, [str(n // 2) for n in range(120)])
-    assert of_scenes == compared(each, names[:60]) != compared(twice, names)

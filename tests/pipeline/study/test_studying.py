@@ -126,7 +126,7 @@ def made(tmp_path_factory):
     ("row", "said"),
     [
         ({"set": {"loss.lambda_x": 1.0}}, "params.yaml has no key loss.lambda_x (there are lambda_cv, "),
-        ({"set": {"dataset.tabletop.sizes.heads": 3}}, "sizes: width 128 is not a multiple of "),
+        ({"set": {"dataset.tabletop.sizes.heads": 3}}, "width 128 is not a multiple of heads"),
         ({"set": {"dataset.tabletop.sizes.heads": "four"}}, "sizes.heads: Input should be a valid integer"),
         ({"set": {"dataset.clevr_dc.sizes.heads": 4}}, "does not vary dataset.clevr_dc.sizes.heads"),
         ({"set": {"model.scorer.switches.mtm": "x"}}, "model.scorer.switches.mtm must be per_head or"),

@@ -4,7 +4,7 @@ python -m commands.publish tabletop --out published/tabletop
 python -m commands.publish my_pairs --out published/my_pairs --no-shards
 
 The folder has images with metadata.parquet (load_dataset), conversations about two images (JSON Lines),
-WebDataset shards, and the dataset's card. The licence is in data/cards/DATASET.yaml.
+WebDataset shards, Croissant metadata, and the dataset's card. The licence is in data/cards/DATASET.yaml.
 """
 
 import argparse

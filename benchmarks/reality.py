@@ -144,10 +144,10 @@ def scatter(axes: Axes, rows: Sequence[Row]) -> None:
     x: percentage of true captions on rendered changes
     y: percentage of true captions on real changes
     """
-    looks = figures.looks([row.model for row in rows])
-    for row in rows:
+    for number, row in enumerate(rows):
         place = 100 * row.rendered["changes"], 100 * row.changed.mean()
-        axes.plot(*place, label=row.model, **looks[row.model])
+        look = {"color": f"C{number % 10}", "marker": "osD"[number // 10 % 3], "linestyle": "none"}
+        axes.plot(*place, label=row.model, **look)
     axes.plot([0, 100], [0, 100], color=figures.RULE, zorder=0)
     axes.set_xlabel("true, changes, rendered test pairs, percent")
     axes.set_ylabel("true, changes, real images, percent")

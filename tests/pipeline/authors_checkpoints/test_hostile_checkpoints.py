@@ -55,10 +55,6 @@ def tensor(size, stride, count):
 
 FILES = {
     "22 dictionaries that hold one another twice": (pickled(dictionaries(22)), "has no tensors of"),
-    "22 of them in the place of an encoder": (
-        pickled(dictionaries(22)[:-1] + b"}X\x07\x00\x00\x00encoderh\x16s."),
-        "has more than 100,000 entries",
-    ),
     "a class named by escapes": (pickled(b"\x80\x02cos\n\x1b[2J\n."), "cannot be read"),
     "a storage of two billion numbers": (
         pickled(b"\x80\x02" + tensor((2,), (1,), 2**31 - 1) + b".", {"x/data/0": bytes(4)}),

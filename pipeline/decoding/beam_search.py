@@ -68,8 +68,8 @@ class Beam:
     """Beam search over a batch. Nothing is computed for settled pairs.
 
     `words`, `scores` and `seen` hold the best ended caption of each pair, in the batch's order. `state`,
-    `sums`, `free`, `written` and `looked` have the pairs that are not settled first: row `row` is the pair
-    `order[row]`.
+    `sums`, `free`, `written` and `looked` begin with the pairs that are not settled. Index n in these tensors
+    is the pair `order[n]` of the batch.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Beam:
         self.seen: Tensor | None = None  # (B, longest, ...), attention of the best ended caption
 
     def run(self) -> "Beam":
-        """Decode all captions. `words` is cut to the longest caption."""
+        """Decode all captions, cut `words` to the longest caption, and return the search."""
         word = torch.full_like(self.written[:, :, 0], START)  # (left, k)
         for position in range(self.longest):
             step = self.decoder.step(word.flatten(), position, self.state)
@@ -123,10 +123,10 @@ class Beam:
         self.looked[: len(own), :, position] = own
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose the best of each pair's k * V continuations, given `logits`, (left, k, V).
+        """Choose the k best continuations of each pair. `logits`: (pairs, k, words of the vocabulary).
 
-        Returns, for each place, the index of the caption that is extended, and the word that is appended,
-        (left, k) each.
+        Returns, for each place, the index of the caption that is extended, and the word that is appended:
+        (pairs, k) each. The pairs are those that are not settled.
         """
         left, _, V = logits.shape
         scores = logits.double().log_softmax(-1)
@@ -178,7 +178,7 @@ class Beam:
         return word[: places.left]
 
     def _settled(self, left: int) -> Tensor:
-        """Return (left,), true for settled pairs. More words can only lower a caption's sum."""
+        """Return a mask of settled pairs, (left,). More words can only lower a caption's sum."""
         reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:left]]
 

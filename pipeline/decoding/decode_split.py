@@ -21,7 +21,7 @@ Search = Callable[[Captioner, Difference], Captioned]
 
 
 def searching(beam: int, length_penalty: float) -> Search:
-    """Return beam search, or greedy search for a beam of 1: it finds the same captions faster."""
+    """Return beam search; for a beam of 1, greedy search, which finds the same captions faster."""
     if beam == 1:
         return greedy_attending
     return partial(beam_attending, beam=beam, length_penalty=length_penalty)

@@ -9,7 +9,7 @@ ALIGNED = 24
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Choose `count` pairs like `choose`, of those with alignments if there are enough."""
+    """Choose as `choose` does; if `count` is at most ALIGNED, only pairs with alignments are chosen."""
     if count > ALIGNED:
         return choose(pairs, count)
     return choose([pair for kind in choose(pairs, ALIGNED).values() for pair in kind], count)
@@ -18,7 +18,7 @@ def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
 def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
     """Choose up to `count` pairs; return change type -> pairs (None: unknown type).
 
-    The numbers of pairs of the types are as equal as possible. The chosen pairs of a type are evenly spaced.
+    The types have equal numbers of pairs if possible. The pairs of a type are evenly spaced in `pairs`.
     """
     order = (*CHANGE_TYPES, CHANGE, NO_CHANGE, None)
     kinds = {kind: [p for p in pairs if p.change_type == kind] for kind in order}

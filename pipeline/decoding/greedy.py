@@ -50,7 +50,7 @@ def captioned(decoder: Decoder[Any], words: Tensor, looked: Tensor | None, state
     """Return captions with attention.
 
     words: token ids of the captions, (B, L)
-    looked: `NextWord.looked` of the search's steps, (B, longest, ...)
+    looked: `NextWord.looked` of the search's steps, (B, limit of tokens, ...)
     state: the decoder's state at the end of the search
     """
     looked = None if looked is None else looked[:, : words.shape[1]]
@@ -75,7 +75,7 @@ class Greedy:
         self.looked: Tensor | None = None  # (B, longest, ...), `NextWord.looked` of the steps
 
     def run(self) -> "Greedy":
-        """Decode all captions. `words` is cut to the longest caption."""
+        """Decode all captions, cut `words` to the longest caption, and return the search."""
         word = torch.full_like(self.order, START)
         for position in range(self.longest):
             rows = self.order[: len(word)]
@@ -90,7 +90,7 @@ class Greedy:
         return self
 
     def _choose(self, logits: Tensor) -> Tensor:
-        """Return the most likely next word of each caption, (R,), given the logits, (R, V)."""
+        """Return the most likely next word of each caption, (captions,). `logits`: (captions, vocabulary)."""
         return logits.argmax(-1)
 
     def _keep(self, looked: Tensor | None, rows: Tensor, position: int) -> None:
@@ -101,7 +101,7 @@ class Greedy:
         self.looked[rows, position] = looked
 
     def _leave(self, word: Tensor) -> Tensor:
-        """Remove the captions that end with `word` from the search; return the last words of the others."""
+        """Remove the captions whose last word (in `word`) is <END>; return the last words of the others."""
         ended = word == END
         places = Exchange(ended)
         if places.left < len(word):

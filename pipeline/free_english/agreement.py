@@ -1,8 +1,8 @@
 """Agreement of free English with references, where no scene is published (CLEVR-Change, CLEVR-DC).
 
 The kind of change, the object's attributes, and the old and new value must be those of the references.
-Positions are not compared, as in pipeline/scoring/sentences.py. A claim about places alone has no fault and
-identifies nothing.
+Positions are not compared, as in pipeline/scoring/sentences.py. A claim that an object is at a place counts
+as correct, but does not identify the change.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from pipeline.tabletop.words import NEW_VALUE
 
 
 def agrees_free(text: str, pair: Pair, _: Sequence[str] = ()) -> bool | None:
-    """Return True if a text agrees with the pair's references; None if they name no kind of change."""
+    """Return True if a text agrees with the pair's references; None if these name no kind of change."""
     found = agreement(text, pair)
     return None if found is None else found.true
 
 
 def agreement(text: str, pair: Pair) -> Verdict | None:
-    """Return the verdict on a text by the references of the pair; None if they name no kind of change."""
+    """Return the verdict on a text by the pair's references; None if these name no kind of change."""
     truth = of_pair(pair, [Sentence.of(each) for each in pair.captions])
     if not truth.kinds:
         return None
@@ -53,7 +53,7 @@ def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
 
 
 def _of_change(claim: Claim, truth: Claims) -> bool:
-    """Return True if a description of the second image tells what changed of the changed object."""
+    """Return True if a claim describes the second image and thereby tells the change ("is now red")."""
     look = claim.subject.look if claim.subject else ()
     own = all(value in truth.look.get(name, NONE) for name, value in look)
     after = claim.kind == STATE and claim.when == "after" and own and bool(_named(claim, truth))
@@ -74,7 +74,7 @@ def _faults(claim: Claim, truth: Claims) -> str:
 
 
 def _named(claim: Claim, truth: Claims) -> Values:
-    """Return those new values that this kind of change has: of "a red metal ball", only the colour."""
+    """Return the claim's new values of the changed attribute: for a colour change, red of "red metal"."""
     kinds = {NEW_VALUE.get(name) for name, _ in claim.new} & truth.kinds
     return tuple(pair for pair in claim.new if NEW_VALUE.get(pair[0]) in kinds)
 

@@ -33,7 +33,7 @@ PUT, ONLY, LEFT, AWAY, VIEWS = "put", "only", "left", "away", "views"
 
 @dataclass(frozen=True)
 class Clause:
-    """A clause: its kind of rule, its tokens, the tokens of each group of the rule, and its words."""
+    """A clause: the kind of its rule, all its tokens, the tokens of each group of the rule, and its words."""
 
     kind: str
     tokens: Sequence[Token]
@@ -57,7 +57,7 @@ class Clause:
 
     @property
     def names_aspects(self) -> bool:
-        """True for "the colors are the same" and "no change in its size"."""
+        """True if the clause is about properties: "the colors are the same", "no change in its size"."""
         return self.has("ASPECTS", "COLOR") or (self.has("DIFFERENCE") and self.has("ASPECT"))
 
     @property
@@ -189,7 +189,7 @@ def _named_aspect(claim: Claim, aspect: str) -> Claim:
 
 
 def number_before(clause: Clause, claim: Claim) -> list[Claim]:
-    """Return what "four instead of three" or "all four are still there" claims about the first image."""
+    """Return claims on the number of objects in the first image, as in "four instead of three"."""
     subject = claim.subject or Phrase()
     if subject.count == ALL and subject.number:
         return [Claim(EXISTS, replace(subject, count=2), when="before", text=clause.text)]
@@ -227,7 +227,7 @@ def _place(token: Token) -> Place:
 
 
 def beside(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
-    """Return the phrase, in which "it" in "next to it" is the last of the landmarks."""
+    """Return the phrase, with pronouns in its places ("next to it") replaced by the last landmark."""
     if not landmarks:
         return phrase
     named = [[landmarks[-1] if each.pronoun else each for each in place.others] for place in phrase.places]
@@ -266,7 +266,7 @@ def _value(tokens: Sequence[Token]) -> tuple[Values, bool]:
 
 
 def _opposite(old: Values) -> Values:
-    """Return the other material, since there are two: "no longer shiny" is matte."""
+    """Return the other of the two materials: "no longer shiny" is matte. Other values give ()."""
     others = [each for name, value in old for each in MATERIALS if name == "material" and each != value]
     return (("material", others[0]),) if len(others) == len(old) == 1 else ()
 

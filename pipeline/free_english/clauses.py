@@ -30,7 +30,7 @@ VIEWPOINT = "VIEWPOINT"
 
 @cache
 def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the kind and the compiled form of each rule. A clause ends where the next one can begin."""
+    """Return (kind, regular expression) of each rule. A match ends where another clause can begin."""
     tree = read_yaml(RULES, "restore it from git")
     return tuple(
         (
@@ -55,7 +55,7 @@ class Reading:
         self.landmarks: list[Phrase] = []  # objects of places: "it" in "to the right of it"
 
     def sentence(self, tokens: list[Token], text: str) -> None:
-        """Add the claims of a sentence. The positions of the tokens are those in `text`, the whole text."""
+        """Add the claims of a sentence. Its tokens have positions in `text`, the whole text."""
         symbols, at = coded(tokens), 0
         self.image = ""
         while at < len(tokens):
@@ -104,7 +104,7 @@ class Reading:
         return any(claims.is_change(claim) for claim in self.claims)
 
     def _among(self, clause: Clause) -> None:
-        """Read "of the three cubes": the objects exist, and a later "the left one" is one of them."""
+        """Add the claim that the objects in "of the three cubes" exist; a later "one" is one of them."""
         if self.claims and not self.claims[-1].subject and claims.is_change(self.claims[-1]):
             self._refine(clause)  # "type: removal; object: the cube"
             return
@@ -137,7 +137,7 @@ class Reading:
         return found or [self.subject]
 
     def _referred(self, phrase: Phrase) -> Phrase | None:
-        """Return the object that a pronoun or "the red one" refers to."""
+        """Return the phrase with "it" or "one" resolved to an earlier object; None for an unresolved "it"."""
         if phrase.pronoun:
             return self.subject
         if phrase.one and self.subject and self.subject.count > 1:  # "of the two cubes, the left one"
@@ -149,7 +149,7 @@ class Reading:
         return phrase
 
     def _refine(self, clause: Clause) -> None:
-        """Read a noun phrase that names the last claim's object: "one was removed: the cube"."""
+        """Repeat the last claim about the objects that the clause names: "one was removed: the cube"."""
         named = [each for token in clause.of("s", "NP") if (each := self._referred(token.meaning))]
         last = self.claims[-1] if self.claims else None
         if last is None and named and all(each.new for each in named):
@@ -193,7 +193,7 @@ def _clause(kind: str, match: re.Match[str], tokens: Sequence[Token], text: str)
 
 
 def _excepted(tokens: Sequence[Token], end: int) -> bool:
-    """Return True if a sentence names an exception other than the camera, or has "but" after `end`."""
+    """Return True if the sentence says "except" (not of the camera), or "but" at the position `end`."""
     symbols = [token.symbol for token in tokens]
     if "BUT" in symbols[end : end + 2] and VIEWPOINT not in symbols[end : end + 4]:
         return True

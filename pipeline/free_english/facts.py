@@ -37,7 +37,7 @@ class Facts:
 
     @property
     def changed(self) -> Placed | None:
-        """The changed object as captions describe it: before the change, or if it was added, after it."""
+        """The changed object in the before image, or if it was added, in the after image; else None."""
         return self.old or self.new
 
     def faults(self, claim: Claim) -> str:
@@ -71,7 +71,7 @@ class Facts:
         return told and sum(_agrees(each, claim.old) for each in fitting) == 1
 
     def _of_view(self, claim: Claim, target: Sequence[Place]) -> str:
-        """Judge a description of an image: "the ball is red", "there is a cube behind the ball"."""
+        """Return the faults of a description of an image: "there is a cube behind the ball"."""
         subject = claim.subject or Phrase()
         shown = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *target))
         if claim.when in ("", "both"):
@@ -83,7 +83,7 @@ class Facts:
         return "" if found != claim.negated else KIND
 
     def _of_same(self, claim: Claim) -> str:
-        """Judge "the ball is unchanged", "its colour is the same"."""
+        """Return the faults of a claim such as "the ball is unchanged" or "its colour is the same"."""
         fitting = matching(claim.subject or Phrase(), self.described)
         changed = self.changed is not None and (claim.subject is None or self.changed in fitting)
         if claim.aspect:
@@ -95,7 +95,7 @@ class Facts:
         return KIND if wrong != claim.negated else ""
 
     def _of_change(self, claim: Claim) -> bool:
-        """Return True if a description of the second image says what changed."""
+        """Return True if a claim describes the second image and thereby tells the change ("is now red")."""
         if claim.when == "now":
             return True
         if claim.kind == SIT:
@@ -122,7 +122,7 @@ class Facts:
         return "".join(letter for letter in FAULTS if letter in found)
 
     def _of_subject(self, subject: Phrase) -> Iterable[str]:
-        """Yield the faults of the noun phrase: one for each wrong attribute, and one if a place is wrong."""
+        """Yield the faults of a noun phrase for the changed object: wrong attributes and places."""
         changed = self.changed
         assert changed is not None
         yield from (ATTRIBUTES[name] for name, value in subject.look if getattr(changed, name) != value)
@@ -179,7 +179,7 @@ class Facts:
         return direction in AXES and all(beside(direction, self.new, self.old, camera) for camera in cameras)
 
     def _approached(self, place: Place) -> bool:
-        """Judge "closer to", "away from" or "past" another object."""
+        """Return True if the object moved "closer to", "away from" or "past" the objects in `place`."""
         others = [
             each
             for phrase in place.others
@@ -200,12 +200,12 @@ class Facts:
 
 
 def _agrees(item: Placed | None, values: Values) -> bool:
-    """Return True if an object has these values. An absent object has none."""
+    """Return True if `item` has these values. Without an object, only an empty `values` gives True."""
     return not values or (item is not None and all(getattr(item, name) == value for name, value in values))
 
 
 def _enough(phrase: Phrase, number: int) -> bool:
-    """Return True if the number of fitting objects is the phrase's. "All four" is at least four."""
+    """Return True if `number` objects are as many as the phrase says; "all four" means at least four."""
     if phrase.number:
         return number >= phrase.number if phrase.count == ALL else number == phrase.number
     return number >= min(phrase.count, 2)

@@ -9,13 +9,16 @@ VERBS = {"MOVED": "position"} | dict.fromkeys(("ADDED", "DROPPED", "GONE", "LACK
 
 
 def unnamed(clause: Clause) -> Claim:
-    """Return the claim of "a change in colour can be seen"."""
+    """Return the claim of a clause that names only a property: "a change in colour can be seen"."""
     kind = "move" if clause.aspect == "position" else BECOMES
     return Claim(kind, Phrase(), aspect=clause.aspect, text=clause.text)
 
 
 def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
-    """Return the claims of "the positions of all objects are the same", "all kept their colours"."""
+    """Return the claims that properties are the same, as in "all objects kept their colours".
+
+    `changed`: True if the text named a change before this clause.
+    """
     if clause.kind == NO_CHANGE and clause.has("WITH") and not clause.has("DIFFERENCE"):
         return [Claim(NO_CHANGE, text=clause.text)]  # "all are in the same places with the same colours"
     own = clause.has("ITS") or (changed and clause.has("ASPECT"))
@@ -33,7 +36,7 @@ def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
 
 
 def none_changed(clause: Clause) -> Claim:
-    """Return the claim of "nothing changed", or of "nothing was added or moved": only these aspects."""
+    """Return the claim that nothing changed, limited to properties for "nothing was added or moved"."""
     verbs = {token.symbol for token in clause.tokens} & {*VERBS}
     some = not clause.has("CHANGED", "PAINTED", "REPLACED", "OCCUR", "SAME", "DIFFERENCE")
     aspects = sorted({VERBS[verb] for verb in verbs}) if some else []
@@ -41,7 +44,7 @@ def none_changed(clause: Clause) -> Claim:
 
 
 def same_cast(clause: Clause) -> list[Claim]:
-    """Return the claims of "both images show the same four objects in the same places"."""
+    """Return the claims of "both images show the same four objects": their number, and no change."""
     named = {token.meaning for token in clause.tokens if token.symbol == "COLOR"}
     aspects = named or ({"position"} if clause.has("SAME") else set())
     some = "" if "all" in named else " ".join(sorted({*aspects, "presence"}))

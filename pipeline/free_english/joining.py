@@ -39,14 +39,14 @@ def together(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def _aspects(claim: Claim) -> list[Claim]:
-    """Read "nothing was added or moved" next to a change as a claim about these aspects only."""
+    """Split "nothing was added or moved" into a claim per property; other claims are unchanged."""
     if claim.kind != NO_CHANGE or not claim.aspect:
         return [claim]
     return [replace(claim, kind=SAME, aspect=aspect) for aspect in claim.aspect.split()]
 
 
 def _both_images(last: Claim, claim: Claim) -> Claim | None:
-    """Join two claims about one subject, if one is about the first image and one about the second."""
+    """Join two claims on one subject, one on each image, to a claim of a change; None if they do not fit."""
     value = claim.kind in (BECOMES, STATE) and is_change(claim)
     if value and last.kind == STATE and last.when == "before" and not last.negated:
         whole = claim.whole or claim.kind == STATE
@@ -63,7 +63,7 @@ def _both_images(last: Claim, claim: Claim) -> Claim | None:
 
 
 def _compared(one: Claim, other: Claim) -> bool:
-    """Return True for claims on both images: "the first shows a red ball", "the second shows a blue one"."""
+    """Return True if the claims show an object in each image, with another colour, material or place."""
     if {one.when.replace("now", "after"), other.when.replace("now", "after")} != {"before", "after"}:
         return False
     if not (_shows(one) and _shows(other)):
@@ -85,7 +85,7 @@ def _sited(claim: Claim) -> tuple[Place, ...]:
 
 
 def _difference(before: Claim, after: Claim) -> Claim:
-    """Return the change between a description of the first image and one of the second."""
+    """Return the claim of the change from a description of the first image to one of the second."""
     assert before.subject
     assert after.subject
     if dict(before.subject.look).items() ^ dict(after.subject.look).items() and not _sited(after):
@@ -96,7 +96,7 @@ def _difference(before: Claim, after: Claim) -> Claim:
 
 
 def _described(last: Claim, claim: Claim) -> list[Claim]:
-    """Return the last claim and a description such as "it is red", which has no mark of time."""
+    """Return the last claim with a description such as "it is red": joined, or as a second claim."""
     if last.kind == BECOMES:
         return [last, replace(claim, when="now")]
     if claim.negated or claim.kind == SIT:  # "brown now, not green", "it moved: it is on the left"

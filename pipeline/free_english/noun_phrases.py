@@ -1,6 +1,7 @@
 """Join the tokens of a sentence to noun phrases and values, from left to right.
 
-The functions with an underscore join the tokens of a match. Their names are the keys of forms.yaml.
+The functions with an underscore get the tokens that match a form of forms.yaml, where their names are the
+keys. They return the tokens in place of the match, or None to keep it.
 """
 
 from collections.abc import Sequence
@@ -15,50 +16,50 @@ OPPOSITE = {"left": "right", "right": "left"}
 
 
 def noun_phrases(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with marks of time joined to WHEN, noun phrases to NP, "red and shiny" to VALUE."""
+    """Join times to WHEN tokens, noun phrases to NP tokens, and values ("red and shiny") to VALUE tokens."""
     tokens = _counted(_no_longer(reduced(reduced(tokens, MARKS), NEIGHBOURS)))
     return _values(reduced(tokens, BASE))
 
 
 def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
-    """Return a token with this symbol and meaning that takes the place of several tokens."""
+    """Return one token with this symbol and meaning, which replaces `tokens`."""
     return Token(symbol, meaning, tokens[0].start, tokens[-1].end)
 
 
 def _when(tokens: list[Token]) -> Token:
-    """Join "in the second image"."""
+    """Return one token of time for "in the second image"."""
     return joined(tokens, WHEN, tokens[-1].meaning)
 
 
 def _forward(tokens: list[Token]) -> Token | list[Token]:
-    """Drop "from the first image to the second". The opposite direction becomes unreadable."""
+    """Return [] for "from the first image to the second", and an unknown token for the opposite order."""
     images = [token.meaning for token in tokens if token.symbol in ("IMG", WHEN)]
     return [] if images in (["before", "after"], ["before"]) else joined(tokens, UNKNOWN, None)
 
 
 def _ordinal_image(tokens: list[Token]) -> Token | None:
-    """Join "the second" as a subject: "the second has a red cube"."""
+    """Return an image token for "the second" in "the second has a red cube"; None for "the third"."""
     meaning = {"1": "before", "2": "after"}.get(tokens[1].meaning)
     return joined(tokens, "IMG", meaning) if meaning else None
 
 
 def _noun(tokens: list[Token]) -> Token:
-    """Join "the most obvious change"; a single "change" may be a verb."""
+    """Return one noun token for "the most obvious change". A single "change" is kept: it may be a verb."""
     return joined(tokens, "DIFFERENCE", "") if len(tokens) > 1 else tokens[0]
 
 
 def _one(tokens: list[Token]) -> Token:
-    """Read "one" as a noun: "the red one"."""
+    """Return a noun token for "one" in "the red one"."""
     return joined(tokens, "NOUN", (None, False))
 
 
 def _one_of(tokens: list[Token]) -> list[Token]:
-    """Read "the middle one of the cubes"."""
+    """Return two tokens, the noun "one" and the word "of", for "one of" in "the middle one of the cubes"."""
     return [_one(tokens), joined(tokens, "OF", "")]
 
 
 def _no_longer(tokens: list[Token]) -> list[Token]:
-    """Join "not ... anymore"."""
+    """Return the tokens with "not ... anymore" replaced by "no longer ..."."""
     symbols = [token.symbol for token in tokens]
     at = symbols.index("ANYMORE") if "ANYMORE" in symbols else 0
     at = at or next((n for n, own in enumerate(symbols) if own == "NOLONGER" and "NOT" in symbols[:n]), 0)
@@ -70,7 +71,7 @@ def _no_longer(tokens: list[Token]) -> list[Token]:
 
 
 def _counted(tokens: list[Token]) -> list[Token]:
-    """Add the side of "from left to right" to ordinals such as "second", or read it as a direction."""
+    """Add the side "left" of "from left to right" to ordinals; without ordinals, make it a direction."""
     symbols = [token.symbol for token in tokens]
     if "COUNTED" not in symbols:
         return tokens
@@ -111,7 +112,7 @@ def _noun_phrase(tokens: list[Token]) -> Token | list[Token]:
 
 
 def _several(tokens: list[Token], phrase: Phrase) -> Token | list[Token]:
-    """Split "the red and green cubes" into two noun phrases."""
+    """Split "the red and green cubes" into two noun phrases; other phrases become unknown tokens."""
     names = [name for name, _ in phrase.look]
     twice = next(name for name in names if names.count(name) > 1)
     values = [pair for pair in phrase.look if pair[0] == twice]
@@ -124,7 +125,7 @@ def _several(tokens: list[Token], phrase: Phrase) -> Token | list[Token]:
 
 
 def rank(token: Token) -> Place:
-    """Return the place that the word "second", "leftmost" or "left" before a noun means."""
+    """Return the place that a word before a noun means: "second", "leftmost" or "left"."""
     if token.symbol == "NTH":
         number, _, side = token.meaning.partition(" ")
         return Place("rank", side=side, rank=int(number))
@@ -146,7 +147,7 @@ def _more(tokens: list[Token]) -> Token:
 
 
 def _grew(tokens: list[Token]) -> list[Token]:
-    """Read "the number of objects rose from three to four" as "a new object was added, there are four"."""
+    """Replace "the number of objects rose from 3 to 4" by tokens of "a new object was added, there are 4"."""
     numbers = [token for token in tokens if token.symbol == "COUNT"]
     if tokens[0].symbol in ("TALLY", "COUNT") and not (numbers[0].meaning + numbers[1].meaning).isdigit():
         return [joined(tokens, UNKNOWN, None)]
@@ -161,13 +162,13 @@ def _grew(tokens: list[Token]) -> list[Token]:
 
 
 def _number(tokens: list[Token]) -> Token | None:
-    """Join "four" without a noun: "there are four"."""
+    """Return a noun phrase for "four" in "there are four"; None if the word is no number."""
     number = tokens[0].meaning
     return joined(tokens, "NP", Phrase(count=2, number=int(number))) if number.isdigit() else None
 
 
 def _instead_number(tokens: list[Token]) -> Token:
-    """Join "three" in "four objects instead of three"."""
+    """Return a number token for "three" in "four objects instead of three"."""
     return joined(tokens, "NUMBER", int(tokens[0].meaning) if tokens[0].meaning.isdigit() else 0)
 
 
@@ -176,7 +177,7 @@ def _it(tokens: list[Token]) -> Token:
 
 
 def _cast(tokens: list[Token]) -> Token | None:
-    """Join "the same four objects"."""
+    """Return one token for "the same four objects"; None for "the same object"."""
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
     number = next((int(each[-1]) for each in counts if each[-1].isdigit()), 0)
     return joined(tokens, "CAST", number) if counts or tokens[-1].meaning[1] else None
@@ -191,7 +192,7 @@ def _rest(tokens: list[Token]) -> Token:
 
 
 def _values(tokens: list[Token]) -> list[Token]:
-    """Join attributes without a noun, of different kinds: "a shiny metallic finish", "small and red"."""
+    """Return the tokens with attributes that have no noun, such as "small and red", joined to one value."""
     found: list[Token] = []
     place = 0
     while place < len(tokens):
@@ -214,7 +215,7 @@ def _values(tokens: list[Token]) -> list[Token]:
 
 
 def _next_attribute(tokens: Sequence[Token], place: int, own: Sequence[Token]) -> int | None:
-    """Return the position of the next attribute of "red and shiny", or None."""
+    """Return the position of the attribute from `place` on that continues those in `own`, or None."""
     start = place
     while place < len(tokens) and tokens[place].symbol in (COMMA, "AND"):
         place += 1

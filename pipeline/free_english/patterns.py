@@ -52,7 +52,7 @@ def forms(stage: str, functions: Mapping[str, Any]) -> tuple[tuple[str, Build], 
 
 
 def _renaming(name: str) -> Build:
-    """Return a function that gives a token the symbol and the meaning of a name such as "WHEN before"."""
+    """Return a function that gives a token a new symbol and meaning: WHEN and before for "WHEN before"."""
     symbol, _, meaning = name.partition(" ")
     return lambda tokens: replace(tokens[0], symbol=symbol, meaning=meaning)
 
@@ -70,7 +70,7 @@ def coded(tokens: Sequence[Token]) -> str:
 
 @cache
 def pattern(text: str, times: bool = True) -> re.Pattern[str]:
-    """Compile a form. If `times` is true, marks of time (WHEN) may be anywhere between its symbols.
+    """Compile a form. If `times` is true, tokens of time (WHEN) may stand between the form's symbols.
 
     A group name may be used several times in a form; its groups are numbered.
     """

@@ -16,7 +16,7 @@ class Place:
     - side: on the side `side` of the table;
     - rank: the object number `rank`, counted from `side`; 1 is the first;
     - seen: visible in the image `when`;
-    - count: one of `rank` objects that fit `others` ("a fourth cube").
+    - count: exactly `rank` objects of the image fit `others` ("a fourth cube").
     """
 
     relation: str
@@ -37,7 +37,7 @@ class Phrase:
     new: bool = False
     fewer: bool = False  # "one fewer cube"
     indefinite: bool = False
-    one: bool = False  # "the red one": the shape is that of an object before
+    one: bool = False  # "the red one": the shape is that of an earlier object
     pronoun: bool = False
 
 
@@ -53,12 +53,12 @@ class Claim:
     `kind` is a kind of change of the schema (add, drop, move, change, none), or one of:
     - rest: all other objects are as before;
     - same: the subject is as before;
-    - exists: an image shows such an object;
+    - exists: an image shows the subject;
     - becomes: the subject has another colour or material;
-    - state: the subject "is red";
-    - sit: the subject "is behind the ball";
+    - state: the subject has an attribute ("is red");
+    - sit: the subject is at a place ("is behind the ball");
     - other: a change that no dataset has, such as another size;
-    - unreadable.
+    - unreadable: no rule fits the words.
     """
 
     kind: str
@@ -73,4 +73,4 @@ class Claim:
     directions: tuple[str, ...] = ()
     left: bool = False  # no longer at `source`
     when: str = ""  # before, after, now, or empty
-    text: str = ""  # its words, in lower case and without contractions
+    text: str = ""  # the claim's words, in lower case and without contractions

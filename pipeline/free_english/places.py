@@ -2,7 +2,8 @@
 
 The forms of forms.yaml (section places) are applied from right to left until nothing changes. So "the cube
 behind the ball on the left" first becomes "the cube" and "behind (the ball on the left)". The functions with
-an underscore join the tokens of a match. Their names are the keys of forms.yaml.
+an underscore get the tokens that match a form. They return the tokens in place of the match, or None to keep
+it. Their names are the keys of forms.yaml. SIDES are left, right, front and behind.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ SIDES = ("left", "right", "front", "behind")
 
 
 def places(tokens: list[Token]) -> list[Token]:
-    """Return the tokens, in which places have become PLACE and properties such as "its colour" ASPECT."""
+    """Join places to PLACE tokens, and properties such as "its colour" to ASPECT tokens."""
     before: list[Token] = []
     while before != tokens:
         before = tokens
@@ -38,14 +39,14 @@ def _as_phrase(tokens: Sequence[Token], phrase: Phrase) -> Token:
 
 
 def _aspect(tokens: list[Token]) -> Token | list[Token]:
-    """Join "the colour of the cube", "its colour"."""
+    """Return one property token for "the colour of the cube" or "its colour"."""
     owner = next((token.meaning for token in _of(tokens, "NP")), Phrase(pronoun=True))
     aspect = joined(tokens, "ASPECT", (_of(tokens, "COLOR")[0].meaning, owner))
     return [aspect, joined(tokens, WHEN, "now")] if _of(tokens, "NEW") else aspect
 
 
 def _aspects(tokens: list[Token]) -> Token:
-    """Join "the colours and positions of all objects"."""
+    """Return one token for the properties in "the colours and positions of all objects"."""
     kinds = {token.meaning for token in _of(tokens, "COLOR")}
     for token in (*_of(tokens, "ASPECT"), *_of(tokens, "ASPECTS")):
         kinds |= {token.meaning[0]} if token.symbol == "ASPECT" else {*token.meaning[0]}
@@ -54,13 +55,13 @@ def _aspects(tokens: list[Token]) -> Token:
 
 
 def _what(tokens: list[Token]) -> Token | None:
-    """Join "the object that" before "was removed is the cube"."""
+    """Return one token for "the object that" in "the object that was removed is the cube", or None."""
     phrase = tokens[0].meaning
     return None if phrase.look or phrase.places or phrase.pronoun else joined(tokens, "WHAT", "")
 
 
 def _position(tokens: list[Token]) -> list[Token] | None:
-    """Drop "its position" before a place: "from its position near the red ball"."""
+    """Return [] for "its position" in "from its position near the ball"; None for another property."""
     return [] if _of(tokens, "COLOR")[0].meaning == "position" else None
 
 
@@ -71,20 +72,20 @@ def _place(tokens: list[Token]) -> Token:
 
 
 def _before_all(tokens: list[Token]) -> Token | None:
-    """Join "behind everything else"."""
+    """Return a place token for "behind everything else"; None if the relation is not in SIDES."""
     side = tokens[0].meaning
     return joined(tokens, "PLACE", Place("rank", side=side, rank=1)) if side in SIDES else None
 
 
 def _between_values(tokens: list[Token]) -> Token:
-    """Join "between the red and the green cube"."""
+    """Return a place token for "between the red and the green cube"."""
     other = tokens[-1].meaning
     shape = tuple(pair for pair in other.look if pair[0] == "shape")
     return joined(tokens, "PLACE", Place("between", (Phrase((*tokens[1].meaning, *shape)), other)))
 
 
 def _between_several(tokens: list[Token]) -> Token | None:
-    """Join "between the two other cubes"."""
+    """Return a place token for "between the two other cubes"; None for a phrase in the singular."""
     phrase = tokens[-1].meaning
     if tokens[-1].symbol == "NP" and (phrase is None or phrase.count == 1):
         return None
@@ -93,24 +94,24 @@ def _between_several(tokens: list[Token]) -> Token | None:
 
 
 def _not_before(tokens: list[Token]) -> Token | None:
-    """Join "a red cube, not present before,"."""
+    """Return a noun phrase of a new object for "a red cube, not present before,"; None for other times."""
     new = _times(tokens) == {"before"}
     return _as_phrase(tokens, replace(tokens[0].meaning, new=True)) if new else None
 
 
 def _both_places(tokens: list[Token]) -> list[Token] | None:
-    """Join "behind" in "behind and to the right of the cube"."""
+    """Return two place tokens for "behind and to the right of the cube"; None without a noun phrase."""
     others = tokens[-1].meaning.others
     return [joined(tokens[:1], "PLACE", Place(tokens[0].meaning, others)), tokens[-1]] if others else None
 
 
 def _label(tokens: list[Token]) -> Token:
-    """Read "first image:" before a sentence as "in the first image"."""
+    """Return a token of time for "first image:" before a sentence."""
     return joined(tokens, WHEN, tokens[0].meaning)
 
 
 def _side(tokens: list[Token]) -> Token | None:
-    """Join "on the left", "at the very back", "to the right side of the image"."""
+    """Return a place token for "on the left" or "at the very back"; None for relations such as "near"."""
     own = next(token for token in tokens if token.symbol in ("REL", "SIDE", "MOST"))
     if own.symbol == "REL" and own.meaning not in SIDES:
         return None
@@ -118,18 +119,18 @@ def _side(tokens: list[Token]) -> Token | None:
 
 
 def _from_side(tokens: list[Token]) -> list[Token]:
-    """Read "left -> right" as "from left to right"."""
+    """Return the tokens of "from left to right" for "left -> right"."""
     side = replace(tokens[-1], symbol="SIDE")
     return [replace(side, symbol="PRE"), tokens[0], replace(side, symbol="TO"), side]
 
 
 def _in_brackets(tokens: list[Token]) -> Token | None:
-    """Join "the red cube (front)"."""
+    """Return a noun phrase with its place for "the red cube (front)"; None after a pronoun."""
     return _with_place([tokens[0], joined(tokens[2:3], "PLACE", rank(tokens[2]))])
 
 
 def _near_side(tokens: list[Token]) -> Token | None:
-    """Join "near the front"."""
+    """Return a place token for "near the front"; None for relations other than near and toward."""
     return joined(tokens, "PLACE", rank(tokens[1])) if tokens[0].meaning in ("near", "toward") else None
 
 
@@ -138,13 +139,13 @@ def _side_of(tokens: list[Token]) -> Token | None:
 
 
 def _to_side_of(tokens: list[Token]) -> Token | None:
-    """Join "to the right side of the cube"."""
+    """Return a place token for "to the right side of the cube"; None if the side is not in SIDES."""
     own = tokens[0].meaning
     return joined(tokens, "PLACE", Place(own, (tokens[-1].meaning,))) if own in SIDES else None
 
 
 def _nth_from(tokens: list[Token]) -> Token | None:
-    """Join "the second cube from the left"."""
+    """Return a noun phrase for "the second cube from the left"; None without an ordinal or a side."""
     phrase, side = tokens[0].meaning, tokens[-1].meaning
     ranks = [place for place in phrase.places if place.relation == "rank" and not place.side]
     if not ranks or side not in SIDES:
@@ -154,14 +155,14 @@ def _nth_from(tokens: list[Token]) -> Token | None:
 
 
 def _nth_after(tokens: list[Token]) -> Token | None:
-    """Join "the blue cube, the second from the left,"."""
+    """Return one noun phrase for "the blue cube, the second from the left,"; None as in `_nth_alone`."""
     alone = _nth_alone(tokens[2:])
     phrase = tokens[0].meaning
     return alone and _as_phrase(tokens, replace(phrase, places=(*phrase.places, *alone.meaning.places)))
 
 
 def _nth_alone(tokens: list[Token]) -> Token | None:
-    """Join "the second from the left"."""
+    """Return a noun phrase for "the second from the left"; None if the side is not in SIDES."""
     (nth,), (side,) = _of(tokens, "NTH"), _of(tokens, "SIDE")
     if side.meaning not in SIDES:
         return None
@@ -170,7 +171,10 @@ def _nth_alone(tokens: list[Token]) -> Token | None:
 
 
 def _with_place(tokens: list[Token]) -> Token | None:
-    """Attach places to the noun phrase before them. A place in the second image is a claim of its own."""
+    """Return the noun phrase with the place that follows; None if the place is a separate claim.
+
+    It is one after a pronoun, with a relation such as "toward", and if it is about the second image.
+    """
     phrase, times = tokens[0].meaning, _times(tokens)
     place = _of(tokens, "PLACE")[0].meaning
     if times & {*AFTER} or phrase.pronoun or place.relation in ("toward", "away", "past"):
@@ -181,7 +185,7 @@ def _with_place(tokens: list[Token]) -> Token | None:
 
 
 def _with_value(tokens: list[Token]) -> Token | None:
-    """Attach attributes to the noun phrase before them: "the cube made of rubber"."""
+    """Return a noun phrase for "the cube made of rubber"; None if the value is a separate claim."""
     phrase, value = tokens[0].meaning, _of(tokens, "VALUE")[0].meaning
     if _times(tokens) & {*AFTER} or phrase.pronoun or dict(value).keys() & dict(phrase.look).keys():
         return None
@@ -189,12 +193,12 @@ def _with_value(tokens: list[Token]) -> Token | None:
 
 
 def _before_phrase(tokens: list[Token]) -> Token | None:
-    """Join "originally on the right, the red ball"."""
+    """Return a noun phrase for "originally on the right, the red ball"; None as in `_with_place`."""
     return (_with_place if _of(tokens, "PLACE") else _with_value)([tokens[-1], *tokens[:-1]])
 
 
 def _seen(tokens: list[Token]) -> Token | None:
-    """Attach "that was in the first image"."""
+    """Return a noun phrase for "the cube that was in the first image"; None for a pronoun or "now"."""
     phrase, times = tokens[0].meaning, [token.meaning for token in _of(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:
         return None
@@ -202,7 +206,7 @@ def _seen(tokens: list[Token]) -> Token | None:
 
 
 def _value_of(tokens: list[Token]) -> Token | None:
-    """Join "the larger of the two spheres"."""
+    """Return a noun phrase for "the larger of the two spheres"; None for a phrase in the singular."""
     phrase = tokens[-1].meaning
     if phrase.count != 2:
         return None
@@ -210,7 +214,7 @@ def _value_of(tokens: list[Token]) -> Token | None:
 
 
 def _ranked_of(tokens: list[Token]) -> Token | None:
-    """Join "the leftmost of the three cubes"."""
+    """Return a noun phrase for "the leftmost of the three cubes"; None for a phrase in the singular."""
     phrase, own = tokens[2].meaning, rank(tokens[0])
     if phrase.count == 1:
         return None
@@ -221,7 +225,7 @@ def _ranked_of(tokens: list[Token]) -> Token | None:
 
 
 def _one_of_them(tokens: list[Token]) -> Token | None:
-    """Join "the middle one of the three cubes"."""
+    """Return a noun phrase for "the middle one of the three cubes", or None for other words with "of"."""
     one, many = tokens[0].meaning, tokens[-1].meaning
     if many.number and not many.look and not one.one:  # "the middle cube of the three"
         return tokens[0]
@@ -232,31 +236,31 @@ def _one_of_them(tokens: list[Token]) -> Token | None:
 
 
 def _cleft(tokens: list[Token]) -> Token | None:
-    """Join "it is the cube" or "the cube is the one" before "that moved"."""
+    """Return "the cube" for "it is the cube" or "the cube is the one" before "that moved"; else None."""
     if not tokens[-1].meaning.look and not tokens[-1].meaning.places:
         return tokens[0]
     return tokens[-1] if tokens[0].meaning.pronoun and not tokens[-1].meaning.pronoun else None
 
 
 def _cleft_aspect(tokens: list[Token]) -> Token | None:
-    """Join "it is the colour of the cube" before "that changed"."""
+    """Return the property in "it is the colour of the cube" before "that changed"; None without "it"."""
     return tokens[-1] if tokens[0].meaning.pronoun else None
 
 
 def _topic(tokens: list[Token]) -> Token | None:
-    """Join "the ball, it" before a verb."""
+    """Return "the ball" for "the ball, it" before a verb; None without the pronoun."""
     return tokens[0] if tokens[-1].meaning.pronoun and not tokens[0].meaning.pronoun else None
 
 
 def _named_after(tokens: list[Token]) -> list[Token] | None:
-    """Join "one more object, a small red cube" at the end of a sentence."""
+    """Return one noun phrase for "one more object, a small red cube"; None if the first is not new."""
     first = tokens[0].meaning
     found = _apposition(tokens) if first.new else None
     return [found, *_of(tokens, WHEN)] if found else None
 
 
 def _apposition(tokens: list[Token]) -> Token | None:
-    """Join "a new object, a small red cube,"."""
+    """Return one noun phrase for "a new object, a small red cube,"; None if the attributes differ."""
     one, other = (token.meaning for token in _of(tokens, "NP"))
     look = dict(one.look) | dict(other.look)
     if look != dict(other.look) | dict(one.look) or one.pronoun or other.pronoun:

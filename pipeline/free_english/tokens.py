@@ -1,7 +1,7 @@
 """Split free English into tokens.
 
-A token is the longest phrase of words.yaml that begins at a word. It has a symbol of the grammar, as NOUN. It
-also has a meaning, which depends on the symbol: an attribute and its value, a side, an image, or nothing.
+A token is the longest phrase of words.yaml that begins at a word. It has a symbol such as NOUN, and a
+meaning that depends on the symbol: an attribute and its value, a side, an image, or nothing.
 """
 
 import re
@@ -75,7 +75,7 @@ def _lengths() -> Mapping[str, Sequence[int]]:
 
 
 def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
-    """Yield each phrase of a text from words.yaml, in which commas separate phrases, as a tuple of words.
+    """Yield each phrase, as a tuple of words, of an entry of words.yaml. Commas separate phrases.
 
     [a|b|] stands for "a", "b" or nothing, {name} for a macro, and a verb with a plus for its four forms.
     """
@@ -129,7 +129,7 @@ def sentences(plain: str) -> Iterator[list[Token]]:
 
 
 def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
-    """Return the token that begins at word `at`, or None if it is ignored; and its number of words."""
+    """Return the token that begins at word `at` (None: ignored words), and the number of its words."""
     word, start, end = found[at]
     if word in ",:()–—-":
         return Token("COMMA" if word in ",()" else "COLON", word, start, end), 1

@@ -17,7 +17,7 @@ from pipeline.scoring.truth import UNREADABLE as NOT_PARSED
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim and its faults (letters of truth.FAULTS). `identifies`: it is correct and tells the change."""
+    """A claim, its faults (letters of truth.FAULTS), and whether it correctly identifies the change."""
 
     claim: Claim
     faults: str
@@ -46,7 +46,7 @@ def judged_claims(text: str, pair: Pair) -> list[JudgedClaim]:
 
 
 def verdict(text: str, judged: Sequence[JudgedClaim]) -> Verdict:
-    """Return the verdict on a text. Wrong claims count before unreadable ones.
+    """Return the verdict on a text. If some claims are wrong, unreadable ones are ignored.
 
     `wrong` holds the wrong clauses in lower case. `fits` is True if all claims are correct.
     """

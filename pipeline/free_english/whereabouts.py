@@ -31,7 +31,7 @@ CENTRE = Placed(-1, "", "", "", "", 0.0, 0.0)
 
 
 def matching(phrase: Phrase, sight: Sight) -> list[Placed]:
-    """Return the objects that fit a noun phrase. Sides and ranks are judged last, among these."""
+    """Return the objects that fit a noun phrase. Sides and ranks compare the objects that fit otherwise."""
     fitting = [each for each in sight.objects if looks(each, phrase)]
     relative = [place for place in phrase.places if place.relation not in ("side", "rank")]
     fitting = [each for each in fitting if all(holds(place, each, [], sight) for place in relative)]
@@ -45,7 +45,7 @@ def looks(item: Placed, phrase: Phrase) -> bool:
 
 
 def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight) -> bool:
-    """Return True if an object is at a place. For a side or a rank, it is compared with `candidates`."""
+    """Return True if `item` is at a place. For a side or a rank, `item` is compared with `candidates`."""
     if place.relation == "seen":
         return True
     if place.relation == "count":
@@ -69,7 +69,7 @@ def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight
 
 
 def beside(side: str, item: words.Place, other: words.Place, camera: Point) -> bool:
-    """Return True if an object is on this side of another one."""
+    """Return True if `item` is on this side of `other`, as the camera sees them."""
     axis, sign = AXES[side]
     return sign * offsets(item, other, camera)[axis] >= NEAREST
 
@@ -80,7 +80,7 @@ def distance(one: Placed, other: Placed) -> float:
 
 
 def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
-    """Return True for "the cube on the left": the further left of two, or left of the table's centre."""
+    """Return True if `item` is on this side of the only other candidate, else of the table's centre."""
     others = [each for each in candidates if each.number != item.number]
     if side == "center" and len(others) == 2:
         one, other = sorted(others, key=lambda each: offsets(each, CENTRE, camera)[0])
@@ -91,7 +91,7 @@ def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Poin
 
 
 def _ranked(place: Place, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
-    """Return True for the object of "leftmost" or "the second from the left"."""
+    """Return True if `item` has the rank `place.rank` among `candidates`, counted from `place.side`."""
     if place.side not in AXES:
         return False
     if len(candidates) == 1:
@@ -102,7 +102,7 @@ def _ranked(place: Place, item: Placed, candidates: Sequence[Placed], camera: Po
 
 
 def _between(item: Placed, one: Placed, other: Placed) -> bool:
-    """Return True if an object is near the line between two others, and not beyond its ends."""
+    """Return True if `item` is near the line from `one` to `other`, and not beyond the line's ends."""
     dx, dy = other.x - one.x, other.y - one.y
     length = hypot(dx, dy)
     if one.number == other.number or not length:

@@ -17,7 +17,7 @@ ADJECTIVES = "visible|obvious|apparent|noticeable|significant|clear|real"
 
 
 def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
-    """Return True if the caption contains one of the phrases, in any case, from the start of a word.
+    """Return True if the caption contains one of `phrases`, starting at a word, in upper or lower case.
 
     A phrase "no X" also matches "no visible X" and "not see any X", with any verb in place of "see".
     """
@@ -34,7 +34,7 @@ def _pattern(phrase: str) -> str:
 
 
 def right(caption: str, changed: bool | None, phrases: Sequence[str]) -> bool | None:
-    """Return True if the caption is correct about change or no change, and None if `changed` is unknown."""
+    """Return True if the caption says correctly whether something changed; None if `changed` is unknown."""
     return None if changed is None else says_no_change(caption, phrases) != changed
 
 
@@ -45,9 +45,10 @@ def share(answers: Iterable[bool | None]) -> float | None:
 
 
 def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, float | None]:
-    """Return shares (0 to 1) over the changed pairs whose changed object is known; {} without such a pair.
+    """Return the shares (0 to 1) of captions with the true kind of change, and with each true attribute.
 
-    "type": the share of these pairs whose caption ends in a verb phrase of the true kind of change.
+    Only changed pairs with a known changed object count; {} without such a pair.
+    "type": the share of captions that end in a verb phrase of the true kind of change.
     "size", "color", "material", "shape": among the captions that name the attribute in the subject, the share
     that name only the value before the change (after it, for an added object); None if no caption names it.
     """
@@ -65,7 +66,7 @@ def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, 
 
 
 def read(caption: str) -> tuple[str | None, dict[str, set[str]]]:
-    """Return the kind of change in a caption's verb phrase (or None), and attribute -> values in its subject.
+    """Return a caption's kind of change (None: unknown), and the attributes of its subject: name -> values.
 
     The subject ends at the first noun. Case, white space and a final full stop do not matter.
     """

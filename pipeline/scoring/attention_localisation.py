@@ -2,7 +2,7 @@
 
 If a word has a single map, the map is compared with the union of both images' boxes. If a word has a map per
 image, each map is compared with the box of its own image, and the pair's score is the mean over the images
-that have a box. Images are squashed to a square before they become (H, W) cells, so a box is scaled by its
+that have a box. Images are squashed to a square before they become H x W cells, so a box is scaled by its
 image's width and height separately.
 
 pointing: the centre of the cell with the most attention lies in a box (the pointing game of Zhang et
@@ -40,9 +40,9 @@ Placed = tuple[Box, Size]
 class Localisation:
     """Localisation scores of a split, as fractions.
 
-    `summary`: each measure's mean over the pairs that have it, chance, and the numbers of pairs; empty if no
-    pair has a box. `pairs`: pair id -> measure -> score; None without a box, or without a word that names an
-    object.
+    `summary`: mean of each measure over the pairs that have it, chance, and numbers of pairs; empty if no
+    pair has a box. `pairs`: pair id -> measure -> score. A score is None if the pair has no box, or if no
+    word names an object.
     """
 
     summary: dict[str, float | int]
@@ -73,7 +73,7 @@ def of_files(
 def localise(
     pairs: Sequence[Pair], attended: Mapping[str, Attended], sizes: Mapping[str, Size]
 ) -> Localisation:
-    """Compute the localisation of all pairs; `sizes` maps image names to sizes."""
+    """Compute the localisation of all pairs. `attended`: pair id -> maps; `sizes`: image name -> size."""
     each = {pair.pair_id: dict.fromkeys(MEASURES) for pair in pairs}
     areas = []
     for pair in pairs:
@@ -92,19 +92,19 @@ def localise(
 
 
 def named_object(words: Sequence[str]) -> int | None:
-    """Return the position of the first word in OBJECTS: captions mention the changed object first."""
+    """Return the position of the first noun, which names the changed object; None without a noun."""
     return next((place for place, word in enumerate(words) if word.lower() in OBJECTS), None)
 
 
 def inside(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
-    """Return the fraction of each cell's area inside the union of one or two boxes, (H, W)."""
+    """Return the fraction of each cell's area inside the union of one or two boxes, for a grid (H, W)."""
     shares = [(x / width, y / height, w / width, h / height) for (x, y, w, h), (width, height) in boxes]
     covered = sum((_overlap(share, grid) for share in shares), np.zeros(grid))
     return covered - _overlap(_intersection(*shares), grid) if len(shares) == 2 else covered
 
 
 def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
-    """Return a mask (H, W) of the cells whose centre lies in a box, or on its left or upper edge."""
+    """Return a mask (H, W) of the cells whose centre lies in a box, or on the box's left or upper edge."""
     H, W = grid
     found = np.zeros(grid, dtype=bool)
     for (left, top, w, h), (width, height) in boxes:
@@ -115,7 +115,10 @@ def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
 
 
 def _views(found: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple[np.ndarray, list[Placed]]]:
-    """Return the maps, (words, H, W), and the boxes of each view. Views without boxes are left out."""
+    """Return (maps, boxes) for each image, or one for both images if a word has a single map.
+
+    Maps are (words, H, W). Images without a box are left out.
+    """
     sides = ((pair.before_box, pair.before), (pair.after_box, pair.after))
     before, after = ([(box, sizes[name])] if box is not None else [] for box, name in sides)
     judged = [before + after] if found.images == 1 else [before, after][: found.images]
@@ -150,7 +153,7 @@ def _overlap(box: Box, grid: tuple[int, int]) -> np.ndarray:
 
 
 def _covered(start: float, length: float, cells: int) -> np.ndarray:
-    """Return the fraction of each of `cells` equal parts of 0 to 1 that lies in an interval, (cells,)."""
+    """Divide 0 to 1 into `cells` parts; return the fraction of each from `start` to `start + length`."""
     edges = np.arange(cells + 1) / cells
     return np.diff(np.clip(edges, start, start + length)) * cells
 

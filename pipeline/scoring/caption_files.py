@@ -56,7 +56,7 @@ class Reference(BaseModel):
 
 
 class Coco(BaseModel):
-    """References in COCO's format. A check stops at the first wrong entry."""
+    """References in COCO's format. Validation stops at the first wrong entry."""
 
     images: Annotated[list[Image], FailFast()]
     annotations: Annotated[list[Reference], FailFast()]
@@ -99,12 +99,12 @@ def read_results(path: Path, remedy: str = CAPTIONS) -> dict[str, str]:
 
 
 def read_predictions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
-    """Return pair id -> predicted text. Raises InputError as read_results, or if a pair has no entry."""
+    """Return pair id -> predicted text. Raises InputError as read_results does, or if a pair has no entry."""
     return _of_pairs(path, pairs, _by_id(path, pairs, _text, CAPTIONS))
 
 
 def read_scores(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
-    """Return pair id -> score; true is 1 and false 0. Raises InputError as read_predictions."""
+    """Return pair id -> score; true is 1 and false 0. Raises InputError as read_predictions does."""
     return _of_pairs(path, pairs, _by_id(path, pairs, _score, NUMBERS))
 
 
@@ -148,7 +148,7 @@ def _rows(path: Path, remedy: str) -> list[Row]:
 
 
 def _opened(row: dict[str, Any]) -> list[Any]:
-    """Return the entries in a JSON object: a log of lmms-eval, {id: value, …}, or a single entry."""
+    """Return the entries of a JSON object, which is a log of lmms-eval, {id: value, …}, or one entry."""
     if isinstance(row.get("logs"), list):
         return list(row["logs"])
     if row.keys() & {*IDS, "doc_id"}:
@@ -177,7 +177,7 @@ def _table(path: Path, text: str, remedy: str) -> list[Row]:
 
 
 def _id(row: Row, where: str, pairs: Sequence[Pair], known: set[str], remedy: str) -> str:
-    """Return the id of an entry. With `pairs`, an unknown number is a position among the pairs, from 0."""
+    """Return the id of an entry. A number that is not in `known` is a position in `pairs`, from 0."""
     document = row.get("doc")
     own = [row, *([document] if isinstance(document, dict) else [])]
     named = [str(each[name]) for each in reversed(own) for name in IDS if each.get(name) not in (None, "")]

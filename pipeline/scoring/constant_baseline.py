@@ -25,8 +25,8 @@ class Constant:
 def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: str = "ptb") -> Constant:
     """Choose one of the `candidates` most frequent training captions, by its CIDEr-D on the validation split.
 
-    Ties go to the more frequent caption, then to the alphabet. The tokenizer may take `timeout` seconds.
-    Raises InputError if the training or the validation split has no captions.
+    Of equally good captions, the most frequent is chosen, then the first in the alphabet. Raises InputError
+    if the training or validation split has no captions, or if the tokenizer exceeds `timeout` seconds.
     """
     captions = most_frequent(of_split(pairs, "train"), candidates)
     if not captions:
@@ -50,6 +50,6 @@ def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: st
 
 
 def most_frequent(pairs: Sequence[Pair], count: int) -> list[str]:
-    """Return the `count` most frequent captions, with white space collapsed; ties by the alphabet."""
+    """Return the `count` most frequent captions, with white space collapsed; equal ones alphabetically."""
     counts = Counter(one_line(text) for pair in pairs for text in pair.captions if text.strip())
     return sorted(counts, key=lambda text: (-counts[text], text))[:count]

@@ -19,9 +19,9 @@ Values = dict[str, float | None]
 class Scores:
     """Scores as fractions: CIDEr-D 1.268 is the papers' 126.8.
 
-    A subset has its own document frequencies of CIDEr-D; CIDEr-D of a pair, and CIDEr-D/corpus-df of a
-    subset, have those of the total. A pair's `bleu` and `meteor` are counts, whose sums over pairs give the
-    corpus's scores. SPICE is None if it is unavailable; `scorers` says why.
+    CIDEr-D of a subset uses the document frequencies of the subset. CIDEr-D of a pair, and CIDEr-D/corpus-df
+    of a subset, use those of all pairs. A pair's `bleu` and `meteor` are counts, whose sums over pairs give
+    the corpus's scores. SPICE is None if it is unavailable; then `scorers` has the reason.
     """
 
     subsets: dict[str, Values]
@@ -106,7 +106,7 @@ def _tokenized(
 def _python_scores(
     captions: dict[str, str], references: dict[str, list[str]], subsets: dict[str, list[str]]
 ) -> tuple[dict[str, Values], dict[str, dict[str, Any]]]:
-    """Compute BLEU, ROUGE-L and CIDEr-D of subsets and pairs. METEOR and SPICE are None for now."""
+    """Return BLEU, ROUGE-L and CIDEr-D of (subsets, pairs), with None in place of METEOR and SPICE."""
     grams = metrics.counted(captions, references)
     counts = metrics.bleu_counts(captions, references, grams)
     means = {name: of_pairs(captions, references) for name, of_pairs in metrics.MEANS.items()}
@@ -144,7 +144,7 @@ def _bleu_counts(counts: list[int]) -> dict[str, Any]:
 def _spice(
     captions: dict[str, str], references: dict[str, list[str]], timeout: float
 ) -> tuple[dict[str, float] | None, str]:
-    """Return SPICE by id and its version; or, if SPICE cannot be computed, None and the reason."""
+    """Return (id -> SPICE, SPICE's version), or (None, reason) if SPICE cannot be computed."""
     if reason := spice.unavailable(timeout):
         return None, f"unavailable ({reason})"
     try:

@@ -72,6 +72,6 @@ def run(
 
 
 def _gist(messages: str) -> str:
-    """Return, in parentheses, the error that Java's messages name, or else their first line."""
+    """Return the error that Java's messages name, or else their first line, in parentheses."""
     found = re.search(r"\w+(Exception|Error): .*", messages) or re.search(r"^(?!Picked up).+", messages, re.M)
     return f" ({found[0].strip()[:200]})" if found else ""

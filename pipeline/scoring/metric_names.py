@@ -43,7 +43,7 @@ HEADINGS = {
 
 
 def of_parts(subsets: Mapping[str, Any]) -> dict[str, float]:
-    """Return name -> score of a metrics.json, for the names in PLACES; unknown scores are left out."""
+    """Return name -> score for the names in PLACES, without unknown scores. `subsets`: as in metrics.json."""
     found = {name: subsets.get(subset, {}).get(score) for name, (subset, score) in PLACES.items()}
     return {name: share for name, share in found.items() if share is not None}
 

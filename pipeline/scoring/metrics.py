@@ -31,7 +31,7 @@ def ngrams(sentence: str) -> Counter[Ngram]:
 
 
 def counted(captions: Captions, references: References) -> dict[str, Counter[Ngram]]:
-    """Return the n-grams of each distinct sentence."""
+    """Return sentence -> counts of the sentence's n-grams, for all captions and references."""
     sentences = chain(captions.values(), chain.from_iterable(references.values()))
     return {sentence: ngrams(sentence) for sentence in dict.fromkeys(sentences)}
 
@@ -39,10 +39,10 @@ def counted(captions: Captions, references: References) -> dict[str, Counter[Ngr
 def bleu_counts(
     captions: Captions, references: References, grams: Mapping[str, Counter[Ngram]]
 ) -> np.ndarray:
-    """Return int64 counts, (pairs, 10). The counts of a corpus are the sums over its pairs.
+    """Return the counts for BLEU, int64 (pairs, 10). `grams`: see `counted`.
 
-    The counts are: matched n-grams of 1 to 4 words (4), all n-grams of 1 to 4 words (4), words of the
-    caption, and words of the reference closest in length.
+    The counts of a corpus are the sums over its pairs. A row has: matched n-grams of 1 to 4 words (4), all
+    n-grams of 1 to 4 words (4), words of the caption, and words of the reference closest in length.
     """
     rows = [_bleu_counts(captions[key], references[key], grams) for key in references]
     return np.array(rows, dtype=np.int64).reshape(-1, 2 * LONGEST + 2)
@@ -77,7 +77,7 @@ def rouge_l(captions: Captions, references: References) -> np.ndarray:
 
 
 def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], int]) -> float:
-    """Return ROUGE-L from the best precision and the best recall. `known` caches common subsequences."""
+    """Return ROUGE-L from the best precision and the best recall. `known`: cache of `common_words`."""
     words = caption.split(" ")  # as in the library: an empty caption has one word, the empty string
     precision = recall = 0.0
     for text in references:
@@ -93,7 +93,7 @@ def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], i
 def common_words(one: Sequence[str], other: Sequence[str]) -> int:
     """Return the length of the longest common subsequence.
 
-    Each row of the table of dynamic programming is computed at once, as bits that are 0 where the length
+    Each row of the dynamic-programming table is computed at once, as bits that are 0 where the length
     grows (Hyyrö 2004, "Bit-parallel LCS-length computation revisited").
     """
     places: dict[str, int] = {}
@@ -119,14 +119,14 @@ def cider_d(captions: Captions, references: References) -> float:
 
 
 def cider_d_each(captions: Captions, references: References) -> np.ndarray:
-    """Return CIDEr-D of each caption, 0 to 10, with the document frequencies of these references."""
+    """Return CIDEr-D of each caption, 0 to 10, with document frequencies from `references`."""
     return CiderD(captions, references, counted(captions, references)).each(range(len(references)))
 
 
 class CiderD:
     """CIDEr-D of any subset of a corpus, with the subset's own document frequencies.
 
-    A "term" is an n-gram and its count in a sentence, which decide its weight. A "couple" is a caption and
+    A "term" is an n-gram with its count in a sentence; both decide the tf-idf. A "couple" is a caption and
     one of its references. Equal couples are compared only once.
     """
 
@@ -181,7 +181,7 @@ class CiderD:
         self._penalty = np.array([np.e ** (-(float(d) ** 2) / (2 * SIGMA**2)) for d in deltas.tolist()])
 
     def each(self, members: Sequence[int]) -> np.ndarray:
-        """Return CIDEr-D (0 to 10) of the pairs in rows `members`, with these rows' document frequencies."""
+        """Return CIDEr-D (0 to 10) of the pairs at these positions, with document frequencies from them."""
         chosen = np.zeros(self._pairs, dtype=bool)
         chosen[members] = True
         similarity = self._similarities(self._weights(chosen))[self._couple]
@@ -196,7 +196,7 @@ class CiderD:
         return self._count * rarity[self._gram]
 
     def _similarities(self, weight: np.ndarray) -> np.ndarray:
-        """Return the clipped cosine times the length penalty of each couple: (couples, LONGEST)."""
+        """Return clipped cosine * length penalty per couple and length of n-gram, (couples, LONGEST)."""
         # Python's ** gives the library's squares; numpy's may differ in the last bit
         square = np.array([value**2 for value in weight.tolist()])
         size = self._sentences * LONGEST

@@ -74,7 +74,7 @@ def score_pairs(
 ) -> tuple[Scores, Correctness]:
     """Score one caption per pair, in total and by kind of change, and check the correctness of each caption.
 
-    `grammar`, `outside` and `reader`: see `correctness`. `exchanged`: the captions of the exchanged images.
+    `grammar`, `outside` and `reader`: see `correctness`. `exchanged`: captions of (after, before).
     """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     parts = subsets(pairs)
@@ -92,7 +92,7 @@ def score_pairs(
 
 
 def unread(ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
-    """Return a warning about captions that are not judged, with their number; [] if `ids` is empty."""
+    """Return [a warning that the captions of `ids` are not judged], or [] if `ids` is empty."""
     if not ids:
         return []
     return [

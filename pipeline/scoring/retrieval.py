@@ -45,7 +45,7 @@ def retrievable(pairs: Sequence[Pair]) -> list[Pair]:
 def similarities(
     model: Retrieves, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary, batch: int
 ) -> Tensor:
-    """Return the cosine cos(g, v) of each sentence g with each pair v: (Q, P), float32.
+    """Return the cosine cos(g, v) of each sentence g with each pair v: (Q sentences, P pairs), float32.
 
     The rows are the sentences of the first pair, then of the second pair, and so on.
     """
@@ -76,7 +76,7 @@ class Ranks:
 
 
 def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
-    """Return ranks. `similarity`: (Q, P), as `similarities` returns it; `sentences`: of each pair."""
+    """Return the ranks. `similarity`: a result of `similarities`; `sentences`: the sentences of each pair."""
     owner = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
     own = similarity[np.arange(len(owner)), owner]
     best = np.stack([similarity[owner == pair].max(0) for pair in range(len(sentences))])  # (P, P)
@@ -107,8 +107,8 @@ def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.nd
 def figures(found: Ranks, ties: Ties = "strict") -> dict[str, Any]:
     """Return R@k, MdR and MnR of both directions, and their values at chance.
 
-    `all_ties` is the convention of the authors' program: in a search by a pair, each tied position counts as
-    a separate entry, and in searches by a sentence, the median is the lower of the two middle values.
+    "all_ties" computes as the authors' program does: in a search by a pair, each tied position counts as a
+    separate entry, and in searches by a sentence, the median is the lower of the two middle values.
     """
     pair_to_text, middle = found.pair_to_text, "median_unbiased"
     if ties == "all_ties":
@@ -151,7 +151,7 @@ def write(
     split: str = "test",
     ties: Ties = "strict",
 ) -> dict[str, Any] | None:
-    """Write FIGURES and RANKS. Return the figures, or None if the model does not learn retrieval.
+    """Write the files FIGURES and RANKS. Return the figures, or None if the model does not learn retrieval.
 
     `weights`: the folder that pre-training wrote. `features`: the folder of the feature stores. Raises
     InputError if the split has no changed pair, or if an input does not match the weights.

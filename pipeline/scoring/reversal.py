@@ -39,7 +39,7 @@ def reverse(said: Claims) -> Claims:
 def agreement(
     caption: str, exchanged: str, grammar: bool = True, phrases: Sequence[str] = PHRASES
 ) -> Agreement:
-    """Compare captions of both image orders; `grammar`: whether they follow that of coloured solids."""
+    """Compare captions of both image orders. `grammar`: True if sentences.py can parse the captions."""
     none = [says_no_change(text, phrases) for text in (caption, exchanged)]
     if not grammar or any(none):
         both = none[0] == none[1]
@@ -52,7 +52,7 @@ def agreement(
 
 
 def named(agreement: Agreement) -> dict[str, bool]:
-    """Return name in pairs.jsonl -> value, for the known parts of an agreement."""
+    """Return name in pairs.jsonl -> value, for the fields of an agreement that are not None."""
     return {f"{REVERSED}{name}": value for name, value in asdict(agreement).items() if value is not None}
 
 

@@ -23,10 +23,10 @@ FILES = {"captions": CAPTIONS, "attention": "attention.npz", "per_pair": PAIRS}
 
 
 def hashes_of_scored(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hashes to write into metrics.json: of the scored files, and of the scores per pair.
+    """Return the hashes for metrics.json: of the files with captions, attention, pairs and scores per pair.
 
-    If attention is scored, the hashes of the captions' weights and pairs, and the name of their run, are
-    added. `arguments`: the command line of stages.score or stages.constant.
+    `arguments`: the command line of stages.score or stages.constant. If it has an attention.npz, the values
+    in this file are added: the hashes of weights and pairs, and the name of the run.
     """
     given = {name: arguments.get(name) for name in (*FILES, "pairs")}
     found = {name: content_hashes.file_hash(path) for name, path in given.items() if path is not None}
@@ -49,8 +49,8 @@ def check_attention(attention: Path, pairs: Path) -> None:
 def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None = None) -> None:
     """Raise InputError if a file of a run's folder belongs to another run or was changed.
 
-    `pairs` is the dataset's file. `weights` is the folder of the run's weights; it may be missing. A file
-    without a hash in metrics.json is not compared.
+    `pairs`: the dataset's file of pairs; `weights`: the folder of the run's weights, which may be missing. A
+    file without a hash in metrics.json is not compared.
     """
     metrics = folder / METRICS
     record = read_json(metrics, SCORE)

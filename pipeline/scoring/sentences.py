@@ -24,7 +24,7 @@ Values = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class Claims:
-    """Claims of one or several sentences. A field is empty if no sentence names this part."""
+    """Claims of one or several sentences about a change. A field that no sentence mentions is empty."""
 
     kinds: frozenset[str]  # kinds of change: CHANGE_TYPES or NO_CHANGE
     look: Values  # attributes of the subject
@@ -97,7 +97,7 @@ class Sentence:
 
 
 def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
-    """Return the claims of a pair's references. The dataset's kind of change, if any, replaces theirs."""
+    """Return the claims of a pair's references, with the dataset's kind of change if it is known."""
     claims = [sentence.claims for sentence in references]
     kinds = frozenset(kind for each in claims for kind in each.kinds)
     if pair.change_type in (*CHANGE_TYPES, NO_CHANGE):
@@ -106,7 +106,7 @@ def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
 
 
 def contradicts(candidate: Claims, truth: Claims) -> bool:
-    """Return True if both name kinds of change or values of an attribute, and no kind or value is the same.
+    """Return True if both name kinds of change, or values of one attribute, and have none in common.
 
     A candidate whose subject already has its new value ("the rubber ball became rubber") never counts as a
     contradiction, because no reference contains such a sentence.
@@ -121,7 +121,7 @@ def contradicts(candidate: Claims, truth: Claims) -> bool:
 
 
 def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
-    """Return True if the caption agrees with the pair's references; None if they name no kind of change.
+    """Return True if the caption agrees with the pair's references; None if these name no kind of change.
 
     The kind of change and the new value must be those of a reference. Each attribute of the subject must be
     in a reference, and must contradict no reference. For a pair without a change, the caption must contain

@@ -66,7 +66,7 @@ def folder() -> Path:
 
 
 def shown() -> str:
-    """Return the folder's name for messages, without a local path, because metrics.json keeps messages."""
+    """Return a name of `folder` without a local path, for messages, which metrics.json keeps."""
     return f"${VARIABLE}" if os.environ.get(VARIABLE) else DEFAULT
 
 
@@ -95,9 +95,9 @@ def unavailable(timeout: float) -> str | None:
 def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: float) -> dict[str, float]:
     """Return SPICE (F1 over the tuples of scene graphs, 0 to 1) of each caption, in the captions' order.
 
-    Sentences must be tokenised; a corpus's SPICE is the mean. F1 is 0 if a graph has no tuple. Each run of
-    Java may take `timeout` seconds; sentences that were parsed before a timeout stay cached. Raises
-    InputError if a sentence is longer than MAX_WORDS, or if Java fails or returns no scores.
+    Sentences must be tokenised; a corpus's SPICE is the mean. F1 is 0 if a graph has no tuple. Raises
+    InputError if a sentence is longer than MAX_WORDS, or if Java fails, returns no scores or runs for more
+    than `timeout` seconds; sentences that earlier runs parsed stay cached.
     """
     for key, caption in captions.items():
         for text in (caption, *references[key]):
@@ -167,7 +167,7 @@ def _arguments(scratch: Path) -> list[str]:
 
 
 def _f1(answer: Path, count: int) -> dict[int, float]:
-    """Read item number -> F1. Raises InputError for an answer without one F1 per item."""
+    """Read item number -> F1 of an answer. Raises InputError unless each of `count` items has an F1."""
     try:
         items = json.loads(answer.read_text(encoding="utf-8"))
         values = {item["image_id"]: float(item["scores"]["All"]["f"]) for item in items}

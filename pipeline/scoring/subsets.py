@@ -18,7 +18,7 @@ def subsets(pairs: Sequence[Pair]) -> dict[str, list[str]]:
 
 
 def _quartiles(pairs: Sequence[Pair]) -> dict[str, list[str]]:
-    """Split the pairs with a known overlap into quarters, of which q1 has the least overlap.
+    """Split the pairs with a known overlap of the two views into quarters; q1 has the least overlap.
 
     Fewer than four pairs have no quartiles. The members of a quartile keep the pairs' order.
     """

@@ -29,7 +29,7 @@ ARGUMENTS = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerC
 def tokenize(sentences: list[str], timeout: float = 300.0) -> list[str]:
     """Return each sentence in lower case, as tokens joined by one space, without punctuation.
 
-    Each call starts Java (0.2 s), which may take `timeout` seconds. Raises InputError if Java fails.
+    Each call starts Java (0.2 s). Raises InputError if Java fails or runs for more than `timeout` seconds.
     """
     lines = [one_line(sentence) for sentence in sentences]
     distinct = list(dict.fromkeys(lines))
@@ -38,7 +38,7 @@ def tokenize(sentences: list[str], timeout: float = 300.0) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """Collapse all white space in `text`, with all characters that Java reads as line breaks."""
+    """Replace each run of white space, and of characters that are line breaks for Java, by one space."""
     return " ".join(text.split())
 
 
@@ -52,7 +52,7 @@ def jar() -> Path:
 
 
 def plain(sentences: list[str]) -> list[str]:
-    """Return the sentences unchanged, without Java. `tokenize` leaves tabletop's captions unchanged, too.
+    """Return the sentences unchanged. For captions of tabletop, this equals `tokenize`, without Java.
 
     Raises InputError unless the sentences consist of lower-case words.
     """
@@ -63,7 +63,7 @@ def plain(sentences: list[str]) -> list[str]:
 
 
 def as_written(sentences: list[str], timeout: float = 0.0) -> list[str]:
-    """Return each sentence split only at white space, without Java, as IDC-PCL's program scores it."""
+    """Return each sentence with single spaces, otherwise unchanged, as IDC-PCL's program scores it."""
     return [one_line(sentence) for sentence in sentences]
 
 

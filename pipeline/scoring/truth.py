@@ -58,7 +58,7 @@ SENTENCE = re.compile(
 
 @dataclass(frozen=True)
 class Verdict:
-    """Truth and faults of a caption. `wrong` has all its false phrases, verbatim, in the caption's order."""
+    """Truth and faults of a caption. `wrong`: the caption's false phrases, verbatim and in order."""
 
     true: bool
     fits: bool  # true, or ambiguous without another fault
@@ -97,7 +97,7 @@ def _false(wrong: Iterable[str], *faults: str) -> Verdict:
 
 
 def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> Iterator[tuple[str, str]]:
-    """Yield the false parts of a caption, in its order: a letter of FAULTS, and the caption's words."""
+    """Yield (letter of FAULTS, false words) for each false part of a caption, in the caption's order."""
     kind = str(pair.change_type)
     try:
         before, after = changed_things(scene, kind)
@@ -150,7 +150,7 @@ def _fits(sentence: re.Match[str], prefix: str, item: Placed) -> bool:
 
 
 def _agrees(word: str | None, attribute: str, item: Placed | None) -> bool:
-    """Return True if a word fits the object's value: also without a word, and for a word like `thing`."""
+    """Return True if a word fits the object's attribute. None and words such as "thing" always fit."""
     value = MEANINGS[attribute].get(word.lower()) if word else None
     return value is None or value == getattr(item, attribute)
 

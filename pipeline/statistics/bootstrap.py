@@ -1,7 +1,7 @@
 """Bootstrap resamples of the test pairs, scored from sums; all models get the same resamples.
 
 Pairs of the same scene are not independent. So Evidence.of_scenes first sums over the pairs of each scene,
-and then scenes are resampled as pairs are.
+and then whole scenes are resampled.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ def resampled(models: Sequence[Evidence], resamples: int, seed: int) -> list[dic
 
 
 def draws(pairs: int, resamples: int, seed: int) -> Iterator[Array]:
-    """Yield blocks, (resamples, pairs), that count how often each pair was drawn, with replacement."""
+    """Yield blocks of resamples, (resamples, pairs): how often each pair was drawn, with replacement."""
     random = np.random.default_rng(seed)
     rows = max(1, AT_ONCE // pairs)
     for first in range(0, resamples, rows):

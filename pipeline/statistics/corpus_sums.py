@@ -1,4 +1,4 @@
-"""Corpus scores from sums over pairs, (..., numbers), as pycocoevalcap and METEOR 1.5 compute them."""
+"""Corpus scores, as of pycocoevalcap and METEOR 1.5, from sums over pairs, (..., numbers per pair)."""
 
 from collections.abc import Callable
 

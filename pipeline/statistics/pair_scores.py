@@ -93,7 +93,7 @@ class ScoredPair(BaseModel):
 
 
 def read(paths: Sequence[Path]) -> Evidence:
-    """Read the pairs.jsonl of each seed of a model. Raises InputError as read_pairs, or if pairs differ."""
+    """Read the pairs.jsonl of each seed of a model. Raises InputError as read_pairs, or for unequal pairs."""
     return evidence({str(path): read_pairs(path) for path in paths})
 
 
@@ -134,7 +134,7 @@ def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
 
 
 def _summed(numbers: Array, rows: Array, count: int) -> Array:
-    """Sum numbers, (seeds, pairs, numbers), over the groups in `rows`: (seeds, count, numbers)."""
+    """Sum `numbers`, (seeds, pairs, n), over `count` groups, (seeds, count, n). `rows`: group per pair."""
     sums = np.zeros((count, len(numbers), numbers.shape[2]))
     np.add.at(sums, rows, np.moveaxis(numbers, 1, 0))
     return np.moveaxis(sums, 0, 1)
@@ -163,5 +163,5 @@ def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
 
 
 def _millionths(values: Sequence[float | None] | Sequence[float]) -> Array:
-    """Return (pairs, 2): the value in whole millionths and 1, or 0 and 0 for None; files have 6 decimals."""
+    """Return (pairs, 2): the value in millionths (files have 6 decimals) and 1; for None, 0 and 0."""
     return np.array([(0.0, 0.0) if v is None else (float(np.rint(v * MILLION)), 1.0) for v in values])

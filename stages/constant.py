@@ -1,4 +1,4 @@
-"""constant@dataset: score one caption for all test pairs. The validation pairs decide the choice."""
+"""constant@dataset: score one caption, chosen on the validation pairs, as the caption of all test pairs."""
 
 import argparse
 import sys

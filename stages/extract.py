@@ -90,7 +90,7 @@ def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks
 
 
 def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
-    """Fill a store by the dataset's settings. Only the first process imports .npy files."""
+    """Fill a store by the dataset's settings. With .npy files, all but the first process return None."""
     everything = params.load()
     dataset = everything.of(arguments.dataset)
     index = read_index(arguments.images)

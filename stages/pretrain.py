@@ -1,8 +1,8 @@
 """pretrain@dataset-model-seed: train the pre-training phases of a model.
 
-The models' entries declare the phases (entry.py). CLIP4IDC learns retrieval, which is evaluated on the test
-pairs, with the result in the folder of the learning curves. IDC-PCL learns several tasks. With CUB, a phase
-on CUB's single images comes before, in a scratch folder.
+The models' entries declare the phases (entry.py). CLIP4IDC learns retrieval; the retrieval scores on the
+test pairs are written next to the learning curves. IDC-PCL learns several tasks. If pre-training uses CUB, a
+phase on CUB's single images comes first, in a scratch folder.
 """
 
 import argparse
@@ -80,14 +80,14 @@ def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | N
 
 
 def retrieval(arguments: argparse.Namespace) -> Measure:
-    """Return a function that evaluates retrieval. Raises InputError if no test pair can be retrieved."""
+    """Return a function that evaluates retrieval. Raises InputError if no test pair has a change."""
     retrieving.candidates(arguments.pairs, "test")
     inputs = {"pairs": arguments.pairs, "vocab": arguments.vocab, "features": arguments.features}
     return lambda weights, curves: retrieving.write(curves, weights, **inputs)
 
 
 def other_inputs(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> OtherInputs:
-    """Return the inputs of a phase in addition to the dataset's pairs: negatives, and NABirds' pairs."""
+    """Return the inputs that a phase needs besides the dataset's pairs: negatives, and NABirds' pairs."""
     tasks = recipe.settings_of(phase).get("tasks", {})
     found = OtherInputs()
     if FDA in tasks:
@@ -133,7 +133,7 @@ def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[
 
 
 def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
-    """Train the phase on CUB, unless it is finished. Return its folders of weights and curves."""
+    """Train the phase on CUB, unless it is finished; return the folders (weights, curves)."""
     records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
     pairs, how = records / RECORDS, remedy("cub")
     read_text(pairs, how)  # a missing file is named here

@@ -68,7 +68,7 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
 
 
 def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return hashes of CLIP's weights, CUB and NABirds, and the settings of negatives, if used."""
+    """Return hashes of CLIP's weights, CUB and NABirds, and negatives' settings, if the run uses them."""
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train
     if "start" in first:

@@ -89,9 +89,10 @@ def run_earlier(
     checks: Callable[[], None] | None = None,
     **changes: object,
 ) -> tuple[Path, Path]:
-    """Run an earlier phase of a stage in scratch folders, unless it is finished; return (weights, curves).
+    """Run an earlier phase of a stage in scratch folders, unless it is finished; return their paths.
 
-    name: name of the phase. changes: its arguments that differ from the stage's
+    name: name of the phase
+    changes: values that replace those in `arguments` for this phase
     before, checks: see run_phase
     """
     given = argparse.Namespace(**vars(arguments) | changes)
@@ -125,7 +126,7 @@ def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -
 
 
 def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = None) -> None:
-    """Raise InputError if an input, or pre-training in `first`, belongs to another dataset, run or store."""
+    """Raise InputError if an input, or the weights in `first`, belong to another dataset, run or store."""
     trained_model.check_place(arguments.weights, recipe, arguments.seed, arguments.recipe)
     manifest.read_pairs(arguments.pairs)
     vocabularies.check_pairs(arguments.vocab, arguments.pairs)
@@ -137,7 +138,7 @@ def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = No
 
 
 def check_started(started: Path, store: FeatureStore) -> None:
-    """Raise InputError if the feature store has another hash than the stage recipe recorded."""
+    """Raise InputError if the store's hash is not the one that the stage `recipe` wrote to `started`."""
     known = read_json(started, REMEDY) if started.is_file() else {}
     if not isinstance(known, dict) or "sha256" not in known:
         return  # nothing was recorded
@@ -160,7 +161,7 @@ def take_over(
     load: Callable[[Path], tuple[Trainable, Trained]],
     measure: Measure | None = None,
 ) -> None:
-    """Write imported weights and empty learning curves, in place of training; `measure`: see run_phase."""
+    """Write imported weights and empty learning curves instead of training; `measure`: see run_phase."""
     start = time.monotonic()
     _, trained = load(imported / imported_weights.WEIGHTS)
     check_fits(trained, arguments)

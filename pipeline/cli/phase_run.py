@@ -76,8 +76,8 @@ def run_phase(
     """Train a phase, with the number of processes in its settings.
 
     `before`: the folder of the weights that the phase starts from.
-    `out`: the stage's output, if it differs from this phase's weights. No other run may write it meanwhile.
-    `checks`: function that checks the inputs. Every process calls it, and one process reports the error.
+    `out`: output of the stage, locked during the phase; None: `arguments.weights`.
+    `checks`: function that checks the inputs, called in every process. One process reports its error.
     `measure`: function that evaluates the trained weights, and writes to the folder of the curves.
     """
     if "RANK" not in os.environ:
@@ -175,7 +175,7 @@ def write(
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write a row for each dictionary. The columns are the keys of the first dictionary, in its order."""
+    """Write dictionaries as the rows of a CSV file; the columns are the keys of the first dictionary."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()

@@ -67,7 +67,7 @@ def _code(main: Callable[[], None]) -> int:
 
 
 def _drop_output() -> None:
-    """Drop text that standard output cannot take, so that Python does not try again at exit."""
+    """Flush standard output. If this fails, drop the text, so that Python does not try again at exit."""
     try:
         sys.stdout.flush()
     except OSError:

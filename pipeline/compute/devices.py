@@ -44,7 +44,7 @@ def _copies(on: torch.device) -> torch.cuda.Stream:
 def identity() -> str:
     """Return, as text, the device's name and the number of threads.
 
-    On the same machine, results with the same text are equal to the last bit.
+    On one machine, computations with the same text give the same results, bit for bit.
     """
     cuda = torch.cuda.is_available()
     # the name of GPU 0 in every process, so that all processes return the same text

@@ -51,8 +51,8 @@ def start(module: str, arguments: Sequence[str], count: int) -> int:
     """Run `python -m module arguments` as `count` processes, and wait for their end.
 
     Returns the exit code of a process that failed, or 0 if no process failed. Each process gets its own GPU.
-    On a machine without GPUs, the processes share this process's number of threads. Raises InputError if
-    there are too few GPUs, or if a process was killed.
+    Without GPUs, the processes divide this process's number of threads. Raises InputError if there are too
+    few GPUs, or if a process was killed.
     """
     gpus = torch.cuda.device_count()
     if gpus and count > gpus:
@@ -72,7 +72,7 @@ def start(module: str, arguments: Sequence[str], count: int) -> int:
 
 
 def end_with_starter() -> None:
-    """Make this process end when `start`'s process ends, also if that process is killed."""
+    """Make this process end when the process that called `start` ends or is killed."""
     if STARTED in os.environ:
         threading.Thread(target=_follow, daemon=True).start()
 

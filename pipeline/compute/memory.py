@@ -36,7 +36,7 @@ def free(device: torch.device | None = None) -> int:
 
 
 def _left_to_groups() -> Iterator[int]:
-    """Yield the free bytes of each control group that contains this process; psutil ignores their limits."""
+    """Yield the free bytes of each control group of this process, because psutil ignores group limits."""
     path = GROUP.read_text().strip().removeprefix("0::/") if GROUP.exists() else ""
     # in a container, the path may be one of the host, and the container's own group is at the top
     for folder in (MOUNTED / path, *(MOUNTED / path).parents):
@@ -49,9 +49,9 @@ def _left_to_groups() -> Iterator[int]:
 
 @contextmanager
 def enough(batch: int, processes: int = 1) -> Iterator[None]:
-    """If memory runs out in the block, raise an InputError that proposes half of the batch.
+    """If memory runs out in the block, raise an InputError that proposes half the batch size.
 
-    The proposed batch is a multiple of `processes`. On a CPU, the system may instead kill the process
+    The proposed size is a multiple of `processes`. On a CPU, the system may instead kill the process
     (SIGKILL), because the system lets processes allocate more memory than exists.
     """
     try:

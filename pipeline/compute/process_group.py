@@ -80,7 +80,7 @@ ALONE = Ranks(0, 1)
 
 @dataclass(frozen=True)
 class Part(Ranks):
-    """One of `world` shards of a job: a process that does not communicate with the other shards."""
+    """Process for one of `world` shards of a job, which does not communicate with the other processes."""
 
     turn: Callable[[], AbstractContextManager[None]] = (
         nullcontext  # only one shard at a time is in this context
@@ -90,14 +90,14 @@ class Part(Ranks):
         """Do nothing: shards do not wait for each other."""
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call `make` while no other shard calls it, so that later shards find the files of the first."""
+        """Call `make` while no other shard does, so that later shards find the files made by the first."""
         with self.turn():
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the items, which are numbers, whose remainder modulo `world` is `rank`.
+        """Return the numbers in `items` whose remainder modulo `world` is `rank`.
 
-        So the progress of other shards has no influence.
+        So the result does not depend on the items that other shards have already done.
         """
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
@@ -140,7 +140,7 @@ def joined() -> Iterator[Ranks]:
 
 
 def _is_first(store: distributed.Store) -> bool:
-    """Return True if no process raised an error before; False also if the store's process has ended."""
+    """Return True if this process is the first with an error; False also if the store's process has ended."""
     try:
         return store.add("errors", 1) == 1
     except distributed.DistError:

@@ -57,7 +57,7 @@ Distinct = AfterValidator(_distinct)
 
 
 def _refuse(faults: Mapping[str, bool]) -> None:
-    """Raise ValueError with the first message whose value is true."""
+    """Raise ValueError with the first message that `faults` maps to True."""
     for said, wrong in faults.items():
         if wrong:
             raise ValueError(said)
@@ -130,7 +130,7 @@ class DatasetTrain(Strict):
 
 
 class PhaseSettings(DatasetTrain):
-    """Settings of a training phase of a model that has an entry in `own`."""
+    """Settings of a training phase, for models that have an entry in the dataset's section `own`."""
 
     references: References = 1
     exchange: bool = False
@@ -197,7 +197,7 @@ class ImagePretrain(Pretrain):
 
 
 class OwnSettings(Strict):
-    """Sizes and phases on a dataset, for models whose sizes are not those of SCORER and DIRL."""
+    """Sizes and phases of models on a dataset, if the models do not share the sizes of SCORER and DIRL."""
 
     sizes: dict[str, int]  # checked by Recipe and by the model
     # file of CLIP's weights that commands.import_clip wrote
@@ -241,7 +241,7 @@ DEFAULTS = {
 
 
 def with_defaults(entry: Any) -> Any:
-    """Add default values for keys that a dataset's phases lack, so that studies can vary them."""
+    """Return a dataset's entry with defaults for missing keys of phases, so that studies can vary them."""
     if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):
         return entry
 
@@ -253,7 +253,7 @@ def with_defaults(entry: Any) -> Any:
 
 
 class Negatives(Strict):
-    """Settings of negatives (wrong captions). `grammar` gives the grammar of each dataset (null: unknown)."""
+    """Settings of negatives (wrong captions). `grammar`: dataset -> grammar of captions (null: unknown)."""
 
     seed: Seed = 1
     grammar: dict[Name, Literal["geometric", "birds"] | None] = Field(default_factory=dict)

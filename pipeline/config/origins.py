@@ -24,7 +24,7 @@ class Setting:
 
 
 def settings(path: Path, recipe: Recipe) -> Iterator[Setting]:
-    """Yield the settings of a recipe, in its order. `path` is the params.yaml from which it was resolved."""
+    """Yield the settings of a recipe in order; the recipe was resolved from the params.yaml at `path`."""
     known, datasets = _written(path, recipe.dataset)
     model, own = recipe.model, recipe.entry.own
     below = f"own.{own}." if own else ""
@@ -65,7 +65,7 @@ def settings(path: Path, recipe: Recipe) -> Iterator[Setting]:
 
 
 def _written(path: Path, dataset: str) -> tuple[dict[str, Any], list[str]]:
-    """Return ("FILE: KEY" -> value for params.yaml and datasets.yaml, the places of a dataset's entries)."""
+    """Return "FILE: KEY" -> value for both files of settings, and the "FILE: KEY" of a dataset's entries."""
     published = path.with_name(params.PUBLISHED)
     files = {path: "dataset.", published: ""} if published.exists() else {path: "dataset."}
     known = {

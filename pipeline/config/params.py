@@ -119,7 +119,7 @@ class Train(Strict):
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Settings that override the dataset's `train`."""
+        """Settings that are not null, without `log`. They override the dataset's `train`."""
         return {key: value for key, value in self.model_dump(exclude={"log"}).items() if value is not None}
 
 
@@ -149,7 +149,7 @@ class Reinforce(Strict):
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Dictionary with the entry `reinforce` for a recipe's `train`; empty if there is no reward."""
+        """Dictionary with the entry `reinforce` for a recipe's `train`; empty if `reward` is null."""
         return {} if self.reward is None else {"reinforce": self.model_dump()}
 
 
@@ -243,7 +243,7 @@ def read_tree(path: str | Path) -> Any:
     """Return the content of params.yaml, with complete entries of all datasets.
 
     Missing keys of an entry are taken from datasets.yaml in the same folder, if that file exists; then from
-    the dataset that the entry's key `like` names (not `prepare`); then from the defaults of phases.
+    the dataset that the entry's key `like` names (all keys but `prepare`); then from the defaults of phases.
     """
     tree = read_yaml(path, "run the stages from the repository's root")
     entries = tree.get("dataset") if isinstance(tree, dict) else None
@@ -263,7 +263,7 @@ def _file_of(error: ValidationError, path: str | Path) -> str | Path:
 
 
 def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
-    """Merge params.yaml's `entries` with those of datasets.yaml (`path`); `entries` take precedence."""
+    """Return the datasets' `entries` in params.yaml, completed from datasets.yaml, whose path is `path`."""
     published = read_yaml(path, REMEDY) if path.exists() else {}
     if not isinstance(published, dict) or not all(isinstance(each, dict) for each in published.values()):
         raise InputError(f"{path} must map the name of each dataset to its settings; {REMEDY}")

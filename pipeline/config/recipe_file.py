@@ -77,7 +77,7 @@ class Recipe:
         )
 
     def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
-        """Return the settings of a pre-training phase: `adapt` itself, or, of an earlier phase, its entry."""
+        """Return a pre-training phase's settings: `adapt` for the last phase, else an entry of `adapt`."""
         found: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return found
 
@@ -104,7 +104,7 @@ class Recipe:
         return replace(self, settings=self.settings | {"switches": kept}, loss={}, train={})
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
-        """Return the model's sizes for inputs (C, H, W) and for the words and tokens of captions."""
+        """Return sizes for inputs (C, H, W), `vocabulary` words and captions of up to `longest` tokens."""
         try:
             return self.entry.sizes(shape[0], shape[1:], vocabulary, longest, **self.sizes)
         except ValueError as error:
@@ -122,7 +122,7 @@ def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
 def build(
     recipe: Recipe, sizes: DataSizes, source: str | Path | None = None, phase: str | None = None
 ) -> Any:
-    """Build the captioning model, or the model of a pre-training phase; errors name the file `source`."""
+    """Build the model of the pre-training `phase` (None: captioning). Errors name the file `source`."""
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)
     except (TypeError, ValueError) as error:

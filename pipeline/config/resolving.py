@@ -70,7 +70,7 @@ def code_of(model: str) -> dict[str, str]:
 def _phases(
     entry: Entry, of_dataset: Dataset, own: OwnSettings | None, key: str
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
-    """Return (sizes, settings of captioning, settings of the last pre-training phase, if any) of a model."""
+    """Return a model's (sizes, settings of captioning, settings of the last pre-training phase or {})."""
     if own is None:
         return of_dataset.sizes.model_dump(), of_dataset.train.model_dump(), {}
     start = {} if own.start is None else {"start": own.start}  # for the model's first phase
@@ -83,7 +83,10 @@ def _phases(
 
 
 def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's global settings, `found`, overridden by the dataset's, `here`, also by switch."""
+    """Return a model's global settings `found`, overridden by the dataset's settings `here`.
+
+    Switches are overridden one by one.
+    """
     stated = {**found, **here}
     everywhere, own = found.get("switches"), here.get("switches")
     if isinstance(everywhere, dict) and isinstance(own, dict):
@@ -92,7 +95,7 @@ def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _settings(found: Mapping[str, Any], values: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
-    """Return the model's settings, `found`; the dataset's `values` replace nulls and missing switches."""
+    """Return the model's settings `found`, with nulls and missing switches replaced by dataset `values`."""
     settings = {key: values.get(key) if value is None else value for key, value in found.items()}
     if "switches" in values and isinstance(found.get("switches"), dict):
         shared = {name: value for name, value in values["switches"].items() if name in entry.switches}
@@ -170,7 +173,7 @@ def _check(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> No
 
 
 def _weight(everything: params.Params, dataset: Dataset, term: str, recipe: Recipe) -> float:
-    """Return a loss weight: the global value, else the dataset's, else the model's default."""
+    """Return a loss weight: the global value if set, or the dataset's if set, or the model's default."""
     key = f"lambda_{term}"
     for found in (everything.loss.get(key), dataset.loss.get(key), recipe.entry.loss.get(term)):
         if found is not None:

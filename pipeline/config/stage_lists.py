@@ -23,7 +23,7 @@ def lists(recipes: Iterable[Recipe]) -> Lists:
 
 
 def check(everything: Params, recipes: Sequence[Recipe]) -> None:
-    """Raise InputError if a list differs from what the recipes need; `extract` may also be longer."""
+    """Raise InputError if the section `stages` is not `lists(recipes)`; `extract` may have more inputs."""
     listed, wanted = everything.stages.model_dump(), lists(recipes)
     wanted["extract"] = [*dict.fromkeys([*listed["extract"], *wanted["extract"]])]
     wrong = {stage: names for stage, names in wanted.items() if {*names} != {*listed[stage]}}

@@ -62,7 +62,7 @@ def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
 
 
 def chosen(settings: params.Features, own: Any) -> dict[str, Any]:
-    """Return the values of the settings that CHOSEN names; the values of `own` replace nulls."""
+    """Return name -> value for the names in CHOSEN: the value in `settings`, or if null, that in `own`."""
     named = {key: getattr(settings, key) for key in CHOSEN}
     return {key: getattr(own, key) if value is None else value for key, value in named.items()}
 

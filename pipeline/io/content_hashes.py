@@ -1,4 +1,4 @@
-"""Store hashes in a JSON record, and check them: a hash of each file of the record, and of the record itself.
+"""Store hashes in a JSON record, and check them: of the record itself, and of the files it describes.
 
 An error names the file that was exchanged or damaged. Records from earlier versions have no hashes; they are
 accepted, and a note is printed.
@@ -65,7 +65,7 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 
 
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
-    """Raise InputError if the hash of `file` is not `hashes[name]`. If there is no such key, do nothing.
+    """Raise InputError if the hash of `file` is not `hashes[name]`. Do nothing if there is no key `name`.
 
     `hashes` were read from the record at `path`, which the message names.
     """
@@ -74,6 +74,6 @@ def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Pa
 
 
 def _own(record: Mapping[str, Any]) -> str:
-    """Return the hash of a record; the entry for this hash itself is left out."""
+    """Return the hash of a record without the entry that stores this hash."""
     others = {name: value for name, value in record[KEY].items() if name != RECORD}
     return of_json({**record, KEY: others})

@@ -86,7 +86,7 @@ def _lost(stages: Stages, good: Stages) -> list[str]:
 
 
 def _good(root: Path) -> str | None:
-    """Return a complete dvc.lock: the kept copy, or else that of the last commit; None without one."""
+    """Return the kept copy of dvc.lock if it is complete, or the last commit's; None if neither is."""
     kept = (root / KEPT).read_text(encoding="utf-8") if (root / KEPT).is_file() else ""
     return next((text for text in (kept, _committed(root)) if _stages(text) is not None), None)
 

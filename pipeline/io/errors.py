@@ -1,4 +1,4 @@
-"""InputError: an error that the user can correct. Functions turn other errors into an InputError."""
+"""InputError: an error that the user can correct; and functions that turn other errors into an InputError."""
 
 import errno
 import os
@@ -97,7 +97,7 @@ def _code(error: Exception) -> int | None:
 
 
 def _belongs(file: Path, path: Path) -> bool:
-    """Return True if `file` is `path`, is inside it or contains it, or is a temporary name of `path`."""
+    """Return True if `file` is `path`, lies above or below `path`, or is a temporary name of `path`."""
     file, path = file.absolute(), path.absolute()
     if file == path or file in path.parents:
         return True

@@ -1,7 +1,7 @@
-"""The record .made.json in a folder that a stage wrote: the kind of folder, and the names of its files.
+"""The record .made.json in a folder that a stage wrote: the folder's kind, and the names of its files.
 
-A stage replaces a folder only if all its files are in the record. DVC ignores the record (.dvcignore), so
-that DVC's hash of a folder depends only on the folder's contents.
+A kind is a name such as "weights". A stage replaces a folder only if all its files are in the record. DVC
+ignores the record (.dvcignore), so that DVC's hash of a folder depends only on the folder's contents.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ LARGEST = 64 << 20  # maximum size in bytes of a record, enough for half a milli
 
 
 def record(by: str, files: Iterable[str]) -> dict[str, Any]:
-    """Return a record of these files. `by` is the folder's kind."""
+    """Return the record of a folder with these files; `by` is the folder's kind."""
     return {"by": by, "files": sorted(files)}
 
 

@@ -51,7 +51,7 @@ def _check(path: str | Path, found: os.stat_result, largest: int) -> None:
 
 @contextmanager
 def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]:
-    """Open a file for reading. Raises InputError or OSError as `check_regular`."""
+    """Open a file for reading. Raises InputError or OSError as `check_regular` does."""
     # without O_NONBLOCK, opening a pipe would block
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
         _check(path, os.fstat(file.fileno()), largest)
@@ -59,7 +59,7 @@ def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]
 
 
 def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
-    """Return the bytes of a file. Raises InputError or OSError as `check_regular`."""
+    """Return the bytes of a file. Raises InputError or OSError as `check_regular` does."""
     with opened(path, largest) as file:
         return file.read()  # read(largest) would allocate `largest` bytes at once
 

@@ -25,7 +25,7 @@ from pipeline.io.folder_records import RECORD
 
 @dataclass(frozen=True)
 class Contents:
-    """A kind of folder that a stage writes. `by` is the name of the kind in the folder's record."""
+    """Kind of an output folder, such as weights or curves; `by` is the kind's name in the folder's record."""
 
     by: str
 
@@ -86,7 +86,7 @@ def check_file(path: Path) -> None:
 def check(path: Path, contents: Contents | None) -> None:
     """Raise InputError if `path` exists and must not be replaced.
 
-    If `contents` is None, the new output is a file; otherwise it is a folder of this kind.
+    The new output is a file if `contents` is None; otherwise it is a folder of the kind `contents`.
     """
     check_file(path) if contents is None else contents.check(path)
 
@@ -95,8 +95,8 @@ def check(path: Path, contents: Contents | None) -> None:
 def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Path]:
     """Yield a temporary path next to `path`. Rename it to `path` if the `with` block succeeds.
 
-    The block writes the temporary path: a file if `contents` is None, else a folder of this kind. Raises
-    InputError if `path` cannot be written or must not be replaced.
+    The block must write the temporary path: a file if `contents` is None, otherwise a folder of the kind
+    `contents`. Raises InputError if `path` cannot be written or must not be replaced.
     """
     path = Path(path)
     check(path, contents)
@@ -130,8 +130,8 @@ def settle(made: Path) -> None:
 def place(made: Path, path: Path, contents: Contents | None = None) -> None:
     """Rename `made` to `path`, and replace an existing `path`. Both must be on the same file system.
 
-    `made` is a file if `contents` is None, else a folder of this kind. Raises InputError if `path` cannot or
-    must not be replaced.
+    `made` is a file if `contents` is None, otherwise a folder of the kind `contents`. Raises InputError if
+    `path` cannot or must not be replaced.
     """
     assert made.is_dir() == (contents is not None)
     check(path, contents)

@@ -27,8 +27,8 @@ def scratch(out: Path, key: str) -> Path:
     The folder is next to `out`, because a rename cannot cross disks. `key`, a hash of everything that the
     work depends on, is part of the folder's name. git and DVC ignore folders with such names.
 
-    Raises InputError if a link leads from `out` out of DVC's repository, because DVC would refuse the output
-    after the work.
+    Raises InputError if the folder of `out`, after links are resolved, is outside DVC's repository, because
+    DVC would refuse the output after the work.
     """
     root = os.environ.get("DVC_ROOT")  # DVC sets it
     if root and not out.parent.resolve().is_relative_to(Path(root).resolve()):
@@ -74,7 +74,7 @@ def clear(out: Path) -> None:
 def alone(out: Path, first: bool = True, wait: bool = False) -> Iterator[None]:
     """Hold the lock of the output `out` in the `with` block. The system frees the lock if the process ends.
 
-    If another process holds the lock, `wait` decides: wait for its end, or raise InputError. In a process
+    If another process holds the lock: wait if `wait` is true, raise InputError if it is false. In a process
     group, only the process in which `first` is true takes the lock.
     """
     if not first:

@@ -71,7 +71,7 @@ def _names(path: Path, zipped: bool) -> set[str]:
 def _plain(value: Any, made: dict[int, Any]) -> Any:
     """Copy a tree of dictionaries and tensors without their attributes. Each dictionary is copied once.
 
-    `made` has the copy of each dictionary, by the dictionary's id.
+    `made`: id of a dictionary -> copy of this dictionary.
     """
     if isinstance(value, Tensor):
         return Tensor.detach(value)

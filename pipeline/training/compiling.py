@@ -1,9 +1,9 @@
 """Compile parts of a model for a GPU with torch.compile (the setting `train.compile`).
 
-These parts are compiled: the pair encoding, the difference, the decoder (unless its `compiles` is False), and
-the method `prepare` of loss terms (the imagined images of CBR). Not compiled: the matching, whose kernels are
-compiled already; validation, which must compute the same as decoding; and the sampling of captions in the
-reward phase, because their number and lengths vary.
+These parts are compiled: the pair encoding, the difference, the decoder (unless its attribute `compiles` is
+False), and the method `prepare` of loss terms, which computes CBR's imagined images. Not compiled: the
+matching, whose kernels are compiled already; validation, which must compute the same as decoding; and the
+sampling of captions in the reward phase, because their number and lengths vary.
 """
 
 import sys
@@ -21,14 +21,14 @@ PIECES = ("encoding", "difference", "decoder", "inter", "text")
 
 
 def backend(wanted: str, on: torch.device) -> str | None:
-    """Return the compiler for the setting `train.compile` on a device; None for no compilation."""
+    """Return the compiler for the device `on`, or None for no compilation; `wanted` is `train.compile`."""
     if wanted == "off" or on.type != "cuda" or not TRITON:
         return None
     return "inductor" if torch.cuda.get_device_capability(on) >= (8, 0) else None
 
 
 def compile_pieces(model: Trainable, compiler: str) -> None:
-    """Prepare parts of the model for compilation, which happens at their first call."""
+    """Set the compiler of the model's parts; torch compiles each part at the part's first call."""
     # without this option, inductor times several kernels and takes the fastest, which differs from run to run
     options: Options | None = {"deterministic": True} if compiler == "inductor" else None
     skipped = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()

@@ -51,7 +51,7 @@ class LiveCurves:
             self._note({f"{EVENTS}/{path.name}" for path in (folder / EVENTS).iterdir()})
 
     def begin(self, history: History) -> None:
-        """Write the rows of a resumed run's history, before training continues."""
+        """Write the losses and scores in `history`, before a resumed run continues."""
         rows = [(row["iteration"], LOSS, row) for row in history.losses]
         rows += [(row["iteration"], VALIDATION, row) for row in history.validation]
         for iteration, kind, row in sorted(rows, key=lambda each: each[:2]):
@@ -59,7 +59,7 @@ class LiveCurves:
         self.last = (history.iteration, time.monotonic())
 
     def losses(self, row: Mapping[str, float]) -> None:
-        """Write a row of mean losses, and the speed of training since the last row."""
+        """Write the mean losses in `row`, and the training speed since the last row of losses or scores."""
         iteration = int(row["iteration"])
         self._write(iteration, LOSS, row)
         if self.last is not None and iteration > self.last[0]:
@@ -69,12 +69,12 @@ class LiveCurves:
         self.last = (iteration, time.monotonic())
 
     def validation(self, row: Mapping[str, float]) -> None:
-        """Write the scores of a validation. The speed of training does not include the validation's time."""
+        """Write the scores in `row`. The time of the validation does not count for the training speed."""
         self._write(int(row["iteration"]), VALIDATION, row)
         self.last = (int(row["iteration"]), time.monotonic())
 
     def end(self) -> None:
-        """Close the files, and record their contents, so that a later run detects an edited file."""
+        """Close the files, and list all files of the folder in the folder's record."""
         if self.board is not None:
             self.board.close()
         if self.folder is not None:

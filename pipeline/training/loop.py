@@ -52,8 +52,8 @@ class Training:
     validate: function that scores a model on the validation split, called in the first rank only; it returns
         a score (higher is better), or several scores by name
     phase: training phase; None: the recipe's captioning phase
-    live: writer that gets each row of the history
-    objective: losses of the steps; None: the losses that the model defines
+    live: writer of learning curves, called with each row of the history
+    objective: defines the losses and measures; None: those of the model
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class Training:
         return {name: found[name] for name in self.terms}
 
     def compile(self, compiler: str | None) -> None:
-        """Compile the model's parts (compiling.py) for the following steps; None: do nothing."""
+        """Compile parts of the model (compiling.py) for the following steps. None: compile nothing."""
         if compiler is not None:
             compiling.compile_pieces(self.model, compiler)
 
     def run(self, sampler: Draws, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
-        """Train until the last iteration, or until `patience` validations bring no better score."""
+        """Train until the last iteration, or until the setting `patience` stops it; return the history."""
         iterations, every = self.settings["iterations"], self.settings["validate_every"]
         todo = range(self.history.iteration, iterations)
         if self._out_of_patience():
@@ -122,7 +122,10 @@ class Training:
         return self.history
 
     def _out_of_patience(self) -> bool:
-        """Return True, in all processes, if the last `patience` validations brought no better score."""
+        """Return True, in all processes, if the setting `patience` ends the run.
+
+        It is the number of validations without a new best score after which a run ends.
+        """
         if (patience := self.settings.get("patience")) is None:
             return False
         rows = self.history.validation
@@ -137,7 +140,7 @@ class Training:
             group["lr"] = settings["learning_rate"] * group.get("rate", 1.0) * change
 
     def step(self, batch: Batch, iteration: int) -> Tensor:
-        """Take an optimiser step; return the values of the losses (`terms`), then of the `measures`.
+        """Take an optimiser step; return a tensor of the losses `terms`, followed by the `measures`.
 
         Losses and measures that the batch's task does not define are MISSING. With several processes, each
         returns its share; the values of the batch are the sums of the shares.
@@ -159,7 +162,7 @@ class Training:
         return torch.stack([found.get(name, missing).detach() for name in (*self.terms, *self.measures)])
 
     def _move_idle(self) -> None:
-        """With `zero_idle`, set missing gradients to 0, so that Adam also moves unused parameters."""
+        """With `model.zero_idle`, set missing gradients to 0, so that Adam also moves unused parameters."""
         if not self.model.zero_idle:
             return
         for parameter in self.model.parameters():
@@ -183,7 +186,7 @@ class Training:
         return {name: loss.float() for name, loss in losses.items()}
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:
-        """Append the mean of each loss over the iterations that define it (else NaN) to the history."""
+        """Append each loss to the history, averaged over the iterations that define it; NaN if none does."""
         table = total(torch.stack(logged)).double().cpu()  # (iterations, names)
         first = iteration - len(logged) + 1
         losses = table[:, : len(self.terms)]
@@ -210,7 +213,7 @@ class Training:
         self.ranks.wait()
 
     def _check_finite(self, iteration: int) -> None:
-        """Raise InputError if a weight is not finite: no loss was computed with the last step's weights."""
+        """Raise InputError if a weight is not finite. After the last step, no further loss would show it."""
         for name, weights in self.model.named_parameters():
             if not weights.isfinite().all():
                 raise InputError(

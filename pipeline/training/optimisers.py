@@ -14,7 +14,7 @@ EPSILON = 1e-6  # added to the denominator by BertAdam
 
 
 def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any]) -> torch.optim.Optimizer:
-    """Return the optimiser that the settings name (else Adam), for all tensors that require gradients."""
+    """Return the optimiser that the settings name (default: Adam), for all tensors that require gradients."""
     rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
     given: list[Any] = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if groups:
@@ -28,7 +28,7 @@ def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any])
 
 
 def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: float) -> list[dict[str, Any]]:
-    """Return parameter groups for torch; a tensor belongs to the first Group that matches its name."""
+    """Return torch's parameter groups; a tensor belongs to the first Group whose pattern matches its name."""
     members: dict[Group, list[Tensor]] = {group: [] for group in groups}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:

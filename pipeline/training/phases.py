@@ -56,9 +56,9 @@ class Objective(Protocol):
     def __call__(
         self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
     ) -> dict[str, Tensor]:
-        """Return loss terms and measures, scalars by name, of B pairs.
+        """Return the loss terms and the measures of B pairs, as scalars by name.
 
-        before, after: encodings of both images, (B, N, D) each; N: cells or tokens; D: width
+        before, after: encodings of the two images of each pair, (B, N, D); N: cells or tokens; D: width
         tokens: R reference captions of each pair, (R*B, L+1), with <START> and <END>, padded with NULL
         batch, labels: batch that contains the pairs, and labels of the pairs
         """
@@ -107,7 +107,7 @@ class Phase:
 def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase:
     """Return the captioning phase of a recipe.
 
-    first: folder of the pretrained weights; without it, InputError is raised if the model has pretraining
+    first: folder of the pretrained weights. Raises InputError if it is None but the model has pretraining
     tokens: name of the tokeniser that the validation uses
     """
     settings = recipe.train
@@ -156,7 +156,7 @@ def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
 
 
 def before(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NOTHING) -> Phase:
-    """Return the pretraining phase of a recipe; `declared` is its declaration in the model's Entry."""
+    """Return a pretraining phase of a recipe; `declared` is the phase's declaration in the model's Entry."""
     settings = recipe.settings_of(declared)
     phase = Phase(
         settings,
@@ -184,7 +184,7 @@ def before(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NOTHING
 
 
 def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
-    """Return a small model of a pretraining phase, without values, to get the names of its losses."""
+    """Return the model of a pretraining phase, small and without tensor values, to read its attributes."""
     pool = recipe.sizes.get("pool", 1)
     with torch.device("meta"):
         built: Trainable = recipe_file.build(
@@ -196,7 +196,7 @@ def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
 def _cutting(
     recipe: Recipe, settings: Mapping[str, Any], whole: bool = False
 ) -> Callable[[Vocabulary], Vocabulary]:
-    """Return a function that limits the captions of a vocabulary by the setting max_tokens."""
+    """Return a function that limits the caption length of a vocabulary to the setting max_tokens."""
     fills, longest = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
     marks = fills(switches) if fills else 0
@@ -218,7 +218,7 @@ def _made(
     shape: tuple[int, int, int],
     vocabulary: Vocabulary,
 ) -> Trainable:
-    """Build the model of the phase `declared` (None: captioning), with weights of the folder `first`."""
+    """Build the model of the phase `declared` (None: captioning). Load weights from `first`, if not None."""
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     model: Trainable = recipe_file.build(recipe, sizes, phase=declared.settings if declared else None)
     if first is not None:

@@ -90,7 +90,7 @@ class SelfCritical:
     def _baseline(
         self, model: Captioner, difference: Difference, pairs: Sequence[Pair], reward: Tensor
     ) -> Tensor:
-        """Return the baseline b of each sample, (B, K), or of each pair, (B, 1), with `baseline: greedy`."""
+        """Return the baselines b, (B, K); with `baseline: greedy`, one for all samples of a pair, (B, 1)."""
         if self.baseline == "mean":
             return (reward.sum(1, keepdim=True) - reward) / (self.samples - 1)
         captions = [self.vocabulary.decode(row) for row in greedy(model, difference).tolist()]
@@ -100,7 +100,7 @@ class SelfCritical:
 def some_exchanged(
     pairs: Sequence[Pair], before: Tensor, after: Tensor
 ) -> tuple[tuple[Pair, ...], Tensor, Tensor]:
-    """Exchange the images of each pair with probability 1/2; `before` and `after` are (B, N, D)."""
+    """Exchange the images of each pair with probability 1/2, in `pairs` and in the encodings, (B, N, D)."""
     chosen = torch.rand(len(pairs)) < 0.5
     given = (exchanged(pair) if swap else pair for pair, swap in zip(pairs, chosen.tolist(), strict=True))
     swap = devices.upload(chosen)[:, None, None]  # (B, 1, 1)
@@ -108,7 +108,10 @@ def some_exchanged(
 
 
 def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -> Tensor:
-    """Return log p(c | x), (B*K,), of captions without <START>, (B*K, L); the K of a pair are consecutive."""
+    """Return log p(c | x), (B*K,), of the captions `words`, (B*K, L), which have no <START>.
+
+    The K captions of a pair are consecutive. `difference` is that of the B pairs.
+    """
     tokens = torch.nn.functional.pad(words, (1, 0), value=START)
     logits = model.word_logits(tokens, difference)
     logits[:, :, list(model.never)] = -torch.inf

@@ -27,7 +27,7 @@ class History:
 
 
 def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    """Write the state from which a run resumes; a kill leaves the earlier state or the new one, complete."""
+    """Write the state from which a run resumes. A kill leaves the old or the new state, complete."""
     record = {
         "history": vars(history),
         "model": model.state_dict(),

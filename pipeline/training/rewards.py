@@ -27,7 +27,7 @@ Reward = Callable[[Sequence[Pair], Sequence[str]], list[float]]
 def truth(
     pairs: Sequence[Pair], captions: Sequence[str], partial_credit: float, false_alarm: float
 ) -> list[float]:
-    """Return the reward 1 for each caption that is true by the scene of the pair.
+    """Return a reward for each caption: 1 if the caption is true for the scene of its pair.
 
     A false caption of a changed pair has the reward `partial_credit` ** (number of faults). A false caption
     of an unchanged pair (a false alarm) has the reward 1 - `false_alarm`.
@@ -43,7 +43,7 @@ def truth(
 
 
 def agreement(pairs: Sequence[Pair], captions: Sequence[str], false_alarm: float) -> list[float]:
-    """Return the reward 1 for each caption that agrees with its references (scoring/sentences.py).
+    """Return a reward for each caption: 1 if the caption agrees with its references (scoring/sentences.py).
 
     Any other caption has the reward 0 for a changed pair, and 1 - `false_alarm` for an unchanged pair.
     """
@@ -76,7 +76,7 @@ class CiderD:
         return float(np.mean([self._similarity(own, text) for text in self.references[pair.pair_id]]))
 
     def _vector(self, sentence: str) -> tuple[list[dict[Ngram, float]], int]:
-        """Return a dictionary n-gram -> tf-idf for each n, and the number of bigrams of a sentence."""
+        """Return, of a sentence, a dictionary n-gram -> tf-idf for each n, and the number of bigrams."""
         weights: list[dict[Ngram, float]] = [{} for _ in range(LONGEST)]
         for gram, count in ngrams(sentence).items():
             weights[len(gram) - 1][gram] = count * self.rarity.get(gram, self.unseen)
@@ -89,7 +89,7 @@ class CiderD:
 
 
 def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
-    """Return the cosine of two vectors; in the dot product, weights are clipped to the reference's."""
+    """Return the cosine of two tf-idf vectors. Its dot product limits caption weights to the reference's."""
     shared = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
     norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))
     return shared / norms if norms else 0.0
@@ -106,7 +106,7 @@ def constant(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
 
 
 def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Tokenize) -> Reward:
-    """Return the reward function that the settings name. Raises InputError if it needs unknown scenes."""
+    """Return the reward that the settings name. Raises InputError if it needs scenes, but a pair has none."""
     match settings["reward"]:
         case "truth":
             if lacking := next((pair.pair_id for pair in pairs if pair.scene is None), None):

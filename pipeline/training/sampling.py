@@ -40,7 +40,7 @@ class Moved:
     right: int
 
     def image(self, pixels: Tensor) -> Tensor:
-        """Return the moved image, (C, H, W); new pixels at an edge repeat the edge."""
+        """Return the image `pixels`, (C, H, W), mirrored and shifted; new pixels repeat the nearest edge."""
         pixels = pixels.flip(-1) if self.mirrored else pixels
         for axis, shift in ((1, self.down), (2, self.right)):
             places = (torch.arange(pixels.shape[axis]) - shift).clamp(0, pixels.shape[axis] - 1)
@@ -55,7 +55,7 @@ class Moved:
 def drawn_moves(
     scenes: Iterable[str], mirror: bool, shift: int, random: np.random.Generator
 ) -> dict[str, Moved]:
-    """Return scene id -> augmentation: mirrored with probability 1/2, and moved by at most `shift` pixels."""
+    """Return scene id -> augmentation: random mirroring if `mirror`, and a shift of up to `shift` pixels."""
     found: dict[str, Moved] = {}
     for scene in dict.fromkeys(scenes):
         down, right = random.integers(-shift, shift + 1, 2).tolist()
@@ -72,8 +72,8 @@ class Batch:
     """
 
     images: Tensor  # (U, C, H, W), float16
-    before: Tensor  # (P*B,), int64: rows of `images`
-    after: Tensor  # (P*B,), int64: rows of `images`
+    before: Tensor  # (P*B,), int64: indices in `images`
+    after: Tensor  # (P*B,), int64: indices in `images`
     tokens: Tensor  # (P*B*R, L+1), int64: the R captions of a pair are consecutive
     parts: int  # P
     changed: Tensor | None = None  # (P*B,), int64: 1 changed, 0 unchanged, -1 unknown
@@ -89,7 +89,7 @@ class Batch:
 
 
 def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Group pairs by scene, in order. If the scenes have different numbers of pairs, each pair is a group."""
+    """Group pairs by scene, in order. If scenes differ in the number of pairs, make a group of each pair."""
     scenes: dict[str, list[Pair]] = {}
     for pair in pairs:
         scenes.setdefault(pair.scene_id, []).append(pair)
@@ -99,7 +99,7 @@ def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
 
 
 def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Return an item for each caption of all pairs except unchanged pairs (CLIP4IDC, stage 1)."""
+    """Return a one-caption pair for each caption, except captions of unchanged pairs (CLIP4IDC, stage 1)."""
     return [
         (replace(pair, captions=(caption,)),)
         for pair in pairs
@@ -112,8 +112,8 @@ def exchange(scene: Scene) -> Scene:
     """Exchange the default and the distractor image of a scene, in all pairs of the scene.
 
     (default, changed) becomes (distractor, changed), and (default, distractor) becomes (distractor, default).
-    Captions stay correct, because the two exchanged images are those of the unchanged pair. A scene without
-    an unchanged pair is returned as it is.
+    Captions stay correct, because the two exchanged images are those of the unchanged pair. In a scene
+    without an unchanged pair, nothing is exchanged.
     """
     for pair in scene:
         if pair.change_type == NO_CHANGE:
@@ -122,7 +122,7 @@ def exchange(scene: Scene) -> Scene:
 
 
 def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
-    """Replace each image that is in `unchanged` by the other image of `unchanged`, with its camera."""
+    """Return `pair` with the two images of `unchanged`, and their cameras, exchanged for each other."""
     swap = {unchanged.before: unchanged.after, unchanged.after: unchanged.before}
     found = replace(pair, before=swap.get(pair.before, pair.before), after=swap.get(pair.after, pair.after))
     if pair.scene is None or unchanged.scene is None:
@@ -146,15 +146,15 @@ class Draws:
 
     @property
     def epoch(self) -> int:
-        """Number of iterations in an epoch, without the scenes that are left over."""
+        """Number of iterations in an epoch, which leaves out scenes that do not fill a last batch."""
         return len(self.scenes) // self.batch
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
-        """Return the scenes of an iteration (counted from 0), and the captions of each scene and pair."""
+        """Return the scenes of an iteration (counted from 0), and captions[i][j] of pair j of scene i."""
         raise NotImplementedError
 
     def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
-        """Return scene id -> augmentation; empty without augmentation."""
+        """Return scene id -> augmentation; an empty dictionary if the phase has no augmentation."""
         return {}
 
     def task(self, iteration: int) -> str:
@@ -162,7 +162,7 @@ class Draws:
         return ""
 
     def wordless(self, iteration: int) -> Batch | None:
-        """Return the batch of an iteration whose task has no captions, else None."""
+        """Return the iteration's batch if its task has no captions; None if `draw` gives the scenes."""
         return None
 
 
@@ -171,7 +171,7 @@ class Sampler(Draws):
 
     With `exchanging`, `exchange` is applied to each scene with probability 1/2. With `by_sentence`, a batch
     consists of captions with their pairs, and `exchanging` replaces the before image by the distractor image.
-    Raises InputError if there are too few items for a batch.
+    Raises InputError if a batch needs more scenes or captions than there are.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ def training_batches(
     iterations: range,
     share: slice = slice(None),
 ) -> Iterator[Batch]:
-    """Yield the batch of each iteration, on the device; `share` selects the scenes of this process."""
+    """Yield the batch of each iteration, on the GPU if there is one; `share`: the scenes of this process."""
 
     def make(iteration: int) -> Batch:
         if (whole := sampler.wordless(iteration)) is not None:
@@ -280,7 +280,10 @@ def assembled(
 def moved(
     shown: Tensor, names: Sequence[str], pairs: Sequence[Pair], texts: list[str], moves: Mapping[str, Moved]
 ) -> tuple[Tensor, list[str]]:
-    """Augment images and captions; every pair must have the same number of captions."""
+    """Return the images `shown`, called `names`, and the captions `texts` of `pairs`, augmented by `moves`.
+
+    Every pair must have the same number of captions.
+    """
     scene = {name: pair.scene_id for pair in pairs for name in (pair.before, pair.after)}
     each = len(texts) // len(pairs)
     changed = [moves[scene[name]].image(image) for name, image in zip(names, shown, strict=True)]

@@ -2,7 +2,7 @@
 
 Each iteration has a single task, drawn at random by the tasks' weights. An item of a batch is a caption with
 its pair; in the task class_pairs, it is a pair of images with their classes. Each task passes through all
-items in a random order of its own. All draws depend only on the seed and the iteration number.
+items in a separate random order. All draws depend only on the seed and the iteration number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ CLASS_PAIRS = "class_pairs"  # the task on pairs of NABirds' images with classes
 
 @dataclass(frozen=True)
 class ClassItems:
-    """Items of the task class_pairs in a split. Raises InputError if a class is not below `classes`."""
+    """Image pairs of a split, for the task class_pairs. Raises InputError if a class is `classes` or more."""
 
     pairs: Sequence[ClassPair]
     store: FeatureStore
@@ -117,7 +117,7 @@ class TaskSampler(Draws):
         return self.classes.batch([pairs[i] for i in self._places(iteration, len(pairs))])
 
     def _places(self, iteration: int, items: int) -> np.ndarray:
-        """Return the indices of an iteration's items; `items` is the number of all items."""
+        """Return the indices of the items in an iteration's batch; `items` is the number of all items."""
         size = self.sizes[self.task(iteration)]
         number, place = divmod(int(self.earlier[iteration]), items // size)
         random = np.random.default_rng([self.seed, PASS, self.drawn[iteration], number])
@@ -125,7 +125,7 @@ class TaskSampler(Draws):
 
 
 def captions_of(pair: Pair, task: str, negatives: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the captions of an item: its first caption, followed in the task fda by the negatives."""
+    """Return the pair's first caption, followed in the task fda by the pair's negatives (wrong captions)."""
     return [pair.captions[0], *(negatives[pair.pair_id] if task == FDA else ())]
 
 

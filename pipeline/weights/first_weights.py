@@ -1,6 +1,6 @@
 """Initialisation of a model from CLIP's weights.
 
-The setting `start` names their file, which `python -m commands.import_clip` writes.
+The setting `start` names the file of these weights, which `python -m commands.import_clip` writes.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ FIT_WORDS = "set text.tokeniser: clip_bpe"
 
 
 def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
-    """Return the name of the model's tensor `name` in the file; None if the tensor is not taken from there.
+    """Return the name, in CLIP's file, of the model's tensor `name`; None if `starts` has no prefix of it.
 
     `starts` is an attribute of the model: prefix of names in the model -> prefix of names in the file.
     """

@@ -28,7 +28,7 @@ def place(dataset: str, model: str, seed: int, stage: str) -> Path:
 
 
 def found(run: Path | None, stage: str) -> Path | None:
-    """Return the folder of a stage's imported weights, if any; `run` is the run's folder in data/imported."""
+    """Return the folder of a stage's imported weights, or None; `run`: the run's folder in data/imported."""
     return run / FOLDERS[stage] if run and (run / FOLDERS[stage]).is_dir() else None
 
 

@@ -59,7 +59,10 @@ class Trained:
             raise InputError(f"{name} is not the vocabulary that the weights belong to; {BELONGS}")
 
     def check_store(self, store: FeatureStore) -> None:
-        """Raise InputError unless the store is the training's, or has such features of other images."""
+        """Raise InputError if the weights do not fit the store.
+
+        They fit the store used in training, and stores of other images with equal settings of the features.
+        """
         found, name = store.hashes, store.location.name
         if store.shape != self.shape:
             raise InputError(
@@ -89,7 +92,7 @@ def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
 
 
 def hash_of(record: dict[str, Any]) -> str:
-    """Return the hash of model.yaml's content, `record`, without the key `hashes.model`, which holds it."""
+    """Return the hash of `record`, model.yaml's content without `hashes.model`, the key for this hash."""
     hashes = {part: value for part, value in record["hashes"].items() if part != "model"}
     text = json.dumps(record | {"hashes": hashes}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -40,7 +40,7 @@ def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
 
 
 def check_attention(model: Trainable, source: Path, remedy: str) -> None:
-    """Raise InputError if the attention between all cells, which no tensor limits, needs too much memory."""
+    """Raise InputError if attention between all cells takes too much memory; tensor sizes do not limit it."""
     if not isinstance(model, Captioner):
         return
     rows, columns = model.cells
@@ -53,7 +53,7 @@ def check_attention(model: Trainable, source: Path, remedy: str) -> None:
 
 
 def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], named: str, remedy: str) -> None:
-    """Raise InputError if a tensor of the file, `found`, does not match the model's, `wanted`."""
+    """Raise InputError if names, shapes or types of the tensors in a file differ from those `wanted`."""
     for name, own in wanted.items():
         if name not in found:
             raise InputError(f"{named} does not load (the tensor {name} is missing); {remedy}")

@@ -45,7 +45,7 @@ def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple
     """Load the trained model of a folder; return the model, in evaluation mode, and its description.
 
     Raises InputError if a file is missing or damaged, or belongs to another model. The message contains
-    `named` instead of the folder, if it is given, and ends with `remedy`.
+    `named`, if given, instead of the folder, and ends with `remedy`.
     """
     trained = describe(folder, named, remedy)
     model: Captioner = _filled(trained, folder, named or folder, remedy, None)
@@ -58,7 +58,7 @@ def weights_file(folder: Path) -> Path:
 
 
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
-    """Load the model of the last pretraining phase from its folder, as `load` does."""
+    """Load the model of the last pretraining phase from `folder`, in the same way as `load`."""
     trained = describe(folder, None, FIRST)
     if not (phases := trained.recipe.entry.phases):
         raise InputError(f"{folder}: {trained.recipe.model} has no pretraining phase; {FIRST}")
@@ -99,7 +99,7 @@ def sha256_of(folder: Path) -> str:
 
 
 def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
-    """Return the description of a trained model. Raises InputError if the folder's path is another run's."""
+    """Return the description of a trained model. Raises InputError if its folder names another run."""
     named = named or folder
     trained = described(named / MODEL, _record(folder, remedy), remedy)
     claimed = _claimed(named)
@@ -111,7 +111,7 @@ def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> T
 
 
 def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
-    """Raise InputError if the folder's path belongs to another run than the recipe `source` and the seed."""
+    """Raise InputError if the path `folder` names another run than `recipe` (file `source`) and `seed`."""
     run, claimed = f"{recipe.dataset}/{recipe.model}/{seed}", _claimed(folder)
     if claimed not in (None, run):
         raise InputError(f"{source} is the recipe of {run}, but {folder} is for weights of {claimed}")
@@ -136,7 +136,7 @@ def _record(folder: Path, remedy: str) -> Any:
 
 
 def _claimed(folder: Path) -> str | None:
-    """Return the run, DATASET/MODEL/SEED, that a path in data/weights or data/recipes names, else None."""
+    """Return the run, DATASET/MODEL/SEED, that a path in data/weights or data/recipes names, or None."""
     match folder.absolute().parts:
         case (*_, "data", "weights", dataset, model, seed):
             run = f"{dataset}/{model}/{seed}"
@@ -147,7 +147,7 @@ def _claimed(folder: Path) -> str | None:
 
 
 def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str | None) -> Any:
-    """Check the weights of a phase (None: captioning); build the model with these weights."""
+    """Build the model of a phase (None: captioning) with the weights in `folder`, after checking them."""
     recipe, source = trained.recipe, named / MODEL
     if not trained.hashes:
         print(

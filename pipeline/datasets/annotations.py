@@ -16,7 +16,7 @@ from pipeline.io.errors import InputError
 
 
 class Published(BaseModel):
-    """Base class for the JSON objects of an annotation file. Other keys than its fields are ignored."""
+    """Base class for the JSON objects of an annotation file. Keys that are not fields are ignored."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 

@@ -82,7 +82,10 @@ def _unquoted(field: str) -> str:
 
 
 def _image(row: dict[str, str], side: str, files: dict[str, str] | None) -> str | None:
-    """Return the file of one image of a row; None if its address gives no file. `side`: "img1" or "img2"."""
+    """Return the file of one image of a row; None if it is unknown. `side`: "img1" or "img2".
+
+    `files` is the content of images.json; None if this file does not exist.
+    """
     url = row[f"{side}ImgURL"]
     if files is not None:
         return files.get(url)

@@ -31,7 +31,7 @@ def missing(root: Path, names: Iterable[str]) -> list[str]:
 
 
 def on_disk(root: Path, name: str) -> str:
-    """Return a file's name in the Unicode form (NFC or NFD) that exists on the disk; else unchanged."""
+    """Return `name` in the Unicode form (NFC or NFD) in which the file exists; unchanged if none exists."""
     if name.isascii() or not _fault(root / name):
         return name
     forms = (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
@@ -39,7 +39,7 @@ def on_disk(root: Path, name: str) -> str:
 
 
 def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
-    """Find files with equal content. Return a dictionary: name -> first of `names` with the same content.
+    """Return a dictionary: name of a file -> first name in `names` of a file with the same content.
 
     Only files of equal size are read. A missing or empty file is mapped to its own name.
     """
@@ -67,7 +67,7 @@ def _fault(path: Path) -> str | None:
 
 
 def is_systems(name: str) -> bool:
-    """Return True if operating systems make files at a path: a part is hidden, or is in SYSTEMS."""
+    """Return True if a part of the path `name` is hidden or in SYSTEMS: operating systems make such files."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 
@@ -99,7 +99,7 @@ def files_below(root: Path) -> Iterator[str]:
 
 
 def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
-    """Yield a message for each image file that differs from its entry in the index, `recorded`."""
+    """Yield a message for each image file that differs from its index entry in `recorded`."""
     for record in recorded:
         path = root / record.name
         try:
@@ -117,7 +117,7 @@ def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 
 def differences(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return a message for each kind of difference between two dictionaries; `what` names their items."""
+    """Return messages on items that are new, gone or changed in `new`. `what` is their name in messages."""
     kinds = {
         "new": [name for name in new if name not in old],
         "gone": [name for name in old if name not in new],

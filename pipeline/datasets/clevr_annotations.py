@@ -1,4 +1,4 @@
-"""Read the annotation files of CLEVR-Change and CLEVR-DC, in which the scene number is the key."""
+"""Read the annotation files of CLEVR-Change and CLEVR-DC, which identify scenes by their numbers."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -50,7 +50,7 @@ def scene_number(name: str) -> int:
 def read_captions(
     path: Path, remedy: str, kind: type[dict[str, tuple[str, ...]]]
 ) -> tuple[Sentences, dict[int, str]]:
-    """Read a file of the form {image: [sentence, ...]}. The type `kind` says how images are named.
+    """Read a file of the form {image: [sentence, ...]}. The type `kind` defines the valid names of images.
 
     Return two dictionaries: scene number -> sentences, and scene number -> name of the image.
     """
@@ -65,7 +65,7 @@ def read_captions(
 def read_types(
     path: Path, remedy: str, kind: type[dict[str, tuple[str, ...]]], more: Iterable[str] = ()
 ) -> dict[int, str]:
-    """Read a file of the form {change type: [image, ...]}. The type `kind` says how images are named.
+    """Read a file of the form {change type: [image, ...]}. The type `kind` defines the valid names of images.
 
     Return a dictionary: scene number -> change type in the words of schema.py. The file must have all keys of
     TYPES, and may have the keys in `more`.

@@ -2,9 +2,9 @@
 
 The datasets that pipeline/tabletop renders have the same layout.
 
-Each scene number gives two pairs: (default, semantic change) and (default, distractor). Images are found by
-their names. Positions in a sorted listing are not used, because one missing file would shift all later
-labels.
+Each scene has three images and gives two pairs: (default, semantic change) and (default, distractor). Images
+are found by their names. Positions in a sorted listing are not used, because one missing file would shift all
+later labels.
 """
 
 from collections.abc import Iterator

@@ -35,10 +35,10 @@ OPTIONAL = (*AUTHORS[:2], *DIRL[:2], TYPES_FILE)
 
 
 def read(root: Path) -> list[Pair]:
-    """Return the pairs of all scenes, sorted by split and scene number, with ids like "000000.png".
+    """Return the pairs of all scenes, sorted by split and scene number. A pair_id is like "000000.png".
 
-    The kinds of change come from type_mapping.json, which has the form of CLEVR-Change's file, and optionally
-    a key "none". If the file or a scene in it is missing, the kind is unknown.
+    The kinds of change come from type_mapping.json. It has the form of CLEVR-Change's file, and may also have
+    the key "none". If this file does not exist or lacks a scene, the kind is unknown (None).
     """
     layout = _layout(root)
     splits = clevr_annotations.read_splits(root / layout.splits, REMEDY)
@@ -63,8 +63,8 @@ def read(root: Path) -> list[Pair]:
 def _layout(root: Path) -> Layout:
     """Return the layout whose captions file exists.
 
-    DIRL's script keeps the authors' captions file. So if both files exist, the folder of before images
-    decides.
+    DIRL's script keeps the authors' captions file. So if the captions files of both layouts exist, the
+    folder of before images decides.
     """
     found = [layout for layout in (AUTHORS, DIRL) if (root / layout.captions).is_file()]
     if len(found) > 1:

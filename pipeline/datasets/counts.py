@@ -55,8 +55,8 @@ def _of_split(pairs: Sequence[Pair], images: int) -> dict[str, int]:
 def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
     """Return a message for each count that differs from its published value in `expected`.
 
-    The numbers of blank items (`left_out` in `expected`), which readers leave out, are subtracted from the
-    published values.
+    Readers leave out blank items. Therefore the numbers of these items (`left_out` in `expected`) are
+    subtracted from the published values.
     """
     found = []
     for key, value in expected.items():

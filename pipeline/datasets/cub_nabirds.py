@@ -110,7 +110,8 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
 def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tuple[str, str]]:
     """Yield each image with a second image, alternately from the same class and from another class.
 
-    `classes` is a dictionary: image -> class. A class with one image has no pairs of its own.
+    `classes` is a dictionary: image -> class. If an image is the only one of its class,
+    its second image is always from another class.
     """
     images = list(classes)
     of_class: dict[int, list[str]] = {}
@@ -128,7 +129,7 @@ def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tup
 
 
 def _read_images(root: Path) -> dict[str, _Image]:
-    """Read the three lists. Return a dictionary: id -> image, in the order of images.txt."""
+    """Read one list per field of _Image. Return a dictionary: image id -> image, in images.txt's order."""
     rows: dict[str, dict[str, str]] = {}
     for name in _Image.model_fields:
         path = root / f"{name}.txt"

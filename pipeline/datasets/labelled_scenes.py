@@ -104,7 +104,7 @@ def read(folder: Path) -> list[Pair]:
     """Return the pairs of all labelled scenes.
 
     A scene has a changed pair if it has a change, and an unchanged pair if its distractor image exists.
-    Raises InputError naming the wrong line and key, or the missing before or semantic image.
+    Raises InputError naming the wrong line and key, or a before or semantic image that does not exist.
     """
     scenes = list(read_records(folder / FILE, LabelledScene, REMEDY, "scene"))
     pairs = [pair for scene in scenes for pair in _pairs(folder, scene)]

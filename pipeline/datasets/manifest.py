@@ -34,7 +34,7 @@ class Manifest:
 
     @property
     def references(self) -> str:
-        """Name of the references in files of scores: the reader, and the protocol if there is one."""
+        """Name of the references in files of scores: the reader, and the protocol if it is not None."""
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:

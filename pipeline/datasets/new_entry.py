@@ -52,7 +52,7 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
 
 def _selecting(like: Dataset) -> dict[str, Any]:
-    """Return settings that replace each score in NEEDING, which selects snapshots, by SELECT."""
+    """Return settings with SELECT in place of each score in NEEDING by which `like` selects snapshots."""
     own = {
         name: {"train": {"select": SELECT}}
         for name, settings in like.own.items()

@@ -89,7 +89,7 @@ def read(root: Path) -> list[Pair]:
 def faults(root: Path) -> list[str]:
     """Return messages on all faults of the table and its image files, sorted by line. No image is decoded.
 
-    Missing images, and images that are in another split under another name, are faults too.
+    Missing images, and equal images that are in two splits under two names, are faults too.
     """
     table = _table(root)
     pairs = _divided(table, root) if table.found else []
@@ -129,7 +129,7 @@ def _parsed(values: dict[str, Any]) -> _Row | str:
 
 
 def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
-    """Add a row: a new pair, or further captions of a pair in an earlier line."""
+    """Add a row to `table`, as a new pair or as further captions of a pair in an earlier line."""
     before, after = on_disk(root, row.before), on_disk(root, row.after)
     pair = Pair(
         pair_id=f"{before}+{after}" if row.pair_id is None else row.pair_id,
@@ -156,7 +156,7 @@ def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
 
 
 def _check_whole(table: Table) -> None:
-    """Add the faults of a repeated pair_id, and of rows that lack a split or scene that other rows have."""
+    """Add a fault for each repeated pair_id, and for each pair without split or scene if others have one."""
     ids: dict[str, int] = {}
     everything = list(table.found.values())
     for found in everything:
@@ -201,9 +201,9 @@ def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
 
 
 def _leaks(table: Table, pairs: list[Pair], content: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Return (line number, message) for each image that is in two splits, under the same or another name.
+    """Return (line number, message) for each image that is in two splits, under one or two names.
 
-    `content` maps the name of an image to the first name with the same content. It may lack names.
+    `content` maps an image's name to the first name with the same content. Names may be missing there.
     """
     where: dict[str, tuple[str, str, int]] = {}
     problems = []

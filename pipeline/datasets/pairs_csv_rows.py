@@ -1,6 +1,6 @@
 """Read the rows of a table of pairs, from a .csv or .jsonl file. A wrong row is returned with its fault.
 
-In both forms, each value of a row has the name of its column or key. An empty field of a .csv file and a null
+Each value of a row has the name of its column or key. An empty field of a .csv file and a null
 of a .jsonl file count as absent. If a fault could hide other rows, for example a stray quotation mark, the
 whole table is refused with an InputError that names the line.
 """
@@ -86,7 +86,7 @@ def _csv(path: Path) -> list[Row]:
 
 
 def _head(path: Path, file: io.StringIO) -> tuple[int, list[str], str]:
-    """Read `file` up to the line with the column names. Return its number, the names, and the delimiter."""
+    """Read `file` up to the line with the column names. Return the line's number, names and delimiter."""
     number, line, delimiters = 0, "", "".join(DELIMITERS)
     for line in file:
         number += 1
@@ -116,7 +116,7 @@ def _names(line: str, delimiter: str) -> list[str]:
 
 
 def _row(line: int, names: list[str], delimiter: str, fields: list[str]) -> Row:
-    """Return the row of one line's fields. Empty fields may be left out, or be more than the columns."""
+    """Return the row with the fields of one line. Empty fields are ignored, also after the last column."""
     values: dict[str, Any] = {}
     for place, field in enumerate(fields):
         if not (value := field.strip()):

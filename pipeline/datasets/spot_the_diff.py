@@ -39,7 +39,7 @@ Items = Iterator[tuple[str, str, tuple[str, ...]]]
 
 
 def _per_entry(entries: Sequence[Entry]) -> Items:
-    """Yield an item per entry. Its id ends in the entry's position among the pair's entries, from 1."""
+    """Yield an item per entry. Its id ends in the entry's number among the pair's entries, from 1."""
     counts: dict[str, int] = {}
     for entry in entries:
         number = counts[entry.img_id] = counts.get(entry.img_id, 0) + 1
@@ -56,7 +56,7 @@ def _merged(entries: Sequence[Entry]) -> Items:
 
 
 def _multi(entries: Sequence[Entry]) -> Items:
-    """Yield the items of `_merged`, with their sentences joined to one reference of at most 60 words."""
+    """Yield the items of `_merged`, each with its sentences joined to one reference of at most 60 words."""
     for pair_id, image, sentences in _merged(entries):
         words = " ".join(sentences).split()[:MULTI_WORDS]
         yield pair_id, image, (" ".join(words),) if words else ()

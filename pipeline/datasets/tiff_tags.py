@@ -1,4 +1,4 @@
-"""Check by its tags that Pillow decodes a TIFF correctly. Pillow decodes some kinds to wrong colours."""
+"""Check the tags of TIFF files, because Pillow decodes some kinds of TIFF to wrong colours."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -48,5 +48,5 @@ def check(tags: Mapping[int, Any], name: str) -> None:
 
 
 def has_alpha(tags: Mapping[int, Any]) -> bool:
-    """Return True if the tags say that the first extra band is alpha. Pillow takes any fourth band for it."""
+    """Return True if by its tags a TIFF's first extra band is alpha. For Pillow any fourth band is alpha."""
     return tags.get(EXTRA, (0,))[0] in ALPHA

@@ -162,7 +162,7 @@ def _pinned_like(tensor: Tensor) -> Tensor:
 def _shared(
     ranks: Ranks, make: Callable[[], Writer], fill: Callable[[Writer, Sequence[int]], None]
 ) -> Writer:
-    """Let the first process make a store. Then fill this process's share of the missing shards.
+    """Let the first process make a store. Then let every process fill its share of the missing shards.
 
     Return the writer of the store when all processes are done.
     """
@@ -177,7 +177,7 @@ def _shared(
 def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
     """Extract all features into a store in `folder`.
 
-    The bytes of the store do not depend on the number of processes. Raises InputError for an image that
+    The store's bytes do not depend on the number of processes. Raises InputError for an image that
     cannot be read or differs from the index, or if its features overflow float16.
     """
     shape = grid_shape(extractor.spec)
@@ -204,7 +204,7 @@ def extract_pixels(
 
 
 def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
-    """Return a store's attributes: all that its features depend on, and the image of each row."""
+    """Return a store's attributes: all that its features depend on, and the names of its images in order."""
     network = extractor.network
     made: dict[str, Any] = {
         "mean": network.pixel_mean.flatten().tolist(),

@@ -43,7 +43,7 @@ class Resident:
             self.features[start : start + len(block)] = read.flatten(2).transpose(1, 2)
 
     def images(self, keys: Sequence[str]) -> Tensor:
-        """Return the features of images on the device, (images, C, H, W), in the order of `keys`."""
+        """Return the features of images on `device`, (images, C, H, W), in the order of `keys`."""
         try:
             rows = [self.row[key] for key in keys]
         except KeyError as error:
@@ -69,7 +69,7 @@ def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
 def held(
     store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, ranks: Ranks = ALONE
 ) -> FeatureStore | Resident:
-    """Return the source from which training reads features, by the setting train.cache (`cache`).
+    """Return the source from which training reads features. `cache` is the setting train.cache.
 
     "none": the store itself; "ram": a Resident in CPU memory; "device": a Resident on `device`.
     """

@@ -57,7 +57,7 @@ def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
 
 
 def _files(folder: Path, wanted: set[str]) -> dict[str, list[str]]:
-    """Find files below `folder`, also through links. Return file name in `wanted` -> paths."""
+    """Return a dictionary: file name in `wanted` -> its paths below `folder`. Links are followed."""
     found: dict[str, list[str]] = {}
     for parent, _, files in os.walk(folder, followlinks=True):
         below = Path(parent).relative_to(folder)
@@ -77,7 +77,10 @@ def _candidates(name: str, there: Mapping[str, list[str]]) -> list[str]:
 def _fault(
     folder: Path, name: str, candidates: list[str], taken: Mapping[str, str], shape: Shape
 ) -> str | None:
-    """Return a message if the file of an image is missing or wrong; else None. The file is not opened."""
+    """Return a message if the .npy file of the image `name` is missing or wrong; else None. Do not open it.
+
+    `candidates` are the files found for the image. `taken`: file of an earlier image -> this image.
+    """
     if not candidates:
         return f"{name}.npy is missing, and no sub-folder has {Path(name).name}.npy"
     if len(candidates) > 1:
@@ -129,7 +132,7 @@ def fingerprint(files: Sequence[Path]) -> str:
 
 
 def take_over(files: Sequence[Path], shape: Shape, writer: Writer) -> str:
-    """Write every missing shard; return one id for all features. Raises InputError naming a wrong file."""
+    """Write all missing shards; return one id of all features. Raises InputError naming a wrong file."""
 
     def features(rows: Sequence[int]) -> Iterator[np.ndarray]:
         return prefetch(partial(load, shape=shape), [files[row] for row in rows], os.cpu_count() or 1, AHEAD)

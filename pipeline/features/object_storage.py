@@ -56,7 +56,7 @@ class Location:
         return self.parts([key], [0])[0]
 
     def parts(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
-        """Return the end of each file, from the offset in `starts`; None if the file has no such byte.
+        """Return for each key its bytes from the offset in `starts` on; None if the file ends before.
 
         Raises InputError if the location does not answer or refuses access.
         """
@@ -71,7 +71,7 @@ class Location:
         """Wait for a result of TensorStore and return it.
 
         Raises InputError if there is no result within PATIENCE seconds, if the store is damaged, or if access
-        is refused. Returns None if the message begins with `or_none`.
+        is refused. Returns None if TensorStore's error message begins with `or_none`.
         """
         try:
             return future.result(timeout=PATIENCE)

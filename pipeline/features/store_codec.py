@@ -70,7 +70,10 @@ def sum_of(features: np.ndarray) -> int:
 
 
 def bound(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return a checksum for each row, of its features (`sums`), key, image, and what all rows share."""
+    """Return a checksum for each row of the store in `rows`.
+
+    It covers the checksum of the row's features (`sums`), its key, its image, and what all rows share.
+    """
     common = json.dumps(made(attributes), sort_keys=True).encode()
     keys = attributes["keys"]
     images = attributes.get("sha256", keys)

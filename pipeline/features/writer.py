@@ -111,7 +111,7 @@ class Writer:
 
 
 def fill(writer: Writer, shards: Sequence[int], grids: Grids, description: str) -> None:
-    """Compute the features of shards with `grids`, write them by threads, and show progress.
+    """Write shards with the features that `grids` yields for row numbers. Threads write; progress is shown.
 
     Shards that were written before an exception stay complete.
     """

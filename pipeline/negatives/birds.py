@@ -1,8 +1,8 @@
 """Make negatives of descriptions of birds: Birds-to-Words (two birds, animal1 and animal2), CUB (one bird).
 
-The datasets have no labels, so a description cannot be proved wrong. It counts as wrong if it and the
-references contradict each other: they give different values, for example colours, to a part of a bird. The
-parser of these claims uses only the order of words. An adjective belongs to the next part in its clause. If
+The datasets have no labels, so a description cannot be proved wrong. It counts as wrong if its claims
+contradict the references' claims. A claim gives a value, for example a colour, to a part of a bird. The
+parser of claims uses only the order of words. An adjective belongs to the next part in its clause. If
 no part follows, it belongs to the previous part ("its beak is red"). In a clause without parts, it belongs to
 the whole bird. Clauses with a negation are ignored.
 """
@@ -94,7 +94,7 @@ Claims = Mapping[Key, frozenset[int]]
 
 
 def of_captions(captions: Iterable[str]) -> Claims:
-    """Return the claims that several captions make together."""
+    """Return the claims of several captions: (animal, part, class such as "color") -> values."""
     found: dict[Key, frozenset[int]] = {}
     for caption in captions:
         for key, value in _claims(caption):
@@ -103,9 +103,9 @@ def of_captions(captions: Iterable[str]) -> Claims:
 
 
 def contradicts(candidate: str, truth: Claims) -> bool:
-    """Return True if the caption `candidate` contradicts the claims `truth`.
+    """Return True if the caption `candidate` contradicts the claims `truth` about a part of a bird.
 
-    Then both name values of one class for a part of a bird, such as colours of the back, but none in common.
+    That is so if both give the part values of one class, such as colours, but have no value in common.
     """
     claims = of_captions([candidate])
     return any(key in truth and not values & truth[key] for key, values in claims.items())
@@ -157,7 +157,7 @@ def _said(animals: tuple[str, ...], part: int, waiting: list[tuple[str, int]]) -
 
 
 class Birds:
-    """A TF-IDF index of a split's captions, and the number of times each word is in the training captions."""
+    """A TF-IDF index of a split's captions, and how often each word is in the training captions."""
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
         written = {plain(caption): caption for pair in pairs for caption in pair.captions}
@@ -185,7 +185,7 @@ class Source:
         return contradicts(caption, self._claims)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield the split's descriptions by falling similarity to reference `number`."""
+        """Yield the split's descriptions in order of falling similarity to reference `number`."""
         reference = self._references[number % len(self._references)]
         ranked = self._split.index.ranked(vocabularies.tokenise(reference, lower_case=True))
         yield from (self._split.written[text] for text in ranked)
@@ -195,13 +195,13 @@ class Source:
 
         At the first use of each reference, the REPLACED words with the largest TF-IDF weights are replaced.
         At later uses, 1 to REPLACED random words are replaced. A new word never names a value (such as a
-        colour) that a reference names. None replaces a reference without replaceable words.
+        colour) that a reference names. A reference without replaceable words gives None.
         """
         for turn, caption in enumerate(self._turns(number)):
             yield self._replaced(caption, heaviest=turn < len(self._references))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield the references in turn, with animal1 and animal2 exchanged; None for one that stays true."""
+        """Yield the references in turn, with animal1 and animal2 exchanged; None if the text stays true."""
         for caption in self._turns(number):
             alike = any(words <= set(_words(caption)) for words in ALIKE)
             yield None if alike else ANIMAL.sub(lambda found: f"animal{3 - int(found[1])}", caption)
@@ -231,7 +231,7 @@ class Source:
         return WORD.sub(lambda word: new.get(word.start(), word[0]), caption) if taken else None
 
     def _other(self, word: str) -> str | None:
-        """Draw a word with the class and ending of `word`, in proportion to its frequency in training."""
+        """Draw a word with the class and ending of `word`, by frequency in training; None if none is left."""
         siblings = SIBLINGS[MEANING[word][:2]]
         left = [o for o in siblings if _value(o) not in self._named and self._split.counts[o]]
         if not left:

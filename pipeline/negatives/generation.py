@@ -4,7 +4,7 @@ There are three kinds of negatives, and two negatives of each kind:
 
 - retrieve: similar captions of other pairs
 - replace: captions of the pair with replaced words
-- confuse: captions of the pair with exchanged parts
+- confuse: captions of the pair with two parts exchanged, such as subject and landmark
 
 If a kind gives too few negatives, more negatives of the kind "replace" are added, and then of the kind
 "retrieve".
@@ -77,7 +77,7 @@ def _of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) 
 
 @dataclass
 class _Draft:
-    """The negatives that have been found for one pair until now."""
+    """The negatives of one pair that have been found so far."""
 
     source: Source
     known: set[str]  # references and accepted negatives
@@ -90,7 +90,10 @@ class _Draft:
     def take(
         self, kind: Kind, candidates: Iterable[str | None], tries: int | None = TRIES, sure: bool = True
     ) -> bool:
-        """Accept the first new candidate. If `sure` is true, it is also known to be wrong."""
+        """Accept the first new candidate among the first `tries`. Return False if there is none.
+
+        If `sure` is true, the candidate must also be wrong for the pair (Source.wrong).
+        """
         for caption in islice(candidates, tries):
             if caption is None or (text := plain(caption)) in self.known:
                 continue

@@ -21,7 +21,7 @@ MOST = 20_000  # maximum number of captions in the index
 
 
 class Geometric:
-    """The captions of a split: a TF-IDF index of captions of a change, and a list of "no change" captions."""
+    """The captions of a split: a TF-IDF index of those that report a change, and a list of the others."""
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
         self.of_scene: dict[str, list[str]] = defaultdict(list)  # scene -> captions of its change
@@ -64,7 +64,7 @@ class Source:
         - Changed pair: captions of a change, by falling similarity to reference `number`.
         - Changed pair and `number` 1: random captions of no change. If such captions were never negatives,
           they would always be the right answer in the pre-training task FDA.
-        - Unchanged pair: random captions of a change, first of the same scene if `number` is 0 or 1.
+        - Unchanged pair: random captions of changes; if `number` is 0 or 1, first those of the same scene.
         """
         if self._unchanged:
             own = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []
@@ -122,7 +122,7 @@ def _sentence(text: str) -> Sentence:
 
 
 def _endings(documents: Sequence[str]) -> dict[str, list[Words]]:
-    """Return a dictionary: kind of change -> distinct endings of sentences, after their last noun."""
+    """Return a dictionary: kind of change -> distinct sentence endings (the words after the last noun)."""
     found: dict[str, set[Words]] = defaultdict(set)
     for sentence in map(_sentence, documents):
         for kind in sentence.claims.kinds:
@@ -137,7 +137,10 @@ def _text(words: Words | None) -> str | None:
 def _replaced(
     sentence: Sentence, truth: Claims, weights: Mapping[str, float], count: int, rng: np.random.Generator
 ) -> Words | None:
-    """Replace at most `count` words of the subject and the new value: those with the largest weights."""
+    """Return the sentence with 1 to `count` words replaced; None if no word can be replaced.
+
+    Words of the subject and the new value are replaced, those with the largest `weights` first.
+    """
     words = list(sentence.words)
     places = sentence.attributes + ([] if sentence.value is None else [sentence.value])
     changed = 0
@@ -153,9 +156,9 @@ def _replaced(
 
 
 def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Claims) -> set[str]:
-    """Return the values that a replacement for `words[place]` must not have.
+    """Return the values that must not replace `words[place]`, a word of the subject or the new value.
 
-    Otherwise, the new value could equal the old value, or be a colour of a reference.
+    The new value must differ from the old value, and a new colour must not be in the references.
     """
     if place != sentence.value:
         new = None if sentence.value is None else MEANING[words[sentence.value]]
@@ -167,7 +170,7 @@ def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str
 
 
 def _exchanged_landmark(sentence: Sentence) -> Words | None:
-    """Exchange subject and landmark without their articles."""
+    """Return the sentence with subject and landmark exchanged without articles; None if one is missing."""
     one, other, words = sentence.subject, sentence.landmark, sentence.words
     if not one or not other:
         return None
@@ -176,7 +179,7 @@ def _exchanged_landmark(sentence: Sentence) -> Words | None:
 
 
 def _exchanged_values(sentence: Sentence) -> Words | None:
-    """Exchange the new value and the old value, which the subject names."""
+    """Return the sentence with new value and old value (in the subject) exchanged; None if one is missing."""
     if sentence.value is None:
         return None
     words = list(sentence.words)
@@ -191,7 +194,7 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
 def _exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
-    """Give a sentence about an addition the ending of a removal, or the reverse."""
+    """Return a sentence on an addition with the ending of a removal, or the reverse; None if impossible."""
     other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
     if not endings.get(other):
         return None

@@ -10,8 +10,8 @@ import numpy as np
 class Index:
     """Index of n captions, each stored as a unit vector of word weights.
 
-    Before normalisation, the weight of a word is count × (1 + ln((1 + n) / (1 + df))), where `count` is its
-    number in the caption, and `df` is the number of captions with this word.
+    Before normalisation, the weight of a word is count × (1 + ln((1 + n) / (1 + df))), where count is how
+    often the word is in the caption, and df is the number of captions with this word.
     """
 
     def __init__(self, documents: Iterable[str]):
@@ -29,7 +29,7 @@ class Index:
         return {word: count * self._rarity(word) for word, count in Counter(words).items()}
 
     def ranked(self, words: Sequence[str]) -> Iterator[str]:
-        """Yield all indexed captions by falling cosine similarity to `words`; equal ones alphabetically."""
+        """Yield all indexed captions by falling cosine similarity to `words`; ties alphabetically."""
         similarity = np.zeros(len(self.documents))
         for word, value in self._vector(Counter(words)).items():
             if word in self._having:

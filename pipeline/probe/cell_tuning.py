@@ -49,7 +49,8 @@ class Labelled:
 def tune(network: Backbone, first: str, spec: Spec, data: Labelled, iterations: int, seed: int) -> None:
     """Train the last layers of `network` in place, from the first parameter whose name begins with `first`.
 
-    Raises InputError if there is none, if an image cannot be read, or if no cell contains an object's centre.
+    Raises InputError if no parameter has such a name, if an image cannot be read, or if no cell contains an
+    object's centre.
     """
     torch.manual_seed(seed)
     network.to(devices.device())
@@ -99,7 +100,7 @@ class _Classifier(nn.Module):
 
 
 def _trained(network: Backbone, first: str) -> list[nn.Parameter]:
-    """Freeze all parameters before the first whose name begins with `first`. Return the other parameters."""
+    """Freeze the parameters before the first one whose name begins with `first`. Return the others."""
     named = [(name.removeprefix("inner."), each) for name, each in network.network.named_parameters()]
     start = next((row for row, (name, _) in enumerate(named) if name.startswith(first)), None)
     if start is None:
@@ -112,7 +113,7 @@ def _trained(network: Backbone, first: str) -> list[nn.Parameter]:
 
 
 def _steps(spec: Spec, data: Labelled, iterations: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield augmented images (B, 3, S, S) and classes (B, 4, H, W); all images once, then again."""
+    """Yield `iterations` batches: augmented images, (B, 3, S, S), and classes of cells, (B, 4, H, W)."""
     random = np.random.default_rng(seed)
     count = min(BATCH, len(data.images))
     rounds = -(-iterations * count // len(data.images))
@@ -136,7 +137,10 @@ EFFECTS = v2.Compose(
 
 
 def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return an image, uint8 (3, S, S), with random effects, and its classes (4, H, W), mirrored as it is."""
+    """Return an image, uint8 (3, S, S), with random effects, and the classes of its cells, (4, H, W).
+
+    If the image is mirrored, the classes are mirrored too.
+    """
     changed, mask = EFFECTS(tv_tensors.Image(image), tv_tensors.Mask(classes))
     pixels = changed.as_subclass(torch.Tensor)
     pixels = pixels * torch.empty(3, 1, 1, device=pixels.device).uniform_(*GAIN)

@@ -79,7 +79,7 @@ def _thing(record: Mapping[str, Any]) -> Thing:
 def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
     """Return, for each cell, the classes of the object that the cell shows, (images, 4, H, W) int8.
 
-    Raises InputError naming an image that is missing in scenes.json, or whose boxes differ there.
+    Raises InputError naming an image that scenes.json lacks, or whose objects have other boxes there.
     """
     labels = np.empty((len(images), len(ATTRIBUTES), *grid), dtype=np.int8)
     for row, image in enumerate(track(images, "labelling cells", "images", len(images))):
@@ -109,7 +109,7 @@ def cell_of(place: tuple[float, float], size: tuple[int, int], grid: tuple[int, 
 
 
 def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
-    """Return an image's object-id buffer. Raises InputError if objects' boxes are not as in scenes.json."""
+    """Return an image's object-id buffer. Raises InputError if scenes.json has other boxes."""
     rows = identify(shown.solids, shown.camera, image.width, image.height)
     masks = (rows == row for row in range(len(shown.solids)))
     if tuple(box_of(mask) if mask.any() else None for mask in masks) != shown.boxes:
@@ -121,10 +121,10 @@ def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
 
 
 def dominant(rows: np.ndarray, things: int, grid: tuple[int, int]) -> np.ndarray:
-    """Return the number of the object that covers most of each cell, (H, W), or NOTHING below LEAST.
+    """Return for each cell, (H, W), the number of the object that covers most of the cell, or NOTHING.
 
-    `rows` is an object-id buffer (height, width) of `things` objects. Raises InputError for more cells than
-    pixels.
+    NOTHING: no object covers more than the fraction LEAST of the cell. `rows`, (height, width), is an
+    object-id buffer of `things` objects. Raises InputError if there are more cells than pixels.
     """
     (height, width), (H, W) = rows.shape, grid
     if height < H or width < W:

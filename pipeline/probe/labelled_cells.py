@@ -22,7 +22,7 @@ from pipeline.probe.linear_probe import Cells, gather
 
 
 class ImageGrids:
-    """Source of feature grids (linear_probe.Grids) of image files, by the backbone of a store.
+    """Feature grids of image files (see linear_probe.Grids), computed with the backbone of a store.
 
     Raises InputError if the store has pixels, or if its backbone is unavailable.
     """
@@ -46,7 +46,7 @@ class ImageGrids:
 def cells(grids: ImageGrids, folder: Path) -> Cells:
     """Return the feature cells that contain the centres of labelled objects in the before images.
 
-    If two centres are in the same cell, the cell gets the attributes of the later object.
+    If two centres are in the same cell, the cell gets the attributes of the object that is later in the list.
     """
     pairs = {pair.before: pair for pair in labelled_scenes.read(folder)}
     names = [str(folder / name) for name in pairs]

@@ -55,11 +55,11 @@ class Scores:
 
 
 def gather(grids: Grids, keys: Sequence[str], labels: np.ndarray, most: int, description: str) -> Cells:
-    """Return the cells that show an object, with their features. Of more than `most` cells, draw `most`.
+    """Return at most `most` of the cells that show an object, with their features.
 
-    The draw is uniform with a fixed seed. `labels` (images, 4, H, W) are the classes of the images' cells
-    (grid_labels.py). `keys` name the images. `description` names the cells in messages. Raises InputError if
-    no cell shows an object.
+    If there are more, cells are drawn uniformly with a fixed seed. `labels`, (images, 4, H, W), are the
+    classes of the images' cells (grid_labels.py). `keys` name the images. `description` names the cells in
+    messages. Raises InputError if no cell shows an object.
     """
     places = np.argwhere(labels[:, 0] != NOTHING)  # (n, 3): image, row, column
     if not len(places):

@@ -25,7 +25,7 @@ class NoRoomError(Exception):
 def change(
     kind: str, before: tuple[Thing, ...], view: View, rng: np.random.Generator
 ) -> tuple[int, tuple[Thing, ...]]:
-    """Draw a change; return the changed object's number and all objects after it. Raises NoRoomError."""
+    """Draw a change. Return the changed object's number, and all objects afterwards. Raises NoRoomError."""
     if kind == "add":
         new = new_thing(before, view, rng)
         return new.number, (*before, new)

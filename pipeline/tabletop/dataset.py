@@ -152,9 +152,9 @@ def _boxes(things: tuple[scenes.Thing, ...], view: scenes.View) -> dict[int, sce
 
 
 def _viewpoint_iou(scene: scenes.Scene, things: tuple[scenes.Thing, ...], view: scenes.View) -> float | None:
-    """Return the mean IoU of the unchanged objects' boxes in the default view and in `view`, if any.
+    """Return the mean IoU between the boxes of unchanged objects in the default view and in `view`.
 
-    `things` are the objects in `view`.
+    The result is None if no object is unchanged. `things` are the objects in `view`.
     """
     default, other = _boxes(scene.before, scene.default), _boxes(things, view)
     ious = [_iou(box, other[number]) for number, box in default.items() if number != scene.changed]
@@ -189,7 +189,7 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
 def split(types: dict[str, list[int]], seed: int) -> dict[str, list[int]]:
     """Split the scenes 80/10/10 at random, with the change types nearly equally frequent in each split.
 
-    `types` is change type -> scene numbers. Return split -> sorted scene numbers.
+    Return a dictionary: split -> sorted scene numbers. `types`: change type -> scene numbers.
     """
     rng = np.random.default_rng([seed, 0, 1])  # unlike any scene's seed, which has two numbers
     piles = [list(rng.permutation(numbers)) for numbers in types.values()]

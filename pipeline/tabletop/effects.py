@@ -31,7 +31,7 @@ NONE = Effects(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0, 0)
 def draw(ranges: Variation, images: int, rng: np.random.Generator) -> list[Effects]:
     """Draw the effects on the `images` images of one scene, uniformly from `ranges`.
 
-    The images of a scene have the same exposure, white balance and tone curve, like those of one camera.
+    The images of a scene have the same exposure, white balance and tone curve, like images of one camera.
     """
 
     def between(ends: tuple[float, float]) -> float:

@@ -3,7 +3,7 @@
 Lengths are in CLEVR's units. z points up, and the ground is the plane z = 0. `solids` is (n, 10): n solids,
 at most 62, each with kind, x, y, radius (for a cube: half of its side), cosine and sine of its rotation about
 z, linear red, green, blue, and material. `k` is the row of a solid. The centre of a solid is at the height of
-its radius.
+its radius. A ray has the start `start`, or `at` relative to the solid's centre, and the direction `way`.
 """
 
 import hashlib
@@ -61,16 +61,16 @@ def unit(a):
 
 @compiled
 def _turned(solids, k, way):
-    """Return a direction in the coordinate system of a solid, which may be rotated about z."""
+    """Return the direction `way` in the coordinate system of solid `k`, which may be rotated about z."""
     cosine, sine = solids[k, 4], solids[k, 5]
     return cosine * way[0] + sine * way[1], cosine * way[1] - sine * way[0], way[2]
 
 
 @compiled
 def strike(solids, k, start, way):
-    """Return the distance along a ray to a solid, and the face that the ray hits.
+    """Return the distance along a ray to the solid `k`, and the face that the ray hits.
 
-    The ray starts outside the solid, and `way` is a unit vector. Without a hit, the distance is infinite.
+    The ray begins at `start`, outside the solid. `way` is its unit direction. No hit: infinite distance.
     """
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE:
@@ -86,7 +86,7 @@ def strike(solids, k, start, way):
 
 @compiled
 def _strike_cube(half, at, way):
-    """Return the distance to a cube, and the face that the ray hits: 0, 1, 2 for the axes x, y, z."""
+    """Return the distance to a cube, and the axis across the face that the ray hits (0 to 2: x, y, z)."""
     enter, leave, face = 0.0, np.inf, -1
     for axis in range(3):
         if way[axis] == 0.0:
@@ -121,8 +121,8 @@ def _strike_cylinder(radius, at, way):
 def _strike_rounded(half, at, way):
     """Return the distance to a cube with rounded edges, and the face that the ray hits.
 
-    Edges and corners are parts of cylinders and spheres of radius BEVEL * half. A ray that does not enter the
-    sharp cube at a flat part is tested with all parts of the octant that it enters. The nearest hit counts.
+    Edges and corners are parts of cylinders and spheres of radius BEVEL * half. If a ray does not enter
+    the sharp cube at a flat part, all parts of the octant that it enters are tested. The nearest hit counts.
     """
     distance, face = _strike_cube(half, at, way)
     if distance == np.inf:
@@ -192,7 +192,7 @@ def _normal_rounded(half, cosine, sine, at):
 
 @compiled
 def _beyond(place, flat):
-    """Return the distance of a coordinate from the flat part of a face, with the coordinate's sign."""
+    """Return how far `place` is outside the interval from -`flat` to `flat`, with the sign of `place`."""
     return math.copysign(max(abs(place) - flat, 0.0), place)
 
 
@@ -234,7 +234,7 @@ def blocks(solids, k, start, gap):
 def _blocks_cube(half, at, gap):
     """Return True if a segment and a cube overlap: if none of six axes separates them.
 
-    Three axes are the cube's; the others are perpendicular to the segment and to an edge of the cube.
+    Three axes are the cube's axes; the others are perpendicular to the segment and to an edge of the cube.
     """
     x, y, z = gap[0] / 2, gap[1] / 2, gap[2] / 2
     a, b, c = at[0] + x, at[1] + y, at[2] + z

@@ -17,7 +17,7 @@ REFERENCES = 6  # captions per pair
 def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0.5) -> list[str]:
     """Return REFERENCES different sentences about the change.
 
-    `relations` is the probability of a clause such as "that is behind the blue cube", where one is possible.
+    `relations` is the probability of a clause such as "that is behind the blue cube", if one is possible.
     """
     added = scene.change_type == "add"
     things, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
@@ -61,7 +61,7 @@ def _distinguishing(thing: Thing, things: tuple[Thing, ...]) -> list[tuple[bool,
 def _maybe_relation(
     thing: Thing, things: tuple[Thing, ...], view: View, rng: np.random.Generator, share: float
 ) -> str:
-    """Return, with probability `share`, a clause such as " that is behind the blue cube"; else ""."""
+    """Return, with probability `share`, a clause that locates `thing` by another object; else ""."""
     others = [other for other in things if other is not thing and relations(thing, other, view.camera)]
     if not others or rng.random() < 1 - share:
         return ""

@@ -14,7 +14,7 @@ FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the image
 def identify(solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int) -> np.ndarray:
     """Return the object-id buffer of an image, (height, width) int8, without antialiasing.
 
-    The value of a pixel is the row in `solids` (geometry.py), (n, 10), of its object, or GROUND, or SKY.
+    A pixel's value is GROUND, SKY, or the number of the row of `solids`, (n, 10), with the pixel's object.
     """
     rows = np.empty((height, width), dtype=np.int8)
     raytracer.identify(rows, *_seen(solids, camera, width, height))
@@ -32,7 +32,7 @@ def render(
 ) -> np.ndarray:
     """Return a rendered sRGB image (height, width, 3) uint8.
 
-    `solids` are (n, 10) (geometry.py); `lights` are the positions of the key, fill and back light.
+    `solids`: (n, 10), see geometry.py. `lights`: the positions of the key, fill and back light.
     """
     solids, masks, place, axes = _seen(solids, camera, width, height)
     lamps = lamp_table(lights, look)
@@ -48,7 +48,10 @@ def render(
 def _seen(
     solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, ...], tuple[tuple[float, ...], ...]]:
-    """Return solids, pixel masks, position and axes of the camera; forward is as long as the focal length."""
+    """Return the ray tracer's input: solids, masks of the pixels, and position and axes of the camera.
+
+    The axis forward is as long as the focal length in pixels.
+    """
     axes = camera_axes(camera)
     right, down, forward = (tuple(axis) for axis in axes.tolist())
     focal = focal_length(width, height)

@@ -79,6 +79,7 @@ def _visible(solids, among, lamp, point, gap, square):
     """Return the fraction of a lamp that is visible from `point`.
 
     If the four corners of the lamp's grid are all visible or all hidden, the other points are not tested.
+    `gap` is the vector from `point` to the lamp's centre, and `square` its squared length.
     """
     near = _between(solids, among, point, 0.0, gap, square) if among else 0
     if near == 0:
@@ -95,8 +96,8 @@ def _visible(solids, among, lamp, point, gap, square):
 def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
     """Return the light at a point of a surface: diffuse red, green and blue, and the highlight.
 
-    `view` is the ray's direction, `gloss` the exponent of the highlight, and `own` the bit of the point's
-    solid, which is convex and so cannot hide a lamp above the tangent plane.
+    `tile` is a row of `shaders`, `view` the ray's direction, `gloss` the highlight's exponent, and `own` the
+    bit of the point's solid. This solid is convex, so it hides no lamp above the tangent plane.
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
     shine = 0.0
@@ -121,7 +122,7 @@ def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
 
 @compiled
 def _matte(style, solids, lamps, shaders, tile, hit, start, way):
-    """Return the colour of rubber, ground or sky at a hit of a ray, also of metal that a mirror shows."""
+    """Return the colour of rubber, ground or sky where a ray hits. Reflected metal looks like rubber."""
     distance, row, face = hit
     if row == SKY:  # dark at the horizon and overhead, with a bright band between them
         light = style[SKY_HORIZON] * max(1.0 - style[SKY_STEEP] * way[2], style[SKY_ZENITH]) + style[
@@ -145,7 +146,7 @@ def _matte(style, solids, lamps, shaders, tile, hit, start, way):
 
 @compiled
 def _metal(style, solids, lamps, shaders, hit, start, way):
-    """Return the colour of metal at a hit: a tinted reflection (one bounce), diffuse light, highlights."""
+    """Return the colour of metal where a ray hits: one tinted reflection, diffuse light and highlights."""
     distance, row, face = hit
     point = along(start, way, distance)
     normal = normal_at(solids, row, face, point)
@@ -176,13 +177,13 @@ def _shade(style, solids, lamps, shaders, tile, hit, start, way):
 
 @compiled
 def _ray(axes, across, down):
-    """Return the unit direction of the ray through a point, given by its pixels from the image's centre."""
+    """Return the unit direction of the ray through (`across`, `down`), in pixels from the image's centre."""
     return unit(along(along(axes[2], axes[0], across), axes[1], down))
 
 
 @compiled
 def identify(rows, solids, masks, camera, axes):
-    """Fill the object-id buffer `rows`, (height, width) int8, with rows of solids, GROUND or SKY."""
+    """Set each pixel of `rows`, (height, width) int8, to GROUND, SKY, or its object's row in `solids`."""
     height, width = masks.shape
     for line in range(height):
         for column in range(width):
@@ -197,7 +198,7 @@ def identify(rows, solids, masks, camera, axes):
 
 @compiled
 def find_shaders(shaders, solids, camera, axes, lamps, width, height):
-    """Fill the array `shaders` for all tiles of an image."""
+    """Set `shaders`: for each tile of the image and each lamp, the solids that may hide the lamp."""
     every, tile = (1 << len(solids)) - 1, 0
     for m in range(len(lamps)):
         shaders[ANYWHERE, m] = every
@@ -218,7 +219,7 @@ def find_shaders(shaders, solids, camera, axes, lamps, width, height):
 
 @compiled
 def _ground(camera, axes, across, down):
-    """Return the point of the ground at a point of the image; above the horizon, a very distant point."""
+    """Return the ground's point that a point of the image shows; above the horizon, a very distant point."""
     way = along(along(axes[2], axes[0], across), axes[1], down)
     return along(camera, way, -camera[2] / min(way[2], -NEAR))
 

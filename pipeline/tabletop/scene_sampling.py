@@ -62,8 +62,9 @@ def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
 def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) -> View:
     """Return a random camera and lights for the semantic or the distractor image.
 
-    The camera moves by up to 1.0 along each axis ("moderate"), by up to 2.0 ("clevr_change"), to any side of
-    the table ("extreme"), or as for "moderate" and then around the table by up to a number of degrees.
+    `viewpoint` "moderate" moves the camera by up to 1.0 along each axis, and "clevr_change" by up to 2.0.
+    "extreme" moves it to any side of the table. A number moves it as "moderate" does, and then rotates it
+    about the table's centre by up to this number of degrees.
     """
     camera = jittered(view.camera, 2.0 if viewpoint == "clevr_change" else 1.0, rng)
     if viewpoint not in ("moderate", "clevr_change"):
@@ -74,7 +75,7 @@ def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) ->
 
 
 def _at_bearing(camera: Point, bearing: float) -> Point:
-    """Return a camera rotated about the table's vertical axis to the bearing (radians from the x axis)."""
+    """Return a camera rotated about the z axis to the angle `bearing`, in radians from the x axis."""
     reach = math.hypot(camera[0], camera[1])
     return round(reach * math.cos(bearing), 4), round(reach * math.sin(bearing), 4), camera[2]
 

@@ -104,7 +104,7 @@ def offsets(thing: Place, other: Place, camera: Point) -> tuple[float, float]:
 
 
 def relations(thing: Place, other: Place, camera: Point) -> list[tuple[str, ...]]:
-    """Return the spatial relations of `thing` to `other`, each as a tuple of its wordings, such as LEFT."""
+    """Return the spatial relations of `thing` to `other`. Each is a tuple of wordings, for example LEFT."""
     right, behind = offsets(thing, other, camera)
     found: list[tuple[str, ...]] = []
     if abs(right) >= NEAREST:

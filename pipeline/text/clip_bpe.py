@@ -3,7 +3,7 @@
 A text is divided into pieces: words, single digits, and runs of punctuation. Each piece becomes one or more
 tokens. The vocabulary is a data file of the package clip-anytorch. The code of this package is not run,
 because it needs pkg_resources, which setuptools no longer has. The package tokenizers applies the merges.
-"<|endoftext|>" in a text is ordinary text, not the mark.
+"<|endoftext|>" in a text is ordinary text, not the special token.
 """
 
 import gzip
@@ -56,7 +56,7 @@ def merges() -> list[tuple[str, str]]:
 
 
 class Bpe:
-    """CLIP's tokens: 256 bytes, 256 bytes at the end of a piece, the merges, and the two marks."""
+    """CLIP's tokens: each byte, each byte as the end of a piece, the merges, and the special tokens MARKS."""
 
     def __init__(self) -> None:
         found = merges()
@@ -71,7 +71,7 @@ class Bpe:
         return len(self.names)
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of a text, without the marks of its start and end."""
+        """Return the token ids of a text, without special tokens for its start and end."""
         pieces = ("".join(SYMBOL[b] for b in piece.encode()) for piece in PIECES.findall(cleaned(text)))
         return [token.id for piece in pieces for token in self.model.tokenize(piece)]
 
@@ -80,7 +80,7 @@ class Bpe:
         return self.names[number].endswith(LAST)
 
     def text(self, numbers: list[int]) -> str:
-        """Return the text of the token ids of a piece. Bytes that are not UTF-8 become U+FFFD."""
+        """Return the text of one piece, given its token ids. Bytes that are not UTF-8 become U+FFFD."""
         symbols = "".join(self.names[number] for number in numbers if number < len(self) - len(MARKS))
         return bytes(BYTE[symbol] for symbol in symbols.removesuffix(LAST)).decode(errors="replace")
 

@@ -79,8 +79,10 @@ class WordVocabulary:
 
 @dataclass(frozen=True)
 class ClipVocabulary:
-    """CLIP's byte-level BPE with CLIP's ids, except that <START> and <END> have the ids 2 and 3, as in all
-    vocabularies. CLIP's tokens 2 and 3 get CLIP's ids of the two marks.
+    """CLIP's byte-level BPE with CLIP's ids, except for four tokens.
+
+    <START> and <END> have the ids 2 and 3, as in all vocabularies. The tokens that CLIP numbers 2 and 3 get
+    CLIP's ids of <START> and <END>.
     """
 
     longest: int
@@ -90,7 +92,7 @@ class ClipVocabulary:
         return len(bpe())
 
     def encode(self, caption: str) -> list[int]:
-        """Return a caption's token ids from <START> to <END>, at most `longest` of them."""
+        """Return a caption's token ids from <START> to <END>: at most `longest` ids."""
         return [START, *map(exchanged, bpe().encode(caption)[: self.longest - self.marks]), END]
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
@@ -134,7 +136,7 @@ def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:
 
 
 def longest_of(captions: Iterable[str], lower_case: bool, max_tokens: int | None = None) -> int:
-    """Return the length of the longest caption, with <START> and <END>, but at most `max_tokens`."""
+    """Return the number of tokens of the longest caption, with <START> and <END>; at most `max_tokens`."""
     longest = 2 + max((len(tokenise(caption, lower_case)) for caption in captions), default=0)
     return longest if max_tokens is None else min(longest, max_tokens)
 
@@ -146,9 +148,9 @@ def build(
     max_tokens: int | None = None,
     others: Sequence[str] = (),
 ) -> WordVocabulary:
-    """Build the vocabulary of the words that occur at least `min_count` times in the training captions.
+    """Return the vocabulary of the words that occur at least `min_count` times in `captions` and `others`.
 
-    The words of the captions `others` are counted too, but do not count for `longest`.
+    The maximum length of a caption depends only on the training captions, `captions`, and on `max_tokens`.
     """
     counts = count_words([*captions, *others], lower_case)
     words = sorted(word for word, count in counts.items() if count >= min_count and word not in SPECIAL)
@@ -158,7 +160,7 @@ def build(
 def fixed(
     path: str | Path, captions: list[str], lower_case: bool, max_tokens: int | None = None
 ) -> WordVocabulary:
-    """Read a vocabulary of the released programs: JSON of word -> id, with our special tokens."""
+    """Read a JSON file (word -> id) of a released program. Return its vocabulary with our special tokens."""
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
         raise InputError(f"{path} must map words to ids; see data/README.md")
@@ -174,12 +176,15 @@ def fixed(
 
 
 def cut(vocabulary: Vocabulary, longest: int, marks: int = 2) -> Vocabulary:
-    """Return a vocabulary with another greatest length: `longest` tokens, of which `marks` are special."""
+    """Return the vocabulary for captions of at most `longest` tokens, of which `marks` are special tokens."""
     return replace(vocabulary, longest=longest, marks=marks)
 
 
 def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocabulary:
-    """Return CLIP's vocabulary. `longest` fits all captions, but is at most `max_tokens` or CLIP_LONGEST."""
+    """Return CLIP's vocabulary, with the length of the longest caption as maximum length of a caption.
+
+    The maximum length is at most `max_tokens`, or at most CLIP_LONGEST if `max_tokens` is None.
+    """
     longest = 2 + max((len(bpe().encode(caption)) for caption in captions), default=0)
     return ClipVocabulary(min(longest, max_tokens or CLIP_LONGEST))
 
@@ -218,7 +223,7 @@ def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
 def save(
     path: str | Path, vocabulary: Vocabulary, counts: Counter[str], pairs: str | Path | None = None
 ) -> None:
-    """Write a vocabulary, the counts of its words, and the hash of the file `pairs`, which was counted."""
+    """Write a vocabulary, the counts of its words, and the hash of `pairs`, the file that was counted."""
     record: dict[str, Any] = {"tokeniser": "clip_bpe", "longest": vocabulary.longest}
     if isinstance(vocabulary, WordVocabulary):
         record = {
@@ -256,7 +261,7 @@ def identity(vocabulary: Vocabulary) -> str:
 
 
 def words_identity(vocabulary: Vocabulary) -> str:
-    """Return a hash of only the words in their order, which is all that an imported checkpoint determines."""
+    """Return a hash of the words in their order. An imported checkpoint determines no other setting."""
     return _hash(_words(vocabulary))
 
 

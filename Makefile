@@ -29,7 +29,7 @@ export HOME := $(CURDIR)/.scratch/home
 endif
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 repro: .venv/ready ## the main job: render, extract, train, decode, score, report; cached
 	@python -m commands.check_lock

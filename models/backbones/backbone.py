@@ -34,7 +34,7 @@ class Standardise(nn.Module):
         return (features.float() - self.mean.view(-1, 1, 1)) / self.deviation.view(-1, 1, 1)
 
     def take(self, grids: Tensor) -> None:
-        """Take each channel's mean and deviation from `grids`, (B, C, H, W); of a constant channel, 1."""
+        """Set each channel's mean and deviation from `grids`, (B, C, H, W); a deviation near 0 becomes 1."""
         variance, mean = torch.var_mean(grids.double(), dim=(0, 2, 3), correction=0)
         deviation = variance.sqrt()
         self.mean.copy_(mean)
@@ -74,7 +74,7 @@ class Backbone(nn.Module):
         return features if self.standardise is None else self.standardise(features)
 
     def raw(self, images: Tensor) -> Tensor:
-        """Compute the features before standardisation."""
+        """Return the features of `images`, (B, 3, S, S), before standardisation."""
         pixels = (images.float() / 255 - self.pixel_mean) / self.pixel_std
         kept = next(self.network.parameters()).dtype
         *finer, features = self.network(pixels.to(kept, memory_format=torch.channels_last))
@@ -96,7 +96,7 @@ def _strides(stride: int, finer: bool) -> tuple[int, ...]:
 
 
 def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
-    """Load pretrained weights of the whole, uncut model; return the backbone in evaluation mode.
+    """Copy pretrained `weights` of the uncut network to `backbone`; return `backbone` in evaluation mode.
 
     Raises ValueError, which names the tensor, if a tensor is missing or has another shape.
     """
@@ -115,7 +115,7 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
 
 
 def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
-    """Return a copy for faster inference, in `dtype`, with folded batch norms and in channels_last format."""
+    """Return a copy of `backbone` for fast inference: `dtype`, folded batch norms, format channels_last."""
     fast = deepcopy(backbone).eval()
     fast.folded = fold(fast.network)
     fast.network.to(dtype).to(memory_format=torch.channels_last)
@@ -124,6 +124,6 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
 
 @torch.inference_mode()
 def take_statistics(backbone: Backbone, batches: Iterable[Tensor]) -> None:
-    """Standardise, if the backbone does so, by the channels' mean and deviation in these uint8 images."""
+    """Set mean and deviation of the layer `standardise`, if there is one, from batches of uint8 images."""
     if backbone.standardise is not None:
         backbone.standardise.take(torch.cat([backbone.raw(batch).float() for batch in batches]))

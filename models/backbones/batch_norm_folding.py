@@ -23,10 +23,10 @@ class _Tracer(fx.Tracer):
 
 
 def fold(network: nn.Module) -> int | None:
-    """Fold batch norms of a network in evaluation mode into its convolutions; return their number.
+    """Fold batch norms into convolutions of a network in evaluation mode; return the number of folded norms.
 
-    A batch norm is folded if it alone uses the convolution's output, and if norm and convolution are called
-    exactly once in the forward pass. If the forward pass cannot be traced, None is returned.
+    A batch norm is folded if no other layer uses the convolution's output, and if norm and convolution are
+    called exactly once in the forward pass. Returns None if torch.fx cannot trace the forward pass.
     """
     if not any(type(part) in NORMS for part in network.modules()):
         return 0

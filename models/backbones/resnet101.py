@@ -14,7 +14,7 @@ STD = (0.229, 0.224, 0.225)  # their standard deviation
 
 
 class Stages(nn.Sequential):
-    """First stages of ResNet-101: images, (B, 3, S, S), to maps, (B, C, S/s, S/s), the finest first."""
+    """First ResNet-101 stages; input: images, (B, 3, S, S); output: maps, (B, C, S/s, S/s), finest first."""
 
     def __init__(self, strides: tuple[int, ...]):
         super().__init__()

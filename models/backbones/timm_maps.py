@@ -27,7 +27,7 @@ class Described:
 
 
 class Maps(nn.Module):
-    """Cut timm model that turns images, (B, 3, S, S), into feature maps, (B, C, S/s, S/s), finest first."""
+    """Cut timm model; input: images, (B, 3, S, S); output: feature maps, (B, C, S/s, S/s), finest first."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -59,7 +59,7 @@ def described(name: str) -> Described:
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
-    """Build the model up to the last of these strides, with random weights."""
+    """Build the timm model `name` up to its map with the last of `strides`, with random weights."""
     index = described(name).index
     with torch.random.fork_rng(devices=[]):  # the initial weights are not used
         network = timm.create_model(

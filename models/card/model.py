@@ -79,7 +79,7 @@ class CardSizes(DataSizes):
 class Joined(nn.Module):
     """Layer ReLU(drop(W [x ; y] + b)), applied to each cell; W maps 2D channels to D channels.
 
-    y is (B, N, D). x is (B, N, D), or (B, 1, D) if all cells have the same vector.
+    `y` are the cells, (B, N, D). `x` is (B, N, D), or (B, 1, D) for a vector that all cells share.
     """
 
     def __init__(self, sizes: CardSizes, dropout: float):
@@ -92,7 +92,7 @@ class Joined(nn.Module):
 
 @dataclass
 class Distilled(Aligned):
-    """Difference with two vectors of each image, (B, D) each: the content that both share, and the rest."""
+    """Difference with two vectors of each image, (B, D): the shared content, and the image's own content."""
 
     before_common: Tensor  # c_bef
     after_common: Tensor
@@ -101,7 +101,7 @@ class Distilled(Aligned):
 
 
 class Distilling(nn.Module):
-    """CARD's encoder of the difference: the images' contexts, then shared content, then the difference."""
+    """CARD's encoder of the difference: it subtracts from each image the content that both images share."""
 
     def __init__(self, sizes: CardSizes, switches: CardSwitches, dropout: float):
         super().__init__()
@@ -118,7 +118,7 @@ class Distilling(nn.Module):
         self.fuse = Joined(sizes, dropout)  # W_f
 
     def forward(self, before: Tensor, after: Tensor) -> Distilled:
-        """Compute the difference of both images' cells, (B, N, D) each; its memory is (B, N, D)."""
+        """Return the difference of both images' cells, (B, N, D) each; its field `memory` is (B, N, D)."""
         b_context, b = self.context(self.before_token, before)  # g, (B, 1, D), and x, (B, N, D)
         a_context, a = self.context(self.after_token, after)
         b_common, a_common = self.common(b_context), self.common(a_context)  # c
@@ -132,20 +132,19 @@ class Distilling(nn.Module):
         return Distilled(self.fuse(b_local, a_local), before, after, *looked, *wholes)
 
     def context(self, token: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the context of an image, (B, 1, D), and its encoded cells, (B, N, D).
+        """Return the context of an image, (B, 1, D), and the image's encoded cells, (B, N, D).
 
-        The context is the output of a transformer block at the class token `token`.
+        A transformer block encodes the class token `token` and `cells`; its output at `token` is the context.
         """
         x = torch.cat([token.expand(len(cells), 1, -1), cells], 1) + self.positions  # U, (B, N + 1, D)
         x = self.own_block(x)
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Compute s, the content that each cell shares with the other image, from k, (B, N, D) each.
+        """Return s, the content that each cell shares with the other image, (B, N, D), for each image.
 
-        k is a cell, combined with the content that both images share as a whole. Returns s of the before
-        image, s of the after image, and, for `Aligned`, queries of the after image and keys of the before
-        image, (B, h, N, d) each.
+        `before` and `after`, (B, N, D), are cells, combined with the content that both whole images share.
+        The last result, for `Aligned`: the after image's queries and the before image's keys, (B, h, N, d).
         """
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))
@@ -155,7 +154,7 @@ class Distilling(nn.Module):
 
 
 class Consistency(Regulariser):
-    """L_con, a contrastive loss on the common vectors of the images (`before_common`, `after_common`)."""
+    """Loss L_con: a contrastive loss on the vectors `before_common` and `after_common` of Distilled."""
 
     def __init__(self, temperature: float):
         super().__init__()
@@ -179,7 +178,7 @@ class Consistency(Regulariser):
 
 
 class Independence(Regulariser):
-    """L_ind, the Hilbert-Schmidt independence criterion of `before_own` and `after_own` over the batch."""
+    """Loss L_ind: the Hilbert-Schmidt independence criterion of `before_own` and `after_own` of Distilled."""
 
     def forward(self, pair: Difference, words: Words) -> Tensor:
         assert isinstance(pair, Distilled)
@@ -194,12 +193,12 @@ class Independence(Regulariser):
 
 
 def unit(x: Tensor) -> Tensor:
-    """Normalise each row to length 1, in float32 or a wider type."""
+    """Normalise each vector in the last dimension of `x` to length 1, in float32 or a wider type."""
     return F.normalize(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1)
 
 
 def kernel(x: Tensor) -> Tensor:
-    """Compute the Gaussian kernel exp(-|x_i - x_j|^2) of all rows i and j of x, (B, D): (B, B)."""
+    """Return the Gaussian kernel exp(-|x_i - x_j|^2), (B, B), of all vectors x_i and x_j in `x`, (B, D)."""
     return torch.exp(-(x[:, None] - x[None]).square().sum(-1))
 
 
@@ -230,9 +229,9 @@ def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperatur
 def compare(project: nn.Conv2d, difference: Distilling, sizes: CardSizes) -> None:
     """Initialise the weights so that the memory is ReLU(W (x_bef - x_aft)) at each cell (not published).
 
-    x_bef and x_aft are the vectors of a cell in the two images. With these weights, x_bef - s_bef is four
-    fifths of x_bef - x_aft, and x_aft - s_aft is its negative. So D_bef = ReLU(u) and D_aft = ReLU(-u),
-    where u is a linear map of x_bef - x_aft. W_f subtracts D_aft from D_bef, and the result is u.
+    x_bef and x_aft are the vectors of a cell in the two images; W is a fixed matrix. With these weights,
+    x_bef - s_bef = 4/5 (x_bef - x_aft), and x_aft - s_aft is the negative of this. So D_bef = ReLU(u) and
+    D_aft = ReLU(-u), where u is a linear map of x_bef - x_aft. The layer W_f maps D_bef - D_aft, which is u.
     """
     D = sizes.width
     places = grid_places(*sizes.grid, D)

@@ -26,7 +26,7 @@ DEVIATION = 0.02  # standard deviation of the initial weights
 
 
 class Memories(nn.Module):
-    """Transformer encoder of the captioner; it turns F' into the memories of the decoder's layers."""
+    """Transformer encoder of the captioner: from the pair encoder's output F' to the decoder's memories."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
@@ -38,7 +38,7 @@ class Memories(nn.Module):
         initialise(self, deviation(sizes, switches))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the memories of F', (B, M, E): the outputs of all layers, (B, S, M, E), or of the last."""
+        """Encode `x`, (B, M, E); return outputs of all layers, (B, S, M, E), or the last, (B, 1, M, E)."""
         found = []
         for layer in self.layers:
             x = layer(x)
@@ -71,7 +71,7 @@ class ClipDecoder(TransformerDecoder):
         return F.linear(self.head_norm(self.head(x)), self.tables.tokens.weight, self.bias)
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
-        """Return the output, (B, M, E), of encoder layer `number`, or of the last layer."""
+        """Return the memory of layer `number`, (B, M, E): that encoder layer's output, or the last one's."""
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]
 
@@ -96,7 +96,7 @@ def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:
 def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
     """Return the standard deviation of the captioner's initial weights.
 
-    With `first_weights: counterpart` it is 1/sqrt(E), because DEVIATION is too small for widths below 512.
+    With the switch `first_weights: counterpart` the result is 1/sqrt(E): DEVIATION is too small if E < 512.
     """
     return DEVIATION if switches.first_weights == "clip" else sizes.joint**-0.5
 

@@ -60,7 +60,7 @@ class ClipSizes(DataSizes):
 
 
 def clip_block(width: int, heads: int) -> TransformerBlock:
-    """Build a transformer block like CLIP's: layer norms before its layers, QuickGELU, no dropout."""
+    """Build a transformer block like CLIP's: pre-LN, with QuickGELU, without dropout."""
     return TransformerBlock(width, heads, activation=QuickGelu(), pre_norm=True, name="mlp")
 
 
@@ -87,7 +87,7 @@ class Patches(nn.Module):
         self.register_buffer("std", torch.tensor(STD)[:, None, None], persistent=False)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Return tokens, (U, t, D), of RGB images in 0..255, (U, 3, H, W), or of features, (U, C, H, W)."""
+        """Return the tokens, (U, t, D), of RGB images in 0..255, (U, 3, H, W), or features, (U, C, H, W)."""
         normed = (pixels / 255 - self.mean) / self.std if self.of_pixels else pixels
         normed = normed.to(next(self.project.parameters()).dtype)
         patches = self.project(normed).flatten(2).transpose(1, 2)  # (U, n, D)
@@ -96,7 +96,7 @@ class Patches(nn.Module):
 
 
 def added(x: Tensor, to: Tensor) -> Tensor:
-    """Return `x` in float16 if the activation `to`, to which it is added, has float16 (model.halve)."""
+    """Return `x`, converted to float16 if `to`, the other term of a sum, has float16 (model.halve)."""
     return x.half() if to.dtype == torch.float16 else x
 
 
@@ -126,7 +126,7 @@ class ImageEncoder(nn.Module):
 
 
 def numbered(sizes: ClipSizes, numbers: range) -> nn.ModuleDict:
-    """Build CLIP blocks. The name of a block is its number in the image encoder, before it is split."""
+    """Build CLIP blocks, named by `numbers`, which count the blocks of CLIP's whole image encoder."""
     return nn.ModuleDict({str(number): clip_block(sizes.width, sizes.heads) for number in numbers})
 
 
@@ -145,7 +145,7 @@ class Projection(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """Text encoder (CLIP4IDC section 1): a caption's vector is the last state at <END>, mapped by P."""
+    """Text encoder (CLIP4IDC section 1): a caption's vector is P times the last layer's state at <END>."""
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()
@@ -159,7 +159,7 @@ class TextEncoder(nn.Module):
             initialise(block, sizes.text_layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the vectors of captions (B, L) with <START>, <END> and padding: (B, E), not normalised."""
+        """Return the captions' vectors, (B, E), not normalised; `tokens`, (B, L), have <START> and <END>."""
         x = self.tables(tokens)
         x = x.half() if self.map.weight.dtype == torch.float16 else x
         for block in self.blocks:

@@ -28,7 +28,7 @@ ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` f
 
 
 def tower(place: str) -> dict[str, str]:
-    """Return prefix in the model -> prefix in CLIP's file, for tensors of an image encoder at `place`."""
+    """Return prefix of tensor names here -> prefix in CLIP's file; `place` is an image encoder's prefix."""
     return {f"{place}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 
@@ -78,12 +78,12 @@ class Retrieval(Retrieves):
             freeze(self, STEM + r"|^text\.tables\.")
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return the vectors v of pairs, (B, E): the mean of both images' class tokens (Eq. 5)."""
+        """Return the pairs' vectors v, (B, E): the mean of both class tokens in the encoded pair (Eq. 5)."""
         joint = self.inter(before, after)
         return (joint[:, 0] + joint[:, before.shape[1]]).float() / 2
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """Return the vectors g of captions, (B, E)."""
+        """Return the vectors g, (B, E), of the captions `tokens`, (B, L)."""
         return self.text(tokens).float()
 
     def losses_of(
@@ -91,8 +91,8 @@ class Retrieval(Retrieves):
     ) -> dict[str, Tensor]:
         """Return the contrastive loss of B pairs and their B captions (Eq. 6-8).
 
-        Negatives are all other pairs and captions, those of other processes included. Each process returns
-        its share of the loss. `parts` and `labels` have no effect.
+        Negatives are all other pairs and captions of the batch, also those of other processes. Each process
+        returns its share of the loss. `parts` and `labels` have no effect.
         """
         v, g = F.normalize(self.pairs(before, after), dim=-1), F.normalize(self.sentences(tokens), dim=-1)
         scale, mine = self.log_scale.exp(), own(len(v))
@@ -133,7 +133,7 @@ class WideNorm(nn.LayerNorm):
 def halve(model: nn.Module) -> None:
     """Convert CLIP's layers to float16, as the released program does (setting `half_weights` of a phase).
 
-    In CLIP's encoders, linear maps, convolutions and activations become float16, and so their gradients and
+    In CLIP's encoders, linear maps, convolutions and activations become float16, like their gradients and
     optimiser states. Layer norms, class tokens, embeddings and the captioner stay float32.
     """
     for name in ("encoding", "inter", "text", "difference.inter"):
@@ -146,7 +146,7 @@ def halve(model: nn.Module) -> None:
 
 
 def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
-    """Return learning rates and weight decays in the adaptation; `coef`: factor of CLIP's learning rate."""
+    """Return the tensor groups of the adaptation; `coef`: factor of the learning rate of CLIP's layers."""
     new = 1.0 if switches.new_rate == "base" else coef
     return (
         Group(r"^inter\.(images|positions|norm\.weight)", new, True),
@@ -157,10 +157,10 @@ def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
 
 
 def captioning(coef: float, clips_words: bool, compares: bool = False) -> tuple[Group, ...]:
-    """Return learning rates and weight decays in captioning; `coef`: factor of CLIP's learning rate.
+    """Return the tensor groups of captioning; `coef`: factor of the learning rate of CLIP's layers.
 
-    With `clips_words`, these include the word embeddings. With `compares`, the first layer of the captioner's
-    encoder also has the low rate, because the full rate would undo its initialisation.
+    With `clips_words`, the word embeddings also have this factor. With `compares`, the first layer of the
+    captioner's encoder also has the factor, because the full rate would undo the layer's initialisation.
     """
     slow = r"^(encoding|difference\.inter" + r"|difference\.memories\.layers\.0" * compares + r")\."
     words = (Group(r"^decoder\.tables\.", coef, True),) if clips_words else ()
@@ -188,7 +188,7 @@ def captioner(
     dropout: float,
     coef: float,
 ) -> Captioner:
-    """Build a captioner (CLIP4IDC section 2.4, appendix B) from an image encoder and a pair encoder.
+    """Build a captioner (CLIP4IDC section 2.4, appendix B); `encoding`: image encoder, `inter`: pair encoder.
 
     Raises ValueError if the captioner uses CLIP's word embeddings but the text encoder has another width.
     """

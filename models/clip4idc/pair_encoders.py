@@ -13,7 +13,7 @@ from models.common.transformer_block import TransformerBlock
 
 
 class JointEncoder(nn.Module):
-    """F_inter (CLIP4IDC Eq. 4-5): CLIP's last blocks, on the tokens of both images, then a linear map W."""
+    """Pair encoder F_inter (CLIP4IDC Eq. 4-5): CLIP's last blocks, on both images, then a linear map."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
         super().__init__()
@@ -32,7 +32,7 @@ class JointEncoder(nn.Module):
         return self.norm(Z)
 
     def forward(self, before: Tensor, after: Tensor) -> Tensor:
-        """Encode the tokens of both images, (B, t, D) each, as F', (B, 2t, E)."""
+        """Return the encoded pair F', (B, 2t, E), for the tokens of both images, (B, t, D) each."""
         Z = self.joined(before, after)
         for block in self.blocks.values():
             Z = block(Z)
@@ -53,7 +53,7 @@ class SeparateEncoder(nn.Module):
         self.project = Projection(sizes)
 
     def forward(self, before: Tensor, after: Tensor) -> Tensor:
-        """Encode the tokens of both images, (B, t, D) each, as F', (B, 2t, E)."""
+        """Return the encoded pair F', (B, 2t, E), for the tokens of both images, (B, t, D) each."""
         images = added(self.images, before)
         return self.project(torch.cat([before + images[0], after + images[1]], 1))
 
@@ -65,12 +65,12 @@ def class_maps(
     after: Tensor,
     cells: tuple[int, int],
 ) -> dict[str, Tensor]:
-    """Return block -> class token's attention to the patches, for images (B, 3, H, W), in two blocks.
+    """Return block name -> maps of the class token's attention to the patches, in two blocks.
 
-    A value is (B, 2, rows, columns): a map for each image, averaged over heads, with sum 1. The blocks are
-    the last one that sees a single image and the last one that sees both (blocks 9 and 12 in CLIP4IDC's
-    figures), or the last two if all blocks are of one kind. In a block that sees both images, the class token
-    of the before image attends.
+    The images are (B, 3, H, W), the maps (B, 2, rows, columns): one for each image, averaged over heads, with
+    sum 1. The blocks are the last that sees one image and the last that sees both images (blocks 9 and 12 in
+    CLIP4IDC's figures). If all blocks see one image, or all see both, the last two are chosen. In a block
+    that sees both images, the class token of the before image attends.
     """
     assert isinstance(encoding, ImageEncoder)
     sides, found = [encoding.patches(image) for image in (before, after)], {}

@@ -16,7 +16,7 @@ Kind = TypeVar("Kind", bound=nn.Module)
 class MultiHeadAttention(nn.Module):
     """Multi-head attention: Concat_i softmax(q_i k_i^T / sqrt(d)) v_i over heads i, then W^O.
 
-    `dropout` is applied to the attention weights. Without `output`, there is no W^O.
+    `dropout` is applied to the attention weights. Without `output`, the linear map W^O is left out.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, bias: bool = True, output: bool = True):
@@ -47,7 +47,7 @@ class MultiHeadAttention(nn.Module):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Apply attention and W^O to queries (B, h, L, d), keys and values (B, h, M, d): (B, L, D).
+        """Apply attention and W^O to `q`, (B, h, L, d), `k` and `v`, (B, h, M, d); return (B, L, D).
 
         With `causal`, a query does not see later keys. With `real`, (B, M), queries see only the keys for
         which `real` is true.
@@ -57,7 +57,7 @@ class MultiHeadAttention(nn.Module):
     def weighed(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Apply attention without W^O: (B, L, D). The arguments are the same as for `attend`."""
+        """Apply attention without W^O; return (B, L, D). The arguments are those of `attend`."""
         p = self.dropout if self.training else 0.0
         if q.requires_grad and q.device.type == "cpu" and q.dtype == torch.bfloat16:
             # the fused kernel's backward pass is slower here: 22 instead of 7 ms for 16 x 2 heads x 196 x 196
@@ -70,11 +70,11 @@ class MultiHeadAttention(nn.Module):
         return heads.transpose(1, 2).flatten(2)  # (B, L, D)
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the attention weights, averaged over heads, (B, L, M); k: (B, h, M, d)."""
+        """Return the weights of `q`, (B, h, L, d), on `k`, (B, h, M, d), averaged over heads: (B, L, M)."""
         return attention_weights(q, k).mean(1)
 
     def forward(self, x: Tensor, memory: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-        """Let x, (B, L, D), attend to the memory, (B, M, D): (B, L, D). `causal`, `real`: see `attend`."""
+        """Let `x`, (B, L, D), attend to `memory`, (B, M, D); return (B, L, D). Options: as for `attend`."""
         if x is memory:
             return self.attend(*self.projections(x), causal, real)
         return self.attend(self.queries(x), *self.keys_values(memory), causal, real)
@@ -99,7 +99,7 @@ class RespectiveAttention(nn.Module):
     """Attention to each image separately: [MHA(x, X_bef, X_bef) ; MHA(x, X_aft, X_aft)] W + b.
 
     This is the fusion `respective` of SCORER's supplement. W, from 2D to D channels, replaces W^O; W^Q, W^K
-    and W^V are the same for both images. The memory, (B, 2M, D), has the M tokens of the before image first.
+    and W^V are the same for both images. `memory`, (B, 2M, D), has the M tokens of the before image first.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0):
@@ -125,11 +125,11 @@ class RespectiveAttention(nn.Module):
         return self.each.keys_values(memory)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Apply attention and W to queries (B, h, L, d), keys and values (B, h, 2M, d): (B, L, D)."""
+        """Apply attention and W to `q`, (B, h, L, d), `k` and `v`, (B, h, 2M, d); return (B, L, D)."""
         return self.output(self.weighed(q, k, v))
 
     def weighed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Apply attention without W: (B, L, 2D), D channels of the before image, then of the after image."""
+        """Apply attention without W; return (B, L, 2D): the before image's result, then the after image's."""
         halves = zip(k.chunk(2, 2), v.chunk(2, 2), strict=True)
         return torch.cat([self.each.weighed(q, *half) for half in halves], -1)
 
@@ -139,12 +139,12 @@ class RespectiveAttention(nn.Module):
         return (before + after) / 2
 
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        """Let x, (B, L, D), attend to the memory, (B, 2M, D); return (B, L, D)."""
+        """Let `x`, (B, L, D), attend to `memory`, (B, 2M, D); return (B, L, D)."""
         return self.attend(self.queries(x), *self.keys_values(memory))
 
 
 def all_of(kind: type[Kind], modules: nn.ModuleList) -> list[Kind]:
-    """Return the modules of a ModuleList as a list of `kind`, for type checkers."""
+    """Return `modules` as a list of modules of the class `kind`, for type checkers."""
     found = [module for module in modules if isinstance(module, kind)]
     assert len(found) == len(modules)
     return found
@@ -159,7 +159,7 @@ def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor |
 
 
 def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
-    """Return a mask, (L, M), that is true where a query may see a key; with `real`, (B, M): (B, 1, L, M)."""
+    """Return a mask, true where a query may see a key: (L, M), or (B, 1, L, M) with `real`, (B, M)."""
     L, M = q.shape[-2], k.shape[-2]
     mask = torch.ones(L, M, dtype=torch.bool, device=q.device)
     mask = mask.tril(M - L) if causal else mask

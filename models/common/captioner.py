@@ -35,7 +35,7 @@ class Regulariser(nn.Module):
     """Base class of loss terms: a call computes a scalar from the Difference and the Words of a batch."""
 
     def prepare(self, pair: Difference, words: Words) -> Any:
-        """Return the record that `forward` gets instead of the Difference, for the whole batch."""
+        """Return the first argument of `forward`, for the whole batch; by default it is `pair`."""
         return pair
 
     def constrain(self) -> None:
@@ -86,10 +86,10 @@ class Captioner(Trainable):
         return ("cap", *self.regularisers)
 
     def class_token_maps(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
-        """Return block -> attention of the image encoder's class token, for images (B, C, H, W).
+        """Return block name -> maps of the class token's attention to the cells of images, (B, C, H, W) each.
 
-        A value is (B, 2, rows, columns): a map for each image, with sum 1. Models without class tokens return
-        an empty dictionary.
+        Maps are (B, 2, rows, columns): one for each image, with sum 1. Models without class tokens return an
+        empty dictionary.
         """
         return {}
 
@@ -132,7 +132,7 @@ class Captioner(Trainable):
         return {name: together(torch.stack([found[name] for found in terms])) for name in self.terms}
 
     def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
-        """Return the logits of each word of captions, given the words before it: (R*B, L, V).
+        """Return the logits, (R*B, L, V), of each word of captions, given the words before it.
 
         `tokens`: captions, (R*B, L+1), with <START> and <END>, padded with NULL. The R captions of a pair are
         consecutive.
@@ -175,7 +175,7 @@ def _decoder(sizes: Sizes, dropout: float, switches: Switches, respective: bool)
 
 
 def initialise_as(model: nn.Module, kind: str) -> None:
-    """Initialise a model's weights as the switch `initialisation` says; the values are in switches.py."""
+    """Initialise a model's weights by `kind`, a value of the switch `initialisation` (switches.py)."""
     if kind == "normal":
         initialise(model)
     elif kind != "torch":
@@ -222,7 +222,10 @@ def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
 
 @torch.no_grad()
 def oppose_halves(weight: Tensor) -> None:
-    """Replace a weight W, (..., 2D), by [W' ; -W'], where W' is its first half: W [x ; y] = W' (x - y)."""
+    """Set the second half of `weight`, (..., 2D), to minus the first half, W'.
+
+    The weight then maps [x ; y] to W' (x - y).
+    """
     first, second = weight.chunk(2, 1)
     second.copy_(-first)
 
@@ -230,7 +233,7 @@ def oppose_halves(weight: Tensor) -> None:
 def initialise_jointly(attention: MultiHeadAttention) -> None:
     """Initialise an attention as nn.MultiheadAttention does; all biases are 0.
 
-    The query, key and value maps get Xavier's uniform of a single weight, (3D, D).
+    Query, key and value maps are drawn by Xavier's uniform like one weight of the shape (3D, D).
     """
     for map_ in (attention.query, attention.key, attention.value):
         nn.init.xavier_uniform_(map_.weight, gain=0.5**0.5)  # sqrt(6 / (3D + D)), not sqrt(6 / (D + D))
@@ -249,9 +252,9 @@ def split(record: Record, parts: int) -> list[Record]:
 
 
 def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
-    """Return the rows that `choose` selects of each tensor in a record, such as Difference or Words.
+    """Return a copy of a record, such as Difference or Words, with `choose` applied to each tensor.
 
-    A field of the record is a tensor or a tuple of such records.
+    A field of a record is a tensor or a tuple of records.
     """
 
     def chosen(value: Tensor | tuple[Record, ...]) -> Any:
@@ -261,9 +264,9 @@ def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:
-    """Return L_cap (SCORER Eq. 12), the mean cross-entropy of a word of captions, `tokens` (B, L+1).
+    """Return L_cap (SCORER Eq. 12), the mean cross-entropy per word, of the captions `tokens`, (B, L+1).
 
-    The mean is over the words of all processes. Each process returns its share.
+    The mean is over the words of all processes. Each process returns its share of the mean.
     """
     logits, targets = words.logits.float().flatten(0, 1), tokens[:, 1:].flatten()
     summed = F.cross_entropy(logits, targets, ignore_index=NULL, reduction="sum")

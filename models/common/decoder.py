@@ -31,11 +31,11 @@ def sinusoids(length: int, width: int) -> Tensor:
 class RealWords:
     """Packing of captions, so that linear maps are computed only at the T positions with a word.
 
-    It is used on a CPU only. On a GPU, the program would have to wait until T is known.
+    Captions are packed on a CPU only. On a GPU, the program would have to wait until T is known.
     """
 
     def __init__(self, read: Tensor | None):
-        """Find the positions where `read`, (k*B, L), is true; None: captions are not packed."""
+        """Set up the packing; `read`, (k*B, L), is true at words; None: captions are not packed."""
         self.read, self.at = read, None if read is None else read.flatten().nonzero()[:, 0]
 
     def pack(self, x: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ ALL_WORDS = RealWords(None)
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, cross-attention to the memory, feed-forward; residual and layer norm in each."""
+    """Causal self-attention, cross-attention, feed-forward layer, each with residual and layer norm."""
 
     def __init__(
         self, width: int, heads: int, dropout: float, switches: Switches = PAPER, respective: bool = False
@@ -134,11 +134,11 @@ class DecoderLayer(nn.Module):
 class Past:
     """Keys and values of one decoder layer in a search, for the memory and for the words so far.
 
-    Space for the longest caption is allocated at the start, because growing tensors would be copied.
+    Space for captions of `longest` words is allocated at the start; a tensor that grows would be copied.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
-        """Start a search over a memory with these keys and values, (B, h, N, d) each."""
+        """Start a search of `beam` captions per pair; `keys` and `values`, (B, h, N, d), are the memory's."""
         self.memory_keys, self.memory_values = keys, values
         self.beam, self.left = beam, len(keys)
         B, h, _, d = keys.shape
@@ -146,20 +146,23 @@ class Past:
         self.values = torch.empty_like(self.keys)
 
     def append(self, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Store k and v, (R, h, n, d), of n words from `position` on; return keys and values of all words."""
+        """Store keys `k` and values `v`, (R, h, n, d), of n words from `position` on.
+
+        Returns the keys and values of all words so far.
+        """
         end = position + k.shape[2]
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
         keys[:, :, position:end], values[:, :, position:end] = k, v
         return keys[:, :, :end], values[:, :, :end]
 
     def follow(self, parents: Tensor, words: int) -> None:
-        """Replace the first `words` words of each caption r by those of caption parents[r]."""
+        """Give each caption r the keys and values of the first `words` words of caption parents[r]."""
         for kept in (self.keys, self.values):
             rows = kept[: self.left].flatten(0, 1)[:, :, :words]  # a view
             rows.copy_(rows[parents])
 
     def leave(self, places: Exchange) -> None:
-        """Move the unfinished pairs to the first rows, and drop the finished ones."""
+        """Move the unfinished pairs to the first rows, in the order of `places`; drop the finished pairs."""
         places.apply(self.memory_keys)  # finished pairs stay, for the attention maps
         for kept in (self.memory_values, self.keys, self.values):
             places.move(kept)
@@ -180,19 +183,22 @@ class TransformerState:
             kept.follow(parents, self.words)
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the pairs with `ended` true; `ended`, (left,), covers the pairs still in the search."""
+        """Remove the ended pairs; `ended`, (left,), is true or false for each pair still in the search."""
         places = Exchange(ended)
         for kept in self.layers:
             kept.leave(places)
         places.apply(self.order)
 
     def queries(self, looked: Tensor | None) -> Tensor:
-        """Return `looked`, queries (B, L, h, d), as (B, h, L, d) in the order of the memory's keys."""
+        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d).
+
+        The pairs get the order that they have in the memory's keys.
+        """
         assert looked is not None  # each step returns its queries
         return looked[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Return maps, (B, L, N), in the order of the pairs given to `begin`, as (B, L, 1, N)."""
+        """Return `maps`, (B, L, N), as (B, L, 1, N), with pairs in their order before the search."""
         return maps[self.order.argsort(), :, None]
 
 
@@ -218,7 +224,7 @@ class TransformerDecoder(Unweighed, nn.Module):
     def forward(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Predict words 1 to L of captions, (k*B, L+1), each from the words before it.
+        """Predict words 1 to L of the captions `tokens`, (k*B, L+1), each from the words before it.
 
         Captions have <START> and <END>, and are padded with NULL; the k captions of a pair are consecutive.
         With `keep_layers`, the Words include each layer's states. `padding_is_key` affects only the states at
@@ -244,7 +250,7 @@ class TransformerDecoder(Unweighed, nn.Module):
         return TransformerState(kept)
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
-        """Predict the word after `tokens`, (R), which are the captions' words at `position`."""
+        """Predict the next word of each caption; `tokens`, (R,), are the captions' words at `position`."""
         x, state.words = self.embed(tokens[:, None], position), position + 1
         for layer, kept in zip(all_of(DecoderLayer, self.layers), state.layers, strict=True):
             x, queries = layer.step(x, kept, position)

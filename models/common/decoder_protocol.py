@@ -23,13 +23,13 @@ class Difference:
     after: Tensor  # (B, N, D)
 
     def alignment(self, rows: list[int]) -> Tensor | None:
-        """Return the attention between the images of the pairs at `rows`; None if the model computes none."""
+        """Return the attention between the images of pairs `rows`; None if the model has no such layer."""
         return None
 
 
 @dataclass
 class Aligned(Difference):
-    """Difference with operands of the last attention layer, in which the images attend to each other."""
+    """Difference with queries and keys of the last layer in which the images attend to each other."""
 
     after_queries: Tensor  # (B, h, N, d)
     before_keys: Tensor  # (B, h, N, d)
@@ -37,8 +37,8 @@ class Aligned(Difference):
     def alignment(self, rows: list[int]) -> Tensor:
         """Return the attention of after images' cells to before images' cells, (number of `rows`, N, N).
 
-        It is the attention of SCORER Eq. 5 and DIRL Eq. 5, averaged over heads. The weights of a cell of the
-        after image, in the last dimension, sum to 1. A whole batch would need much memory.
+        This attention (SCORER Eq. 5, DIRL Eq. 5) is averaged over heads. The weights of a cell of the after
+        image, in the last dimension, sum to 1. `rows` selects pairs; all pairs would need much memory.
         """
         return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
@@ -70,7 +70,7 @@ class NextWord:
     """Output of a decoding step: the prediction of each caption's next word."""
 
     logits: Tensor  # (R, V)
-    looked: Tensor | None  # (R, ...), the step's attention, for the decoder's `maps` and `word_weights`
+    looked: Tensor | None  # (R, ...), the step's input for the decoder's `maps` and `word_weights`
 
 
 class State(Protocol):
@@ -80,7 +80,7 @@ class State(Protocol):
         """Replace each caption r by caption parents[r]; `parents` has the shape (R)."""
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the pairs with `ended` true; `ended`, (left,), covers the pairs still in the search.
+        """Remove the ended pairs; `ended`, (left,), is true or false for each pair still in the search.
 
         The remaining pairs get the rows that `Exchange(ended)` assigns to them.
         """
@@ -107,7 +107,7 @@ class Decoder(Protocol[Kept]):
         """Return the search state before the first word, for `beam` captions of each pair."""
 
     def step(self, tokens: Tensor, position: int, state: Kept) -> NextWord:
-        """Predict the word after `tokens`, (R), which are the captions' words at `position`."""
+        """Predict the next word of each caption; `tokens`, (R,), are the captions' words at `position`."""
 
     def maps(self, looked: Tensor | None, state: Kept) -> Tensor | None:
         """Return the attention maps of one caption per pair, (B, L, I, N); None if there is no attention.

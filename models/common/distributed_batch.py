@@ -24,7 +24,7 @@ def own(rows: int) -> slice:
 
 
 def everyone(x: Tensor) -> Tensor:
-    """Return x of the whole batch, (B, ...); each process passes x of its own pairs, (b, ...)."""
+    """Join the tensors `x`, (b, ...), of all processes to one tensor, (B, ...), in the order of ranks."""
     return _Everyone.apply(x) if processes() > 1 else x
 
 

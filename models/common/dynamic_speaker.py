@@ -88,7 +88,7 @@ class CellMap(nn.Module):
 
     @torch.no_grad()
     def begin(self, steepness: float, least: float) -> None:
-        """Initialise the weights: logit of a cell = steepness * (mean of the cell's M channels - least)."""
+        """Initialise the weights: a cell's logit is `steepness` * (mean of its M channels - `least`)."""
         for bias, value in ((self.embed.bias, 0.0), (self.weigh.bias, -steepness * least)):
             assert bias is not None
             bias.fill_(value)
@@ -101,7 +101,7 @@ def shares(maps: Tensor) -> Tensor:
 
 
 def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
-    """Return the sum (or mean) of an image's cells, (B, N, K), weighted by sigmoid(maps): (B, K)."""
+    """Return the sum or mean, (B, K), of an image's cells, (B, N, K), weighted by sigmoid(`maps`)."""
     weights = maps.sigmoid() if pooled == "sum" else shares(maps)
     return (weights[:, None] @ cells)[:, 0]
 
@@ -123,7 +123,7 @@ class SpeakerState:
         self.weighing, self.speaking = (h_d[parents], c_d[parents]), (h_c[parents], c_c[parents])
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the pairs with `ended` true; `ended`, (left,), covers the pairs still in the search."""
+        """Remove the ended pairs; `ended`, (left,), is true or false for each pair still in the search."""
         places = Exchange(ended)
 
         def kept(rows: Tensor) -> Tensor:
@@ -173,12 +173,12 @@ class DynamicSpeaker(nn.Module):
         return SpeakerState(looking, heard, (zero, zero), (zero, zero), difference.maps, beam)
 
     def step(self, tokens: Tensor, position: int, state: SpeakerState) -> NextWord:
-        """Predict the word after `tokens`, (R,). `NextWord.looked` holds the three weights, (R, 3)."""
+        """Predict the next word after `tokens`, (R,). `NextWord.looked` is the three weights, (R, 3)."""
         hidden, weights = self._advance(tokens, state)
         return NextWord(self.vocabulary(hidden), weights)
 
     def _advance(self, words: Tensor, state: SpeakerState) -> tuple[Tensor, Tensor]:
-        """Feed a word of each caption, (R,), to both LSTMs; return h_c, (R, H), and the weights, (R, 3)."""
+        """Feed `words`, (R,), to both LSTMs; return LSTM_c's output, (R, H), and three weights, (R, 3)."""
         v = self.dropout(state.looking)  # another mask at each word
         state.weighing = self.weighing(torch.cat([v, state.speaking[0]], 1), state.weighing)
         weights = self.weights(state.weighing[0]).softmax(-1)
@@ -201,7 +201,7 @@ class DynamicSpeaker(nn.Module):
         return shares(state.maps)[:, None].expand(-1, looked.shape[1], -1, -1)
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
-        """Return the three weights of each word, (B, L, 3), from `looked`."""
+        """Return `looked`, (B, L, 3): each word's weights of before image, difference and after image."""
         return looked
 
 
@@ -220,7 +220,7 @@ class DynamicCaptioner(Captioner):
         encoding: nn.Module,
         difference: nn.Module,
     ):
-        """Build the captioner; `difference` computes an Attended, whose vectors have the width K, `width`."""
+        """Build the captioner; `difference` computes an Attended with vectors of the width K = `width`."""
         speaker = DynamicSpeaker(sizes, width, dropout)
         super().__init__(sizes, difference, {}, dropout, encoding=encoding, decoder=speaker)
         self.never = NEVER if switches.barred == "marks" else ()
@@ -252,15 +252,15 @@ LOSS = {"maps": 2.5e-3, "entropy": 1e-4}  # default weights of the loss terms
 
 
 def map_size(difference: Attended, changed: Tensor) -> Tensor:
-    """Return the sum of sigmoid(map) over cells, averaged over images and pairs with `changed`, (B,), = 1."""
+    """Return the sum of sigmoid(map) over cells, averaged over the images of pairs with `changed` = 1."""
     sizes = difference.maps.float().sigmoid().sum(-1).mean(-1)  # B
     return (changed * sizes).sum() / total(changed.sum()).clamp(min=1)
 
 
 def negative_entropy(words: Weighed, changed: Tensor) -> Tensor:
-    """Return the negative entropy, in nats, of the three weights, summed over a caption's words with <END>.
+    """Return the negative entropy, in nats, of the three weights, summed over a caption's words and <END>.
 
-    It is averaged over the captions of the pairs for which `changed`, (B,), is 1.
+    The sum is averaged over the captions of the pairs for which `changed`, (B,), is 1.
     """
     weights = words.weights.float()
     entropies = -(weights * weights.clamp(min=1e-38).log()).sum(-1)  # (R, L)

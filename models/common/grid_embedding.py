@@ -16,17 +16,17 @@ Multiples = tuple[tuple[str, str | int], ...]
 
 @dataclass(frozen=True)
 class DataSizes:
-    """Sizes of a model that the data determine."""
+    """Sizes of a model's input and output, which the dataset determines."""
 
     multiples: ClassVar[Multiples] = ()
 
     channels: int  # C; 3 for pixels
     grid: tuple[int, int]  # H, W: rows and columns of cells, or of pixels
-    vocabulary: int  # V
+    vocabulary: int  # V: words, or CLIP's tokens
     longest: int  # L, tokens of a caption with <START> and <END>
 
     def __post_init__(self) -> None:
-        """Check that the sizes fit each other. Raises ValueError if not."""
+        """Raise ValueError if a size is not a multiple of the number or size that `multiples` requires."""
         for name, factor in self.multiples:
             divisor = factor if isinstance(factor, int) else getattr(self, factor)
             if getattr(self, name) % divisor:
@@ -55,7 +55,7 @@ class PairMap(nn.Linear):
 class GridCells(nn.Module):
     """Module that turns feature grids, (B, C, H, W), into sequences of cells, (B, N, C), row by row.
 
-    A cell is the mean of pool x pool positions. With `coordinates`, it has two more channels, its position.
+    A cell is the mean of pool x pool positions. With `coordinates`, a cell has two more channels, x and y.
     """
 
     def __init__(self, coordinates: bool = False, pool: int = 1):
@@ -103,7 +103,7 @@ def pointwise(convolution: nn.Conv2d, cells: Tensor) -> Tensor:
 
 
 def coordinates(features: Tensor) -> Tensor:
-    """Return x = 2j/W - 1 and y = 2i/H - 1 of the cell in row i and column j, (2, H, W)."""
+    """Return the cells' coordinates, (2, H, W): x = 2j/W - 1 and y = 2i/H - 1 in row i and column j."""
     H, W = features.shape[-2:]
     x = 2 * torch.arange(W, dtype=features.dtype, device=features.device) / W - 1
     y = 2 * torch.arange(H, dtype=features.dtype, device=features.device) / H - 1

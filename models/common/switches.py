@@ -127,8 +127,8 @@ def resolve(key: str, variant: Any, overrides: Any, released: Kind, concerning: 
     """Return the switches of a variant, with some values overridden.
 
     key: "model.<name>", for error messages
-    variant: `paper`, which has the defaults of the switches' class, or `released`
-    overrides: switch -> value, for the switches in `concerning`
+    variant: "paper", the defaults of the switches' class, or "released", the switches `released`
+    overrides: switch -> value; only the switches in `concerning` are allowed
 
     Raises ValueError, which names the key, if the variant, a switch or a value is not valid.
     """

@@ -66,9 +66,9 @@ class Retrieves(Trainable):
     """Base class of retrieval models, which compute vectors of pairs and of captions in a common space."""
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return the vectors v of pairs, (B, E), for both images' encodings, (B, N, D) each."""
+        """Return the pairs' vectors, (B, E), for both images' encodings, (B, N, D) each."""
         raise NotImplementedError
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """Return the vectors g of captions, (B, E); `tokens`, (B, L), have <START> and <END>."""
+        """Return the captions' vectors, (B, E); `tokens`, (B, L), have <START> and <END>."""
         raise NotImplementedError

@@ -65,7 +65,7 @@ class TransformerBlock(nn.Module):
 
     @property
     def fed(self) -> nn.Sequential:
-        """Feed-forward layer FF, if the block was built with an activation."""
+        """Feed-forward layer FF, which only a block with an activation has."""
         assert self.name
         found: nn.Sequential = getattr(self, self.name)
         return found

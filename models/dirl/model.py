@@ -79,10 +79,10 @@ class ChannelCorrelation(Regulariser):
 
 
 def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
-    """Return the correlation matrix, (D, D), of the channels of both images (DIRL Eq. 3), (tokens, D) each.
+    """Return the correlation matrix, (D, D), of both images' channels (DIRL Eq. 3); images: (tokens, D) each.
 
     Row i, column j is the correlation of channel i of `before` with channel j of `after`, over the tokens of
-    all processes. With `center`, each channel is standardised before (mean 0, unbiased standard deviation 1),
+    all processes. With `center`, each channel is first standardised (mean 0, unbiased standard deviation 1),
     and the sum of products is divided by the number of tokens.
     """
     kind = torch.promote_types(before.dtype, torch.float32)

@@ -30,7 +30,7 @@ STEEPNESS, LEAST = 12.5, 0.6
 
 
 class DualAttention(nn.Module):
-    """DUDA's dual attention: a vector of each image, the mean or sum of its cells, weighted by its map."""
+    """DUDA's dual attention: an image's vector is the sum or mean of cells, weighted by the image's map."""
 
     def __init__(self, width: int, sizes: SpeakerSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()

@@ -41,7 +41,7 @@ class MaskDecoder(Unweighed):
         return TransformerState([Past(*keys_values, self.longest, beam) for keys_values in kept])
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
-        """Append `tokens`, (R), at `position`, and then a [MASK] to each caption; predict the word there."""
+        """Append `tokens`, (R,), at `position`, and [MASK] to the captions; predict the words at [MASK]."""
         masks, state.words = torch.full_like(tokens, self.network.mask), position + 1
         x = self.network.cross.norm(self.network.text(torch.stack([tokens, masks], 1), position))
         for block, kept in zip(self.network.cross.each(), state.layers, strict=True):
@@ -51,7 +51,7 @@ class MaskDecoder(Unweighed):
     def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
         """Return each word's attention to the cells, (B, L, 1, N), with a sum of 1.
 
-        It is the last block's attention of the [MASK] at which the word was predicted, averaged over heads
+        The attention of the [MASK] at which the word was predicted, in the last block, is averaged over heads
         and added over both images. `looked` holds the queries of [MASK], (B, L, h, d).
         """
         before, after = state.layers[-1].memory_keys.chunk(2, 2)  # [IMG1] or [IMG2], then cells
@@ -61,9 +61,10 @@ class MaskDecoder(Unweighed):
 
 
 def step(block: TransformerBlock, x: Tensor, kept: Past, position: int) -> tuple[Tensor, Tensor]:
-    """Apply one block to the last word of each caption and the [MASK] after the word, x, (R, 2, D).
+    """Apply one block to two tokens of each caption, `x` (R, 2, D): the last word, at `position`, and [MASK].
 
-    The word does not see the [MASK]. Returns the output, (R, 2, D), and the queries of [MASK], (R, h, d).
+    `kept`: keys and values of image tokens and words. The word does not see the [MASK]. Returns the output,
+    (R, 2, D), and the queries of [MASK], (R, h, d).
     """
     attention, y = block.attention, block.norm_1(x)
     q = attention.queries(y)  # (R, h, 2, d)

@@ -52,12 +52,12 @@ class MaskedCaptioner(Captioner):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the cross-entropies of masked words (`cap`) and of changed or unchanged pairs (`judge`).
+        """Return the cross-entropies of masked words (`cap`) and of a classifier of changed pairs (`judge`).
 
         before, after: cells of both images, (B, N, C) each
         tokens: R consecutive captions of each pair, padded with NULL
         parts: has no effect
-        labels: give the pairs that are changed; without labels, no pair counts for `judge`
+        labels: which pairs are changed; without labels, no pair counts for `judge`
 
         If several processes share the batch, each returns its share.
         """
@@ -88,8 +88,9 @@ class MaskedCaptioner(Captioner):
         return network.output(network.over_words(read, kept, asked)).float().unflatten(0, (R, L))
 
     def judged(self, marks: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """Return loss and accuracy of the classifier of changed pairs, whose input is `marks`, (B, 2, D).
+        """Return loss and accuracy of the classifier that finds changed pairs.
 
+        marks: (B, 2, D), input of the classifier: the outputs at [IMG1] and [IMG2]
         changed: (B,), 1 changed, 0 unchanged, -1 unknown; unknown pairs are ignored
         """
         logits = self.judge(marks.flatten(1)).float()
@@ -112,7 +113,7 @@ def built(
     tau1: float,
     tau2: float,
 ) -> Any:
-    """Build the model of a phase: pretraining on CUB's single images or on pairs, or captioning."""
+    """Build the model of `phase`: pretraining on CUB's single images, pretraining on pairs, or captioning."""
     if phase == "captioning":
         return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
     shares, taus = (masked_words, masked_cells), (tau1, tau2)
@@ -127,7 +128,7 @@ def no_pretraining(
 
 
 def filled(switches: PclSwitches) -> int:
-    """Return 3 if captions are padded to max_tokens, which counts <START>, <END> and [CLS]; else 0."""
+    """Return 3, for <START>, <END> and [CLS], if captions are padded to max_tokens; else 0 (Entry.fills)."""
     return 3 if switches.length == "max_tokens" else 0
 
 

@@ -43,9 +43,10 @@ class DeviationNorm(nn.Module):
 
 
 def rates(coef: float) -> tuple[Group, ...]:
-    """Return learning rates: `coef` times the phase's rate for the layers before V~, else the phase's rate.
+    """Return the groups of tensors: layers that compute V~ have `coef` times the phase's learning rate.
 
-    At the full rate, W would saturate the sigmoid, and training would undo the initialisation `counterpart`.
+    At the full rate, the map of cells would saturate the sigmoid after it, and training would undo the
+    initialisation `counterpart`.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 
@@ -58,7 +59,7 @@ def norm(width: int, switches: PclSwitches, epsilon: float = EPSILON) -> nn.Modu
 
 
 def positions(length: int, width: int, switches: PclSwitches) -> Tensor:
-    """Return fixed position embeddings, (length, width), in float32, of the kind that the switches name."""
+    """Return fixed position embeddings, (length, width), float32; the switch `positions` sets the formula."""
     channel = torch.arange(width)
     step = channel if switches.positions == "doubled" else channel // 2
     # in float64: float32 has an error of 5e-6 at position 80
@@ -82,9 +83,10 @@ def attend_images(
 def attend_words(
     block: TransformerBlock, x: Tensor, images: KeysValues, asked: Tensor | None = None
 ) -> Tensor:
-    """Apply a block to words x, (kB, L, D), which attend to `images`, to themselves and to earlier words.
+    """Apply a block to words `x`, (kB, L, D), which attend to image tokens and to words that are not later.
 
-    With `asked`, (kB, L), the output contains only the n words for which `asked` is true, (n, D).
+    `images`: keys and values of image tokens. With `asked`, (kB, L), the output, (n, D), contains only the n
+    words for which `asked` is true.
     """
     y, attention = block.norm_1(x), block.attention
     dropout = attention.dropout if block.training else 0.0
@@ -183,7 +185,7 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def balance(self) -> None:
-        """Scale embedded words to N(0, 1), type embeddings to N(0, TYPE_DEVIATION), and the map W by GAIN."""
+        """Scale embedded words to N(0, 1), embedded types to N(0, TYPE_DEVIATION), the cells' map by GAIN."""
         self.words.weight /= math.sqrt(self.words.embedding_dim)
         self.types.weight *= TYPE_DEVIATION
         self.project.weight *= GAIN
@@ -192,9 +194,10 @@ class Network(nn.Module):
     def compare(self) -> None:
         """Initialise the first block that sees both images so that each cell attends to its counterpart.
 
-        The type embedding of a cell encodes its image. If the network has the transformers `single` and
-        `pair`, the blocks of `single` change little, the first block of `pair` amplifies the difference, and
-        the first block of `cross` makes words attend to cells that differ.
+        The counterpart is the cell at the same place in the other image. A cell's type embedding encodes the
+        image. If the network has the transformers `single` and `pair`, the blocks of `single` change cells
+        little, the first block of `pair` amplifies the difference, and in the first block of `cross` words
+        attend to cells that differ.
         """
         self.places, side, room = kept_apart(self.cells, self.words.embedding_dim)
         show_beside(self.project, room)
@@ -208,11 +211,11 @@ class Network(nn.Module):
             look_at(self.cross.each()[0].attention, differs, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
-        """Embed [IMG1], [IMG2] or [CLS], (1, 1, D): word embedding `row`, unscaled, plus type `kind`."""
+        """Embed [IMG1], [IMG2] or [CLS], (1, 1, D): unscaled word vector `row` plus type vector `kind`."""
         return (self.words.weight[row] + self.types.weight[kind])[None, None]
 
     def image(self, cells: Tensor, side: int) -> Tensor:
-        """Embed [IMG1] (`side` 0) or [IMG2] (1), followed by the cells, (B, N, C), as (B, N+1, D)."""
+        """Embed an image, (B, N+1, D): [IMG1] (`side` 0) or [IMG2] (`side` 1), then the cells, (B, N, C)."""
         mark = self.mark(self.image_marks[side], 1 + 2 * side).expand(len(cells), -1, -1)
         shown = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.places
         return self.dropout(self.norm(torch.cat([mark, shown], 1)))
@@ -229,7 +232,7 @@ class Network(nn.Module):
         return self.dropout(self.norm(x))
 
     def singles(self, before: Tensor, after: Tensor) -> Tensor:
-        """Apply `single` to both images' cells, (B, N, C) each: (2B, N+1, D), all before images first."""
+        """Apply `single` to both images' cells, (B, N, C) each; return (2B, N+1, D), before images first."""
         both = torch.cat([self.image(before, 0), self.image(after, 1)])
         return self.single(both) if self.compares else both
 
@@ -251,7 +254,7 @@ class Network(nn.Module):
         return self.pair(torch.cat([self.single(one), mark], 1))
 
     def joint(self, memory: Tensor, tokens: Tensor, padding: bool) -> tuple[Tensor, Tensor]:
-        """Apply `cross` to V~, (B, M, D), and captions, (B, L), which attend to each other, in pretraining.
+        """Apply `cross` in pretraining: V~ (`memory`), (B, M, D), and captions, (B, L), attend to each other.
 
         Returns the image tokens V^, (B, M, D), and the words T^, (B, 1+L, D), which start with [CLS]. With
         `padding`, the padding token NULL is also a key.

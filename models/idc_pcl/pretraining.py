@@ -78,7 +78,7 @@ class CellHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(sizes.channels))
 
     def forward(self, v: Tensor, weight: Tensor) -> Tensor:
-        """Return predictions, (..., C), for the network's outputs v, (..., D), and W, (D, C)."""
+        """Return predictions, (..., C), for the network's outputs `v`, (..., D); `weight`: W, (D, C)."""
         return self.norm(F.gelu(self.map(v))) @ weight + self.bias
 
 
@@ -95,7 +95,7 @@ class Pretraining(Trainable):
         coef: float,
         single: bool = False,
     ):
-        """Build the model; `masked`: shares of hidden words and cells; `taus`: of MVCL and FDA."""
+        """Build the model; `masked`: shares of hidden words and cells; `taus`: temperatures (MVCL, FDA)."""
         super().__init__()
         self.sizes, self.switches = sizes, switches
         (self.word_share, self.cell_share), (self.tau1, self.tau2) = masked, taus
@@ -120,7 +120,7 @@ class Pretraining(Trainable):
     ) -> dict[str, Tensor]:
         """Return loss and measures of the batch's task for both images' cells, (B, N, C) each.
 
-        tokens: a caption of each pair; in FDA its own caption and six negatives, consecutively
+        tokens: a caption of each pair; in FDA, the pair's caption and then six negatives
         labels: name the task; without labels, the task that needs the most memory is chosen
         """
         task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
@@ -137,7 +137,7 @@ class Pretraining(Trainable):
         return self.fda(before, after, tokens, labels.changed)
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return V^ and T^ for both images' cells, (B, N, C) each, and consecutive captions of each pair."""
+        """Return V^ (images) and T^ (words) for both images' cells, (B, N, C) each, and for captions."""
         memory = self.difference.alone(before) if self.single else self.difference(before, after).memory
         memory = memory.repeat_interleave(len(tokens) // len(memory), 0)
         return self.difference.joint(memory, tokens, self.switches.padding == "attended")
@@ -185,7 +185,7 @@ class Pretraining(Trainable):
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
         """Return loss and accuracies of the task FDA: to find a pair's caption among six negatives.
 
-        The accuracies are of pairs with `changed`, (B,), not 0, and of the others; NaN without pairs.
+        One accuracy is of pairs whose `changed`, (B,), is not 0, one of the others; NaN without such pairs.
         """
         images, words = self.joint(before, after, tokens)
         marks, _ = self.marks_and_cells(images)
@@ -202,8 +202,8 @@ def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tenso
     """Mask random words of captions, (B, L); return the masked captions, and a mask, (B, L), of chosen words.
 
     Each word is chosen with the probability `share`. A chosen word becomes [MASK] (id `mask`) in 8 of 10
-    cases, a random token (ids 0 to `mask` + 1, which is [CLS]) in 1 of 10, and is else unchanged. <END> is
-    chosen likewise, and always becomes [MASK]. If no word is chosen, the first becomes [MASK].
+    cases, a random token (ids 0 to `mask` + 1, which is [CLS]) in 1 of 10, and otherwise stays. <END>
+    is chosen likewise, and always becomes [MASK]. If no word is chosen, the first becomes [MASK].
     """
     drawn, kind = (
         torch.rand(tokens.shape, device=tokens.device),
@@ -223,7 +223,7 @@ def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tenso
 def masked_cells(shape: torch.Size, share: float, device: torch.device) -> Tensor:
     """Return a random mask of the given shape, (B, I, N), that is true for the cells to hide.
 
-    Cells of one random image of a pair are hidden, each with probability `share`, and at least one.
+    Cells of one random image of a pair are hidden, each with probability `share`, but at least one cell.
     """
     pairs, images, cells = shape
     drawn = torch.rand(pairs, cells, device=device)

@@ -43,7 +43,7 @@ GAIN = 6.0  # factor of the difference in the decoder, because the difference is
 
 @dataclass
 class DifferenceDirections:
-    """Orthogonal directions in the space of E channels, which hold parts of a token's content."""
+    """Orthogonal directions in the space of E channels: of the difference, of its size, of the image."""
 
     half: Tensor  # (E, E/2), directions of the difference
     how_much: Tensor  # (E,), direction of the size of the difference
@@ -57,7 +57,7 @@ def compare(
     """Initialise the first block that sees both images so that it compares each token with its counterpart.
 
     The first E/2 channels of F', the pair encoder's output, then hold the difference of a token from its
-    counterpart. The next channel holds the size of this difference, and the next the token's image. The other
+    counterpart. The next two channels hold the size of this difference and the token's image. The other
     channels hold the content of the token itself. If no block sees both images, `layer`, the first layer of
     the captioner, is initialised instead.
 
@@ -125,17 +125,17 @@ def all_places(encoding: ImageEncoder) -> Tensor:
 
 
 def last_map(encoding: ImageEncoder) -> Tensor:
-    """Return a view, (D, ...), of the weights of the last layer that computes patches."""
+    """Return the weights of the last layer that computes patches, as a view of the shape (D, inputs)."""
     *_, last = encoding.patches.project.modules()
     assert isinstance(last, nn.Conv2d)
     return last.weight.flatten(1)
 
 
 def tell_differences(half: Tensor, places: Tensor, side: Tensor, mlp: nn.Sequential) -> Tensor:
-    """Initialise a block's MLP so that it adds the size of the difference; return the direction used, (D,).
+    """Initialise a block's MLP so that it adds the size of the difference along a new direction, (D,).
 
-    The direction is at right angles to `half`, (D, D/2), the directions of the difference, to `side`, and to
-    all directions in which `places` differ.
+    Returns this direction. It is at right angles to `half`, (D, D/2), the directions of the difference, to
+    `side`, and to all directions in which `places` differ.
     """
     up, *_, down = mlp
     assert isinstance(up, nn.Linear)
@@ -153,7 +153,7 @@ def all_of_blocks(blocks: nn.ModuleDict) -> list[TransformerBlock]:
 
 
 def beside(*known: Tensor) -> Tensor:
-    """Return the direction, (D,), closest to right angles to all columns of `known`, (D, any number) each."""
+    """Return the direction, (D,), most nearly at right angles to all columns of the matrices `known`."""
     directions = F.normalize(torch.cat(known, 1), dim=0)
     return torch.linalg.eigh(directions @ directions.T).eigenvectors[:, 0]  # of the least eigenvalue
 

@@ -75,8 +75,8 @@ def look_across(
     A token contains the place of its cell, from `places` (N, D), and the side of its image, `side` (D,) or
     its negative. The first d - 1 channels of each head's queries and keys are computed from the place, and
     the last channel from the side. The logit q_i k_j^T / sqrt(d) of the counterpart is about `sharpness`.
-    -W^O W^V projects onto half of the directions, in which the residual and the counterpart give the
-    difference. The other half keeps the content of the cell itself, and the side.
+    -W^O W^V projects onto half of the directions. In this half, the sum of residual and attention is the
+    cell minus its counterpart. The other half keeps the content of the cell, and the side.
 
     Returns the half that holds the difference, (D, D/2): unit vectors at right angles to each other.
     """
@@ -113,7 +113,7 @@ def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, g
 
 
 def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Return a random linear map W of places, (rows, D), for each head; |W place|^2 is about `square`."""
+    """Return a random matrix W, (rows, D), for each head; |W p|^2 is about `square` for each place p."""
     directions, strong = (each[:rows] for each in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()
     drawn = [nn.init.orthogonal_(torch.empty(rows, len(strong))) for _ in range(heads)]
@@ -143,9 +143,9 @@ def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
 def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
     """Initialise a feed-forward layer so that it adds the size of the difference to a token, along `differs`.
 
-    The size is the sum of |x| over the directions `half`, (D, D/2), which hold the difference, where |x| is
-    ReLU(x) + ReLU(-x), or nearly so with GELU. `up` and `down` are the layer's linear maps; their first D
-    hidden channels are used. `differs`, (D,), is a unit vector at right angles to `half`.
+    The size is the sum of |x| over the directions `half`, (D, D/2), which hold the difference. The layer
+    computes |x| as ReLU(x) + ReLU(-x), or approximately with GELU. `up` and `down` are the layer's linear
+    maps; their first D hidden channels are used. `differs`, (D,), is a unit vector at right angles to `half`.
     """
     D = len(half)
     up.weight[:D], up.bias[:D] = torch.cat([half.T, -half.T]), 0

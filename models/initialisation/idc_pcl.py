@@ -21,8 +21,8 @@ LOUD, OWN = -5.0, 2.0  # factors of the difference and of a cell's own content i
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
     """Return places of cells, (N, D), a side, (D,), and the number n < D/2 of channels that both use.
 
-    Places and side use only the first n channels. The content of cells is kept out of these channels, because
-    similar content would attract attention. Raises ValueError if the width D is too small.
+    Places and side (see counterpart_weights.py) use only the first n channels. Content is kept out of them,
+    because similar content would attract attention. Raises ValueError if the width D is too small.
     """
     room = min(max(width // 16, *cells), (width - 2) // 8) * 4
     if not room:

@@ -1,1 +1,1 @@
-"""Fast matching and attention, each next to its reference implementation."""
+"""Token-wise matching: fast implementations, and a reference implementation in plain torch."""

@@ -55,7 +55,7 @@ class _TokenMatching(torch.autograd.Function):
 
 
 def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
-    """Return the module that computes `locate` (forward) and `spread` (backward).
+    """Return the module whose `locate` (forward) and `spread` (backward) compute TM of these tensors.
 
     matching_cpu: bfloat16 and float32 on a CPU
     matching_gpu: bfloat16, float16 and float32 on a GPU of compute capability 8.0 or more, with Triton, up to
@@ -92,7 +92,7 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
 
 
 def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """Match each image only with its partner, by cosines: `matching`'s diagonal for unit vectors, (b,)."""
+    """Return the matching, (b,), of the two images of each pair, by cosines instead of dot products."""
     if mtm in POOLS:
         return (normalize(pooled(queries, mtm), dim=-1) * normalize(pooled(keys, mtm), dim=-1)).sum(-1)
     # pairs become heads, because each head is matched only with itself: (1, bh, N, d)
@@ -113,7 +113,7 @@ def pooled(x: Tensor, mtm: Mtm) -> Tensor:
 def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
     """Return the contrastive loss -(1/B) sum_k log softmax_r(S_kr / tau)_k (SCORER Eq. 4).
 
-    S, (b, B), has the rows of this process, and the result is this process's share.
+    S, `similarity` (b, B), has the rows of this process. The result is this process's share of the loss.
     """
     b, B = similarity.shape
     partner = torch.arange(B, device=similarity.device)[own(b)]

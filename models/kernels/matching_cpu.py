@@ -29,10 +29,10 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def share(tasks: Iterable[Task], work: Callable[[deque[Task]], None]) -> None:
-    """Run `work` in as many threads as torch uses; it takes tasks from a shared queue (`taken`).
+    """Run `work` in as many threads as torch uses; each thread takes tasks from a shared queue (`taken`).
 
-    In these threads, an operation of torch uses a single thread. So results do not depend on the distribution
-    of tasks, and threads do not wait for each other after each small product.
+    In these threads, an operation of torch uses no further threads. So results do not depend on the
+    distribution of tasks, and threads do not wait for each other after each small product.
     """
     left, threads = deque(tasks), torch.get_num_threads()
     if threads == 1:
@@ -85,7 +85,7 @@ def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def maxima(
     e: Tensor, matches: Tensor, row_at: Tensor, column_at: Tensor, first: tuple[int, int, int]
 ) -> None:
-    """Write the results of `locate` for a tile of similarities that starts at `first`: (b, a, head)."""
+    """Write the results of `locate` for the similarities `e`, a tile that starts at `first`: (b, a, head)."""
     whole = WHOLE_NUMBERS[e.dtype]
     infinity = torch.tensor(math.inf, dtype=e.dtype).view(whole).item()
     _locate(e.view(whole).numpy(), matches.numpy(), row_at.numpy(), column_at.numpy(), *first, infinity)
@@ -112,7 +112,7 @@ def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
 
 @compiled
 def _order(bits, top, left, ordered, infinity):
-    """Map floating-point numbers (bits) to integers of the same order; NaN is the largest, and -0 = 0."""
+    """Set `ordered` to integers in the order of the floats `bits`; NaN is the largest, and -0 equals 0."""
     number = bits.dtype.type
     least, most = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
     N, M = ordered.shape
@@ -191,7 +191,7 @@ def spread(
 
 
 def _by_channels(x: Tensor, channels: int) -> Tensor:
-    """Rearrange (B, h, N, d) as (h d / channels, B, N, channels), contiguous."""
+    """Return `x`, (B, h, N, d), as a contiguous tensor, (h d / channels, B, N, channels)."""
     return x.unflatten(-1, (-1, channels)).permute(1, 3, 0, 2, 4).flatten(0, 1).contiguous()
 
 

@@ -33,7 +33,7 @@ def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]
     """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
 
     On a tie the token with the lowest index gets the gradient. Sums are float32. A pair of images is skipped
-    if its gradient, compared with the largest gradient of each of its images, is below NEGLIGIBLE.
+    if its gradient is at most NEGLIGIBLE times the largest gradient of each of the two images.
     """
     grad = grad.float()
     by_row, by_column = _listed(grad), _listed(grad.transpose(0, 1))
@@ -46,9 +46,9 @@ def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]
 
 
 def _listed(grad: Tensor) -> tuple[Tensor, Tensor]:
-    """List, for each of the B images, the other images with which its gradient, (B, A, h), is not negligible.
+    """List, for each of the B images, the other images for which `grad`, (B, A, h), is not negligible.
 
-    Returns the number n of listed images, (B,), and their indices, (B, A), ascending, of which n are set.
+    Returns the number n of listed images, (B,), and their ascending indices, (B, A); the first n are set.
     """
     size = torch.linalg.vector_norm(grad, torch.inf, -1)  # (B, A)
     B, A = size.shape
@@ -71,7 +71,7 @@ def _split(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _factors(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return 16-bit operands with the same dot products; for float32 (..., 6d), six products of parts."""
+    """Return 16-bit operands with the same dot products; float32 operands, (..., d), become (..., 6d)."""
     if queries.dtype != torch.float32:
         return queries, keys
     q, k = _split(queries), _split(keys)
@@ -96,7 +96,7 @@ def _best_of(own: Tensor, others: Tensor) -> Tensor:
 def _places_of(own: Tensor, others: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
     """Return the index of each token's most similar token in each listed image, in float16.
 
-    The indices are (B, A, h, N), or N + 1 if N is odd. Indices in images that are not listed are not set.
+    The result is (B, A, h, N), or (B, A, h, N + 1) if N is odd. Values of unlisted images are not set.
     """
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     at = own.new_empty(B, A, h, N + N % 2, dtype=torch.float16)
@@ -143,7 +143,7 @@ def _sum_tiles(x: Tensor, N: int, M: int, d: int) -> tuple[dict[str, int], dict[
 
 
 def _tiles(M: int, most: int) -> dict[str, int]:
-    """Return the size, in tokens, of a full tile and of the last, partial tile (0: no partial tile)."""
+    """Return the tokens of a full tile, at most `most`, and of an image's last, partial tile (0: none)."""
     block = _within(most, M)
     return {"BLOCK_M": block, "TAIL": _within(block, M % block) if M % block else 0}
 

@@ -155,8 +155,8 @@ def captioner(
 def initialise(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder, copied: bool) -> None:
     """Initialise the weights as the authors' program does.
 
-    The encoder of MCCFormers-D gets Xavier's initialisation; other layers keep torch's, except attentions
-    (`initialise_jointly`), and word embeddings and the map of logits (uniform from -WORDS to WORDS). With
+    The encoder of MCCFormers-D gets Xavier's initialisation, attentions that of `initialise_jointly`. Word
+    embeddings and the map of logits are uniform from -WORDS to WORDS. Other layers keep torch's weights. With
     `copied`, all layers of the decoder and of the encoder of MCCFormers-S are copies of the first layer.
     """
     towers: list[nn.ModuleList] = [decoder.layers]
@@ -193,7 +193,7 @@ def oppose(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder
 def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
     """Initialise the encoder of MCCFormers-D so that its layers change the cells little.
 
-    Position embeddings become longer than the cells' content, so that layer norms keep how much cells differ.
+    Position embeddings become longer than cells' content, so that layer norms keep the size of differences.
     """
     D = encoding.project.out_channels
     for places in (encoding.row.weight, encoding.column.weight):

@@ -26,7 +26,7 @@ class CellMap(nn.Linear):
 
 
 class BackwardReasoning(Regulariser):
-    """Loss L_cm of backward reasoning (SCORER Eq. 9-11), with a matching of its own."""
+    """Loss L_cm of backward reasoning (SCORER Eq. 9-11); its matching shares no weights with that of L_cv."""
 
     def __init__(self, sizes: Sizes, temperature: float, switches: Switches):
         super().__init__()
@@ -49,7 +49,7 @@ class BackwardReasoning(Regulariser):
         return self.imagine(self.attention(joined, joined))  # Eq. 10
 
     def prepare(self, pair: Difference, words: Words) -> "Imagined":
-        """Compute the imagined "after" images of the whole batch; return the operands of their matching."""
+        """Imagine all "after" images of the batch; return queries and keys to match them with real ones."""
         sentence = mean_word(words) if self.switches.sentence == "real" else self.padded_mean(words)
         imagined = self.hallucinate(pair.before, sentence)
         return self.match.projected(imagined, pair.after, both=self.switches.reverse == "own")
@@ -73,7 +73,7 @@ class BackwardReasoning(Regulariser):
 
 @dataclass
 class Way:
-    """Operands of one direction of the matching."""
+    """Queries and keys of the matching in one direction, from one image to the other."""
 
     queries: Tensor  # (B, h, N, d)
     keys: Tensor  # (B, h, M, d)
@@ -81,7 +81,7 @@ class Way:
 
 @dataclass
 class Imagined:
-    """Operands of the matching from imagined to real "after" images, and back with `reverse: own`."""
+    """Queries and keys to match imagined with real "after" images; `reverse: own` adds the reverse."""
 
     ways: tuple[Way, ...]
 
@@ -96,9 +96,9 @@ class MultiHeadMatching(nn.Module):
         self.key = nn.Linear(width, width)
 
     def projected(self, first: Tensor, second: Tensor, both: bool) -> Imagined:
-        """Return the operands for matching the images `first` with the images `second`, (B, N, D) each.
+        """Return queries and keys to match the images `first` with the images `second`, (B, N, D) each.
 
-        With `both`, also return the operands for matching `second` with `first`.
+        With `both`, also return queries and keys to match `second` with `first`.
         """
         if not both:
             return Imagined((Way(self._split(self.query(first)), self._split(self.key(second))),))
@@ -112,7 +112,7 @@ class MultiHeadMatching(nn.Module):
 
 
 def mean_word(words: Words) -> Tensor:
-    """Return the mean of the last states over each caption's words, (B, D) (SCORER, before Eq. 9)."""
+    """Return the mean of the last layer's states over a caption's words, (B, D) (SCORER, before Eq. 9)."""
     return masked_sum(words.hidden, words.real) / words.real.to(words.hidden.dtype).sum(1, keepdim=True)
 
 

@@ -26,7 +26,7 @@ JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # how Eq. 7 joins bot
 
 @dataclass
 class CrossView(Aligned):
-    """Difference with queries and keys of the last layer, (B, h, N, d) each, which the matching uses, too."""
+    """Difference with both images' queries and keys of the last layer, (B, h, N, d), for the matching."""
 
     before_queries: Tensor
     after_keys: Tensor
@@ -35,7 +35,7 @@ class CrossView(Aligned):
 class Scorer(nn.Module):
     """SCORER's encoder of the difference (Eq. 5-7).
 
-    It reconstructs each image from the other, which keeps the unchanged content, and fuses the results.
+    Each image is reconstructed from the other image; this keeps the unchanged content. Then both are fused.
     """
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
@@ -118,7 +118,7 @@ def between_views(temperature: float, switches: Switches) -> ViewInvariance | Vi
 def captioner(
     sizes: Sizes, switches: Switches, dropout: float, terms: Mapping[str, Regulariser]
 ) -> Captioner:
-    """Build a captioner with SCORER's encoder and decoder; `terms` are its losses besides the caption's."""
+    """Build a captioner with SCORER's encoder and decoder; `terms`: loss terms besides the caption loss."""
     difference, respective = Scorer(sizes, switches, dropout), switches.fusion == "respective"
     reads: Reads = "end" if "cbr" in terms and switches.sentence == "padded" else "words"
     return Captioner(sizes, difference, terms, dropout, switches, respective=respective, reads=reads)

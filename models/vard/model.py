@@ -4,7 +4,7 @@ The module PERL relates the cells of an image to each other and to their positio
 from each image the part that both images share. The rest, D, determines the attention maps. Equations:
 docs/methods.md, "VARD".
 B: pairs; C: feature channels; H x W: grid; N: cells of an image; A: width; h: heads; d = A/h. U: an image's
-cells after the first layer; P: the output of PERL; D: the difference. U, P and D are (B, N, A).
+cells after the first layer; D: the difference. U and D are (B, N, A).
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class TransformerSizes(DataSizes):
 
 
 class Perl(nn.Module):
-    """Position-embedded representation learning (PERL): P = LN(MHA(U, U, U) + DW(v) + U).
+    """Position-embedded representation learning (PERL): LN(MHA(U, U, U) + DW(v) + U) of an image's cells U.
 
     MHA has no output map. DW is a depthwise 3 x 3 convolution of the attention's values v over the grid.
     """
@@ -77,7 +77,7 @@ class Perl(nn.Module):
         self.norm = nn.LayerNorm(width, EPSILON)
 
     def forward(self, cells: Tensor) -> Tensor:
-        """Compute P, (B, N, A), from the cells U of an image, (B, N, A)."""
+        """Return the output of PERL, (B, N, A), for the cells of an image, (B, N, A)."""
         attention, values = self.attention, self.attention.value(cells)
         q, k = attention.queries(cells), attention.split(attention.key(cells))
         related = attention.attend(q, k, attention.split(values))
@@ -86,13 +86,13 @@ class Perl(nn.Module):
         return self.norm(related + placed + cells)
 
     def across(self, cells: Tensor, others: Tensor) -> Tensor:
-        """Let P of an image attend to P of the other image, without projections; all are (B, N, A)."""
+        """Let `cells` attend to `others` without projections; both are outputs of PERL, (B, N, A)."""
         split = self.attention.split
         return self.attention.attend(split(cells), split(others), split(others))
 
 
 class Disentangling(nn.Module):
-    """Unchanged representation disentanglement (URD): D is the content that only one image has at a cell."""
+    """Unchanged representation disentanglement (URD): the content of each cell that only one image has."""
 
     def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
         super().__init__()
@@ -102,7 +102,7 @@ class Disentangling(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return (P of the before image, P of the after image, D) from U of both images, (B, N, A) each."""
+        """Return both images' PERL outputs, and the difference D, for both images' cells, all (B, N, A)."""
         b, a = self.perl(before), self.perl(after)
         b_same = self.same(self.perl.across(b, a) + b)
         a_same = self.same(self.perl.across(a, b) + a)
@@ -111,7 +111,7 @@ class Disentangling(nn.Module):
 
 
 class Detector(nn.Module):
-    """VARD's change detector: attended vectors of both images and of their difference, by maps from D."""
+    """VARD's change detector: vectors of both images, pooled by attention maps, and of their difference."""
 
     def __init__(self, sizes: VardSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()
@@ -122,7 +122,7 @@ class Detector(nn.Module):
         self.dropout, self.pooled = nn.Dropout(dropout), switches.pooled
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
-        """Compute the attended vectors of a pair from U of both images, (B, N, A) each."""
+        """Compute the attended vectors of a pair from the cells of both images, (B, N, A) each."""
         b, a, D = self.disentangle(before, after)
         maps = [self.map(image, D) for image in (b, a)]  # (B, N) each
         l_bef, l_aft = (attended(own, image, self.pooled) for own, image in zip(maps, (b, a), strict=True))
@@ -132,22 +132,23 @@ class Detector(nn.Module):
 
 
 class Changed(nn.Module):
-    """Encoder that computes D, the memory of a transformer decoder."""
+    """Encoder that computes the difference D, the memory of a transformer decoder."""
 
     def __init__(self, sizes: TransformerSizes, dropout: float):
         super().__init__()
         self.disentangle = Disentangling(sizes.grid, sizes.width, sizes.heads, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the Difference from U of both images, (B, N, A) each."""
+        """Compute the Difference from the cells of both images, (B, N, A) each; its memory is (B, N, A)."""
         return Difference(self.disentangle(before, after)[2], before, after)
 
 
 @torch.no_grad()
 def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
-    """Initialise the weights so that D is computed from c_bef - c_aft at each cell (not published).
+    """Initialise the weights so that the difference D at a cell depends on c_bef - c_aft (not published).
 
-    c is the content of a cell without the part that all cells have in common. Returns this part of P, (A,).
+    c_bef and c_aft are PERL's outputs at this cell without the part that all cells have in common. Returns
+    the common part, (A,).
     """
     cells = encoding[1]
     assert isinstance(cells, nn.Linear)
@@ -168,7 +169,7 @@ def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
 def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Tensor) -> None:
     """Initialise the attention maps so that they are high where D is large.
 
-    The speaker subtracts `common`, the part that all vectors P have in common, from the attended vectors.
+    The speaker subtracts `common`, the part that all outputs of PERL share, from the attended vectors.
     """
     of_image, of_difference = detector.map.embed.weight.flatten(1).chunk(2, 1)  # (M, A) each
     of_image *= CALM

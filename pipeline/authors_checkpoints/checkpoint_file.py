@@ -29,7 +29,7 @@ class CheckpointFile:
 
 
 def read(path: str | Path) -> CheckpointFile:
-    """Read a file of safetensors (by its suffix) or of torch.save, in its old or new format.
+    """Read a file that safetensors (suffix .safetensors) or torch.save (old or new format) wrote.
 
     Raises InputError if the file is missing or damaged, or if it contains something other than data.
     """
@@ -56,7 +56,7 @@ def _reason(error: Exception) -> str:
 def tensors_of(file: CheckpointFile) -> dict[str, Tensor]:
     """Return name -> tensor, for the tensors at the file's top level and in the entries that PARTS names.
 
-    The name of a tensor in a part is `<part>.<name>`. If the file has the entry STATE, only it is searched.
+    A tensor in an entry is named `<entry>.<name>`. If the file has the entry STATE, only STATE is searched.
     """
     tree = _dictionary(file.tree)
     tree = _dictionary(tree.get(STATE)) or tree

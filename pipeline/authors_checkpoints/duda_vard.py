@@ -49,7 +49,7 @@ core.lang_lstm.weight_ih                4H,D+e      decoder.speaking.weight_ih
 
 
 def exchanged(path: Path, vocabulary: Vocabulary) -> list[int]:
-    """Return the row of each of our words in the authors' word tables, with <NULL> and <END> exchanged."""
+    """Return each word's row in the authors' word tables: its id, with <NULL> and <END> exchanged."""
     return [{NULL: END, END: NULL}.get(row, row) for row in range(len(vocabulary))]
 
 

@@ -18,7 +18,7 @@ FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers",
 
 
 def named(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return name -> size, from the letters of a table and their sizes. A letter not in FIELDS is a name."""
+    """Replace the letters in `sizes`, letter -> size, by the names in FIELDS; other letters stay."""
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 
 

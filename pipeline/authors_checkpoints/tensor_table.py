@@ -131,7 +131,7 @@ def _sizes(rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes) -> 
 
 
 def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
-    """Count the layers in the file. The count is at least 1, so that a later check names a missing tensor."""
+    """Count the layers with a tensor `name`, at least 1, so that a later check names a missing tensor."""
     before = LAYER.split(name)[0]
     numbers = {each.removeprefix(before).split(".")[0] for each in tensors if each.startswith(before)}
     return max(1, sum(number.isdecimal() for number in numbers))

@@ -1,9 +1,9 @@
 """Build the wheel: all packages of the repository inside the one package change_captioning_lab.
 
 In the repository, models, pipeline, stages and commands are at the top level and import each other by these
-names. In site-packages, the names would collide with those of others. So the build puts the packages into
-change_captioning_lab and rewrites their imports, line by line. The sources stay as they are, and an installed
-file has the line numbers of its source. pyproject.toml has everything else.
+names. In site-packages, other packages could have these names. So the build puts the packages into
+change_captioning_lab and rewrites their imports, line by line. The sources stay unchanged, and an installed
+file has the line numbers of its source. pyproject.toml has all other settings.
 """
 
 import ast
@@ -22,7 +22,7 @@ DATA = ["*.j2", "*.css", "*.js", "*.json", "*.yaml"]
 
 
 def rewritten(source: str) -> str:
-    """Return a module's source as it is installed: with other imports, and other commands in its texts.
+    """Return a module's source with the imports and the names of commands that an installed wheel has.
 
     Raises SetupError for an import that cannot be rewritten, so that no broken wheel is built.
     """
@@ -38,7 +38,7 @@ def rewritten(source: str) -> str:
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> tuple[str, str] | None:
-    """Return the start of an import of our packages as text, and its replacement; None for other imports."""
+    """Return the start of an import of our packages, and its replacement; None for other imports."""
     module = (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name) or ""
     top = module.partition(".")[0]
     if top not in INSIDE:
@@ -66,7 +66,7 @@ class NotEditable(editable_wheel):
     """Refuses an editable installation.
 
     The build rewrites the imports of the packaged modules. An editable installation would use the modules
-    as they are in the repository.
+    without this change.
     """
 
     def run(self):

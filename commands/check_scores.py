@@ -79,8 +79,8 @@ def _committed(revision: str) -> list[Path]:
 def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, float]:
     """Return the scores in a metrics.json whose names are in `tolerance`.
 
-    True captions of changed pairs are compared by themselves: a model that reports "no change" more often
-    gains on unchanged pairs, so the share over all pairs would hide the fall.
+    True captions of changed pairs are compared separately: a model that reports "no change" more often gains
+    on unchanged pairs, so the share over all pairs would hide the fall.
     """
     if not isinstance(tree, dict) or not isinstance(tree.get("total"), dict):
         raise InputError(f"{where} is no metrics.json: it lacks the key total; {RERUN} again")

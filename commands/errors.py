@@ -83,7 +83,7 @@ def _scored(path: Path) -> Faults:
 
 
 def _judged(path: Path, pairs: Path) -> Faults:
-    """Find the false parts of the captions of test pairs in the file `path`."""
+    """Return the false parts of the captions in the file `path`. `pairs`: file of the dataset's pairs."""
     captions, found, unread = read_results(path), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:

@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> None:
-    """Import the checkpoint. Write its weights to --out, or to the folder of their dataset, model and seed.
+    """Import the checkpoint. Write the weights to --out, or else to a folder in data/imported.
 
     Raises InputError if the weights do not fit a model, or if the output exists.
     """
@@ -86,7 +86,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
 
 
 def write_empty_curves(folder: Path, trained: Trained, model: Trainable) -> None:
-    """Write the learning curves of a run that was not trained here: only their headers."""
+    """Write the learning curves of a run that was not trained here: CSV files with headers only."""
     folder.mkdir()
     terms = ("cap",) if trained.recipe.model == idc_pcl.MODEL else model.terms  # the same for both phases
     (folder / "loss.csv").write_text(f"{','.join(['iteration', *terms])}\n", encoding="utf-8")

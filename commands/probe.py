@@ -58,9 +58,9 @@ def probe(arguments: argparse.Namespace) -> None:
 
 
 def labelled(arguments: argparse.Namespace, store: FeatureStore, images: ImageGrids) -> dict[str, object]:
-    """Train a probe on rendered cells at object centres, and test it on labelled images.
+    """Train a probe on rendered cells at object centres, test it on labelled images, and print the scores.
 
-    Print and return its scores.
+    Returns the scores.
     """
     train, held_out = (
         read(arguments, store, split, grid_labels.centres) for split in ("train", arguments.split)

@@ -124,7 +124,7 @@ def _take(root: Path, row: Planned, cell: Cell, made: Path) -> None:
 
 
 def _missing(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Cell]]:
-    """Return the runs that must be done, with their rows, and print them."""
+    """Return and print the rows and runs that are not finished or, if `unrecorded`, that have no record."""
     cells = study_cells.each(planned)
     missing = [
         (row, cell)

@@ -41,7 +41,8 @@ class Calibrated:
 def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Calibrated:
     """Fit a calibration to the validation pairs of the repository `lab`, and measure it on the test pairs.
 
-    Raises InputError if the captions cannot be judged, or if pairs or features do not belong to the weights.
+    Raises InputError if the captions cannot be judged, or if the weights were trained with other pairs or
+    features.
     """
     trained, settings = captioner.trained, params.load(lab / "params.yaml")
     dataset, read = trained.recipe.dataset, trained.recipe.input
@@ -93,8 +94,9 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
 
 
 def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
-    """Refit the captioner's calibration to the labelled pairs in a folder: slope, shift and thresholds.
+    """Adapt the captioner's calibration to the labelled pairs in a folder.
 
+    Refits slope and shift of the probability, and raises the thresholds so that they refuse no labelled pair.
     Raises InputError without a calibration, with too few pairs or scenes, and for wrong labels or images.
     """
     own = captioner.calibrated()
@@ -132,7 +134,7 @@ def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
 
 
 def save(result: Calibrated, captioner: PictureCaptioner, weights: Path, lab: Path, out: Path | None) -> Path:
-    """Write the calibration to `out`, or to the file that is read with `weights`. Return the path.
+    """Write the calibration to `out`, or if `out` is None, to the weights' usual file. Return the path.
 
     Raises InputError if `out` is None and `weights` is a .zip.
     """

@@ -1,7 +1,7 @@
-"""Load the backbone that made a model's features, from a laboratory or from a package of weights.
+"""Load the backbone that computed a model's features, from a repository or from a package of weights.
 
-The backbone's weights come from the same source as in feature extraction, or from the package. The statistics
-that standardise the channels come from the laboratory's feature store, or from the package.
+The statistics that standardise the backbone's channels are in the repository's feature store, or in the
+package. The backbone's weights may be in the package; otherwise they are loaded as in feature extraction.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ REMAKE = "run `dvc repro extract` to make it again"
 
 @dataclass(frozen=True)
 class Made:
-    """How the features of a model are made: which backbone weights, in which precision."""
+    """How a model's features are computed: the backbone's weights, and the precision."""
 
     weights_id: str  # a hash, as in the store; "pixels" if the model reads pixels
     precision: Literal["float32", "bfloat16"]
@@ -40,7 +40,7 @@ class Made:
 
 
 def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
-    """Load the backbone that filled the store of `lab`. Raises InputError if it is not available."""
+    """Load the backbone that computed the features in `lab`. Raises InputError if it is not available."""
     place = lab / f"data/features/{trained.recipe.dataset}/{GRID}.zarr"
     if spec.weights == IMPORTED:
         raise InputError(
@@ -53,7 +53,7 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
 
 
 def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
-    """Load the backbone that filled `store`, with the store's channel statistics, as `of_lab` does."""
+    """Load the backbone that computed the features in `store`, with the store's channel statistics."""
     place, attributes = Path(store.location.name), store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
     made = plain(place, Made, said, REMAKE)
@@ -84,7 +84,7 @@ def of_package(folder: Path, spec: Spec) -> tuple[Backbone, Made]:
 
 
 def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
-    """Write the channel statistics and, if `carried`, the backbone's weights. Return how they are packed."""
+    """Write channel statistics and, if `carried`, the backbone's weights. Return `made` with `carried`."""
     if network.standardise is not None:
         save_file(network.standardise.state_dict(), folder / CHANNELS)
     if carried:
@@ -94,7 +94,7 @@ def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
 
 
 def _smallest(tensor: Tensor) -> Tensor:
-    """Return the tensor in float16 if this changes no value (as for weights that commands.tune wrote)."""
+    """Return the tensor in float16 if this changes no value, otherwise unchanged."""
     half = tensor.half()
     return (half if torch.equal(half.to(tensor.dtype), tensor) else tensor).contiguous()
 
@@ -108,7 +108,7 @@ def _check_identity(network: Backbone, made: Made, source: str, whose: Path) -> 
 
 
 def _take_statistics(network: Backbone, found: dict[str, Tensor], path: Path) -> None:
-    """Load the channel statistics. Raises InputError if they do not fit this network's channels."""
+    """Set the channel statistics of `network` to `found`. Raises InputError if `found` is invalid."""
     part = network.standardise
     assert part is not None
     for key, own in part.state_dict().items():

@@ -1,4 +1,4 @@
-"""Compute the features of any image, as the stage "extract" does with the settings in the weights.
+"""Compute the features of new images as they were computed for the model's training.
 
 C: channels; H, W: height and width.
 """
@@ -26,7 +26,8 @@ Picture = str | Path | bytes | Image.Image | np.ndarray
 class Features:
     """Computes a model's input from images: feature grids, in the precision of the training features.
 
-    A model whose input is pixels has no backbone. Its images are only resized ("squashed").
+    Images that are resized to the model's input size are called "squashed". A model without a backbone reads
+    squashed images themselves.
     """
 
     def __init__(self, network: Backbone | None, spec: Spec | PixelSpec, precision: str):
@@ -37,14 +38,15 @@ class Features:
             self.network = for_inference(network, dtype).to(self.device)
 
     def squashed(self, picture: Picture, name: str = "the image") -> np.ndarray:
-        """Open an image as `opened` does, and resize it to the model's input size: uint8 (3, H, W)."""
+        """Return an image, opened by `opened` and resized to the model's input size: uint8, (3, H, W)."""
         return RESIZES[self.spec.resize](opened(picture, name), self.spec.squashed).transpose(2, 0, 1)
 
     @torch.inference_mode()
     def grids(self, images: Sequence[np.ndarray], names: Sequence[str]) -> Tensor:
-        """Return the feature grids of squashed images, on the device: float16 (images, C, H, W).
+        """Return the feature grids of squashed images, on the device: float16, (images, C, H, W).
 
-        Without a backbone, return the pixels. Raises InputError if an image's features overflow float16.
+        Without a backbone, return the images as uint8. Raises InputError if an image's features overflow
+        float16.
         """
         if self.network is None:
             return torch.from_numpy(np.stack(images)).to(self.device)

@@ -21,7 +21,7 @@ Shown = tuple[str, Pair, Picture, Picture]  # kind of change, the pair, its befo
 def judge_captions(
     captioner: PictureCaptioner, shown: Iterator[Shown], count: int, search: Search
 ) -> list[JudgedCaption]:
-    """Write and judge captions of `count` pairs. Raises InputError for an image that does not open."""
+    """Write and judge captions of the `count` pairs in `shown`. Raises InputError for an invalid image."""
     found: list[JudgedCaption] = []
     batches = iter(lambda: list(islice(shown, BATCH)), [])
     squashed = captioner.features.squashed

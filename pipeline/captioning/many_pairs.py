@@ -2,8 +2,8 @@
 
 The output is JSON Lines: one line per pair, in the order of the input. The line of a pair that cannot be
 captioned has an `error` instead of a `caption`. If a caption is withheld, its line has `"caption": null` and
-a `reason`. The lines are written in shards in a scratch folder, each complete or absent. When all shards
-exist, they become the output.
+a `reason`. The lines are first written to a scratch folder, in shards, each completely or not at all. When
+all shards exist, they become the output.
 """
 
 import json
@@ -72,13 +72,13 @@ def caption(
 
 
 def errors_in(out: Path) -> int:
-    """Return how many pairs of a complete output have an error."""
+    """Return how many lines of the complete output `out` have an error."""
     with out.open(encoding="utf-8") as file:
         return sum("error" in json.loads(line) for line in file)
 
 
 def _described(captioner: PictureCaptioner, search: Search, top: int | None, limits: Limits) -> str:
-    """Return a text that describes a run: weights, features, search, confidence. It is in each line."""
+    """Return the text that names weights, features, search and limits in each line of the output."""
     recipe, own = captioner.trained.recipe, captioner.calibration
     limited = f", at least {limits.at_least:g}" + ", any images" * limits.any_images
     confidence = f", confidence {sha256(own.model_dump_json())[:12]}{limited}" if own else ""
@@ -90,7 +90,7 @@ def _described(captioner: PictureCaptioner, search: Search, top: int | None, lim
 
 
 def _check(out: Path, pairs: Sequence[Job], by: str) -> None:
-    """Raise InputError if `out` is not the output of this run."""
+    """Raise InputError if a line of `out` is of another pair than in `pairs`, or lacks the text `by`."""
     lines = read_text(out, REMEDY).removesuffix("\n").split("\n")
     end = json.dumps({"by": by}, ensure_ascii=False)[1:]
     for number, (line, job) in enumerate(zip_longest(lines, pairs), 1):
@@ -107,9 +107,9 @@ def _written(
     top: int | None,
     limits: Limits,
 ) -> Iterator[None]:
-    """Write shards: file -> pairs. Yield after each pair. Threads read images in advance.
+    """Write `shards` (file -> pairs). Yield after each pair. Threads read images in advance.
 
-    At the end, the number of pairs with a warning is printed, with the first warning.
+    At the end, print the number of pairs with a warning, and one of the warnings.
     """
     warnings: list[str] = []
 
@@ -133,7 +133,7 @@ def _written(
 
 
 def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Squashed | str:
-    """Return a pair's resized images, or an error message. Append to `warnings` if orientations differ."""
+    """Return a pair's resized images, or an error message. Add a warning if EXIF orientations differ."""
     if job.fault:
         return job.fault
     try:
@@ -152,7 +152,7 @@ def _names(job: Job) -> dict[str, str]:
 def _said(
     captioner: PictureCaptioner, pairs: Sequence[Squashed], search: Search, top: int | None, limits: Limits
 ) -> list[dict[str, Any]]:
-    """Return the entries of each pair's line that come from the model, with the `top` best captions."""
+    """Return the JSON entries of each pair's answer and, unless `top` is None, of the `top` best captions."""
     answers = [each.record for each in captioner.answers(pairs, search, limits)]
     if top is None:
         return answers

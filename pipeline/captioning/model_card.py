@@ -58,7 +58,7 @@ def front(trained: Trained, scores: Mapping[str, Any], licence: str) -> str:
 
 
 def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the scores of the weights' seed in percent, as hubs read them. Truth metrics come first."""
+    """Return the scores of the weights' run in percent, in the format of model hubs; truth comes first."""
     own = dict(scores["own"] or {})
     own[TRUE_NO_CHANGE] = scores["truth"].get("no_change", {}).get(TRUE)
     names = [name for name in (TRUE_CHANGES, TRUE_NO_CHANGE, *SHOWN[1:]) if own.get(name) is not None]
@@ -121,7 +121,7 @@ def _counts(manifest: Path) -> str | None:
 
 
 def _truth(truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:
-    """Return a table: a row per truth metric, a column per subset of the test pairs. None without metrics."""
+    """Return a table: a row per truth metric, a column per subset of test pairs. None without metrics."""
     columns = [subset for subset in SUBSETS if subset in truth]
     known = [name for name in TRUTH if any(name in own for own in truth.values())]
     rows = {TRUTH[name]: [truth[subset].get(name) for subset in columns] for name in known}

@@ -31,13 +31,13 @@ def drawn(before: Image.Image, after: Image.Image, attended: Attended) -> Image.
 
 
 def heated(picture: Image.Image, map_: np.ndarray) -> Image.Image:
-    """Draw an attention map (H, W) over an image; the largest value is the most opaque."""
+    """Return the image with an attention map (H, W) drawn over it. Larger values are more opaque."""
     mask = Image.fromarray(opacities(map_, 255 * STRONGEST)).resize(picture.size, Image.Resampling.BICUBIC)
     return Image.composite(Image.new("RGB", picture.size, HEAT), picture, mask)
 
 
 def opacities(map_: np.ndarray, strongest: float) -> np.ndarray:
-    """Scale an attention map (H, W) to uint8 opacities; the largest value becomes `strongest`."""
+    """Return the opacities, uint8 (H, W), of an attention map. The largest value becomes `strongest`."""
     shares = np.asarray(map_, dtype=np.float32)
     return np.rint(strongest * shares / max(float(shares.max()), 1e-9)).astype(np.uint8)
 

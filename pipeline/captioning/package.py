@@ -42,7 +42,7 @@ MARK = (1980, 1, 1, 0, 0, 0)  # time of each file in a .zip, so that equal conte
 
 
 def to_write(text: str) -> Path:
-    """Convert an argument to the path of a package to write. Raises InputError if it must not be replaced."""
+    """Return `text` as the path of a package to write. Raises InputError if it must not be replaced."""
     check(path := Path(text), _contents(path))
     return path
 
@@ -54,7 +54,7 @@ def _contents(out: Path) -> Contents | None:
 def write(
     weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool = False, licence_id: str = "other"
 ) -> None:
-    """Pack `weights`, a folder of data/weights of the repository `lab`, into `out`, a .zip or a folder.
+    """Pack `weights`, a folder in data/weights of the repository `lab`, into `out`, a .zip or a folder.
 
     licence: a sentence for the model card
     licence_id: an identifier for hubs, such as "mit"
@@ -91,7 +91,7 @@ def write(
 
 
 def config(trained: Trained) -> dict[str, Any]:
-    """Return the content of config.json, which hubs read: architecture, sizes, input, hash of the weights."""
+    """Return the content of config.json for model hubs: architecture, sizes, input, hash of the weights."""
     recipe = trained.recipe
     return {
         "model_type": model_card.LIBRARY,
@@ -134,9 +134,10 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
 
 
 def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[str, Any]]:
-    """Return seed -> summary, for the scored runs of the dataset and the model of the weights.
+    """Return seed -> summary of scores, for the runs with the dataset and the model of `trained`.
 
-    Raises InputError if the scores of the weights' seed belong to other weights; other seeds are left out.
+    Seeds whose scores belong to other weights are left out. Raises InputError if the seed of `trained` is one
+    of these.
     """
     runs = Path(trained.run).parent
     found: dict[int, Mapping[str, Any]] = {}
@@ -155,7 +156,7 @@ def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[
 
 
 def _truth(metrics: Path) -> dict[str, dict[str, float]]:
-    """Return subset of the test pairs -> truth metric -> share. Unknown shares are left out."""
+    """Return subset of the test pairs -> truth metric -> share of captions. Unknown shares are left out."""
     found = read_json(metrics, run_files.SCORE)
     shares = {
         subset: {name: own[name] for name in model_card.TRUTH if own.get(name) is not None}

@@ -1,6 +1,6 @@
 """Find the pairs to caption: rows of a table, or files with equal names in before/ and after/.
 
-Nothing is skipped silently: a pair that cannot be captioned gets a fault, and ignored files are counted.
+Nothing is skipped silently: a pair that cannot be captioned has a reason, and ignored files are counted.
 """
 
 import os
@@ -62,7 +62,7 @@ def _of_folders(place: Path, say: Callable[[str], None]) -> list[Job]:
 
 
 def _pictures(place: Path, side: str, say: Callable[[str], None]) -> dict[str, str]:
-    """Return the images in a folder: name in Unicode's form NFC -> name on the disk.
+    """Return file name in Unicode's form NFC -> name on the disk, for the images in the folder `side`.
 
     The number of other files is reported with `say`.
     """

@@ -104,8 +104,8 @@ class PictureCaptioner:
     ) -> "PictureCaptioner":
         """Load `weights`: a package (.zip or folder), or a folder of data/weights of the repository `lab`.
 
-        `confidence` names a confidence.json to use in place of the usual file. Raises InputError naming a
-        file that is missing or does not fit.
+        `confidence` is a confidence.json to use instead of the weights' usual one. Raises InputError if a
+        file is missing or does not fit. The message names the file.
         """
         lab, given = Path(lab), Path(confidence) if confidence else None
         with sources.opened(Path(weights)) as folder:
@@ -151,7 +151,7 @@ class PictureCaptioner:
 
     @torch.inference_mode()
     def of_squashed(self, pairs: Sequence[Squashed], search: Search) -> list[Attended]:
-        """Return the caption of each pair, as `attended` does."""
+        """Return the captions of pairs of resized images, with attention and alignment."""
         difference = self.model.encode(*self._grids(pairs))
         return self._attended(
             searching(search.beam, search.length_penalty)(self.model, difference), difference
@@ -159,7 +159,7 @@ class PictureCaptioner:
 
     @torch.inference_mode()
     def answers(self, pairs: Sequence[Squashed], search: Search, limits: Limits = ALL) -> list[Answer]:
-        """Return the answer about each pair. Without a calibration, it has a caption but no probability."""
+        """Return an answer about each resized pair. Without a calibration, answers have no probability."""
         self.check_limits(search, limits)
         own = self.calibration
         if own is None:
@@ -181,7 +181,7 @@ class PictureCaptioner:
         ]
 
     def check_limits(self, search: Search, limits: Limits) -> None:
-        """Raise InputError if `limits.at_least` is above 0, but no calibration was made with this search."""
+        """Raise InputError if `limits.at_least` is above 0 and no calibration was made with this search."""
         own = self.calibrated() if limits.at_least else None
         if own and not own.of(search.beam, search.length_penalty):
             raise InputError(
@@ -199,13 +199,13 @@ class PictureCaptioner:
         return self.calibration
 
     def reader(self, search: Search, grammar: bool, phrases: Sequence[str]) -> Reader:
-        """Return a Reader of captions by this model."""
+        """Return a Reader, which writes this model's captions together with their signals."""
         method = searching(search.beam, search.length_penalty)
         return Reader(self.model, self.vocabulary, method, grammar, phrases)
 
     @torch.inference_mode()
     def ranked_of_squashed(self, pairs: Sequence[Squashed], count: int, search: Search) -> list[list[Ranked]]:
-        """Return `count` captions for each pair, best first."""
+        """Return the `count` best captions of each pair of resized images, best first."""
         difference = self.model.encode(*self._grids(pairs))
         found = n_best(self.model, difference, search.beam, count, search.length_penalty)
         return [
@@ -217,7 +217,7 @@ class PictureCaptioner:
         return self.features.squashed(before, "before"), self.features.squashed(after, "after")
 
     def _attended(self, found: Any, difference: Difference) -> list[Attended]:
-        """Return the captions that a search found, with the alignment of the images if the model has it."""
+        """Return the captions of a search's result, with the images' alignment if the model has one."""
         captions = attended_captions_of(found, self.model, self.vocabulary)
         alignment = difference.alignment(list(range(len(captions))))
         if alignment is None:
@@ -233,7 +233,11 @@ class PictureCaptioner:
 
 
 def _answer(own: Calibration, attended: Attended, signalled: Signalled | None, limits: Limits) -> Answer:
-    """Return the answer about a pair of familiar images. `signalled` is None if the search is another one."""
+    """Return the answer about a pair whose images are accepted.
+
+    `signalled` is None if the calibration `own` was made with other settings of the search. The answer then
+    has no probability.
+    """
     if signalled is None:
         return Answer(attended.caption, attended=attended)
     found = own.probability(signalled.numbers[None], np.array([signalled.reports_change]))

@@ -1,7 +1,7 @@
 """Load weights from a shared package, or from a folder that training wrote in a laboratory.
 
-A laboratory is a repository with the run's other files. A package (a folder or a .zip) contains everything
-that captions need; package.py writes packages.
+A laboratory is a repository with the other files of the training run, such as the vocabulary. A package (a
+folder or a .zip) contains everything that captions need; package.py writes packages.
 """
 
 import tempfile
@@ -84,7 +84,7 @@ def is_package(weights: Path) -> bool:
 
 
 def load(folder: Path, lab: Path) -> tuple[Captioner, Trained, Vocabulary]:
-    """Load the model, its description and its vocabulary. Raises InputError naming a wrong file."""
+    """Load the model, its description and its vocabulary. Raises InputError for a wrong or missing file."""
     trained = trained_model.describe(folder, remedy=REMEDY)
     check_features(folder / MODEL, trained.recipe.features, REMEDY)
     model = trained_model.load(folder, remedy=REMEDY)[0]
@@ -105,30 +105,30 @@ def scores(folder: Path) -> dict[str, Any] | None:
 
 
 def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:
-    """Return the path of the vocabulary: in the package, or else in the repository `lab`."""
+    """Return the path of the vocabulary: in `folder` if it is a package, else in the repository `lab`."""
     if is_package(folder):
         return folder / VOCABULARY
     return lab / f"data/vocab/{trained.recipe.dataset}.json"
 
 
 def confidence_file(folder: Path, trained: Trained, lab: Path) -> Path:
-    """Return the path of the calibration: in the package, or else in the repository `lab`."""
+    """Return the path of the calibration: in `folder` if it is a package, else in the repository `lab`."""
     return folder / calibration.FILE if is_package(folder) else lab / f"data/confidence/{trained.run}.json"
 
 
 def confidence(
     folder: Path, trained: Trained, lab: Path, sha256: str, given: Path | None = None
 ) -> Calibration | None:
-    """Read the calibration of weights with the hash `sha256`, from the file `given` or the usual file.
+    """Read the calibration of weights with the hash `sha256`, from `given` or else from `confidence_file`.
 
-    Returns None if there is no usual file.
+    Returns None if `given` is None and the other file does not exist.
     """
     path = given or confidence_file(folder, trained, lab)
     return calibration.read(path, sha256) if given or path.exists() else None
 
 
 def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, Made]:
-    """Load the backbone of the weights (None: the input is pixels). Return it, and how features are made."""
+    """Return the backbone of the weights, None if the model reads pixels, and how features are computed."""
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):
         return None, READ

@@ -77,7 +77,7 @@ def read(path: Path, weights: str) -> Calibration:
 
 
 def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
-    """Return the criterion by which captions of these pairs are judged; None if they cannot be judged."""
+    """Return the criterion of a correct caption for these pairs; None if captions cannot be judged."""
     if all(pair.scene for pair in pairs):
         return "true"
     if grammar:
@@ -86,7 +86,7 @@ def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
 
 
 def correct(caption: str, pair: Pair, meaning: Meaning, phrases: Sequence[str]) -> bool | None:
-    """Return True if a caption is correct by `meaning`; None if the pair allows no judgement."""
+    """Return True if a caption is correct by the criterion `meaning`; None if that cannot be judged."""
     if meaning == "true":
         verdict = judge(caption, pair, phrases)
         return None if verdict is None else verdict.true

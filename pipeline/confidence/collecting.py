@@ -34,12 +34,12 @@ class Collected:
 
     @property
     def signals(self) -> np.ndarray:
-        """Signals of the captions, (P, S)."""
+        """Signals of the captions, an array (captions, signals)."""
         return np.stack([each.numbers for each in self.captions])
 
     @property
     def reports_change(self) -> np.ndarray:
-        """Captions that report a change: bool (P,)."""
+        """True for each caption that reports a change, (captions,)."""
         return np.array([each.reports_change for each in self.captions])
 
     @property
@@ -49,7 +49,7 @@ class Collected:
 
     @property
     def log_probability(self) -> np.ndarray:
-        """Log-probability of each caption, (P,)."""
+        """Log-probability of each caption, (captions,)."""
         return np.array([each.signals.log_probability for each in self.captions])
 
 
@@ -58,7 +58,8 @@ def collect(
 ) -> Collected:
     """Write and judge the captions of pairs. Pairs whose captions cannot be judged are left out.
 
-    `grids` yields the feature grids of the pairs, in batches and in order. `familiar` computes the distances.
+    `grids` yields the feature grids of the pairs, in batches and in order. `familiar` computes the distances
+    of pairs; None: no distances.
     """
     captions: list[Signalled] = []
     distances: list[np.ndarray] = []
@@ -77,7 +78,7 @@ def collect(
 
 
 def familiar_with(pairs: Sequence[Pair], store: FeatureStore) -> Familiarity:
-    """Fit a Familiarity to the images of training pairs, of which evenly spaced ones are used if many."""
+    """Fit a Familiarity to at most MOST_IMAGES images of training pairs, evenly spaced in `pairs`."""
     chosen = pairs[:: max(1, -(-2 * len(pairs) // MOST_IMAGES))]
     batches = feature_batches(chosen, store, BATCH)
     return familiarity.fitted(

@@ -36,14 +36,14 @@ class Familiarity(Strict):
     scenes: FiniteFloat  # largest accepted distance
 
     def distances(self, before: Tensor, after: Tensor) -> np.ndarray:
-        """Return `unlike` and `scenes` of B pairs with these grids, (B, C, H, W), as an array (B, 2)."""
+        """Return the distances `unlike` and `scenes` of B pairs, (B, 2), from their grids, (B, C, H, W)."""
         mean, deviation = np.array(self.mean), np.array(self.deviation)
         sides = [((pooled(each) - mean) / deviation) for each in (before, after)]
         unlike = np.sqrt(np.maximum(*((each**2).mean(1) for each in sides)))
         return np.stack([unlike, scenes_apart(before, after)], 1)
 
     def reason(self, distances: Sequence[float]) -> str | None:
-        """Return why a pair with these `unlike` and `scenes` is refused; None if it is accepted."""
+        """Return why a pair with these two distances is refused; None if the pair is accepted."""
         unlike, scenes = distances
         if not unlike <= self.unlike:  # NaN is refused, too
             return UNLIKE
@@ -53,14 +53,14 @@ class Familiarity(Strict):
 def fitted(training: np.ndarray) -> Familiarity:
     """Return the statistics of training images, with thresholds that refuse no pair.
 
-    `training` is from `pooled`, (images, C).
+    `training`: channel means of the images, as `pooled` returns them, (images, C)
     """
     deviation = np.maximum(training.std(0), LEAST)
     return Familiarity(mean=_short(training.mean(0)), deviation=_short(deviation), unlike=1e9, scenes=2.0)
 
 
 def with_thresholds(own: Familiarity, distances: np.ndarray) -> Familiarity:
-    """Set thresholds that each refuse the share REFUSED of validation pairs with these distances, (B, 2)."""
+    """Return `own` with thresholds that each refuse the share REFUSED of B pairs. `distances`: (B, 2)."""
     unlike, scenes = np.quantile(distances, 1 - REFUSED, axis=0, method="higher")
     return own.model_copy(update={"unlike": float(unlike), "scenes": float(scenes)})
 
@@ -71,7 +71,7 @@ def pooled(grids: Tensor) -> np.ndarray:
 
 
 def scenes_apart(before: Tensor, after: Tensor) -> np.ndarray:
-    """Upper quartile, over cells, of the cosine distance between the two images: `scenes`, (B,)."""
+    """Return the distance `scenes`, (B,): the upper quartile, over cells, of the images' cosine distance."""
     cosine = F.cosine_similarity(before.float().flatten(2), after.float().flatten(2), dim=1)
     return torch.quantile(1 - cosine, QUARTILE, dim=1).cpu().numpy()
 

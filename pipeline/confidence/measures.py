@@ -1,4 +1,4 @@
-"""Measures of a confidence on judged captions: as numbers, as lines to print, and as a figure.
+"""Measure how well a confidence separates correct from wrong captions: numbers, lines to print, a figure.
 
 The most confident captions are kept, the others are withheld. Coverage is the share of captions that are
 kept. Risk is the share of wrong captions among the kept ones. P: captions.
@@ -37,13 +37,13 @@ def ranking(confidence: np.ndarray, correct: np.ndarray) -> float | None:
 
 
 def at_coverage(confidence: np.ndarray, correct: np.ndarray, coverage: float) -> float:
-    """Share of correct captions among those that are kept at this coverage. At least one is kept."""
+    """Return the share of correct captions if the most confident ones are kept, up to this coverage."""
     count = max(1, round(coverage * len(confidence)))
     return float(correct[np.argsort(-confidence, kind="stable")[:count]].mean())
 
 
 def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays (P,): coverage and risk. Entry n is for keeping the n + 1 most confident captions."""
+    """Return coverage and risk, (captions,) each. Entry n: the n + 1 most confident captions are kept."""
     wrong = ~correct[np.argsort(-confidence, kind="stable")]
     number = np.arange(1, len(wrong) + 1)
     return number / len(wrong), wrong.cumsum() / number
@@ -74,9 +74,9 @@ def interval(
 
 
 def measured(found: Collected, probability: np.ndarray) -> dict[str, float | None]:
-    """Return measure -> value, rounded to 4 decimal places. An undefined measure is None.
+    """Return measure -> value, rounded to 4 decimal places; None if the measure is undefined.
 
-    The ends of a measure's 95 % interval are under its name with `_low` and `_high`.
+    The names of a measure's 95 % limits end in `_low` and `_high`.
     """
     right = found.correct
     numbers: dict[str, float | None] = {
@@ -98,7 +98,7 @@ def measured(found: Collected, probability: np.ndarray) -> dict[str, float | Non
 
 
 def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
-    """Return lines to print about a set of pairs. `numbers` are from `measured`."""
+    """Return lines to print about the captions `name`. `numbers` are the measures from `measured`."""
 
     def said(key: str) -> str:
         value, low, high = (numbers.get(f"{key}{end}") for end in ("", "_low", "_high"))

@@ -1,8 +1,8 @@
 """The probability that a caption is correct, fitted to captions that are known to be correct or wrong.
 
 The inputs are the signals of a caption (signals.py). There are two logistic regressions with a ridge penalty:
-for captions of a change, and for captions of no change. If cross-validation prefers this, an isotonic
-regression of the logit follows (Zadrozny and Elkan, 2002). For another kind of images, only a slope and a
+for captions of a change, and for captions of no change. An isotonic regression of the logit follows (Zadrozny
+and Elkan, 2002) if it lowers the cross-validated log-loss. For another kind of images, only a slope and a
 shift of the logit are refitted, for which a few labelled pairs suffice (Platt, 1999).
 
 P: captions; S: signals.
@@ -37,7 +37,7 @@ class Logistic(Strict):
     shift: FiniteFloat
 
     def logits(self, signals: np.ndarray) -> np.ndarray:
-        """Return the logits (P,) of signals (P, S)."""
+        """Return the logits of P captions, (P,), from their S signals, (P, S)."""
         standard = (signals - np.array(self.mean)) / np.array(self.deviation)
         return standard @ np.array(self.weights) + self.shift
 
@@ -59,7 +59,7 @@ class Probability(Strict):
     shift: FiniteFloat = 0.0  # added to the logit, from the same refit
 
     def __call__(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
-        """Return the probability of each caption, (P,), from signals, (P, S)."""
+        """Return the probabilities of P captions, (P,), from their S signals, (P, S)."""
         logits = self.logits(signals, reports_change)
         if self.steps is None:
             return expit(self.slope * logits + self.shift)
@@ -82,9 +82,9 @@ class Choice:
 def fit(
     signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray, scenes: Sequence[str]
 ) -> Choice:
-    """Fit the probability to captions with signals (P, S). Cross-validation over scenes chooses the method.
+    """Fit the probability to P captions with S signals, (P, S). Cross-validation chooses the method.
 
-    Raises ValueError if there are fewer scenes than FOLDS.
+    The folds are groups of scenes. Raises ValueError if there are fewer scenes than FOLDS.
     """
     folds = _folds(scenes)
     held_out = np.zeros(len(signals))
@@ -113,8 +113,8 @@ def refit(
 ) -> Probability:
     """Adapt the fitted probability `own` to captions of other images, by a slope and a shift of the logit.
 
-    The steps of an isotonic regression are dropped. A normal prior with deviation SLOPE around slope 1 and
-    shift 0 limits the effect of a few pairs.
+    The steps of an isotonic regression are dropped. A normal prior with mean 1 for the slope, 0 for the
+    shift, and standard deviation SLOPE limits the effect of a few pairs.
     """
     logits, target = own.logits(signals, reports_change), correct.astype(float)
 
@@ -134,7 +134,7 @@ def held_out_refits(
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> np.ndarray:
-    """Return the probability of each caption, (P,), from a refit to the captions of the other folds."""
+    """Return the probability of each caption, (P,), by a refit without the captions of the same fold."""
     folds, found = _folds(scenes), np.zeros(len(signals))
     for fold in range(FOLDS):
         part = folds != fold
@@ -162,7 +162,7 @@ def _logistics(signals: np.ndarray, reports_change: np.ndarray, correct: np.ndar
 
 
 def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
-    """Fit a logistic regression, after adding a correct and a wrong caption with mean signals (Laplace)."""
+    """Fit a logistic regression, with two captions of mean signals added: a correct and a wrong one."""
     count, S = signals.shape
     mean = signals.mean(0) if count else np.zeros(S)
     deviation = signals.std(0) if count else np.ones(S)
@@ -184,7 +184,7 @@ def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
 
 
 def _steps(logits: np.ndarray, correct: np.ndarray) -> Steps:
-    """Fit an isotonic regression. The probabilities stay at least 1 / (2 P) away from 0 and 1."""
+    """Fit an isotonic regression to n captions. The probabilities are clipped to 1 / 2n and 1 - 1 / 2n."""
     order = np.argsort(logits, kind="stable")
     found = isotonic_regression(correct[order].astype(float))
     x, values = logits[order], np.clip(found.x, 0.5 / len(order), 1 - 0.5 / len(order))

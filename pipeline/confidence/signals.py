@@ -25,7 +25,7 @@ RARE = -20.0  # log-probability of a group of captions if none of them is in the
 
 @dataclass(frozen=True)
 class Signals:
-    """Signals of a caption. The signals "exchanged_…" are about the caption of the images (after, before)."""
+    """Signals of a caption. Those named "exchanged_…" come from the caption of the images (after, before)."""
 
     log_probability: float  # natural logarithm, over all tokens with <END>
     mean: float  # mean log-probability of the tokens
@@ -60,13 +60,13 @@ class Signalled:
 
     @property
     def numbers(self) -> np.ndarray:
-        """Signals as an array, (S,)."""
+        """Values of the signals, in the order of NAMES."""
         return np.array(astuple(self.signals), dtype=float)
 
 
 @dataclass(frozen=True)
 class _Side:
-    """One order of a pair's images: the caption, and what the model computed for it."""
+    """The caption of a pair's images in one order, and numbers that the model computed for this order."""
 
     caption: str
     scores: np.ndarray  # log-probability of each token up to <END>
@@ -101,8 +101,8 @@ class Reader:
     def signalled(self, words: Tensor, difference: Difference, exchanged: Difference) -> list[Signalled]:
         """Return the captions of B pairs with their signals. `words` are the captions' token ids, (B, L).
 
-        `difference` is the encoded batch. `exchanged` is the same batch with exchanged images, for which this
-        function searches captions.
+        `difference` is the model's encoding of the pairs. `exchanged` is the encoding of the pairs with
+        before and after exchanged, for which this function searches captions.
         """
         back = self.search(self.model, exchanged).words
         sides = self._sides(difference, words), self._sides(exchanged, back)
@@ -147,7 +147,7 @@ class Reader:
         )
 
     def _odds(self, side: _Side, said: Claims) -> float:
-        """Return the log-odds, in the beam of `side`, that a caption does not contradict `said`."""
+        """Return log-odds, in the beam of `side`, that a caption does not contradict the claims `said`."""
         groups: tuple[list[float], list[float]] = ([RARE], [RARE])
         for each in side.beam:
             claims = self._claims(self.vocabulary.decode(each.tokens))
@@ -156,7 +156,7 @@ class Reader:
         return agreeing - contradicting
 
     def _claims(self, caption: str) -> Claims:
-        """Return a caption's claims. Without a grammar, the only claim is CHANGE or NO_CHANGE."""
+        """Return what a caption claims. Without a grammar, this is only CHANGE or NO_CHANGE."""
         none = says_no_change(caption, self.phrases)
         if none or not self.grammar:
             return Claims(frozenset([NO_CHANGE if none else CHANGE]), {}, {})
@@ -187,7 +187,7 @@ def token_scores(
 
 
 def memory_norms(difference: Difference) -> list[list[float]]:
-    """Return three numbers per pair: maximum, mean and deviation of the norms of its memory tokens."""
+    """Return, per pair, maximum, mean and standard deviation of the norms of the decoder's memory tokens."""
     norms = difference.memory.float().norm(dim=-1).flatten(1)
     numbers = torch.stack([norms.amax(1), norms.mean(1), norms.std(1, correction=0)], 1)
     return [row.tolist() for row in numbers]

@@ -34,7 +34,7 @@ class Drawn:
 
 
 def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Drawn:
-    """Render scene `number` (from 0) before and after a change of this kind.
+    """Render scene `number` (from 0) before and after a change of the kind `kind`.
 
     Equal arguments give equal images. Raises InputError if the settings leave no room for the objects.
     """

@@ -1,4 +1,4 @@
-"""Make the HTML of a pair: both images, each model's caption word by word, and the truth of each caption.
+"""Make the HTML of a pair: both images, each model's caption word by word, and whether it is true.
 
 An attention map is a tiny image of a single colour, whose opacity is the attention. page.js draws it over the
 images.
@@ -109,7 +109,7 @@ def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
 
 
 def _heats(attended: Attended) -> list[str]:
-    """Return the HTML attributes of each word that have its attention maps; "" without attention."""
+    """Return, for each word, the HTML attributes with the word's attention maps; "" without attention."""
     names = ("heat", "heat-after")[: attended.images]
     return [
         "".join(f' data-{name}="{_uri(_heat(map_), "PNG")}"' for name, map_ in zip(names, own, strict=True))

@@ -35,7 +35,7 @@ class Published:
 
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:
-        """Split, under its name in other tools ("validation") -> its pairs. No split is empty."""
+        """Name of a split in other tools, such as "validation" -> pairs. No split is empty."""
         found = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
         return {name: pairs for name, pairs in found.items() if pairs}
 

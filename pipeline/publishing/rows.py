@@ -29,10 +29,10 @@ def row_of(pair: Pair, seed: int | None, licence: str) -> dict[str, Any]:
 
 
 def pair_of(row: Mapping[str, Any], split: str = "") -> Pair:
-    """Return the pair of a row. The row is from metadata.parquet, a shard's JSON, or datasets.load_dataset.
+    """Convert a row of metadata.parquet, of a shard's JSON or of datasets.load_dataset to a Pair.
 
-    The pair's file names are empty if the row has images instead of file names. Raises InputError naming a
-    key that is wrong or missing.
+    If the row has images instead of file names, the pair's file names are empty. Raises InputError for a
+    wrong or missing key. The message names the key.
     """
     known = [field.name for field in fields(Pair) if field.name not in OTHER]
     record = {key: row[key] for key in known if key in row}
@@ -60,7 +60,7 @@ def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:
 
 
 def _columns() -> Any:
-    """Return pyarrow's schema, so that a split without any box has the same columns as the other splits."""
+    """Return pyarrow's schema, which gives a split without boxes the same columns as the other splits."""
     import pyarrow as pa
 
     text, number = pa.string(), pa.float64()

@@ -42,19 +42,19 @@ def embedded(attended: Attended) -> dict[str, Any]:
 
 
 def phrases(attended: Attended) -> list[str]:
-    """Return the names of the K inputs to which the decoder gives weights, for use in sentences."""
+    """Return the names of the inputs to which the decoder gives weights, for use in sentences."""
     return [PHRASES.get(name, name) for name in attended.weighed]
 
 
 def percents(attended: Attended) -> list[list[int]]:
-    """Return the weights of the decoder's inputs at each word in percent, (words, K); [] without weights."""
+    """Return the weights of the decoder's inputs in percent, (words, inputs); [] without weights."""
     if attended.weights is None:
         return []
     return np.rint(100 * attended.weights.astype(np.float32)).astype(int).tolist()
 
 
 def quantised(rows: Array) -> Array:
-    """Return rows (..., N) as uint8, scaled so that each row's largest value is LEVELS."""
+    """Return `rows`, (..., N), as uint8, scaled so that the largest of each N values is LEVELS."""
     largest = rows.max(-1, keepdims=True)
     scaled = np.divide(rows, largest, np.zeros_like(rows), where=largest > 0)
     return np.rint(LEVELS * scaled).astype(np.uint8)

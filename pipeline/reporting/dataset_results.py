@@ -130,7 +130,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
 
 
 def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int, Figures]]:
-    """Return model -> seed -> retrieval results, for the models that have some."""
+    """Return model -> seed -> retrieval results, for the models with retrieval results."""
     found: dict[str, dict[int, Figures]] = {}
     for model in params.models:
         for seed in params.seeds:

@@ -63,7 +63,7 @@ class Style:
 
     @property
     def drawn(self) -> str:
-        """Placeholder for the colour. `colour` replaces it after drawing."""
+        """Placeholder colour in the drawing. In the finished SVG, `colour` replaces it."""
         return LINES[self.number % COLOURS]
 
     @property

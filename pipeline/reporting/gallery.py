@@ -64,11 +64,11 @@ class Card:
     maps: Markup  # JSON that the page's script reads
 
     def told(self, right: bool) -> str:
-        """Return the models that are right (or wrong) about change or no change."""
+        """Return the models that are right about change or no change; those that are wrong if not `right`."""
         return " ".join(each.model for each in self.predictions if each.right is right)
 
     def truthful(self, true: bool) -> str:
-        """Return the models whose caption is true (or false)."""
+        """Return the models whose caption is true; those whose caption is false if not `true`."""
         return " ".join(each.model for each in self.predictions if each.true is true)
 
 
@@ -100,7 +100,7 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
 
 
 def _weighed(attended: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...], list[str]]:
-    """Return names of the inputs to which decoders give weights -> models."""
+    """Return names of weighted decoder inputs -> models whose decoders give weights to these inputs."""
     found: dict[tuple[str, ...], list[str]] = {}
     for model, each in attended.items():
         for names in dict.fromkeys(tuple(attention_images.phrases(one)) for one in each if one.weighed):
@@ -165,5 +165,5 @@ def _judged(told: ScoredPair, wrong: Sequence[str]) -> str:
 
 
 def script(value: Any) -> Markup:
-    """Return JSON for a script element of the page. A text in `value` cannot end the element."""
+    """Return `value` as JSON for a script element of the page. Texts in `value` cannot end the element."""
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))

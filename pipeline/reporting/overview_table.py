@@ -57,14 +57,14 @@ class Row:
         return "" if self.seed is None else str(self.seed)
 
     def printed(self, subset: str, metric: str) -> str:
-        """Format 100 times a score as in papers, with ± its deviation over seeds; NONE without a score."""
+        """Format 100 times a score, with ± its standard deviation over seeds; NONE without a score."""
         if (subset, metric) not in self.scores:
             return NONE
         return self.scores[subset, metric].printed(1 if metric in COUNTS else 100)
 
 
 def records(results: Sequence[Results]) -> list[Record]:
-    """Return a record per run and subset. For each dataset, the constant caption comes first."""
+    """Return a record per run and subset. For each dataset, the baseline (a constant caption) comes first."""
     found: list[Record] = []
     for each in results:
         cells = [(CONSTANT, None, each.constant), *((c.model, c.seed, c.metrics) for c in each.cells)]
@@ -76,7 +76,7 @@ def records(results: Sequence[Results]) -> list[Record]:
 
 
 def rows(records: Sequence[Record], dataset: str) -> list[Row]:
-    """Return a dataset's rows: first the constant caption, then each model's seeds and their mean."""
+    """Return a dataset's rows: the baseline (a constant caption), then each model's seeds and their mean."""
     runs: dict[str, dict[int | None, list[Record]]] = {}
     for record in records:
         if record["dataset"] == dataset:
@@ -169,7 +169,7 @@ class _Record(BaseModel):
 
 
 def read(path: Path) -> list[Record]:
-    """Read the records of a scores.json. Raises InputError if it is missing or malformed."""
+    """Read the records of a scores.json. Raises InputError if the file is missing or malformed."""
     found: list[Record] = read_json(path, REMEDY)
     checked(list[_Record], found, str(path), REMEDY)
     return found

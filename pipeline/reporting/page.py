@@ -115,7 +115,7 @@ def _details(results: Results, models: list[Row]) -> Iterable[Table]:
 
 
 def _scorers(results: Results) -> dict[str, str]:
-    """Return scorer -> the programs that computed its scores."""
+    """Return scorer -> names of the programs that computed the scores."""
     found: dict[str, dict[str, None]] = {}
     for metrics in (results.constant, *(cell.metrics for cell in results.cells)):
         for name, value in metrics.scorers.items():

@@ -14,10 +14,10 @@ from pipeline.scoring.subsets import subsets
 
 
 def literature(results: Results, rows: Sequence[Row], params: Params) -> dict[str, Any]:
-    """Return tables of our scores (a row per model) and the papers' scores.
+    """Return the data of the page's comparison of our scores (a row per model) with the papers' scores.
 
     `parts`: subset of the test pairs -> table. `sources`: the papers. `marks`: letter in the tables -> a
-    condition that differs.
+    condition in which papers and our runs differ.
     """
     sizes = {TOTAL: len(results.test)} | {name: len(ids) for name, ids in subsets(results.test).items()}
     published = [row for row in results.published if not row.ablation]

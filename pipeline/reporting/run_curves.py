@@ -15,7 +15,7 @@ Curve = dict[str, list[float]]
 
 
 def read_curve(path: Path, *columns: str) -> Curve:
-    """Read a CSV file of numbers, which must have the columns `columns`. Imported weights have no rows."""
+    """Read a CSV file of numbers that has at least `columns`. The curves of imported weights have no rows."""
     try:
         names, *rows = csv.reader(io.StringIO(read_text(path, REMEDY)))
     except (csv.Error, ValueError):  # ValueError: the file is empty

@@ -1,6 +1,6 @@
 """Judge captions that any program wrote.
 
-Make a table of shares with 95 % intervals, and a leaderboard row.
+Make a table of the shares of true captions with 95 % intervals, and a leaderboard row.
 """
 
 from collections import Counter
@@ -41,9 +41,10 @@ class Answer:
 def judged(
     texts: Mapping[str, str], pairs: Sequence[Pair], reader: str, phrases: Sequence[str]
 ) -> list[Answer]:
-    """Judge the text of each pair by its scene, or by its references if the scene is unknown.
+    """Judge the caption of each pair by the pair's scene, or by its references if the scene is unknown.
 
-    reader: one of READERS
+    texts: pair id -> caption
+    reader: how captions are parsed, one of READERS
     phrases: texts that the strict reader accepts for "no change"
 
     Raises InputError for a pair that has neither a scene nor a kind of change.
@@ -72,7 +73,7 @@ def _verdict(text: str, pair: Pair, reader: str, phrases: Sequence[str]) -> Verd
 
 
 def parts(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
-    """Return row of the table -> its answers, without empty rows."""
+    """Return the answers by table row, without empty rows: "all", "changed", kinds of change, "unchanged"."""
     kinds = {kind: [each for each in answers if each.pair.change_type == kind] for kind in CHANGE_TYPES}
     changed = [each for each in answers if each.pair.changed is not False]
     same = [each for each in answers if each.pair.change_type == NO_CHANGE]
@@ -105,7 +106,7 @@ def table(answers: Sequence[Answer]) -> Table:
 def leaderboard_row(
     name: str, reader: str, split: str, answers: Sequence[Answer], hashes: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the row of a leaderboard: shares with their 95 % intervals over scenes.
+    """Return the row of a leaderboard: shares of true captions with 95 % intervals over scenes.
 
     hashes: name -> SHA-256 of a file, for the files of captions and pairs
     """
@@ -133,7 +134,7 @@ def _written(own: Share) -> dict[str, float]:
 
 
 def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
-    """Return a record per caption, with its claims if the reader is `free` and the scene is known."""
+    """Return a JSON object per caption, with judged claims if `reader` is "free" and the scene is known."""
     return [
         {
             "pair_id": each.pair.pair_id,

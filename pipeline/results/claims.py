@@ -59,7 +59,7 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
     """Return a verdict on each claim whose two models have records in `groups`, all of one dataset.
 
     A metric decides a claim if the paired bootstrap over test pairs is significant after Holm's correction,
-    and if the difference exceeds its margin over seeds. A claim is open if the better model is at chance.
+    and if the difference exceeds its margin over seeds. If the better model is at chance, no metric decides.
     """
     named = {group.name: group for group in groups}
     asked = [claim for claim in CLAIMS if {claim.better, claim.worse} <= named.keys()]

@@ -1,8 +1,8 @@
-"""Count the false parts of captions for each model. Each kind of false part has a letter in truth.FAULTS.
+"""Count the false parts of each model's captions, such as a wrong colour. truth.FAULTS names them by letters.
 
 Each bar of the stacked diagram is the share of false captions among changed pairs. If a caption has several
-false parts, its count of 1 is divided equally among these parts. Captions that describe another object are
-counted in a separate column, because no single word of such a caption is false.
+false parts, its count of 1 is divided equally among these parts. Captions that fit another object than the
+changed one are counted in a separate column, because no single word of such a caption is false.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ HEADINGS = ["model", "true", *NAMES.values(), FAULTS[OTHER], "one part only", FA
 
 @dataclass(frozen=True)
 class Faults:
-    """Letters of the false parts of each caption, per seed and pair; "" for a true caption."""
+    """Letters of the false parts of each caption, by seed and pair; "" for a true caption."""
 
     name: str
     changes: tuple[Sequence[str], ...]  # changed pairs
@@ -32,11 +32,11 @@ class Faults:
         return self._mean(lambda letters: letters == "")
 
     def share(self, letter: str) -> float:
-        """Return the share of changed pairs whose caption has this fault."""
+        """Return the share of changed pairs whose caption has the fault `letter`."""
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:
-        """Return the share of false captions because of `part`; n false parts of a caption count 1/n each."""
+        """Return the share of changed pairs with a false `part`, where n false parts count 1/n each."""
         return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(OTHER, ""))))
 
     @property
@@ -56,7 +56,7 @@ class Faults:
 
 
 def of_group(group: Group, dataset: str = "") -> Faults:
-    """Return the faults of a group over all its seeds."""
+    """Return the faults of the captions of all runs in a group."""
     changes, others = (
         tuple([record["faults"][place] for place in group.pairs["subsets"][part]] for record in group.records)
         for part in ("change", "no_change")

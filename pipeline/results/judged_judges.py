@@ -1,4 +1,4 @@
-"""Compute how well a metric agrees with truth, from files with a score per caption.
+"""Compute how well a metric agrees with the truth of captions, from files with a score per caption.
 
 Any program may write these files, for example an LLM that judges captions.
 """
@@ -24,7 +24,7 @@ REMEDY = "write it with python -m commands.judge --out, or python -m stages.scor
 
 
 class Line(BaseModel):
-    """A caption's verdict, and its scores if stages.score wrote the file."""
+    """A caption's verdict, and the caption's scores if stages.score wrote the file."""
 
     pair_id: str
     scene_id: str | None = None
@@ -56,7 +56,7 @@ class Run:
 def read_run(path: Path, model: str | None = None) -> Run:
     """Read the verdicts of a run. Raises InputError for a file without judged captions of changed pairs.
 
-    model: runs with the same name are seeds of one model; None: a separate model
+    model: name that all seeds of a model share; None: the run is the only one of its model
     """
     file = path / "pairs.jsonl" if path.is_dir() else path
     run = Run(file, model or str(file), list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
@@ -80,7 +80,7 @@ def of_scores(name: str, runs: Sequence[Run], files: Sequence[Path]) -> Judge:
 
 
 def known(runs: Sequence[Run]) -> list[Judge]:
-    """Return how well each metric agrees with truth, for the metrics that are in the verdicts of all runs."""
+    """Return how well ROUGE-L and CIDEr-D agree with truth, if the verdicts of all runs contain them."""
     found = []
     for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):
         values: list[list[Any]] = [[getattr(run.lines[at], key) for at in run.places] for run in runs]

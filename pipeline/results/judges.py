@@ -1,4 +1,4 @@
-"""Agreement of each metric with truth: over all runs, and over the captions of each run.
+"""Agreement of each metric with the truth of captions: over all runs, and over the captions of each run.
 
 Agreement is Spearman's rank correlation: 1 for equal order, 0 for unrelated order. The interval is the middle
 95 % of a bootstrap that resamples models with all their seeds, because the seeds of a model are alike.
@@ -36,7 +36,7 @@ Values = Sequence[float]
 
 @dataclass(frozen=True)
 class Correlation:
-    """A rank correlation with its interval; the value is None if all values are equal."""
+    """A rank correlation with its interval. `value` is None if all correlated values are equal."""
 
     value: float | None
     low: float
@@ -106,7 +106,7 @@ def _within(group: Group, metric: str) -> tuple[float, float]:
 
 
 def over_captions(values: Array, true: Array) -> tuple[float, float]:
-    """Return the rank correlation of values, (captions,), with truth, and the result of `prefers`."""
+    """Return the rank correlation of `values` with `true`, both (captions,), and the result of `prefers`."""
     ranks, share = rankdata(values), true.astype(float)
     if not np.ptp(ranks) or not np.ptp(share):
         return np.nan, prefers(values, true)
@@ -125,9 +125,9 @@ def prefers(values: Array, true: Array) -> float:
 
 
 def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None:
-    """Return the share of pairs of runs, of different models, that metric and truth rank differently.
+    """Return how often the metric ranks two runs of different models in another order than truth.
 
-    A tie counts half.
+    A tie of the metric counts half, and a tie of truth is left out. None if all pairs of runs are left out.
     """
     found = []
     for (a, true_a), (b, true_b) in combinations(list(zip(scores, truth, strict=True)), 2):
@@ -151,7 +151,7 @@ def ranks_alike(a: Array, b: Array, counts: Array) -> Array:
 
 
 def _ranks(values: Array, counts: Array) -> Array:
-    """Return each value's weighted mean rank."""
+    """Return the mean rank of each value, weighted by `counts`, for each draw: (draws, values)."""
     below, equal = values[:, None] < values, values[:, None] == values
     return np.asarray(counts @ (below + equal / 2))
 
@@ -163,7 +163,7 @@ def _drawn(seeds: Sequence[int]) -> Array:
 
 
 def _means(values: Array, counts: Array) -> Array:
-    """Return a mean of the finite values for each row of weights in `counts`."""
+    """Return the weighted mean of the finite `values` for each row of weights in `counts`."""
     weights = counts * np.isfinite(values)
     sums = weights.sum(1)
     return np.divide(weights @ np.nan_to_num(values), sums, np.full(len(counts), np.nan), where=sums > 0)

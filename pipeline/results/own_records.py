@@ -19,7 +19,7 @@ from pipeline.study.study_file import Row
 def settings_now(tree: Tree, record: Record) -> str:
     """Return the hash of the current settings for a run with the record's model, changes and seed.
 
-    `tree` is the content of params.yaml. Raises InputError if it lacks the model or a changed key.
+    `tree` is the content of params.yaml. Raises InputError if `tree` lacks the model or a changed key.
     """
     dataset, model = record["dataset"], record["model"]
     where = records.name_of(record)
@@ -29,7 +29,7 @@ def settings_now(tree: Tree, record: Record) -> str:
 
 
 def check(root: Path, tree: Tree, dataset: str, found: Iterable[Record]) -> None:
-    """Raise InputError if published records have other settings than params.yaml (`tree`)."""
+    """Raise InputError if a record in `found` has other settings than params.yaml (`tree`)."""
     wrong = [records.name_of(own) for own in found if not _fits(tree, own)]
     if wrong:
         raise InputError(
@@ -49,7 +49,7 @@ def recorded(root: Path, cell: Cell, changes: Tree) -> bool:
 
 
 def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:
-    """Return the groups of records that fit the current settings and data, and the files of other records.
+    """Return groups of the records that fit the current settings and data, and files of other own records.
 
     If a run has no own record, a published record of the same settings and pairs is used.
     """
@@ -93,7 +93,7 @@ def promote(root: Path, tree: Tree) -> list[Path]:
 def _targets(
     root: Path, tree: Tree, dataset: str, own: Mapping[Path, Record], pairs: Record
 ) -> dict[Path, Path]:
-    """Return own record -> its path when published."""
+    """Return path of an own record -> path of the record when published. Raises InputError like `promote`."""
     folder = root / FOLDER / dataset
     published, theirs = record_comparisons.folder(folder)
     check(root, tree, dataset, published.values())

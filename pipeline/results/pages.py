@@ -1,4 +1,4 @@
-"""Fill the tables of hand-written pages of results."""
+"""Insert tables into the blocks of hand-written pages. A block is between the comments START and END."""
 
 import re
 from collections.abc import Mapping
@@ -30,5 +30,5 @@ def filled(page: Path, tables: Mapping[str, Table]) -> str:
 
 
 def blocks(text: str) -> list[str]:
-    """Return the names of the tables in the complete blocks of a page's text."""
+    """Return the names of the tables whose blocks in a page's text are complete."""
     return [block["name"] for block in BLOCK.finditer(text)]

@@ -69,7 +69,7 @@ class Group:
         return [place for place in self.places(subset) if place in changed]
 
     def pointing(self) -> MeanSd | None:
-        """Return the share of changed pairs whose attention is highest in the change box; None if unknown."""
+        """Return the share of changed pairs with the highest attention in the change box; None if unknown."""
         if any("pointing" not in record["localisation"] for record in self.records):
             return None
         return over_seeds([record["localisation"]["pointing"] for record in self.records])
@@ -98,9 +98,9 @@ def read(root: Path, dataset: str) -> list[Group]:
 
 
 def folder(path: Path) -> tuple[dict[Path, Record], Record]:
-    """Return file -> record of a folder, and the content of its pairs.json. Both are empty without a record.
+    """Return file -> record of a folder, and the content of the folder's pairs.json.
 
-    Raises InputError for a damaged file or a record of other pairs.
+    Both are empty if there is no record. Raises InputError for a damaged file or a record of other pairs.
     """
     files = sorted(file for file in path.glob("*.json") if file.name != PAIRS)
     if not files:

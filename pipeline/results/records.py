@@ -1,6 +1,6 @@
 """Small JSON records of finished runs, from which the results pages are made.
 
-FOLDER has the published records, which are in git. A study's own records go to OWN, below the hash of the
+FOLDER has the published records, which are in git. OWN has a user's own records, below the hash of the
 prepared data. A record has the model, its settings, scores by subset and validation curves. For each test
 pair, in the order of the dataset's pairs.json, it has the caption's truth, false parts and metrics. Metrics
 of pairs are thousandths in base 36, which keeps records small; `read` returns them as lists.
@@ -52,7 +52,7 @@ Record = dict[str, Any]
 
 
 class Stored(BaseModel):
-    """Keys of a record's file. `true`, `right` and `faults` have the values of all test pairs as one text."""
+    """Fields of a record. `true`, `right` and `faults` each have the values of all test pairs in one text."""
 
     dataset: str
     model: str
@@ -70,7 +70,7 @@ class Stored(BaseModel):
 
 
 class Described(BaseModel):
-    """Content of a pairs.json: test pairs in order, subsets as positions, and references of READ pairs."""
+    """Content of a pairs.json: ids of the test pairs, positions of each subset, references of READ pairs."""
 
     pairs: list[str]
     viewpoint_iou: list[float | None]
@@ -172,7 +172,7 @@ def _test_pairs(root: Path, dataset: str) -> list[Pair]:
 
 
 def packed(values: Iterable[float], width: int) -> str:
-    """Encode each fraction in thousandths, as a number of `width` digits in base 36."""
+    """Return the fractions as one text: for each, its thousandths as `width` digits in base 36."""
     return "".join(np.base_repr(round(1000 * value), BASE).rjust(width, "0") for value in values)
 
 

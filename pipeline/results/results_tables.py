@@ -145,7 +145,7 @@ def _metrics(datasets: Datasets) -> Table:
 
 
 def of_judges(found: Sequence[tuple[str, Judge]]) -> Table:
-    """Return a table of pairs of a dataset and the agreement of a metric with truth on it."""
+    """Return a table with a row for each (dataset, agreement of a metric with truth) in `found`."""
     headings = ["metric", "dataset", "correlation, runs", "pairs of runs ranked wrongly"]
     headings += ["correlation, captions of a run", "true caption preferred"]
     rows = [

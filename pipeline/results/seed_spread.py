@@ -15,10 +15,11 @@ Z, POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
 
 
 def row(groups: Sequence[Group]) -> list[str] | None:
-    """Return a row of the table of spreads; None without a model above chance with LEAST_SEEDS seeds.
+    """Return a dataset's row in the table of spreads; None if there is no usable model.
 
-    The cells: number of models; standard deviations over seeds and over test pairs, and the differences
-    that two runs and five seeds show, all in points; number of seeds that show two points.
+    A model is usable if it is above chance and has LEAST_SEEDS seeds. The cells: number of models; standard
+    deviations over seeds and over test pairs; difference that 1 in 20 pairs of runs exceeds; difference that
+    five seeds show; number of seeds that show two points. Deviations and differences are in points.
     """
     kept = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.begun]
     if not kept:
@@ -41,7 +42,7 @@ def over_pairs(group: Group) -> float:
 
 
 def seeds_wanted(sd: float, difference: float = WANTED) -> int:
-    """Return the seeds per model that show a difference: n = 2 (z_0.975 + z_0.8)² sd² / difference²."""
+    """Return how many seeds per model show `difference`: n = 2 (z_0.975 + z_0.8)² sd² / difference²."""
     return max(2, math.ceil((shown(sd, 1) / difference) ** 2))
 
 

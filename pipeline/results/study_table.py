@@ -72,7 +72,7 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def check(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
-    """Return label of a row -> the published rows to show next to it, for the study's subsets.
+    """Return row label -> published rows of the method that the row names, for the study's subsets.
 
     Raises InputError if a row names a published method that data/published lacks.
     """
@@ -172,7 +172,7 @@ def _total(metrics: Metrics) -> dict[str, float]:
 
 
 def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planned]) -> list[Table]:
-    """Return the differences between each row and the row above; [] without compared rows."""
+    """Return a table of the differences between adjacent rows; [] if no two adjacent rows have scores."""
     keys = {_label(row): [cell.key for cell in row.cells] for row in planned}
     evidence = {_label(row): _evidence(root, dataset, subset, row) for row in planned if _done(root, row)}
     between = [(b, a) for a, b in pairwise(keys) if a in evidence and b in evidence]
@@ -200,7 +200,7 @@ def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planne
 def _compared(subset: str, by_metric: dict[str, Comparison]) -> list[str]:
     """Return the metrics to compare: truth if known, CIDEr-D, and change accuracy.
 
-    METEOR replaces an unknown change accuracy, and change accuracy of subsets, where it means nothing.
+    METEOR replaces change accuracy if that is unknown, and in subsets, where it is meaningless.
     """
     truth = (TRUE_CHANGES, AGREES_CHANGES) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else METEOR
@@ -221,7 +221,7 @@ def _evidence(root: Path, dataset: str, subset: str, row: Planned) -> Evidence:
 def _retrieval(
     root: Path, title: str, planned: Sequence[Planned], published: Mapping[str, PublishedRetrieval]
 ) -> list[Table]:
-    """Return a table for each direction of search; [] without a finished model that retrieves."""
+    """Return a table for each direction of retrieval; [] if no model with retrieval is finished."""
     found: list[tuple[Planned, list[Figures]]] = []
     for row in planned:
         cells = [cell for cell in _done(root, row) if cell.recipe.entry.retrieves]

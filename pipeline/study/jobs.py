@@ -35,10 +35,10 @@ class Task(Protocol):
     def folder(self) -> Path: ...
 
     def begin(self, running: Collection["Task"]) -> str | None:
-        """Make the folder and return the command, or return None if this task must wait for a running one."""
+        """Make the folder and return the command; None if this task must wait for one in `running`."""
 
     def finish(self) -> None:
-        """Take over the results of the finished job."""
+        """Store the results of the finished job."""
 
 
 class Place(Protocol):
@@ -55,11 +55,11 @@ class Place(Protocol):
     def end(self, folder: Path) -> None: ...
 
     def leave(self, folders: Iterable[Path]) -> str:
-        """Do what is needed if the process that watches these jobs stops. Return a message to print."""
+        """End these jobs or let them continue when the watching process stops. Return a message to print."""
 
 
 class Local:
-    """This machine. The file PROCESS identifies a job's process, also for a later start of the command."""
+    """This machine. The file PROCESS in a job's folder names the job's process, so later commands find it."""
 
     grace = 0.0
 
@@ -101,7 +101,7 @@ class Local:
 
 
 def _process(folder: Path) -> psutil.Process | None:
-    """Return the running process of a job, or None."""
+    """Return the process of the job in this folder; None if it does not run."""
     try:
         number, started = (folder / PROCESS).read_text().split()
         process = psutil.Process(int(number))

@@ -1,6 +1,6 @@
 """Apply the `set` and `times` of a study's row to the contents of params.yaml.
 
-DVC's own overrides (`dvc exp run -S`) cannot multiply, write into params.yaml and accept any value.
+DVC's own overrides (`dvc exp run -S`) cannot multiply. They change params.yaml itself, and accept any value.
 """
 
 from copy import deepcopy
@@ -23,7 +23,7 @@ PARTS = ("loss", "train", "reinforce", "decode")
 
 
 def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
-    """Return the content of params.yaml for the runs of a row: only the row's model, and `dataset`.
+    """Return params.yaml's content for the runs of a row on `dataset`, without other models and datasets.
 
     Raises InputError for keys that are unknown, that a study does not vary, or that have no effect.
     """
@@ -43,7 +43,7 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
 
 
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
-    """Return full key -> value, from the row's `set` and `times`, without the values of params.yaml itself.
+    """Return full key -> value for a row's `set` and `times`, without values that params.yaml has already.
 
     Raises ValueError with all wrong keys.
     """
@@ -62,7 +62,7 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _unnamed(tree: Tree, row: Row, dataset: str, found: Tree) -> Tree:
-    """Return the switches that `model.<name>` of params.yaml does not set, by dataset or variant."""
+    """Return switch -> value that the model's variant and the dataset give where params.yaml gives none."""
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model
     own = tree["dataset"][dataset].get("own", {}).get(entry.own, {})
@@ -87,7 +87,7 @@ def filled(key: str, row: Row, dataset: str) -> str:
 
 
 def _place(tree: Tree, key: str) -> tuple[Tree, str]:
-    """Return the dictionary that contains the key, and the key's last part."""
+    """Return the dictionary in `tree` that contains the dotted key, and the last part of the key."""
     *parents, last = key.split(".")
     branch: Any = tree
     for part in parents:

@@ -17,7 +17,7 @@ PHASE = "pretrain"  # the stage of pre-training
 
 @dataclass(frozen=True)
 class RunTask:
-    """A run of a study, as a task of the job queue. `finished` takes over the results in the workspace."""
+    """A run of a study, as a task of the job queue. `finished` is called with the run's workspace."""
 
     cell: Cell
     base: Base

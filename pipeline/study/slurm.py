@@ -64,7 +64,7 @@ def read(path: Path = FILE) -> Cluster:
 
 
 class Slurm:
-    """A SLURM cluster. squeue says which jobs are queued or run, so no accounting is needed."""
+    """A SLURM cluster. The program squeue lists queued and running jobs, so accounting is not needed."""
 
     grace = 10.0  # shared disks show files late
 

@@ -55,7 +55,7 @@ class Cell:
         return Path("results/cells", self.dataset, self.model, str(self.seed))
 
     def source(self, name: str) -> Path:
-        """Return the path at which a stage writes the run's result file. `name` is in `kept`."""
+        """Return the path, in a workspace, of the run's result file `name`, which is in `kept`."""
         if name == RETRIEVAL:
             curves = Path("results/curves", self.dataset, self.model, "pretrain", str(self.seed))
             return curves / Path(name).name
@@ -176,7 +176,7 @@ def _pretraining_data(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[s
 
 
 def to_prepare(dataset: str, inputs: Sequence[str], beside: Sequence[str] = ()) -> str:
-    """Return a sentence that tells the user how to prepare a dataset, and other datasets for pre-training."""
+    """Return a sentence that tells how to prepare a dataset, and other datasets for pre-training."""
     stages = [*prepared(dataset, inputs)[1:], *prepared_beside(beside)]
     return (
         f"name {dataset} in `datasets` of params.yaml, and {' and '.join(inputs)} in stages.extract, and run "
@@ -196,7 +196,7 @@ def prepared_beside(datasets: Sequence[str]) -> list[str]:
 
 
 def finished(root: Path, cell: Cell) -> bool:
-    """Return True if the scores of the run are in its folder."""
+    """Return True if the run's folder has all files of scores."""
     return all((root / cell.folder / name).is_file() for name in kept(cell))
 
 

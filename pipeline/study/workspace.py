@@ -1,8 +1,9 @@
 """Workspaces of a study's runs: folders in which DVC makes a run, with the repository's DVC cache.
 
 A workspace has a copy of the code, links to the prepared data in the cache, and a params.yaml that lists only
-its run. Its name is the run's key, so a killed training continues even after an edit of other code.
-Workspaces are copied from a base, in which the prepared data were checked against code and settings.
+its run. The folder's name is the run's key, a hash of the code, data and settings that determine the run. So
+a killed training is found again, and continues, unless one of these has changed. Workspaces are copied from a
+base, in which the prepared data were checked against code and settings.
 """
 
 import fcntl
@@ -39,7 +40,7 @@ SETTINGS = "settings"  # the stage on which every other stage depends
 
 @dataclass(frozen=True)
 class Base:
-    """Folder from which workspaces are copied. `prepared`: stages that make its data."""
+    """Folder from which workspaces are copied. `prepared`: names of the stages that prepare the data."""
 
     root: Path
     folder: Path

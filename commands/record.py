@@ -47,7 +47,7 @@ def write() -> None:
 
 
 def promote() -> None:
-    """Publish the own records that fit params.yaml and the prepared data."""
+    """Publish the user's own records that fit params.yaml and the prepared data."""
     moved = own_records.promote(Path(), read_tree(Path("params.yaml")))
     if not moved:
         raise InputError(

@@ -45,8 +45,8 @@ class DeviationNorm(nn.Module):
 def rates(coef: float) -> tuple[Group, ...]:
     """Return the groups of tensors: layers that compute V~ have `coef` times the phase's learning rate.
 
-    At the full rate, the map of cells would saturate the sigmoid after it, and training would undo the
-    initialisation `counterpart`.
+    At the full rate, the linear layer of the cells would saturate the next sigmoid, and training would undo
+    the initialisation `counterpart`.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 

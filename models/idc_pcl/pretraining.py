@@ -137,7 +137,7 @@ class Pretraining(Trainable):
         return self.fda(before, after, tokens, labels.changed)
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return V^ (images) and T^ (words) for both images' cells, (B, N, C) each, and for captions."""
+        """Return V^ and T^: encoded cells of `before` and `after`, (B, N, C) each, and encoded words."""
         memory = self.difference.alone(before) if self.single else self.difference(before, after).memory
         memory = memory.repeat_interleave(len(tokens) // len(memory), 0)
         return self.difference.joint(memory, tokens, self.switches.padding == "attended")
@@ -185,7 +185,7 @@ class Pretraining(Trainable):
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
         """Return loss and accuracies of the task FDA: to find a pair's caption among six negatives.
 
-        One accuracy is of pairs whose `changed`, (B,), is not 0, one of the others; NaN without such pairs.
+        The accuracies are over changed pairs (`changed`, (B,), is not 0) and over others; NaN over no pairs.
         """
         images, words = self.joint(before, after, tokens)
         marks, _ = self.marks_and_cells(images)

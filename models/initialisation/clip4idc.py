@@ -132,10 +132,10 @@ def last_map(encoding: ImageEncoder) -> Tensor:
 
 
 def tell_differences(half: Tensor, places: Tensor, side: Tensor, mlp: nn.Sequential) -> Tensor:
-    """Initialise a block's MLP so that it adds the size of the difference along a new direction, (D,).
+    """Initialise a block's MLP: it writes how much the images differ into each token, along a new direction.
 
-    Returns this direction. It is at right angles to `half`, (D, D/2), the directions of the difference, to
-    `side`, and to all directions in which `places` differ.
+    Returns this direction, (D,). It is at right angles to `half`, (D, D/2), the directions that hold the
+    difference, to `side`, and to all differences between rows of `places`.
     """
     up, *_, down = mlp
     assert isinstance(up, nn.Linear)

@@ -111,7 +111,7 @@ class Disentangling(nn.Module):
 
 
 class Detector(nn.Module):
-    """VARD's change detector: vectors of both images, pooled by attention maps, and of their difference."""
+    """VARD's change detector: a vector for each image, pooled by an attention map, and for the difference."""
 
     def __init__(self, sizes: VardSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()

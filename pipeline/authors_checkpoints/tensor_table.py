@@ -138,7 +138,7 @@ def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
 
 
 def wanted(rows: Sequence[Row], sizes: Sizes) -> list[Row]:
-    """Return a row for each tensor that a file with these sizes must contain, with numbers as shape."""
+    """Return a row for each tensor that a file must contain. Its shape has numbers, not names of sizes."""
     found = []
     for row in rows:
         layer = LAYER.search(row.theirs)

@@ -80,7 +80,7 @@ ALONE = Ranks(0, 1)
 
 @dataclass(frozen=True)
 class Part(Ranks):
-    """Process for one of `world` shards of a job, which does not communicate with the other processes."""
+    """A process that does one of `world` shards of a job, and does not communicate with other processes."""
 
     turn: Callable[[], AbstractContextManager[None]] = (
         nullcontext  # only one shard at a time is in this context

@@ -33,7 +33,7 @@ PUT, ONLY, LEFT, AWAY, VIEWS = "put", "only", "left", "away", "views"
 
 @dataclass(frozen=True)
 class Clause:
-    """A clause: the kind of its rule, all its tokens, the tokens of each group of the rule, and its words."""
+    """A clause that a grammar rule matched: kind of the rule, tokens, tokens of each group, and text."""
 
     kind: str
     tokens: Sequence[Token]

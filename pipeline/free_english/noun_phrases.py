@@ -27,7 +27,7 @@ def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
 
 
 def _when(tokens: list[Token]) -> Token:
-    """Return one token of time for "in the second image"."""
+    """Return a single token, of the kind of times, in place of the words "in the second image"."""
     return joined(tokens, WHEN, tokens[-1].meaning)
 
 

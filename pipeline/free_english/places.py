@@ -198,7 +198,7 @@ def _before_phrase(tokens: list[Token]) -> Token | None:
 
 
 def _seen(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "the cube that was in the first image"; None for a pronoun or "now"."""
+    """Return a noun phrase for "the cube that was in the first image"; None if it has a pronoun."""
     phrase, times = tokens[0].meaning, [token.meaning for token in _of(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:
         return None

@@ -194,7 +194,7 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
 def _exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
-    """Return a sentence on an addition with the ending of a removal, or the reverse; None if impossible."""
+    """Return `sentence` with the ending of a removal instead of an addition, or the reverse; else None."""
     other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
     if not endings.get(other):
         return None

@@ -52,7 +52,7 @@ Record = dict[str, Any]
 
 
 class Stored(BaseModel):
-    """Fields of a record. `true`, `right` and `faults` each have the values of all test pairs in one text."""
+    """Fields of a record. `true`, `right` and `faults` are strings with the values of all test pairs."""
 
     dataset: str
     model: str

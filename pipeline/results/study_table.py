@@ -72,7 +72,7 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def check(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
-    """Return row label -> published rows of the method that the row names, for the study's subsets.
+    """Return row label -> published results of the row's method, on the subsets of the study.
 
     Raises InputError if a row names a published method that data/published lacks.
     """
@@ -149,7 +149,7 @@ def _row(root: Path, row: Planned) -> list[str]:
 
 
 def _label(planned: Planned) -> str:
-    """Return the row's label, followed by the values that result from the row's `times`."""
+    """Return the row's label, followed by the values of the settings that its key `times` multiplies."""
     keys = [filled(key, planned.row, planned.cells[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])

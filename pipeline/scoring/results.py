@@ -148,7 +148,7 @@ def _unreadable(
     agreed: Mapping[str, bool | None],
     phrases: Sequence[str],
 ) -> list[str]:
-    """Return the ids of captions that have a word, and are false only because they are not parseable."""
+    """Return the ids of captions that are not empty, and are false only because they are not parseable."""
     found = [key for key, verdict in verdicts.items() if verdict and verdict.faults == UNREADABLE]
     found += [key for key, own in agreed.items() if own is False and not readable(captions[key], phrases)]
     return [key for key in found if re.search(r"\w", captions[key])]

@@ -58,7 +58,10 @@ class View:
 
 @dataclass(frozen=True)
 class Scene:
-    """Objects before and after a change. `semantic` shows `after`; the other two views show `before`."""
+    """The objects of a scene, `before` and `after` its change, and the three views that are rendered.
+
+    The view `semantic` shows the objects `after`; the views `default` and `nonsemantic` show `before`.
+    """
 
     number: int
     change_type: str

@@ -196,7 +196,7 @@ def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
 def _cutting(
     recipe: Recipe, settings: Mapping[str, Any], whole: bool = False
 ) -> Callable[[Vocabulary], Vocabulary]:
-    """Return a function that limits the caption length of a vocabulary to the setting max_tokens."""
+    """Return a function that copies a vocabulary, with the phase's `max_tokens` as the limit of captions."""
     fills, longest = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
     marks = fills(switches) if fills else 0

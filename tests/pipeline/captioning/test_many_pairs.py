@@ -70,6 +70,16 @@ def test_a_stopped_run_continues_with_the_same_bytes(here, table, tmp_path, monk
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "whole.jsonl"]
 
 
+def test_a_part_captions_only_its_own_shards(here, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(many_pairs, "BATCH", 4)
+    monkeypatch.setattr(many_pairs, "SHARD", 8)
+    jobs, out = pair_jobs.jobs(table), tmp_path / "out.jsonl"
+    assert not many_pairs.caption(here, jobs, out, Search(), part=(0, 2))
+    assert {path.name for path in tmp_path.glob("*/*.jsonl")} == {"0.jsonl", "16.jsonl"}
+    assert many_pairs.caption(here, jobs, out, Search(), part=(1, 2))
+    assert [line["before"] for line in lines(out)] == [job.before for job in jobs]
+
+
 def test_the_output_of_another_run_is_refused_and_not_changed(here, table, tmp_path):
     jobs, out = pair_jobs.jobs(table), tmp_path / "out.jsonl"
     many_pairs.caption(here, jobs[:4], out, Search())

@@ -146,10 +146,7 @@ class Past:
         self.values = torch.empty_like(self.keys)
 
     def append(self, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Store keys `k` and values `v`, (R, h, n, d), of n words from `position` on.
-
-        Returns the keys and values of all words so far.
-        """
+        """Store keys `k` and values `v`, (R, h, n, d), from `position` on; return those of all words so far."""
         end = position + k.shape[2]
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
         keys[:, :, position:end], values[:, :, position:end] = k, v
@@ -190,10 +187,7 @@ class TransformerState:
         places.apply(self.order)
 
     def queries(self, looked: Tensor | None) -> Tensor:
-        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d).
-
-        The pairs get the order that they have in the memory's keys.
-        """
+        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d), with pairs as in the memory's keys."""
         assert looked is not None  # each step returns its queries
         return looked[self.order].transpose(1, 2).contiguous()
 

@@ -146,7 +146,7 @@ class Past:
         self.values = torch.empty_like(self.keys)
 
     def append(self, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Store keys `k` and values `v`, (R, h, n, d), from `position` on; return those of all words so far."""
+        """Store keys `k` and values `v`, (R, h, n, d), from `position` on; return those of all words."""
         end = position + k.shape[2]
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
         keys[:, :, position:end], values[:, :, position:end] = k, v

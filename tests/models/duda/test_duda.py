@@ -33,6 +33,15 @@ def test_every_term_and_its_gradients_by_loops(variant, pooled):
     loops.same_gradients(dict(model.named_parameters()), dynamic.losses(model), wanted)
 
 
+@CASES
+@torch.no_grad()
+def test_the_maps_are_of_the_before_and_the_after_image(variant, pooled):
+    model = make("duda", variant, pooled=pooled)
+    found, detect = model.encode(*images()).maps, detector(model, variant, pooled)
+    wanted = [torch.stack([torch.stack([*one]) for one in detect(row)[0]]) for row in range(len(found))]
+    assert torch.allclose(found.sigmoid(), torch.stack(wanted), atol=1e-6)
+
+
 def test_several_captions_of_a_pair_by_loops():
     model, more = make("duda"), TOKENS.flip(0)
     tokens = torch.stack([TOKENS, more], 1).flatten(0, 1)

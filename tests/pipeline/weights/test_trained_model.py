@@ -4,6 +4,7 @@ import math
 import shutil
 from copy import deepcopy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -101,3 +102,16 @@ def test_other_weights_are_refused_and_weights_without_hashes_noted(folder, tmp_
     unhash(copy)
     trained_model.load(copy)
     assert f"note: {copy}/model.yaml has no hashes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("part", ["features", "store"])
+def test_a_store_with_other_features_is_refused(part):
+    hashes = {"features": "f", "store": "s", "images": "i"}
+    trained = Trained(recipe(), 1, (6, 3, 3), 10, 8, 4, 0.5, hashes)
+    store = SimpleNamespace(shape=(6, 3, 3), hashes=hashes, location=SimpleNamespace(name="grid.zarr"))
+    trained.check_store(store)
+    store.hashes = hashes | {part: "another"}
+    with pytest.raises(InputError, match=r"grid\.zarr"):
+        trained.check_store(store)
+    store.hashes = hashes | {"images": "others", "store": "theirs"}
+    trained.check_store(store)

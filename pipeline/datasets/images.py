@@ -3,9 +3,10 @@
 import hashlib
 import io
 import os
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,8 @@ FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 Pillow's other formats are excluded: to decode an EPS file, Pillow would start Ghostscript.
 """
 MOST_PIXELS = 89_478_485  # above this limit Pillow only warns; Pillow refuses twice as many pixels
+LARGE = 1 << 24  # pixels: larger images are decoded one at a time, else many threads could fill the memory
+_LARGE = threading.Lock()
 LOW = 256  # 16-bit values below this have a high byte of 0
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr")
 """Pillow's modes that are converted to RGB."""
@@ -115,12 +118,19 @@ def converted(image: Image.Image, name: str) -> Image.Image:
 
     The conversion needs up to 16 bytes of memory per pixel. Raises the errors of `decode`.
     """
-    opaque = False
     with _named(name):
         if image.width * image.height > MOST_PIXELS:
             raise Image.DecompressionBombError
         if not image.width or not image.height:
             raise ValueError("it has no pixels")
+    with _LARGE if image.width * image.height > LARGE else nullcontext():
+        return _loaded(image, name)
+
+
+def _loaded(image: Image.Image, name: str) -> Image.Image:
+    """Load the pixels of an opened image, and convert them to RGB."""
+    opaque = False
+    with _named(name):
         if isinstance(image, TiffImagePlugin.TiffImageFile):
             tiff_tags.check(image.tag_v2, name)
             opaque = not tiff_tags.has_alpha(image.tag_v2)

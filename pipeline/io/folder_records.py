@@ -1,51 +1,70 @@
-"""The record .made.json in a folder that a stage wrote: the folder's kind, and the names of its files.
+"""The record .made.json in a folder that a stage wrote: the folder's kind, and a hash or size of each file.
 
-A kind is a name such as "weights". A stage replaces a folder only if all its files are in the record. DVC
-ignores the record (.dvcignore), so that DVC's hash of a folder depends only on the folder's contents.
+A kind is a name such as "weights". A stage replaces a folder only if all its files are in the record and
+unchanged. DVC ignores the record (.dvcignore), so that DVC's hash of a folder depends only on the folder's
+contents.
 """
 
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.io.errors import InputError
-from pipeline.io.inputs import read_json
+from pipeline.io.inputs import opened, read_json
 
 RECORD = ".made.json"
 LARGEST = 64 << 20  # maximum size in bytes of a record, enough for half a million files
+HASHED = 8 << 20  # maximum size in bytes of a file that is hashed; of a larger file, the size is recorded
+Mark = str | int | None
+"""SHA-256 of a file, size of a large file, or None for a file that its stage still changes."""
 
 
-def record(by: str, files: Iterable[str]) -> dict[str, Any]:
-    """Return the record of a folder with these files; `by` is the folder's kind."""
-    return {"by": by, "files": sorted(files)}
+def record(by: str, files: Mapping[str, Mark]) -> dict[str, Any]:
+    """Return the record of a folder; `by` is the folder's kind, and `files` has the mark of each file."""
+    return {"by": by, "files": dict(files)}
 
 
 def described(folder: Path, by: str) -> dict[str, Any]:
     """Return a record of the files that a folder has now."""
-    return record(by, (name for name in entries(folder) if name != RECORD))
+    names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
+    return record(by, {name: mark(folder / name) for name in names})
 
 
-def recorded(folder: Path, by: str) -> set[str] | None:
-    """Return the names of the files in a folder's record; None without a valid record of the kind `by`."""
+def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
+    """Return file -> mark from a folder's record; None without a valid record of the kind `by`."""
     try:
         found = read_json(folder / RECORD, "move it away", LARGEST)
     except InputError:
         return None
-    if not isinstance(found, dict) or found.get("by") != by:
-        return None
-    return {str(name) for name in found.get("files", ())}  # earlier versions wrote a hash after each name
+    own = isinstance(found, dict) and found.get("by") == by and isinstance(found.get("files"), dict)
+    return found["files"] if own else None
 
 
 def check(folder: Path, by: str) -> None:
-    """Raise InputError if the folder has a file that is not in its record of the kind `by`."""
+    """Raise InputError if a file of the folder is not in its record of the kind `by`, or has changed."""
     known = recorded(folder, by)
     for name in entries(folder):
-        if known is None or name not in known | {RECORD}:
+        if name == RECORD and known is not None:
+            continue
+        if known is None or name not in known:
             without = f" (it has no record {RECORD} of this command)" if known is None else ""
             raise InputError(
                 f"{folder} holds {name!r}, which was not written by what would replace the folder{without}; "
                 "name another folder, or move or remove this one"
             )
+        if known[name] is not None and mark(folder / name) != known[name]:
+            raise InputError(
+                f"{folder / name} was changed since it was written, and would be lost; name another folder, "
+                "or move the file away"
+            )
+
+
+def mark(file: Path) -> Mark:
+    """Return the mark of a file. Raises InputError if the file is not regular."""
+    with opened(file, largest=1 << 62) as data:
+        size = file.stat().st_size
+        return size if size > HASHED else hashlib.sha256(data.read()).hexdigest()
 
 
 def entries(folder: Path) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Write outputs atomically: after an interruption an output is complete or does not exist.
 
-A file replaces only a file. A folder replaces only a folder in which the same command wrote everything
-(folder_records.py). Outputs may be read-only links into DVC's cache, so an existing output is never changed.
-A new output is written next to its final name, on the same file system, and then renamed.
+A file replaces only a file. A folder replaces only a folder in which the same command wrote everything, and
+nothing was changed since (folder_records.py). Outputs may be read-only links into DVC's cache, so an existing
+output is never changed. A new output is written next to its final name, on the same file system, and renamed.
 """
 
 import json
@@ -48,10 +48,10 @@ class Contents:
 
     def note(self, path: Path, names: Iterable[str]) -> None:
         """Record the names of files that a stage will write into the folder `path`."""
-        write_json(path / RECORD, folder_records.record(self.by, names))
+        write_json(path / RECORD, folder_records.record(self.by, dict.fromkeys(names)))
 
     def seal(self, path: Path) -> None:
-        """Record all files that the folder `path` has now."""
+        """Record all files that the folder `path` has now, with their marks."""
         write_json(path / RECORD, folder_records.described(path, self.by))
 
 

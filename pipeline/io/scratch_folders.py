@@ -51,7 +51,7 @@ def begin(folder: Path) -> None:
     """Make a scratch folder with a record. The record permits `finish` and `clear` to remove the folder."""
     if not folder.exists():
         folder.mkdir(parents=True)
-        write_json(folder / RECORD, record("scratch", ()))
+        write_json(folder / RECORD, record("scratch", {}))
 
 
 def finish(folder: Path) -> None:

@@ -51,7 +51,7 @@ def make(folder, kind, tree=OWN):
 
 
 def record(by, *names):
-    return f'{{"by": "{by}", "files": {list(names)}}}'.replace("'", '"')
+    return json.dumps({"by": by, "files": dict.fromkeys(names)})
 
 
 # folders that are not, or not only, the work of a command of the kind "own"
@@ -87,11 +87,13 @@ def test_a_folder_replaces_its_own_kind_even_if_files_are_missing(tmp_path, kind
         (tmp_path / "there/made.json").unlink()
 
 
-def test_a_folder_of_an_earlier_version_is_replaced(tmp_path):
-    """The record then had a hash for each file."""
-    write(tmp_path / "there", {"made.json": "made", RECORD: '{"by": "own", "files": {"made.json": "0a1b"}}'})
-    make(tmp_path / "there", Contents("own"))
-    assert (tmp_path / "there/below/made.csv").exists()
+def test_a_folder_with_a_changed_file_is_not_replaced(tmp_path):
+    with replacing(tmp_path / "out", FOLDERS[0]) as folder:
+        write(folder, OWN)
+    (tmp_path / "out/made.json").write_text("mine")
+    with pytest.raises(InputError, match=r"made\.json"), replacing(tmp_path / "out", FOLDERS[0]) as folder:
+        folder.mkdir()
+    assert (tmp_path / "out/made.json").read_text() == "mine"
 
 
 @pytest.mark.parametrize(("command", "name", "kind"), [*EACH, ("export", "out", "zip")], ids=str)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
 from pipeline.captioning.features import opened
+from pipeline.datasets import images
 from pipeline.datasets.images import FORMATS, decode
 from pipeline.io.errors import InputError
 
@@ -189,6 +190,15 @@ IN_MEMORY = {
     "RGBa": (Image.new("RGBA", (1, 1), (255, 0, 0, 128)).convert("RGBa"), (255, 127, 127)),
     "RGBX": (Image.new("RGBX", (1, 1), (*RED, 9)), RED),
 }
+
+
+def test_large_images_are_decoded_one_at_a_time(monkeypatch):
+    held = []
+    monkeypatch.setattr(images, "_loaded", lambda image, _: held.append(images._LARGE.locked()) or image)
+    for largest in (images.LARGE, 15):  # pixels; the image has 16
+        monkeypatch.setattr(images, "LARGE", largest)
+        images.converted(Image.new("RGB", (4, 4)), "a.png")
+    assert held == [False, True]
 
 
 @pytest.mark.parametrize("mode", IN_MEMORY)

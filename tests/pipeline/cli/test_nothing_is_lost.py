@@ -1,5 +1,6 @@
 """No output of any command removes or changes files that the command did not make."""
 
+import json
 import os
 
 import pytest

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from _ruamel_yaml import CParser
-from ruamel.yaml import YAML, Node
+from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent
 
@@ -162,17 +162,6 @@ def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreig
 def _value(text: str) -> Any:
     # the result is cached, because a study reads params.yaml and datasets.yaml repeatedly
     return _reader(text).load(text)
-
-
-def yaml_nodes(path: str | Path, remedy: str) -> Node:
-    """Return the node tree of a YAML file, with the position of each value in the file.
-
-    Raises InputError if the file is missing or not valid YAML.
-    """
-    text = read_text(path, remedy, LARGEST_YAML)
-    with _yaml_of(path, remedy):
-        found: Node = _reader(text).compose(text)
-    return found
 
 
 def _reader(text: str) -> YAML:

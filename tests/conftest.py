@@ -126,7 +126,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 @pytest.fixture(scope="session")
 def pixels(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    """The same dataset with a store of made-up pixels, 3 x 16 x 24."""
+    """The dataset of `prepared`, with a store of made-up pixels, 3 x 16 x 24."""
     folder, keys = tmp_path_factory.mktemp("pixels"), images_of(prepared.pairs)
     writer = Writer(folder / "scratch", len(keys), (3, 16, 24), "uint8")
     random = np.random.default_rng(0)

@@ -238,7 +238,7 @@ def test_in_table_7_captioning_does_not_train_the_encoder():
 
 
 def test_stem_but_words_trains_the_words_in_captioning():
-    """As in the program on Spot-the-Diff: only the captioner's positions are frozen."""
+    """Only the captioner's positions are frozen, as in the program on Spot-the-Diff."""
     model, stem = built(variant="released", frozen="stem_but_words"), built(variant="released")
     assert learning(model) == learning(stem) | {"decoder.tables.tokens.weight"}
     assert "decoder.tables.tokens.weight" not in learning(stem)

@@ -1,4 +1,4 @@
-"""Features in memory: the store's own numbers, and refused before reading where there is no room."""
+"""Features held in memory equal the store's; a store that does not fit is refused before it is read."""
 
 import numpy as np
 import pytest

@@ -37,8 +37,12 @@ def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
         found = read_json(folder / RECORD, "move it away", LARGEST)
     except InputError:
         return None
-    own = isinstance(found, dict) and found.get("by") == by and isinstance(found.get("files"), dict)
-    return found["files"] if own else None
+    if not isinstance(found, dict) or found.get("by") != by:
+        return None
+    files = found.get("files")
+    if isinstance(files, list):  # a record of an earlier version, which has names only
+        return dict.fromkeys(map(str, files))
+    return files if isinstance(files, dict) else None
 
 
 def check(folder: Path, by: str) -> None:

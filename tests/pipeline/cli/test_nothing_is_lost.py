@@ -88,6 +88,13 @@ def test_a_folder_replaces_its_own_kind_even_if_files_are_missing(tmp_path, kind
         (tmp_path / "there/made.json").unlink()
 
 
+def test_a_folder_with_the_record_of_an_earlier_version_is_replaced(tmp_path):
+    names = json.dumps({"by": FOLDERS[0].by, "files": list(OWN)})
+    write(tmp_path / "out", OWN | {RECORD: names})
+    make(tmp_path / "out", FOLDERS[0], {"new.json": "new"})
+    assert set(contents(tmp_path / "out")) == {RECORD, "new.json"}
+
+
 def test_a_folder_with_a_changed_file_is_not_replaced(tmp_path):
     with replacing(tmp_path / "out", FOLDERS[0]) as folder:
         write(folder, OWN)

@@ -8,7 +8,7 @@ captions that have not ended; V: size of the vocabulary.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -74,7 +74,7 @@ class Greedy:
         self.attending = attending
         self.looked: Tensor | None = None  # (B, longest, ...), `NextWord.looked` of the steps
 
-    def run(self) -> "Greedy":
+    def run(self) -> Self:
         """Decode all captions, cut `words` to the longest caption, and return the search."""
         word = torch.full_like(self.order, START)
         for position in range(self.longest):
@@ -112,20 +112,32 @@ class Greedy:
 
 
 class Sampling(Greedy):
-    """Search like Greedy, except that each word is drawn at random, with torch's global generator."""
+    """Search like Greedy, except that each word is drawn at random, with torch's global generator.
+
+    `log_p`, (B,), has the log-probability of each caption's words.
+    """
+
+    def __init__(self, model: Captioner, difference: Difference):
+        super().__init__(model, difference)
+        self.log_p = torch.zeros(len(self.order), device=self.order.device)
 
     def _choose(self, logits: Tensor) -> Tensor:
-        return torch.multinomial(logits.float().softmax(-1), 1)[:, 0]
+        log_p = logits.float().log_softmax(-1)
+        word = torch.multinomial(log_p.exp(), 1)
+        self.log_p[self.order[: len(word)]] += log_p.gather(-1, word)[:, 0]
+        return word[:, 0]
 
 
 @torch.no_grad()
-def sample(model: Captioner, difference: Difference, samples: int) -> Tensor:
-    """Return `samples` random captions of each of B pairs, as token ids, (B * samples, L), as `greedy` does.
+def sample(model: Captioner, difference: Difference, samples: int) -> tuple[Tensor, Tensor]:
+    """Draw `samples` random captions of each of B pairs. The captions of a pair are consecutive.
 
-    The captions of a pair are consecutive.
+    Returns token ids, (B * samples, L), in the form that `greedy` returns, and the log-probability of each
+    caption, (B * samples,).
     """
     repeated = rows(difference, lambda x: x.repeat_interleave(samples, 0))
-    return Sampling(model, repeated).run().words
+    search = Sampling(model, repeated).run()
+    return search.words, search.log_p
 
 
 @torch.inference_mode()

@@ -64,24 +64,41 @@ class SelfCritical:
         if self.both_ways:
             pairs, first, second = some_exchanged(pairs, before, after)
         with evaluating(model), compiling.eager():  # without dropout, as in decoding
-            found = self._policy(model, model.difference(first, second), pairs)
+            found = self._policy(model, first, second, pairs)
         if self.supervised:
             terms = model.losses_of(before, after, tokens, batch.parts, labels)
             found |= {name: terms[name] for name in model.terms}
         return found
 
-    def _policy(self, model: Captioner, difference: Difference, pairs: Sequence[Pair]) -> dict[str, Tensor]:
-        words = sample(model, difference, self.samples)  # (B*K, L)
-        captions = [self.vocabulary.decode(row) for row in words.tolist()]
-        reward = self._rewards(pairs, captions, self.samples).to(words.device)  # (B, K)
-        log_p = log_probabilities(model, difference, words).view_as(reward)
-        advantage = reward - self._baseline(model, difference, pairs, reward)
+    def _policy(
+        self, model: Captioner, before: Tensor, after: Tensor, pairs: Sequence[Pair]
+    ) -> dict[str, Tensor]:
+        with torch.no_grad():
+            difference = model.difference(before, after)
+            words, log_p = sample(model, difference, self.samples)  # (B*K, L), (B*K,)
+            captions = [self.vocabulary.decode(row) for row in words.tolist()]
+            reward = self._rewards(pairs, captions, self.samples).to(words.device)  # (B, K)
+            advantage = reward - self._baseline(model, difference, pairs, reward)
         reported = torch.tensor(tells_change(captions))
         written = (words != NULL).sum(-1)
-        means = dict(zip(MEASURES, (reward, -log_p.detach(), written, reported), strict=True))
+        means = dict(zip(MEASURES, (reward, -log_p, written, reported), strict=True))
         number = total(torch.tensor(float(len(words)), device=words.device))
         shares = {name: values.to(number).sum() / number for name, values in means.items()}
-        return {POLICY: -(advantage * log_p).sum() / number} | shares
+        return {POLICY: self._loss(model, before, after, words, advantage) / number} | shares
+
+    def _loss(
+        self, model: Captioner, before: Tensor, after: Tensor, words: Tensor, advantage: Tensor
+    ) -> Tensor:
+        """Return L_policy, times the number of all samples, for the B pairs with advantages r - b, (B, K).
+
+        Only pairs with an advantage have a gradient. So log p is computed for them alone, and for one pair
+        if there are none.
+        """
+        chosen = advantage.any(1)
+        chosen[0] |= ~chosen.any()
+        taught = words.view(*advantage.shape, -1)[chosen].flatten(0, 1)
+        log_p = log_probabilities(model, model.difference(before[chosen], after[chosen]), taught)
+        return -(advantage[chosen].flatten() * log_p).sum()
 
     def _rewards(self, pairs: Sequence[Pair], captions: Sequence[str], each: int) -> Tensor:
         repeated = [pair for pair in pairs for _ in range(each)]

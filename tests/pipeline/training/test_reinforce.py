@@ -72,12 +72,13 @@ def gradients(model, value):
     return [p.grad.clone() for p in model.parameters() if p.grad is not None]
 
 
-def losses(model, words, settings, pairs=1, part=slice(None)):
+def losses(model, words, settings, pairs=1, part=slice(None), log_p=None):
     """Return the losses of the phase for these sampled captions; `part` selects pairs of a batch."""
+    log_p = torch.zeros(len(words)) if log_p is None else log_p
     objective = SelfCritical(reward, SETTINGS | settings, WORDS)
     before, after = (images[part] for images in encoded(model, pairs))
     batch = Batch(*[torch.empty(0)] * 4, parts=1, pairs=("x",) * len(before))
-    with patch("pipeline.training.reinforce.sample", lambda *_: words):
+    with patch("pipeline.training.reinforce.sample", lambda *_: (words, log_p)):
         return objective(model, before, after, torch.tensor([[START, 4, END, NULL]]), batch, None)
 
 
@@ -105,7 +106,7 @@ def test_captions_are_sampled_by_their_probability():
     model = tiny()
     difference = model.difference(*encoded(model))
     torch.manual_seed(0)
-    drawn = [tuple(row) for row in sample(model, difference, 6000).tolist()]
+    drawn = [tuple(row) for row in sample(model, difference, 6000)[0].tolist()]
     width = len(drawn[0])
     with torch.no_grad():
         for words in EVERY:
@@ -113,13 +114,32 @@ def test_captions_are_sampled_by_their_probability():
             assert abs(share - float(by_hand(model, difference, words))) < 0.02
 
 
+def test_the_log_probability_of_a_sample_is_that_of_its_words():
+    model = tiny()
+    difference = model.difference(*encoded(model, 3))
+    words, log_p = sample(model, difference, 20)
+    assert log_p.std() > 0.1
+    torch.testing.assert_close(log_p, log_probabilities(model, difference, words).detach())
+
+
+@pytest.mark.parametrize("same", [[0], [0, 2], [0, 1, 2]])
+def test_pairs_whose_samples_have_equal_rewards_add_nothing_to_the_gradient(same):
+    model, words = tiny(), torch.tensor(EVERY[3:9]).view(3, 2, -1)
+    words[same, 1] = words[same, 0]
+    found = gradients(model, losses(model, words.flatten(0, 1), {}, 3)[POLICY])
+    rewards = torch.tensor(reward(None, [WORDS.decode(row) for row in words.flatten(0, 1)])).view(3, 2)
+    log_p = log_probabilities(model, model.difference(*encoded(model, 3)), words.flatten(0, 1)).view(3, 2)
+    expected = gradients(model, -((rewards - rewards.flip(1)) * log_p).sum() / 6)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+    assert any(each.abs().sum() > 0 for each in found) is (len(same) < 3)
+
+
 def test_measures_are_means_over_the_samples():
     model = tiny()
-    words = torch.tensor([[4, 5, END], [END, NULL, NULL]])
-    found = losses(model, words, {})
-    log_p = log_probabilities(model, model.difference(*encoded(model)), words)
+    words, log_p = torch.tensor([[4, 5, END], [END, NULL, NULL]]), torch.tensor([-1.5, -0.5])
+    found = losses(model, words, {}, log_p=log_p)
     assert found["reward"] == pytest.approx(sum(reward(None, ["a b", ""])) / 2)
-    assert found["sample_entropy"].item() == pytest.approx(-log_p.mean().item())
+    assert found["sample_entropy"] == 1.0
     assert (found["sample_length"], found["sample_tells_change"]) == (2.0, 1.0)
 
 

@@ -123,23 +123,27 @@ class Train(Strict):
         return {key: value for key, value in self.model_dump(exclude={"log"}).items() if value is not None}
 
 
+COMPARING = ("agrees", "CIDEr-D")  # rewards that compare a caption with references
+
+
 class Reinforce(Strict):
     """Settings of the reward phase after training (pipeline/training/reinforce.py)."""
 
     reward: Literal["truth", "agrees", "CIDEr-D", "random", "constant"] | None = None  # null: no such phase
     samples: Annotated[int, Field(ge=1, le=64)] = 5
     baseline: Literal["mean", "greedy"] = "mean"
-    iterations: Count = 1500
+    iterations: Count = 2000
     learning_rate: Positive = 3e-4
     validate_every: Count = 500
     cross_entropy: Weight = 0.1
+    references: Annotated[int, Field(ge=1, le=64)] = 1  # references per pair for the cross-entropy
     partial_credit: Annotated[float, Field(ge=0, lt=1)] = 0.0
     false_alarm: Annotated[float, Field(ge=0, le=1)] = 1.0
-    both_ways: bool = False  # also reward captions of (after, before)
+    both_ways: bool | None = None  # also reward captions of (after, before); null: if no reference is needed
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self.both_ways and self.reward in ("agrees", "CIDEr-D"):
+        if self.both_ways and self.reward in COMPARING:
             raise ValueError(
                 f"both_ways: {self.reward} compares with references of (before, after); set truth"
             )
@@ -150,7 +154,8 @@ class Reinforce(Strict):
     @property
     def decides(self) -> dict[str, Any]:
         """Dictionary with the entry `reinforce` for a recipe's `train`; empty if `reward` is null."""
-        return {} if self.reward is None else {"reinforce": self.model_dump()}
+        both_ways = self.reward not in COMPARING if self.both_ways is None else self.both_ways
+        return {} if self.reward is None else {"reinforce": self.model_dump() | {"both_ways": both_ways}}
 
 
 class Decode(Strict):

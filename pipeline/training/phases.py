@@ -136,7 +136,7 @@ def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
     tokens: name of the tokeniser that the validation and the reward CIDEr-D use
     """
     own = recipe.train["reinforce"]
-    named = {name: own[name] for name in ("iterations", "learning_rate", "validate_every")}
+    named = {name: own[name] for name in ("iterations", "learning_rate", "validate_every", "references")}
     unset = {"schedule": "cosine", "patience": None, "select_after": 0, "mirror": False, "shift": 0}
     settings = recipe.train | named | unset
     phase = captioning(replace(recipe, adapt={}), None, tokens)

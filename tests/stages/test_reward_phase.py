@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from pipeline.config import recipe_file
 from pipeline.training import resuming
 from tests.killed import KilledError
 from tests.running import refuse, set_params, stage, succeed
@@ -75,6 +76,16 @@ def test_weights_of_another_run_are_refused(folder):
     refuse(folder, f"{train_with(1, 'wrong')} --trained plain", "plain has weights of other settings")
     (folder / RECIPE).write_text(recipe)
     assert not (folder / "wrong").exists()
+
+
+@pytest.mark.parametrize(("reward", "default"), [("truth", True), ("random", True), ("CIDEr-D", False)])
+def test_both_orders_are_rewarded_unless_the_reward_compares_with_references(tmp_path, reward, default):
+    set_params(tmp_path, reinforce__reward=reward)
+    succeed(tmp_path, MAKE_RECIPE)
+    assert recipe_file.load(tmp_path / RECIPE).train["reinforce"]["both_ways"] is default
+    set_params(tmp_path, reinforce__reward=reward, reinforce__both_ways=False)
+    succeed(tmp_path, MAKE_RECIPE)
+    assert recipe_file.load(tmp_path / RECIPE).train["reinforce"]["both_ways"] is False
 
 
 @pytest.mark.parametrize(

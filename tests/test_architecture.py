@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.io.source_code import BY_RECIPE, PACKAGES, imports
+from pipeline.io.source_code import BY_RECIPE, PACKAGES, imports, of_stage
 
 ROOT = Path(__file__).parents[1]
 STAGES = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)["stages"]
@@ -112,6 +112,11 @@ def test_general_packages_import_no_paper(path):
     shared = ("common", "initialisation", "kernels", "backbones")
     papers = [folder for folder in (ROOT / "models").iterdir() if folder.name not in shared]
     assert not [file for file in imports(path) if file.parent in papers]
+
+
+@pytest.mark.parametrize("stage", ["render", "prepare", "vocab", "score", "constant"])
+def test_an_edit_of_a_model_does_not_run_stages_without_a_model(stage):
+    assert not [path for path in of_stage(stage) if path.startswith("models/")]
 
 
 def test_files_stay_short():

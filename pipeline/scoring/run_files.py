@@ -13,7 +13,7 @@ from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_json
 from pipeline.scoring.metric_names import summary
-from pipeline.weights import trained_model
+from pipeline.weights import FILE
 
 DECODE, SCORE = "run `dvc repro decode` to make it", "run `dvc repro score` to make it"
 AGAIN = "run `dvc repro score` to make it again"
@@ -61,8 +61,8 @@ def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None =
         content_hashes.check(metrics, found, "pairs", pairs, AGAIN)
     if (own := _run(metrics)) and found.get("run", own) != own:
         raise InputError(f"{metrics} has the scores of the run {found['run']}; {AGAIN}")
-    if weights is not None and (weights / trained_model.FILE).is_file():
-        content_hashes.check(metrics, found, "weights", weights / trained_model.FILE, AGAIN)
+    if weights is not None and (weights / FILE).is_file():
+        content_hashes.check(metrics, found, "weights", weights / FILE, AGAIN)
     shown = folder / SUMMARY
     if shown.exists() and read_json(shown, SCORE) != summary(record):
         raise InputError(f"{shown} has other scores than {METRICS} in its folder; {AGAIN}")

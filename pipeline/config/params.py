@@ -144,9 +144,7 @@ class Reinforce(Strict):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.both_ways and self.reward in COMPARING:
-            raise ValueError(
-                f"both_ways: {self.reward} compares with references of (before, after); set truth"
-            )
+            raise ValueError(f"both_ways: {self.reward} needs references of (after, before); set truth")
         if self.baseline == "mean" and self.samples == 1:
             raise ValueError("baseline: mean compares the samples of a pair; set samples to 2 or more")
         return self

@@ -26,7 +26,7 @@ class DataSizes:
     longest: int  # L, tokens of a caption with <START> and <END>
 
     def __post_init__(self) -> None:
-        """Raise ValueError if a size is not a multiple of the number or size that `multiples` requires."""
+        """Raise ValueError if a size is not divisible by its divisor in `multiples`."""
         for name, factor in self.multiples:
             divisor = factor if isinstance(factor, int) else getattr(self, factor)
             if getattr(self, name) % divisor:

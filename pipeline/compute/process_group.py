@@ -95,9 +95,9 @@ class Part(Ranks):
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the numbers in `items` whose remainder modulo `world` is `rank`.
+        """Return this process's share of the work: the numbers in `items` that are `rank` modulo `world`.
 
-        So the result does not depend on the items that other shards have already done.
+        A number belongs to the same process whatever other numbers `items` has.
         """
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 

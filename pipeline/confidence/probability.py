@@ -66,7 +66,7 @@ class Probability(Strict):
         return np.interp(logits, self.steps.logits, self.steps.probabilities)
 
     def logits(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
-        """Return the logits (P,) of the regressions, before slope, shift and steps are applied."""
+        """Return the logit of each caption, (P,), before the calibration by slope, shift and steps."""
         return np.where(reports_change, self.change.logits(signals), self.no_change.logits(signals))
 
 

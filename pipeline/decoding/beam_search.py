@@ -67,9 +67,9 @@ def n_best(
 class Beam:
     """Beam search over a batch. Nothing is computed for settled pairs.
 
-    `words`, `scores` and `seen` hold the best ended caption of each pair, in the batch's order. `state`,
-    `sums`, `free`, `written` and `looked` begin with the pairs that are not settled. Index n in these tensors
-    is the pair `order[n]` of the batch.
+    `words`, `scores` and `seen` hold the best ended caption of each pair, in the batch's order. In `state`,
+    `sums`, `free`, `written` and `looked`, the first rows belong to the pairs that are not settled: row n to
+    the pair `order[n]` of the batch.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ ALIGNED = 24
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Choose as `choose` does; if `count` is at most ALIGNED, only pairs with alignments are chosen."""
+    """Return the pairs that `choose` chooses; for a `count` up to ALIGNED, all have alignments."""
     if count > ALIGNED:
         return choose(pairs, count)
     return choose([pair for kind in choose(pairs, ALIGNED).values() for pair in kind], count)

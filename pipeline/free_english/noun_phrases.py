@@ -44,7 +44,7 @@ def _ordinal_image(tokens: list[Token]) -> Token | None:
 
 
 def _noun(tokens: list[Token]) -> Token:
-    """Return one noun token for "the most obvious change". A single "change" is kept: it may be a verb."""
+    """Join words such as "the most obvious change" to one noun token; return a single token unchanged."""
     return joined(tokens, "DIFFERENCE", "") if len(tokens) > 1 else tokens[0]
 
 

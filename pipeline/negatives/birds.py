@@ -193,9 +193,9 @@ class Source:
     def replace(self, number: int) -> Iterator[str | None]:
         """Yield the references in turn, from reference `number` on, each with some words replaced.
 
-        At the first use of each reference, the REPLACED words with the largest TF-IDF weights are replaced.
-        At later uses, 1 to REPLACED random words are replaced. A new word never names a value (such as a
-        colour) that a reference names. A reference without replaceable words gives None.
+        At the first use of each reference, REPLACED of its words are replaced: those with the largest TF-IDF
+        weights. At later uses, 1 to REPLACED random words are replaced. A new word never names a value (such
+        as a colour) that a reference names. A reference without replaceable words gives None.
         """
         for turn, caption in enumerate(self._turns(number)):
             yield self._replaced(caption, heaviest=turn < len(self._references))

@@ -106,7 +106,7 @@ def _tokenized(
 def _python_scores(
     captions: dict[str, str], references: dict[str, list[str]], subsets: dict[str, list[str]]
 ) -> tuple[dict[str, Values], dict[str, dict[str, Any]]]:
-    """Return BLEU, ROUGE-L and CIDEr-D of (subsets, pairs), with None in place of METEOR and SPICE."""
+    """Return BLEU, ROUGE-L and CIDEr-D: of each subset, and of each pair. METEOR and SPICE are None."""
     grams = metrics.counted(captions, references)
     counts = metrics.bleu_counts(captions, references, grams)
     means = {name: of_pairs(captions, references) for name, of_pairs in metrics.MEANS.items()}

@@ -196,7 +196,10 @@ class CiderD:
         return self._count * rarity[self._gram]
 
     def _similarities(self, weight: np.ndarray) -> np.ndarray:
-        """Return clipped cosine * length penalty per couple and length of n-gram, (couples, LONGEST)."""
+        """Return clipped cosine * length penalty of each caption with each reference, (couples, LONGEST).
+
+        Column n - 1 is for n-grams. A couple is a caption and one of its references.
+        """
         # Python's ** gives the library's squares; numpy's may differ in the last bit
         square = np.array([value**2 for value in weight.tolist()])
         size = self._sentences * LONGEST

@@ -69,9 +69,10 @@ class Verdict:
 def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict | None:
     """Check a caption against the pair's scene; None if the scene is unknown.
 
-    A true caption of a changed pair has a subject, with its relation, that fits only the changed object
-    (in the after image for an added object, else in the before image), the true kind of change, and the true
-    new value. A true caption of an unchanged pair contains one of `phrases`. Raises InputError for a pair
+    A caption of a changed pair is true if its subject, with its relation, fits only the changed object, and
+    if the kind of change and the new value are true. The subject is checked in the after image for an added
+    object, else in the before image. A caption of an unchanged pair is true if it contains one of `phrases`.
+    Raises InputError for a pair
     whose scene lacks the changed object.
     """
     if pair.scene is None or pair.change_type is None:

@@ -89,10 +89,10 @@ class SelfCritical:
     def _loss(
         self, model: Captioner, before: Tensor, after: Tensor, words: Tensor, advantage: Tensor
     ) -> Tensor:
-        """Return L_policy, times the number of all samples, for the B pairs with advantages r - b, (B, K).
+        """Return L_policy, times the number of all samples. `advantage` is r - b, (B, K).
 
-        Only pairs with an advantage have a gradient. So log p is computed for them alone, and for one pair
-        if there are none.
+        A pair whose advantages are all 0 has no gradient, so log p is computed for the other pairs only. If
+        there are no others, log p is computed for one pair, because the loss must depend on the weights.
         """
         chosen = advantage.any(1)
         chosen[0] |= ~chosen.any()

@@ -55,7 +55,7 @@ class _TokenMatching(torch.autograd.Function):
 
 
 def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
-    """Return the module whose `locate` (forward) and `spread` (backward) compute TM of these tensors.
+    """Return the module that computes TM of `queries` and `keys`: `locate` forward, `spread` backward.
 
     matching_cpu: bfloat16 and float32 on a CPU
     matching_gpu: bfloat16, float16 and float32 on a GPU of compute capability 8.0 or more, with Triton, up to

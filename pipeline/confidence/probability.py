@@ -82,9 +82,10 @@ class Choice:
 def fit(
     signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray, scenes: Sequence[str]
 ) -> Choice:
-    """Fit the probability to P captions with S signals, (P, S). Cross-validation chooses the method.
+    """Fit the probability that a caption is correct to S signals of P captions, (P, S).
 
-    The folds are groups of scenes. Raises ValueError if there are fewer scenes than FOLDS.
+    Cross-validation chooses the method. Its folds are groups of scenes. Raises ValueError if there are fewer
+    scenes than FOLDS.
     """
     folds = _folds(scenes)
     held_out = np.zeros(len(signals))

@@ -148,7 +148,7 @@ def _rows(path: Path, remedy: str) -> list[Row]:
 
 
 def _opened(row: dict[str, Any]) -> list[Any]:
-    """Return the entries of a JSON object, which is a log of lmms-eval, {id: value, …}, or one entry."""
+    """Return the entries of a JSON object: a log of lmms-eval, a mapping from id to value, or one entry."""
     if isinstance(row.get("logs"), list):
         return list(row["logs"])
     if row.keys() & {*IDS, "doc_id"}:

@@ -108,8 +108,8 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
         record["effects"] = {name: asdict(own) for name, own in zip(VIEWS, effects, strict=True)}
     look = LOOKS[settings.look]
     shown = ((scene.before, scene.default), (scene.after, scene.semantic), (scene.before, scene.nonsemantic))
-    for name, (things, view), own in zip(PICTURES, shown, effects or [NONE] * len(PICTURES), strict=True):
-        solids, size = scenes.solids(things, look), (settings.width, settings.height)
+    for name, (objects, view), own in zip(PICTURES, shown, effects or [NONE] * len(PICTURES), strict=True):
+        solids, size = scenes.solids(objects, look), (settings.width, settings.height)
         pixels = pictures.render(solids, view.camera, view.lights, *size, look, own)
         beside = work / "partial" / f"{os.getpid()}.png"
         Image.fromarray(pixels).save(beside, compress_level=1, compress_type=zlib.Z_RLE)
@@ -129,8 +129,8 @@ def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -
         "number": scene.number,
         "change_type": scene.change_type,
         "changed": scene.changed,
-        "before": [_described(thing, look) for thing in scene.before],
-        "after": [_described(thing, look) for thing in scene.after],
+        "before": [_described(item, look) for item in scene.before],
+        "after": [_described(item, look) for item in scene.after],
         "views": {name: asdict(getattr(scene, name)) for name in VIEWS},
         "before_box": _boxes(scene.before, scene.default).get(scene.changed),
         "after_box": _boxes(scene.after, scene.semantic).get(scene.changed),
@@ -141,22 +141,24 @@ def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -
     }
 
 
-def _described(thing: scenes.Thing, look: Look) -> dict[str, Any]:
-    fields = asdict(thing)
+def _described(item: scenes.SceneObject, look: Look) -> dict[str, Any]:
+    fields = asdict(item)
     x, y = fields.pop("x"), fields.pop("y")
-    return {**fields, "position": [x, y, thing.half_height(look)]}
+    return {**fields, "position": [x, y, item.half_height(look)]}
 
 
-def _boxes(things: tuple[scenes.Thing, ...], view: scenes.View) -> dict[int, scenes.Box]:
-    return {thing.number: box for thing, box in zip(things, view.boxes, strict=True)}
+def _boxes(objects: tuple[scenes.SceneObject, ...], view: scenes.View) -> dict[int, scenes.Box]:
+    return {item.number: box for item, box in zip(objects, view.boxes, strict=True)}
 
 
-def _viewpoint_iou(scene: scenes.Scene, things: tuple[scenes.Thing, ...], view: scenes.View) -> float | None:
+def _viewpoint_iou(
+    scene: scenes.Scene, objects: tuple[scenes.SceneObject, ...], view: scenes.View
+) -> float | None:
     """Return the mean IoU between the boxes of unchanged objects in the default view and in `view`.
 
-    The result is None if no object is unchanged. `things` are the objects in `view`.
+    The result is None if no object is unchanged. `objects` are the objects in `view`.
     """
-    default, other = _boxes(scene.before, scene.default), _boxes(things, view)
+    default, other = _boxes(scene.before, scene.default), _boxes(objects, view)
     ious = [_iou(box, other[number]) for number, box in default.items() if number != scene.changed]
     return round(sum(ious) / len(ious), 6) if ious else None
 

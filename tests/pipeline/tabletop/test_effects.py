@@ -18,7 +18,7 @@ from pipeline.tabletop import dataset, effects, pictures, scenes
 from pipeline.tabletop.effects import NONE
 from pipeline.tabletop.looks import LOOKS
 from pipeline.tabletop.scenes import CAMERA, LIGHTS
-from tests.pipeline.tabletop.test_tabletop_raytracer import crowd, thing
+from tests.pipeline.tabletop.test_tabletop_raytracer import crowd, make_object
 
 RANGES = Variation(
     exposure=(0.5, 2.0),
@@ -94,14 +94,14 @@ def test_effects_are_within_their_ranges():
 
 
 def test_the_looks_differ_in_brightness_and_size_of_cubes():
-    things = crowd(2)
+    objects = crowd(2)
     studio, clevr = (
-        pictures.render(scenes.solids(things, look), CAMERA, LIGHTS, 96, 64, look).mean()
+        pictures.render(scenes.solids(objects, look), CAMERA, LIGHTS, 96, 64, look).mean()
         for look in (LOOKS["studio"], LOOKS["clevr"])
     )
     assert studio > 150
     assert 90 < clevr < 140  # CLEVR-Change's images: 118
-    cube = thing("cube")
+    cube = make_object("cube")
     assert cube.half_height(LOOKS["clevr"]) > 1.3 * cube.half_height(LOOKS["studio"])
 
 

@@ -98,14 +98,14 @@ def test_viewpoint_iou_is_the_mean_over_unchanged_objects(whole):
             ("distractor_iou", "before", "nonsemantic"),
         ):
             there = {
-                thing["number"]: box
-                for thing, box in zip(scene[shown], scene["views"][view]["boxes"], strict=True)
+                item["number"]: box
+                for item, box in zip(scene[shown], scene["views"][view]["boxes"], strict=True)
             }
             ious = []
-            for thing, box in zip(scene["before"], scene["views"]["default"]["boxes"], strict=True):
-                if thing["number"] != scene["changed"]:
+            for item, box in zip(scene["before"], scene["views"]["default"]["boxes"], strict=True):
+                if item["number"] != scene["changed"]:
                     masks = np.zeros((2, 64, 96), dtype=bool)
-                    for mask, (x, y, w, h) in zip(masks, (box, there[thing["number"]]), strict=True):
+                    for mask, (x, y, w, h) in zip(masks, (box, there[item["number"]]), strict=True):
                         mask[y : y + h, x : x + w] = True
                     ious.append(masks.all(0).sum() / masks.any(0).sum())
             assert scene[figure] == pytest.approx(np.mean(ious), abs=1e-6)

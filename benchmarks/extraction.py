@@ -1,6 +1,5 @@
 """Render images, and measure how fast a network's features of them are extracted into a store."""
 
-import hashlib
 import os
 import shutil
 import tempfile
@@ -15,7 +14,7 @@ from benchmarks.measures import Row, compare
 from models.backbones.backbone import Backbone
 from pipeline.config import params
 from pipeline.config.store_contents import Spec
-from pipeline.datasets.images import Indexed
+from pipeline.datasets.images import Indexed, index
 from pipeline.features import backbone_weights, preprocessing
 from pipeline.features.extraction import Extractor, attributes
 from pipeline.features.store import FeatureStore
@@ -54,12 +53,8 @@ def render(root: Path, images: int) -> list[Indexed]:
     embedded = params.load(ROOT / "params.yaml").tabletop.of("tabletop")
     size = {"width": WIDTH, "height": HEIGHT, "scenes": -(-images // 3)}
     dataset.render(embedded.model_copy(update=size), root, os.cpu_count() or 1)
-    found = []
-    for file in sorted(root.glob("*images/*.png"))[:images]:
-        data = file.read_bytes()
-        digest = hashlib.sha256(data).hexdigest()
-        found.append(Indexed(str(file.relative_to(root)), WIDTH, HEIGHT, len(data), digest))
-    return found
+    files = sorted(root.glob("*images/*.png"))[:images]
+    return list(index(root, [str(file.relative_to(root)) for file in files]))
 
 
 def extractor(root: Path, images: list[Indexed]) -> Extractor:

@@ -87,8 +87,7 @@ class Found:
 
 def compared(what: str, mine: Measured | None, plain: Measured | None) -> Found:
     """Return the table's line that compares our measurement (`mine`) with the reference's (`plain`)."""
-    times = ratio(mine, plain) if mine and plain else ""
-    return Found(what, str(mine or "no memory"), str(plain or "no memory"), times)
+    return Found(what, str(mine or "no memory"), str(plain or "no memory"), ratio(mine, plain))
 
 
 def right(what: str, said: str) -> Found:
@@ -167,8 +166,7 @@ def _weights(case: Case, dtype: str, seed: int) -> str:
 def matchings(size: Size) -> Iterator[Found]:
     """Compare the matching, forward and backward, with a reference of einsum and max in float32.
 
-    There are two measurements: with a gradient for every pair of images, as for random images, and with a
-    gradient for one pair in twenty, as in training.
+    All pairs of images have a gradient, or one pair in twenty, as in training.
     """
     for mtm in ("per_head", "summed"):
         case = Case(size.model, mtm, size.scenes, size.grid)
@@ -189,10 +187,7 @@ def as_trained(case: Case, words: int = WORDS, longest: int = LONGEST) -> Traini
 
 
 def steps(size: Size) -> Iterator[Found]:
-    """Measure the training step on random features.
-
-    This is the slowest case, because all pairs of images have a gradient.
-    """
+    """Measure the training step on random features: the slowest case, because all pairs have a gradient."""
     for mtm, variant in (("summed", "released"), ("per_head", "paper")):
         case = Case(size.model, mtm, size.scenes, size.grid, variant)
         name = f"step as trained, {variant}, {mtm}, {FASTEST}"

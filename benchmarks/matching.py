@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from benchmarks.measures import Call, Measured, Row, memory, ratio, seconds
+from benchmarks.measures import Call, Row, of_case, ratio
 from benchmarks.reference_step import matching as reference
 from benchmarks.training import SIZES, Case
 from models.kernels import matching_plain
@@ -35,13 +35,11 @@ def row(dtype: str, case: Case, compared: bool = True) -> Row:
     """Measure our side in `dtype` and, if `compared`, the reference in float32; return the table's row."""
     kinds = {"ours": dtype, "reference": "float32"} if compared else {"ours": dtype}
     sides = {side: partial(call, side, kind) for side, kind in kinds.items()}
-    took = seconds({side: prepare(case) for side, prepare in sides.items()}, ROUNDS)
-    both = {side: Measured(took[side], memory(prepare, case) or 0) for side, prepare in sides.items()}
+    both = of_case(sides, case, ROUNDS)
     name = f"matching, {case.mtm}, {dtype}, {case.scenes} pairs of {case.grid**2} tokens"
     against = f"all similarities at once, float32, median of {ROUNDS}"
-    if not compared:
-        return name, against, str(both["ours"]), "–", "–"
-    return name, against, str(both["ours"]), str(both["reference"]), ratio(both["ours"], both["reference"])
+    mine, plain = both["ours"], both.get("reference")
+    return name, against, str(mine), str(plain or "–"), ratio(mine, plain)
 
 
 def check(case: Case, dtype: torch.dtype) -> None:

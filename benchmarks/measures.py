@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -35,8 +34,10 @@ def shown(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 
-def ratio(mine: Measured, plain: Measured) -> str:
-    """Return, as text, the reference's time and memory divided by ours."""
+def ratio(mine: Measured | None, plain: Measured | None) -> str:
+    """Return, as text, the reference's time and memory divided by ours; "–" if one side was not measured."""
+    if mine is None or plain is None:
+        return "–"
     memory = plain.bytes / max(2**20, mine.bytes)
     return f"{plain.seconds / mine.seconds:.1f}, memory {memory:.1f}"
 
@@ -57,6 +58,12 @@ def seconds(sides: dict[str, Call], rounds: int) -> dict[str, float]:
             if turn:
                 taken[side].append(time.perf_counter() - start)
     return {side: statistics.median(each) for side, each in taken.items()}
+
+
+def of_case(sides: dict[str, Callable[[Any], Call]], case: Any, rounds: int) -> dict[str, Measured]:
+    """Return side -> time and memory of the call that the side's function makes of a case (training.Case)."""
+    took = seconds({side: prepare(case) for side, prepare in sides.items()}, rounds)
+    return {side: Measured(took[side], _memory(prepare, case)) for side, prepare in sides.items()}
 
 
 def finished(function: Call) -> None:
@@ -94,18 +101,15 @@ def risen(function: Call) -> int:
     return 1024 * int(peak.split()[1]) - before
 
 
-def memory(prepare: Callable[[Any], Call], case: Any) -> int | None:
-    """Return the memory in bytes of the call that `prepare` makes of a case (training.Case).
-
-    The call runs in a new process. The result is None if memory runs out.
-    """
+def _memory(prepare: Callable[[Any], Call], case: Any) -> int:
+    """Return the memory in bytes of a call, measured in a new process; 0 if memory runs out."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         try:
-            return pool.submit(partial(_memory, prepare, case)).result()
+            return pool.submit(_risen_warm, prepare, case).result()
         except (BrokenProcessPool, torch.OutOfMemoryError):
-            return None
+            return 0
 
 
-def _memory(prepare: Callable[[Any], Call], case: Any) -> int:
+def _risen_warm(prepare: Callable[[Any], Call], case: Any) -> int:
     prepare(replace(case, scenes=2, grid=2))()  # load libraries and compile loops
     return risen(prepare(case))

@@ -49,10 +49,8 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
     work = scratch(root, _key(settings))
     with alone(root), writing(root):
         begin(work)
-        for picture in PICTURES:
-            (work / "dataset" / picture).parent.mkdir(parents=True, exist_ok=True)
-        for folder in ("scenes", "partial"):
-            (work / folder).mkdir(exist_ok=True)
+        for folder in ("scenes", "partial", *(Path("dataset", picture).parent for picture in PICTURES)):
+            (work / folder).mkdir(parents=True, exist_ok=True)
         todo = [number for number in range(settings.scenes) if not _done(work, number)]
         _render_all(settings, work, todo, processes)
         _write_tables(settings, work)
@@ -174,8 +172,10 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
     """Write the four JSON files of CLEVR-Change, and scenes.json, from the records of all scenes."""
     folder = work / "dataset"
     records = [json.loads(_record_path(work, number).read_text("utf-8")) for number in range(settings.scenes)]
-    for key in ("captions", "no_change_captions"):
-        file = "change_captions.json" if key == "captions" else "no_change_captions.json"
+    for key, file in (
+        ("captions", "change_captions.json"),
+        ("no_change_captions", "no_change_captions.json"),
+    ):
         captions = {Path(DEFAULT.format(record["number"])).name: record.pop(key) for record in records}
         write_json(folder / file, captions)
     types: dict[str, list[int]] = {kind: [] for kind in changes.CHANGE_TYPES}

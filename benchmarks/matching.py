@@ -38,8 +38,8 @@ def row(dtype: str, case: Case, compared: bool = True) -> Row:
     both = of_case(sides, case, ROUNDS)
     name = f"matching, {case.mtm}, {dtype}, {case.scenes} pairs of {case.grid**2} tokens"
     against = f"all similarities at once, float32, median of {ROUNDS}"
-    mine, plain = both["ours"], both.get("reference")
-    return name, against, str(mine), str(plain or "–"), ratio(mine, plain)
+    ours, theirs = both["ours"], both.get("reference")
+    return name, against, str(ours), str(theirs or "–"), ratio(ours, theirs)
 
 
 def check(case: Case, dtype: torch.dtype) -> None:

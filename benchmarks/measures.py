@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
@@ -34,12 +34,12 @@ def shown(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 
-def ratio(mine: Measured | None, plain: Measured | None) -> str:
+def ratio(ours: Measured | None, reference: Measured | None) -> str:
     """Return, as text, the reference's time and memory divided by ours; "–" if one side was not measured."""
-    if mine is None or plain is None:
+    if ours is None or reference is None:
         return "–"
-    memory = plain.bytes / max(2**20, mine.bytes)
-    return f"{plain.seconds / mine.seconds:.1f}, memory {memory:.1f}"
+    memory = reference.bytes / max(2**20, ours.bytes)
+    return f"{reference.seconds / ours.seconds:.1f}, memory {memory:.1f}"
 
 
 def compare(name: str, ours: Call, reference: Call, against: str, rounds: int = ROUNDS) -> Row:
@@ -60,7 +60,7 @@ def seconds(sides: dict[str, Call], rounds: int) -> dict[str, float]:
     return {side: statistics.median(each) for side, each in taken.items()}
 
 
-def of_case(sides: dict[str, Callable[[Any], Call]], case: Any, rounds: int) -> dict[str, Measured]:
+def of_case(sides: Mapping[str, Callable[[Any], Call]], case: Any, rounds: int) -> dict[str, Measured]:
     """Return side -> time and memory of the call that the side's function makes of a case (training.Case)."""
     took = seconds({side: prepare(case) for side, prepare in sides.items()}, rounds)
     return {side: Measured(took[side], _memory(prepare, case)) for side, prepare in sides.items()}

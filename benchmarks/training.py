@@ -64,11 +64,11 @@ def rows() -> Iterator[Row]:
         if fits(case):
             sides["reference"] = partial(step, "reference", "float32")
         both = of_case(sides, case, ROUNDS)
-        plain = both.get("reference")
+        reference = both.get("reference")
         for dtype in TYPES:
             name = f"training step, {variant}, {mtm}, {dtype}, {scenes} scenes (2 pairs each)"
             against = f"all similarities at once, float32, median of {ROUNDS}"
-            yield name, against, str(both[dtype]), str(plain or "–"), ratio(both[dtype], plain)
+            yield name, against, str(both[dtype]), str(reference or "–"), ratio(both[dtype], reference)
 
 
 def batch(case: Case) -> Batch:

@@ -33,7 +33,8 @@ def change(
     item, others = before[at], before[:at] + before[at + 1 :]
     if kind == "drop":
         return item.number, others
-    changed = {"color": _recolored, "material": _remade, "move": _moved}[kind](item, others, view, rng)
+    draw = {"color": _recolored, "material": _other_material, "move": _moved}[kind]
+    changed = draw(item, others, view, rng)
     return item.number, (*before[:at], changed, *before[at + 1 :])
 
 
@@ -65,7 +66,7 @@ def _recolored(
     return pick(choices, rng)
 
 
-def _remade(
+def _other_material(
     item: SceneObject, others: tuple[SceneObject, ...], view: View, rng: np.random.Generator
 ) -> SceneObject:
     changed = replace(item, material=MATERIALS[1 - MATERIALS.index(item.material)])

@@ -71,8 +71,8 @@ def _key(settings: Tabletop) -> str:
 
 
 def _done(work: Path, number: int) -> bool:
-    pictures_there = all((work / "dataset" / name.format(number)).exists() for name in PICTURES)
-    return pictures_there and _record_path(work, number).exists()
+    has_images = all((work / "dataset" / name.format(number)).exists() for name in PICTURES)
+    return has_images and _record_path(work, number).exists()
 
 
 def _record_path(work: Path, number: int) -> Path:
@@ -109,12 +109,12 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
     for name, (objects, view), own in zip(PICTURES, shown, effects or [NONE] * len(PICTURES), strict=True):
         solids, size = scenes.solids(objects, look), (settings.width, settings.height)
         pixels = pictures.render(solids, view.camera, view.lights, *size, look, own)
-        beside = work / "partial" / f"{os.getpid()}.png"
-        Image.fromarray(pixels).save(beside, compress_level=1, compress_type=zlib.Z_RLE)
-        beside.replace(work / "dataset" / name.format(number))
-    beside = work / "partial" / f"{os.getpid()}.json"
-    beside.write_text(json.dumps(record), encoding="utf-8")
-    beside.replace(_record_path(work, number))
+        unfinished = work / "partial" / f"{os.getpid()}.png"
+        Image.fromarray(pixels).save(unfinished, compress_level=1, compress_type=zlib.Z_RLE)
+        unfinished.replace(work / "dataset" / name.format(number))
+    unfinished = work / "partial" / f"{os.getpid()}.json"
+    unfinished.write_text(json.dumps(record), encoding="utf-8")
+    unfinished.replace(_record_path(work, number))
 
 
 def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -> dict[str, Any]:

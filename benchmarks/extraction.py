@@ -46,10 +46,7 @@ def rows() -> Iterator[Row]:
 
 
 def render(root: Path, images: int) -> list[Indexed]:
-    """Render images of 480 x 320 pixels under `root`, three of each scene.
-
-    Returns the index records of the first `images` images.
-    """
+    """Render three images of each scene under `root`; return the index records of the first `images`."""
     embedded = params.load(ROOT / "params.yaml").tabletop.of("tabletop")
     size = {"width": WIDTH, "height": HEIGHT, "scenes": -(-images // 3)}
     dataset.render(embedded.model_copy(update=size), root, os.cpu_count() or 1)
@@ -60,8 +57,7 @@ def render(root: Path, images: int) -> list[Indexed]:
 def extractor(root: Path, images: list[Indexed]) -> Extractor:
     """Return an Extractor of the images with an untrained ResNet-101, in bfloat16 if the device supports it.
 
-    The weights are torchvision's initial weights, except that the last batch norm of each residual branch is
-    0. Otherwise features would overflow float16.
+    The last batch norm of each residual branch is 0; otherwise features would overflow float16.
     """
     torch.manual_seed(1)
     network = Backbone(SPEC.backbone, SPEC.stride).eval()

@@ -45,9 +45,8 @@ def row(dtype: str, case: Case, compared: bool = True) -> Row:
 def check(case: Case, dtype: torch.dtype) -> None:
     """Check that both sides give the same numbers.
 
-    In float32, matching and gradients are compared directly. In bfloat16 similarities are rounded, so of
-    several nearly equal similarities, another may be the largest. So in bfloat16 the matching is compared
-    with a larger tolerance, and its gradients are compared with plain torch in bfloat16.
+    In bfloat16, rounding may change which of nearly equal similarities is the largest. So the tolerance is
+    larger, and gradients are compared with those of plain torch in bfloat16.
     """
     q, k, grad = operands(case, dtype)
     exact = dtype == torch.float32

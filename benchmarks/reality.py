@@ -63,10 +63,7 @@ def judgements(row: Row) -> dict[str, object]:
 
 
 def read(weights: Path, lab: Path, labelled: Path) -> Row:
-    """Let a model caption the labelled images; return its results on them and on rendered test pairs.
-
-    The scores on rendered test pairs are read from the model's metrics.json.
-    """
+    """Caption the labelled images with a model; return the results, and the scores in its metrics.json."""
     captioner = PictureCaptioner.load(weights, lab)
     seed, model, dataset = weights.name, weights.parent.name, weights.parent.parent.name
     place = lab / "results/cells" / dataset / model / seed / "metrics.json"

@@ -49,7 +49,7 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
     work = scratch(root, _key(settings))
     with alone(root), writing(root):
         begin(work)
-        for folder in ("scenes", "partial", *(Path("dataset", picture).parent for picture in PICTURES)):
+        for folder in ("scenes", "partial", *(f"dataset/{Path(name).parent}" for name in PICTURES)):
             (work / folder).mkdir(parents=True, exist_ok=True)
         todo = [number for number in range(settings.scenes) if not _done(work, number)]
         _render_all(settings, work, todo, processes)

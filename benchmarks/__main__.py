@@ -18,8 +18,11 @@ import os
 import sys
 from importlib import import_module
 
+from stages import run
+
 # modules are imported when they run, because a machine with a GPU may lack Java, metrics and plotting
 SIDE_BY_SIDE = ("reading", "extraction", "matching", "decoding", "scoring", "step")
+MODULES = {"step": "training"}  # modules that are not called like their benchmark
 COMMANDS = ("gpu", "oracle", "reality")
 
 
@@ -31,7 +34,8 @@ def main() -> None:
         return
     if unknown := [name for name in chosen if name not in SIDE_BY_SIDE]:
         sys.exit(f"error: no benchmark is called {unknown[0]!r}; there are {', '.join(SIDE_BY_SIDE)}")
-    rows = [row for name in chosen for row in import_module(f"benchmarks.{name}").rows()]
+    modules = [import_module(f"benchmarks.{MODULES.get(name, name)}") for name in chosen]
+    rows = [row for module in modules for row in module.rows()]
 
     import torch
     from rich.console import Console
@@ -45,4 +49,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

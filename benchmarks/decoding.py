@@ -69,10 +69,7 @@ def reference(captioner: Captioner, memory: Tensor, pairs: int) -> list[list[int
 
 
 def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
-    """Decode pairs with the memory (B, N, D) greedily; return the tokens of each caption up to its <END>.
-
-    All words of all pairs are recomputed at every step, until all captions have ended.
-    """
+    """Decode as `ours`, but recompute all words of all pairs at every step, until all captions have ended."""
     tokens = torch.full((len(memory), 1), START, device=memory.device)
     ended = torch.zeros(len(memory), dtype=torch.bool, device=memory.device)
     while tokens.shape[1] < model.sizes.longest and not ended.all():

@@ -1,6 +1,5 @@
 """Render images, and measure how fast a network's features of them are extracted into a store."""
 
-import hashlib
 import os
 import shutil
 import tempfile
@@ -15,7 +14,7 @@ from benchmarks.measures import Row, compare
 from models.backbones.backbone import Backbone
 from pipeline.config import params
 from pipeline.config.store_contents import Spec
-from pipeline.datasets.images import Indexed
+from pipeline.datasets.images import Indexed, index
 from pipeline.features import backbone_weights, preprocessing
 from pipeline.features.extraction import Extractor, attributes
 from pipeline.features.store import FeatureStore
@@ -47,26 +46,18 @@ def rows() -> Iterator[Row]:
 
 
 def render(root: Path, images: int) -> list[Indexed]:
-    """Render images of 480 x 320 pixels under `root`, three of each scene.
-
-    Returns the index records of the first `images` images.
-    """
+    """Render three images of each scene under `root`; return the index records of the first `images`."""
     embedded = params.load(ROOT / "params.yaml").tabletop.of("tabletop")
     size = {"width": WIDTH, "height": HEIGHT, "scenes": -(-images // 3)}
     dataset.render(embedded.model_copy(update=size), root, os.cpu_count() or 1)
-    found = []
-    for file in sorted(root.glob("*images/*.png"))[:images]:
-        data = file.read_bytes()
-        digest = hashlib.sha256(data).hexdigest()
-        found.append(Indexed(str(file.relative_to(root)), WIDTH, HEIGHT, len(data), digest))
-    return found
+    files = sorted(root.glob("*images/*.png"))[:images]
+    return list(index(root, [str(file.relative_to(root)) for file in files]))
 
 
 def extractor(root: Path, images: list[Indexed]) -> Extractor:
     """Return an Extractor of the images with an untrained ResNet-101, in bfloat16 if the device supports it.
 
-    The weights are torchvision's initial weights, except that the last batch norm of each residual branch is
-    0. Otherwise features would overflow float16.
+    The last batch norm of each residual branch is 0; otherwise features would overflow float16.
     """
     torch.manual_seed(1)
     network = Backbone(SPEC.backbone, SPEC.stride).eval()

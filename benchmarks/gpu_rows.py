@@ -85,10 +85,9 @@ class Found:
     reached: bool | None = None
 
 
-def compared(what: str, mine: Measured | None, plain: Measured | None) -> Found:
-    """Return the table's line that compares our measurement (`mine`) with the reference's (`plain`)."""
-    times = ratio(mine, plain) if mine and plain else ""
-    return Found(what, str(mine or "no memory"), str(plain or "no memory"), times)
+def compared(what: str, ours: Measured | None, reference: Measured | None) -> Found:
+    """Return the table's line that compares our measurement with the reference's; None: memory ran out."""
+    return Found(what, str(ours or "no memory"), str(reference or "no memory"), ratio(ours, reference))
 
 
 def right(what: str, said: str) -> Found:
@@ -167,17 +166,16 @@ def _weights(case: Case, dtype: str, seed: int) -> str:
 def matchings(size: Size) -> Iterator[Found]:
     """Compare the matching, forward and backward, with a reference of einsum and max in float32.
 
-    There are two measurements: with a gradient for every pair of images, as for random images, and with a
-    gradient for one pair in twenty, as in training.
+    All pairs of images have a gradient, or one pair in twenty, as in training.
     """
     for mtm in ("per_head", "summed"):
         case = Case(size.model, mtm, size.scenes, size.grid)
-        plain = measured(matching.call("reference", "float32", case)) if fits(case, MATCHED) else None
+        reference = measured(matching.call("reference", "float32", case)) if fits(case, MATCHED) else None
         for dtype in training.TYPES:
             for share in (1.0, 0.05):
-                mine = measured(matching.call("ours", dtype, case, share))
+                ours = measured(matching.call("ours", dtype, case, share))
                 what = f"matching, {mtm}, {dtype}, B={case.scenes}, N={case.grid**2}, {share:.0%} of pairs"
-                yield compared(what, mine, plain)
+                yield compared(what, ours, reference)
 
 
 def as_trained(case: Case, words: int = WORDS, longest: int = LONGEST) -> Training:
@@ -189,22 +187,19 @@ def as_trained(case: Case, words: int = WORDS, longest: int = LONGEST) -> Traini
 
 
 def steps(size: Size) -> Iterator[Found]:
-    """Measure the training step on random features.
-
-    This is the slowest case, because all pairs of images have a gradient.
-    """
+    """Measure the training step on random features: the slowest case, because all pairs have a gradient."""
     for mtm, variant in (("summed", "released"), ("per_head", "paper")):
         case = Case(size.model, mtm, size.scenes, size.grid, variant)
         name = f"step as trained, {variant}, {mtm}, {FASTEST}"
-        mine = measured(_step(case))
-        yield Found(f"{name}, {case.scenes} scenes", str(mine or "no memory"))
+        ours = measured(_step(case))
+        yield Found(f"{name}, {case.scenes} scenes", str(ours or "no memory"))
         while not fits(case) and case.scenes > 1:
             case = replace(case, scenes=case.scenes // 2)
-        mine = measured(_step(case))
+        ours = measured(_step(case))
         for products in PRODUCTS:
             with multiplying(products):
-                plain = measured(training.step("reference", "float32", case))
-            yield compared(f"{name}, {case.scenes} scenes; the reference in {products}", mine, plain)
+                reference = measured(training.step("reference", "float32", case))
+            yield compared(f"{name}, {case.scenes} scenes; the reference in {products}", ours, reference)
 
 
 def _step(case: Case) -> Call:

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from benchmarks.measures import Call, Measured, Row, memory, ratio, seconds
+from benchmarks.measures import Call, Row, of_case, ratio
 from benchmarks.reference_step import matching as reference
 from benchmarks.training import SIZES, Case
 from models.kernels import matching_plain
@@ -35,21 +35,18 @@ def row(dtype: str, case: Case, compared: bool = True) -> Row:
     """Measure our side in `dtype` and, if `compared`, the reference in float32; return the table's row."""
     kinds = {"ours": dtype, "reference": "float32"} if compared else {"ours": dtype}
     sides = {side: partial(call, side, kind) for side, kind in kinds.items()}
-    took = seconds({side: prepare(case) for side, prepare in sides.items()}, ROUNDS)
-    both = {side: Measured(took[side], memory(prepare, case) or 0) for side, prepare in sides.items()}
+    both = of_case(sides, case, ROUNDS)
     name = f"matching, {case.mtm}, {dtype}, {case.scenes} pairs of {case.grid**2} tokens"
     against = f"all similarities at once, float32, median of {ROUNDS}"
-    if not compared:
-        return name, against, str(both["ours"]), "–", "–"
-    return name, against, str(both["ours"]), str(both["reference"]), ratio(both["ours"], both["reference"])
+    ours, theirs = both["ours"], both.get("reference")
+    return name, against, str(ours), str(theirs or "–"), ratio(ours, theirs)
 
 
 def check(case: Case, dtype: torch.dtype) -> None:
     """Check that both sides give the same numbers.
 
-    In float32, matching and gradients are compared directly. In bfloat16 similarities are rounded, so of
-    several nearly equal similarities, another may be the largest. So in bfloat16 the matching is compared
-    with a larger tolerance, and its gradients are compared with plain torch in bfloat16.
+    In bfloat16, rounding may change which of nearly equal similarities is the largest. So the tolerance is
+    larger, and gradients are compared with those of plain torch in bfloat16.
     """
     q, k, grad = operands(case, dtype)
     exact = dtype == torch.float32

@@ -2,11 +2,10 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -35,10 +34,12 @@ def shown(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 
-def ratio(mine: Measured, plain: Measured) -> str:
-    """Return, as text, the reference's time and memory divided by ours."""
-    memory = plain.bytes / max(2**20, mine.bytes)
-    return f"{plain.seconds / mine.seconds:.1f}, memory {memory:.1f}"
+def ratio(ours: Measured | None, reference: Measured | None) -> str:
+    """Return, as text, the reference's time and memory divided by ours; "–" if one side was not measured."""
+    if ours is None or reference is None:
+        return "–"
+    memory = reference.bytes / max(2**20, ours.bytes)
+    return f"{reference.seconds / ours.seconds:.1f}, memory {memory:.1f}"
 
 
 def compare(name: str, ours: Call, reference: Call, against: str, rounds: int = ROUNDS) -> Row:
@@ -57,6 +58,12 @@ def seconds(sides: dict[str, Call], rounds: int) -> dict[str, float]:
             if turn:
                 taken[side].append(time.perf_counter() - start)
     return {side: statistics.median(each) for side, each in taken.items()}
+
+
+def of_case(sides: Mapping[str, Callable[[Any], Call]], case: Any, rounds: int) -> dict[str, Measured]:
+    """Return side -> time and memory of the call that the side's function makes of a case (training.Case)."""
+    took = seconds({side: prepare(case) for side, prepare in sides.items()}, rounds)
+    return {side: Measured(took[side], _memory(prepare, case)) for side, prepare in sides.items()}
 
 
 def finished(function: Call) -> None:
@@ -94,18 +101,15 @@ def risen(function: Call) -> int:
     return 1024 * int(peak.split()[1]) - before
 
 
-def memory(prepare: Callable[[Any], Call], case: Any) -> int | None:
-    """Return the memory in bytes of the call that `prepare` makes of a case (training.Case).
-
-    The call runs in a new process. The result is None if memory runs out.
-    """
+def _memory(prepare: Callable[[Any], Call], case: Any) -> int:
+    """Return the memory in bytes of a call, measured in a new process; 0 if memory runs out."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         try:
-            return pool.submit(partial(_memory, prepare, case)).result()
+            return pool.submit(_risen_warm, prepare, case).result()
         except (BrokenProcessPool, torch.OutOfMemoryError):
-            return None
+            return 0
 
 
-def _memory(prepare: Callable[[Any], Call], case: Any) -> int:
+def _risen_warm(prepare: Callable[[Any], Call], case: Any) -> int:
     prepare(replace(case, scenes=2, grid=2))()  # load libraries and compile loops
     return risen(prepare(case))

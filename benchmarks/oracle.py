@@ -25,7 +25,6 @@ from pipeline.io.errors import InputError
 from pipeline.io.outputs import Contents, replacing, write_json
 from pipeline.io.progress import track
 from pipeline.probe.grid_labels import ATTRIBUTES, Shown, read_scenes
-from stages import run
 
 CONTENTS = Contents("oracle")
 CLASSES = [len(values) for values in ATTRIBUTES.values()]
@@ -76,7 +75,3 @@ def symbols(shown: Shown, image: Indexed, shape: tuple[int, int, int]) -> np.nda
             grid[place + value, row, column] = 1
         grid[CHANNELS - 2 : CHANNELS, row, column] = middle - (row + 0.5, column + 0.5)
     return grid
-
-
-if __name__ == "__main__":
-    run(main)

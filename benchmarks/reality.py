@@ -24,7 +24,6 @@ from pipeline.datasets.schema import NO_CHANGE
 from pipeline.io.inputs import read_json
 from pipeline.io.outputs import file_to_write, write_json, write_text
 from pipeline.reporting import figures
-from stages import run
 
 RESAMPLES = 2000
 LEAST = 3  # smallest number of models for a rank correlation
@@ -41,11 +40,6 @@ class Row:
     changed: np.ndarray  # for each labelled scene: True if the caption of the changed real pair is true
     unchanged: np.ndarray  # for each labelled scene: the same for its unchanged real pair
 
-    def record(self) -> dict[str, object]:
-        """Return the results for a JSON file. Judgements of real pairs are in the order of the scenes."""
-        real = {"changed": self.changed.tolist(), "unchanged": self.unchanged.tolist()}
-        return {"rendered": self.rendered, "real": real}
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -60,14 +54,16 @@ def main() -> None:
     if arguments.figure:
         write_text(arguments.figure, figures.svg_file(lambda axes: scatter(axes, rows)))
     if arguments.out:
-        write_json(arguments.out, {row.model: row.record() for row in rows})
+        write_json(arguments.out, {row.model: judgements(row) for row in rows})
+
+
+def judgements(row: Row) -> dict[str, object]:
+    real = {"changed": row.changed.tolist(), "unchanged": row.unchanged.tolist()}
+    return {"rendered": row.rendered, "real": real}
 
 
 def read(weights: Path, lab: Path, labelled: Path) -> Row:
-    """Let a model caption the labelled images; return its results on them and on rendered test pairs.
-
-    The scores on rendered test pairs are read from the model's metrics.json.
-    """
+    """Caption the labelled images with a model; return the results, and the scores in its metrics.json."""
     captioner = PictureCaptioner.load(weights, lab)
     seed, model, dataset = weights.name, weights.parent.name, weights.parent.parent.name
     place = lab / "results/cells" / dataset / model / seed / "metrics.json"
@@ -139,11 +135,7 @@ def resampled(rendered: np.ndarray, true: np.ndarray) -> np.ndarray:
 
 
 def scatter(axes: Axes, rows: Sequence[Row]) -> None:
-    """Draw a point for each model.
-
-    x: percentage of true captions on rendered changes
-    y: percentage of true captions on real changes
-    """
+    """Draw a point for each model: percentages of true captions of rendered (x) and of real changes (y)."""
     for number, row in enumerate(rows):
         place = 100 * row.rendered["changes"], 100 * row.changed.mean()
         look = {"color": f"C{number % 10}", "marker": "osD"[number // 10 % 3], "linestyle": "none"}
@@ -152,7 +144,3 @@ def scatter(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_xlabel("true, changes, rendered test pairs, percent")
     axes.set_ylabel("true, changes, real images, percent")
     axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize="x-small")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,16 +1,17 @@
-"""Training steps of `scorer_cbr` on random batches, by our code and by a reference.
+"""Compare a training step of `scorer_cbr` on random batches with a reference in float32.
 
-Both sides have the same initial weights.
+A step is a forward pass, a backward pass and Adam. Both sides have the same initial weights.
 """
 
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from benchmarks.measures import Call
+from benchmarks.measures import Call, Row, of_case, ratio
 from benchmarks.reference_released import ReleasedStep
 from benchmarks.reference_step import Part, Step
 from models.common.captioner import Captioner
@@ -33,6 +34,7 @@ RATE, DROPOUT = 2e-4, 0.1
 TYPES = ("float32", "bfloat16")[: 1 + (devices.precision("auto", devices.device()) == torch.bfloat16)]
 # memory that the reference's step needs, in multiples of a batch's similarities, as measured
 AT_ONCE = 13
+ROUNDS = 2
 
 Weights = dict[str, float]
 
@@ -48,11 +50,29 @@ class Case:
     variant: str = "paper"  # paper | released, which needs the mtm `summed`
 
 
-def batch(case: Case) -> Batch:
-    """Return a batch of random features and captions with two pairs of each scene.
+def rows() -> Iterator[Row]:
+    """Yield the table's rows, for batches of 32 scenes, or 128 on a GPU.
 
-    First come the pairs of default and changed images, then the pairs of default and distractor images.
+    There are three cases, in float32 and bfloat16: the matching per head, the variant `released`, and the
+    matching summed over heads. The reference is left out if it does not fit into memory.
     """
+    scenes = 128 if torch.cuda.is_available() else 32
+    for mtm, variant in (("per_head", "paper"), ("summed", "released"), ("summed", "paper")):
+        case = Case("papers", mtm, scenes, variant=variant)
+        check(replace(case, scenes=4))
+        sides = {dtype: partial(step, "ours", dtype) for dtype in TYPES}
+        if fits(case):
+            sides["reference"] = partial(step, "reference", "float32")
+        both = of_case(sides, case, ROUNDS)
+        reference = both.get("reference")
+        for dtype in TYPES:
+            name = f"training step, {variant}, {mtm}, {dtype}, {scenes} scenes (2 pairs each)"
+            against = f"all similarities at once, float32, median of {ROUNDS}"
+            yield name, against, str(both[dtype]), str(reference or "–"), ratio(both[dtype], reference)
+
+
+def batch(case: Case) -> Batch:
+    """Return random features and captions of each scene's changed pair, and then of its unchanged pair."""
     random, S = torch.Generator().manual_seed(0), case.scenes
     images = torch.randn(3 * S, CHANNELS, case.grid, case.grid, generator=random).half()
     tokens = torch.randint(END + 1, WORDS, (2 * S, LONGEST), generator=random)
@@ -71,10 +91,7 @@ def ready(case: Case) -> Batch:
 
 
 def parts(whole: Batch) -> list[Part]:
-    """Split a batch into the parts that the reference takes.
-
-    A part is (before images, after images, tokens); images are in float32.
-    """
+    """Split a batch into the reference's parts: (before images, after images, tokens); images in float32."""
     chunks = zip(*(x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)), strict=True)
     return [(whole.images[b].float(), whole.images[a].float(), tokens) for b, a, tokens in chunks]
 
@@ -106,20 +123,14 @@ def theirs(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[
 
 
 def step(side: str, dtype: str, case: Case) -> Call:
-    """Return a function that makes a training step of one side, `ours` or `reference`.
-
-    The batch is in the device's memory.
-    """
+    """Return a function that makes a training step of one side, `ours` or `reference`."""
     if side == "ours":
         return partial(ours(case, dtype).step, ready(case), 0)
     return partial(theirs(case)[1], parts(ready(case)))
 
 
 def check(case: Case) -> None:
-    """Check, without dropout, that our losses and gradients agree with the reference's.
-
-    In bfloat16 only losses are compared.
-    """
+    """Check, without dropout, that our losses (and in float32, gradients) agree with the reference's."""
     whole = batch(case)
     model, plain = theirs(case, 0.0, ALIKE)
     expected = plain(parts(whole))

@@ -12,8 +12,8 @@ from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS
 from pipeline.decoding import attention_maps
+from pipeline.decoding.attention_maps import ALIGNED, choose
 from pipeline.decoding.decode_split import attended_captions, exchanged_captions, searching
-from pipeline.decoding.gallery_pairs import ALIGNED, choose
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.io import content_hashes

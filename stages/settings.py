@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.cli.arguments import parsed
-from pipeline.config import params, resolving, stage_lists
+from pipeline.config import params, resolving
 from pipeline.config.params import Params
 from pipeline.io import named_files, source_code
 from pipeline.io.outputs import Contents, replacing, write_json, yaml_of
@@ -48,7 +48,7 @@ def check(everything: Params) -> None:
     """Raise InputError if a run has invalid settings, or needs a stage that params.yaml does not list."""
     runs = product(everything.datasets, everything.models)
     recipes = [resolving.resolve(everything, dataset, model) for dataset, model in runs]
-    stage_lists.check(everything, recipes)
+    resolving.check_stages(everything, recipes)
     for recipe in recipes:
         if recipe.asks_negatives:
             everything.negatives.of(recipe.dataset)

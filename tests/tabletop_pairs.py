@@ -16,8 +16,8 @@ def pairs_of(number, seed):
     rng = scene_sampling.generator(seed, number)
     scene = scene_sampling.sample(SETTINGS, number, rng)
     before, after = (
-        next((Look(*thing.look) for thing in things if thing.number == scene.changed), None)
-        for things in (scene.before, scene.after)
+        next((Look(*item.look) for item in objects if item.number == scene.changed), None)
+        for objects in (scene.before, scene.after)
     )
     pair = Pair(
         pair_id=f"{number}.png",

@@ -125,7 +125,7 @@ class Reader:
     def _signals(self, one: _Side, other: _Side) -> Signals:
         found = agreement(one.caption, other.caption, self.grammar, self.phrases)
         agreed = (found.kind, found.object, found.exact)
-        kind, thing, exact = (found.change if each is None else each for each in agreed)
+        kind, same_object, exact = (found.change if each is None else each for each in agreed)
         said = self._claims(one.caption)
         return Signals(
             log_probability=float(one.scores.sum()),
@@ -135,7 +135,7 @@ class Reader:
             exchanged_log_probability=float(other.scores.sum()),
             exchanged_least=float(other.scores.min()),
             kind=kind,
-            object=thing,
+            object=same_object,
             exact=exact,
             alternatives=self._odds(one, said),
             exchanged_alternatives=self._odds(other, reverse(said)),

@@ -82,7 +82,7 @@ class Rendered(Scenes):
 
 
 class Stages(Strict):
-    """Lists of the inputs that are extracted and of the models that are pre-trained (stage_lists.py)."""
+    """Lists of the inputs that are extracted and of the models that are pre-trained (resolving.py)."""
 
     extract: Annotated[tuple[Input, ...], Distinct] = Field(default=("grid",), strict=False)
     pretrain: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)

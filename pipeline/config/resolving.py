@@ -1,6 +1,6 @@
-"""Compute the recipe of a model on a dataset from params.yaml."""
+"""Compute the recipe of a model on a dataset from params.yaml, and the lists of the section `stages`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -183,3 +183,29 @@ def _weight(everything: params.Params, dataset: Dataset, term: str, recipe: Reci
         f"params.yaml: {where} is missing; add it, set loss.{key}, or give the Entry of "
         f"{recipe.model} a weight: loss={{{term!r}: 1.0}}"
     )
+
+
+def stage_lists(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
+    """Return the section `stages` that these recipes need: inputs to extract, models to pre-train.
+
+    DVC makes a stage for each listed name, and cannot derive the lists from `models`.
+    """
+    found: dict[str, dict[str, None]] = {"extract": {}, "pretrain": {}}
+    for recipe in recipes:
+        found["extract"][recipe.input] = None
+        found["pretrain"] |= {recipe.model: None} if recipe.adapt else {}
+    return {stage: [*names] for stage, names in found.items()}
+
+
+def check_stages(everything: params.Params, recipes: Sequence[Recipe]) -> None:
+    """Raise InputError if `stages` is not `stage_lists(recipes)`; `extract` may have more inputs."""
+    listed, wanted = everything.stages.model_dump(), stage_lists(recipes)
+    wanted["extract"] = [*dict.fromkeys([*listed["extract"], *wanted["extract"]])]
+    wrong = {stage: names for stage, names in wanted.items() if {*names} != {*listed[stage]}}
+    if wrong:
+        keys = " and ".join(f"stages.{stage}: [{', '.join(names)}]" for stage, names in wrong.items())
+        given = " ".join(f"-S 'stages.{stage}=[{','.join(names)}]'" for stage, names in wrong.items())
+        raise InputError(
+            f"params.yaml: `models` [{', '.join(everything.models)}] need {keys}; set it there, or run the "
+            f"experiment with {given}"
+        )

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pipeline.datasets.annotations import Published
-from pipeline.datasets.schema import NO_CHANGE, ChangedObject, Look, Placed, SceneFacts, changed_things
+from pipeline.datasets.schema import NO_CHANGE, ChangedObject, Look, Placed, SceneFacts, changed_objects
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_foreign
 
@@ -64,7 +64,7 @@ class SceneRecord(Published):
         found = SceneFacts(before, after, self.views.default.camera, view.camera, changed)
         if changed is not None:
             try:
-                changed_things(found, kind)
+                changed_objects(found, kind)
             except ValueError as error:
                 raise InputError(f"scenes.json, scene {self.number}: {error}; {REMEDY}") from None
         return found

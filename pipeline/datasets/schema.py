@@ -121,7 +121,7 @@ def exchanged(pair: Pair) -> Pair:
     )
 
 
-def changed_things(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
+def changed_objects(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
     """Return the changed object in the before and in the after image, each None if it is absent there.
 
     Raises ValueError if the object is missing from an image, or is in an image where it must be absent.

@@ -1,7 +1,7 @@
-"""Read and write attention.npz: attention maps of every generated word, and alignments of image pairs.
+"""Read and write attention.npz: attention maps of every generated word, and alignments of some image pairs.
 
 P: number of captions, one per pair; T: number of words in all captions; H x W: grid of cells; N = H * W; G:
-number of pairs for which the file also contains alignments and class-token attention (gallery_pairs.ALIGNED);
+number of pairs for which the file also contains alignments and class-token attention (ALIGNED);
 I: maps per word (0: no attention, 1: a map for both images, 2: a map for each image); B: number of blocks of
 the image encoder whose attention is stored; K: number of inputs, such as before, difference and after, to
 which the decoder gives a weight for each word (0: the decoder gives no weights).
@@ -23,23 +23,25 @@ A map takes 392 bytes at 14 x 14 cells. No array is a pickle.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
+from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import opened
 from pipeline.io.outputs import replacing
 
 REMEDY = "run `dvc repro decode` to make it"
-Value = TypeVar("Value")
 Origin = Literal["weights", "pairs", "run"]
 ORIGINS: tuple[Origin, ...] = ("weights", "pairs", "run")
 """Hash of the weights' file, hash of the pairs' file, and name of the run that made the captions."""
 SUMS = {"map": (-2, -1), "block": (-2, -1), "weight": (-1,)}  # array -> axes over which its sums are 1
+ALIGNED = 24  # pairs with alignments; the report's gallery shows some of them
 ROUNDING = 0.01  # tolerance of a sum; rounding to float16 changes the sum of a map by at most 0.0005
 
 
@@ -145,34 +147,31 @@ def write(
 
 def read(path: str | Path) -> dict[str, Attended]:
     """Return pair id -> caption with attention. Raises InputError if the file is missing or not valid."""
-    return _read(path, lambda arrays: dict(_attended({name: arrays[name] for name in arrays})))
+    with _arrays(path) as arrays:
+        return dict(_attended({name: arrays[name] for name in arrays}))
 
 
 def read_origin(path: str | Path) -> dict[Origin, str]:
     """Return the `origin` that was given to `write`. Raises InputError as `read`."""
-
-    def origin(arrays: Mapping[str, np.ndarray]) -> dict[Origin, str]:
+    with _arrays(path) as arrays:
         return {name: str(arrays[f"of_{name}"][0]) for name in ORIGINS if f"of_{name}" in arrays}
-
-    return _read(path, origin)
 
 
 def read_exchanged(path: str | Path) -> dict[str, str] | None:
     """Return pair id -> caption of (after, before); None if there are none. Raises InputError as `read`."""
-
-    def exchanged(arrays: Mapping[str, np.ndarray]) -> dict[str, str] | None:
+    with _arrays(path) as arrays:
         if "exchanged" not in arrays:
             return None
         return dict(zip(arrays["pair_id"].tolist(), arrays["exchanged"].tolist(), strict=True))
 
-    return _read(path, exchanged)
 
-
-def _read(path: str | Path, of: Callable[[Mapping[str, np.ndarray]], Value]) -> Value:
+@contextmanager
+def _arrays(path: str | Path) -> Iterator[Mapping[str, np.ndarray]]:
+    """Open the file for a block, whose errors become InputErrors. An array is read when it is accessed."""
     try:
         # np.load does not close a file that it opened itself if it fails
         with opened(path) as numbers, np.load(numbers, allow_pickle=False) as file:
-            return of(file)
+            yield file
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {REMEDY}") from None
     except InputError:
@@ -210,10 +209,16 @@ def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
     }
     weights = arrays.get("weight")
     for pair, first, end in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
-        spoken, own = tuple(words[first:end].tolist()), None if weights is None else weights[first:end]
         yield (
             pair,
-            Attended(spoken, maps[first:end], alignments.get(pair), of_blocks.get(pair), tuple(weighed), own),
+            Attended(
+                words=tuple(words[first:end].tolist()),
+                maps=maps[first:end],
+                alignment=alignments.get(pair),
+                blocks=of_blocks.get(pair),
+                weighed=tuple(weighed),
+                weights=None if weights is None else weights[first:end],
+            ),
         )
 
 
@@ -226,3 +231,29 @@ def _shares(maps: np.ndarray, axes: tuple[int, ...]) -> bool:
 def _demand(holds: bool | np.bool, array: str) -> None:
     if not holds:
         raise ValueError(f"the array {array} has a wrong shape or wrong values")
+
+
+def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
+    """Return the pairs that `choose` chooses; for a `count` up to ALIGNED, all have alignments."""
+    if count > ALIGNED:
+        return choose(pairs, count)
+    return choose([pair for kind in choose(pairs, ALIGNED).values() for pair in kind], count)
+
+
+def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
+    """Choose up to `count` pairs; return change type -> pairs (None: unknown type).
+
+    The types have equal numbers of pairs if possible. The pairs of a type are evenly spaced in `pairs`.
+    """
+    order = (*CHANGE_TYPES, CHANGE, NO_CHANGE, None)
+    kinds = {kind: [p for p in pairs if p.change_type == kind] for kind in order}
+    shares = dict.fromkeys(kinds, 0)
+    for _ in range(min(count, sum(map(len, kinds.values())))):
+        # the first type among those with the smallest share so far
+        least = min((kind for kind in kinds if shares[kind] < len(kinds[kind])), key=shares.__getitem__)
+        shares[least] += 1
+    return {
+        kind: [members[number * len(members) // shares[kind]] for number in range(shares[kind])]
+        for kind, members in kinds.items()
+        if shares[kind]
+    }

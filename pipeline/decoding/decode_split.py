@@ -67,11 +67,11 @@ def exchanged_captions(
     search: Search = greedy_attending,
 ) -> dict[str, str]:
     """Return pair id -> caption of the pair's images in exchanged order, (after, before)."""
-    turned = [replace(pair, before=pair.after, after=pair.before) for pair in pairs]
+    exchanged = [replace(pair, before=pair.after, after=pair.before) for pair in pairs]
     with evaluating(model):
         found = (
             vocabulary.decode(row)
-            for difference in differences(model, turned, store, batch)
+            for difference in differences(model, exchanged, store, batch)
             for row in search(model, difference).words.tolist()
         )
         captions = track(found, "decoding (after, before)", "pairs", len(pairs))

@@ -44,23 +44,23 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
     rng = scene_sampling.generator(own.seed, counted)
     scene = scene_sampling.sample(own, counted, rng)
     if kind == NOTHING:
-        things, view, truth = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
+        objects, view, truth = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
     else:
-        things, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng, own.relations)
+        objects, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng, own.relations)
     first, second = draw_effects(own.variation, 2, rng) if own.variation else (NONE, NONE)
     before = painted(own, scene.before, scene.default, first)
     name, shown = str(scene.number), scene.facts(changed=kind != NOTHING)
     change = NO_CHANGE if kind == NOTHING else TYPES[kind]
     pair = Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)
-    return Drawn(before, painted(own, things, view, second), pair)
+    return Drawn(before, painted(own, objects, view, second), pair)
 
 
 def painted(
-    settings: Tabletop, things: tuple[scenes.Thing, ...], view: scenes.View, effects: Effects = NONE
+    settings: Tabletop, objects: tuple[scenes.SceneObject, ...], view: scenes.View, effects: Effects = NONE
 ) -> bytes:
     """Render objects, as the camera of `view` sees them, and return the PNG."""
     look = LOOKS[settings.look]
-    solids, size = scenes.solids(things, look), (settings.width, settings.height)
+    solids, size = scenes.solids(objects, look), (settings.width, settings.height)
     pixels = pictures.render(solids, view.camera, view.lights, *size, look, effects)
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG", compress_level=1)

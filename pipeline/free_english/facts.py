@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed, changed_things
+from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed, changed_objects
 from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, SAME, SIT, STATE, Claim, Phrase, Place, Values
 from pipeline.free_english.whereabouts import AXES, Sight, beside, distance, holds, looks, matching
 from pipeline.io.errors import InputError
@@ -30,7 +30,7 @@ class Facts:
         self.new: Placed | None = None
         if self.kind != NO_CHANGE:
             try:
-                self.old, self.new = changed_things(pair.scene, self.kind)
+                self.old, self.new = changed_objects(pair.scene, self.kind)
             except ValueError as error:
                 raise InputError(f"pair {pair.pair_id}: {error}; run `dvc repro prepare` again") from None
         self.described = self.after if self.kind == "add" else self.before

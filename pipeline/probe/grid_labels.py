@@ -21,7 +21,7 @@ from pipeline.io.inputs import read_json
 from pipeline.io.progress import track
 from pipeline.tabletop.looks import LOOKS, Look
 from pipeline.tabletop.pictures import identify
-from pipeline.tabletop.scenes import Box, Thing, box_of, solids
+from pipeline.tabletop.scenes import Box, SceneObject, box_of, solids
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES, Point
 
 ATTRIBUTES = {"color": tuple(COLORS), "shape": SHAPES, "material": MATERIALS, "size": SIZES}
@@ -55,25 +55,25 @@ def read_scenes(path: str | Path) -> dict[str, Shown]:
     try:
         look = LOOKS[found.get("look", "studio")]
         return {
-            name.format(record["number"]): _shown(record["views"][view], record[things], look)
+            name.format(record["number"]): _shown(record["views"][view], record[moment], look)
             for record in found["scenes"]
-            for name, (view, things) in VIEWS.items()
+            for name, (view, moment) in VIEWS.items()
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} does not describe tabletop's scenes ({error!r}); {REMEDY}") from None
 
 
 def _shown(view: Mapping[str, Any], records: Sequence[Mapping[str, Any]], look: Look) -> Shown:
-    things = tuple(_thing(record) for record in records)
-    rows = [[values.index(getattr(thing, name)) for name, values in ATTRIBUTES.items()] for thing in things]
+    objects = tuple(_scene_object(record) for record in records)
+    rows = [[values.index(getattr(item, name)) for name, values in ATTRIBUTES.items()] for item in objects]
     classes = np.array([*rows, [NOTHING] * len(ATTRIBUTES)], dtype=np.int8)
     x, y, z = map(float, view["camera"])
-    return Shown(solids(things, look), classes, (x, y, z), tuple(tuple(box) for box in view["boxes"]))
+    return Shown(solids(objects, look), classes, (x, y, z), tuple(tuple(box) for box in view["boxes"]))
 
 
-def _thing(record: Mapping[str, Any]) -> Thing:
+def _scene_object(record: Mapping[str, Any]) -> SceneObject:
     x, y, _ = record["position"]
-    return Thing(x=x, y=y, **{name: value for name, value in record.items() if name != "position"})
+    return SceneObject(x=x, y=y, **{name: value for name, value in record.items() if name != "position"})
 
 
 def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
@@ -120,11 +120,11 @@ def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
     return rows
 
 
-def dominant(rows: np.ndarray, things: int, grid: tuple[int, int]) -> np.ndarray:
+def dominant(rows: np.ndarray, count: int, grid: tuple[int, int]) -> np.ndarray:
     """Return for each cell, (H, W), the number of the object that covers most of the cell, or NOTHING.
 
     NOTHING: no object covers more than the fraction LEAST of the cell. `rows`, (height, width), is an
-    object-id buffer of `things` objects. Raises InputError if there are more cells than pixels.
+    object-id buffer of `count` objects. Raises InputError if there are more cells than pixels.
     """
     (height, width), (H, W) = rows.shape, grid
     if height < H or width < W:
@@ -132,7 +132,7 @@ def dominant(rows: np.ndarray, things: int, grid: tuple[int, int]) -> np.ndarray
     down, across = ((2 * np.arange(n) + 1) * cells // (2 * n) for n, cells in ((height, H), (width, W)))
     cell = down[:, None] * W + across  # height x width
     counted = (np.maximum(rows, NOTHING).astype(np.int64) + 1) * (H * W) + cell
-    counts = np.bincount(counted.ravel(), minlength=(things + 1) * H * W).reshape(things + 1, H, W)
+    counts = np.bincount(counted.ravel(), minlength=(count + 1) * H * W).reshape(count + 1, H, W)
     shares = counts / counts.sum(0)  # share of each cell's pixels; the first row is for no object
     shares[0] = LEAST
     return shares.argmax(0) - 1

@@ -54,9 +54,9 @@ def cells(grids: ImageGrids, folder: Path) -> Cells:
     for row, (name, pair) in enumerate(zip(names, pairs.values(), strict=True)):
         assert pair.scene is not None  # labelled scenes always have facts
         size = opened(Path(name), name).size
-        for thing in pair.scene.before:
-            classes = [values.index(getattr(thing, key)) for key, values in ATTRIBUTES.items()]
+        for item in pair.scene.before:
+            classes = [values.index(getattr(item, key)) for key, values in ATTRIBUTES.items()]
             # in pixels; y is upwards in the facts of labelled scenes (labelled_scenes.CAMERA)
-            centre = (thing.x, -thing.y)
+            centre = (item.x, -item.y)
             labels[row, :, *cell_of(centre, size, grids.shape[1:])] = classes
     return gather(grids, names, labels, labels.size, f"reading cells of {folder}")

@@ -12,7 +12,7 @@ from pipeline.datasets import manifest
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import NO_CHANGE, Pair, of_split
-from pipeline.decoding import attention_maps, gallery_pairs
+from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
@@ -96,7 +96,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
     pairs = read_pairs(path)
     if not (test := of_split(pairs, "test")):
         raise InputError(f"{path} has no pair of the split test; {REMEDY} again")
-    gallery = gallery_pairs.gallery(test, params.report.gallery)
+    gallery = attention_maps.gallery(test, params.report.gallery)
     shown = [pair for pairs in gallery.values() for pair in pairs]
     constant = root / "results/cells" / dataset / "constant"
     cells = [

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pipeline.datasets.schema import NO_CHANGE, Pair, Placed, SceneFacts, changed_things
+from pipeline.datasets.schema import NO_CHANGE, Pair, Placed, SceneFacts, changed_objects
 from pipeline.io.errors import InputError
 from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.tokenizer import one_line
@@ -101,7 +101,7 @@ def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> I
     """Yield (letter of FAULTS, false words) for each false part of a caption, in the caption's order."""
     kind = str(pair.change_type)
     try:
-        before, after = changed_things(scene, kind)
+        before, after = changed_objects(scene, kind)
     except ValueError as error:
         raise InputError(f"pair {pair.pair_id}: {error}; run `dvc repro prepare` again") from None
     changed = before or after

@@ -11,7 +11,7 @@ from functools import reduce
 from operator import getitem
 from pathlib import Path
 
-from pipeline.config import resolving, stage_lists
+from pipeline.config import resolving
 from pipeline.config.params import Params, read_tree
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
@@ -107,7 +107,7 @@ def _resolved(tree: Tree, row: Row, dataset: str, name: str) -> tuple[Tree, Reci
         recipe = resolving.resolve(Params.model_validate(changed), dataset, row.model)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    return changed | {"stages": stage_lists.lists([recipe])}, recipe
+    return changed | {"stages": resolving.stage_lists([recipe])}, recipe
 
 
 def _planned(

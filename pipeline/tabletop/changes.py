@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.tabletop.scenes import RADII, Thing, View, clear, pick
+from pipeline.tabletop.scenes import RADII, SceneObject, View, clear, pick
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES
 
 CHANGE_TYPES = ("color", "material", "add", "drop", "move")
@@ -23,25 +23,26 @@ class NoRoomError(Exception):
 
 
 def change(
-    kind: str, before: tuple[Thing, ...], view: View, rng: np.random.Generator
-) -> tuple[int, tuple[Thing, ...]]:
+    kind: str, before: tuple[SceneObject, ...], view: View, rng: np.random.Generator
+) -> tuple[int, tuple[SceneObject, ...]]:
     """Draw a change. Return the changed object's number, and all objects afterwards. Raises NoRoomError."""
     if kind == "add":
-        new = new_thing(before, view, rng)
+        new = new_object(before, view, rng)
         return new.number, (*before, new)
     at = int(rng.integers(len(before)))
-    thing, others = before[at], before[:at] + before[at + 1 :]
+    item, others = before[at], before[:at] + before[at + 1 :]
     if kind == "drop":
-        return thing.number, others
-    changed = {"color": _recolored, "material": _remade, "move": _moved}[kind](thing, others, view, rng)
-    return thing.number, (*before[:at], changed, *before[at + 1 :])
+        return item.number, others
+    draw = {"color": _recolored, "material": _other_material, "move": _moved}[kind]
+    changed = draw(item, others, view, rng)
+    return item.number, (*before[:at], changed, *before[at + 1 :])
 
 
-def new_thing(others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
+def new_object(others: tuple[SceneObject, ...], view: View, rng: np.random.Generator) -> SceneObject:
     """Draw an object that is unlike all others and far enough from them. Raises NoRoomError."""
     number = max((other.number for other in others), default=-1) + 1
     for _ in range(TRIES):
-        thing = Thing(
+        item = SceneObject(
             number,
             pick(tuple(RADII), rng),
             pick(tuple(COLORS), rng),
@@ -50,31 +51,37 @@ def new_thing(others: tuple[Thing, ...], view: View, rng: np.random.Generator) -
             *_place(rng),
             round(float(rng.uniform(0, 2 * math.pi)), 4),
         )
-        if _unlike(thing, others) and clear(thing, others, view):
-            return thing
+        if _unlike(item, others) and clear(item, others, view):
+            return item
     raise NoRoomError
 
 
-def _recolored(thing: Thing, others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
-    choices = [replace(thing, color=color) for color in COLORS if color != thing.color]
+def _recolored(
+    item: SceneObject, others: tuple[SceneObject, ...], view: View, rng: np.random.Generator
+) -> SceneObject:
+    choices = [replace(item, color=color) for color in COLORS if color != item.color]
     choices = [choice for choice in choices if _unlike(choice, others)]
     if not choices:
         raise NoRoomError
     return pick(choices, rng)
 
 
-def _remade(thing: Thing, others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
-    changed = replace(thing, material=MATERIALS[1 - MATERIALS.index(thing.material)])
+def _other_material(
+    item: SceneObject, others: tuple[SceneObject, ...], view: View, rng: np.random.Generator
+) -> SceneObject:
+    changed = replace(item, material=MATERIALS[1 - MATERIALS.index(item.material)])
     if not _unlike(changed, others):
         raise NoRoomError
     return changed
 
 
-def _moved(thing: Thing, others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
+def _moved(
+    item: SceneObject, others: tuple[SceneObject, ...], view: View, rng: np.random.Generator
+) -> SceneObject:
     for _ in range(TRIES):
         x, y = _place(rng)
-        changed = replace(thing, x=x, y=y)
-        if math.hypot(x - thing.x, y - thing.y) >= FAR and clear(changed, others, view):
+        changed = replace(item, x=x, y=y)
+        if math.hypot(x - item.x, y - item.y) >= FAR and clear(changed, others, view):
             return changed
     raise NoRoomError
 
@@ -83,5 +90,5 @@ def _place(rng: np.random.Generator) -> tuple[float, float]:
     return round(float(rng.uniform(-ARENA, ARENA)), 4), round(float(rng.uniform(-ARENA, ARENA)), 4)
 
 
-def _unlike(thing: Thing, others: tuple[Thing, ...]) -> bool:
-    return all(thing.look != other.look for other in others)
+def _unlike(item: SceneObject, others: tuple[SceneObject, ...]) -> bool:
+    return all(item.look != other.look for other in others)

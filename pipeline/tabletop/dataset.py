@@ -49,10 +49,8 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
     work = scratch(root, _key(settings))
     with alone(root), writing(root):
         begin(work)
-        for picture in PICTURES:
-            (work / "dataset" / picture).parent.mkdir(parents=True, exist_ok=True)
-        for folder in ("scenes", "partial"):
-            (work / folder).mkdir(exist_ok=True)
+        for folder in ("scenes", "partial", *(f"dataset/{Path(name).parent}" for name in PICTURES)):
+            (work / folder).mkdir(parents=True, exist_ok=True)
         todo = [number for number in range(settings.scenes) if not _done(work, number)]
         _render_all(settings, work, todo, processes)
         _write_tables(settings, work)
@@ -73,8 +71,8 @@ def _key(settings: Tabletop) -> str:
 
 
 def _done(work: Path, number: int) -> bool:
-    pictures_there = all((work / "dataset" / name.format(number)).exists() for name in PICTURES)
-    return pictures_there and _record_path(work, number).exists()
+    has_images = all((work / "dataset" / name.format(number)).exists() for name in PICTURES)
+    return has_images and _record_path(work, number).exists()
 
 
 def _record_path(work: Path, number: int) -> Path:
@@ -108,15 +106,15 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
         record["effects"] = {name: asdict(own) for name, own in zip(VIEWS, effects, strict=True)}
     look = LOOKS[settings.look]
     shown = ((scene.before, scene.default), (scene.after, scene.semantic), (scene.before, scene.nonsemantic))
-    for name, (things, view), own in zip(PICTURES, shown, effects or [NONE] * len(PICTURES), strict=True):
-        solids, size = scenes.solids(things, look), (settings.width, settings.height)
+    for name, (objects, view), own in zip(PICTURES, shown, effects or [NONE] * len(PICTURES), strict=True):
+        solids, size = scenes.solids(objects, look), (settings.width, settings.height)
         pixels = pictures.render(solids, view.camera, view.lights, *size, look, own)
-        beside = work / "partial" / f"{os.getpid()}.png"
-        Image.fromarray(pixels).save(beside, compress_level=1, compress_type=zlib.Z_RLE)
-        beside.replace(work / "dataset" / name.format(number))
-    beside = work / "partial" / f"{os.getpid()}.json"
-    beside.write_text(json.dumps(record), encoding="utf-8")
-    beside.replace(_record_path(work, number))
+        unfinished = work / "partial" / f"{os.getpid()}.png"
+        Image.fromarray(pixels).save(unfinished, compress_level=1, compress_type=zlib.Z_RLE)
+        unfinished.replace(work / "dataset" / name.format(number))
+    unfinished = work / "partial" / f"{os.getpid()}.json"
+    unfinished.write_text(json.dumps(record), encoding="utf-8")
+    unfinished.replace(_record_path(work, number))
 
 
 def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -> dict[str, Any]:
@@ -129,8 +127,8 @@ def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -
         "number": scene.number,
         "change_type": scene.change_type,
         "changed": scene.changed,
-        "before": [_described(thing, look) for thing in scene.before],
-        "after": [_described(thing, look) for thing in scene.after],
+        "before": [_described(item, look) for item in scene.before],
+        "after": [_described(item, look) for item in scene.after],
         "views": {name: asdict(getattr(scene, name)) for name in VIEWS},
         "before_box": _boxes(scene.before, scene.default).get(scene.changed),
         "after_box": _boxes(scene.after, scene.semantic).get(scene.changed),
@@ -141,22 +139,24 @@ def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -
     }
 
 
-def _described(thing: scenes.Thing, look: Look) -> dict[str, Any]:
-    fields = asdict(thing)
+def _described(item: scenes.SceneObject, look: Look) -> dict[str, Any]:
+    fields = asdict(item)
     x, y = fields.pop("x"), fields.pop("y")
-    return {**fields, "position": [x, y, thing.half_height(look)]}
+    return {**fields, "position": [x, y, item.half_height(look)]}
 
 
-def _boxes(things: tuple[scenes.Thing, ...], view: scenes.View) -> dict[int, scenes.Box]:
-    return {thing.number: box for thing, box in zip(things, view.boxes, strict=True)}
+def _boxes(objects: tuple[scenes.SceneObject, ...], view: scenes.View) -> dict[int, scenes.Box]:
+    return {item.number: box for item, box in zip(objects, view.boxes, strict=True)}
 
 
-def _viewpoint_iou(scene: scenes.Scene, things: tuple[scenes.Thing, ...], view: scenes.View) -> float | None:
+def _viewpoint_iou(
+    scene: scenes.Scene, objects: tuple[scenes.SceneObject, ...], view: scenes.View
+) -> float | None:
     """Return the mean IoU between the boxes of unchanged objects in the default view and in `view`.
 
-    The result is None if no object is unchanged. `things` are the objects in `view`.
+    The result is None if no object is unchanged. `objects` are the objects in `view`.
     """
-    default, other = _boxes(scene.before, scene.default), _boxes(things, view)
+    default, other = _boxes(scene.before, scene.default), _boxes(objects, view)
     ious = [_iou(box, other[number]) for number, box in default.items() if number != scene.changed]
     return round(sum(ious) / len(ious), 6) if ious else None
 
@@ -172,8 +172,10 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
     """Write the four JSON files of CLEVR-Change, and scenes.json, from the records of all scenes."""
     folder = work / "dataset"
     records = [json.loads(_record_path(work, number).read_text("utf-8")) for number in range(settings.scenes)]
-    for key in ("captions", "no_change_captions"):
-        file = "change_captions.json" if key == "captions" else "no_change_captions.json"
+    for key, file in (
+        ("captions", "change_captions.json"),
+        ("no_change_captions", "no_change_captions.json"),
+    ):
         captions = {Path(DEFAULT.format(record["number"])).name: record.pop(key) for record in records}
         write_json(folder / file, captions)
     types: dict[str, list[int]] = {kind: [] for kind in changes.CHANGE_TYPES}

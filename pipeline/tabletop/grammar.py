@@ -8,7 +8,7 @@ from itertools import compress, product
 
 import numpy as np
 
-from pipeline.tabletop.scenes import Scene, Thing, View, pick
+from pipeline.tabletop.scenes import Scene, SceneObject, View, pick
 from pipeline.tabletop.words import ANY_SHAPE, NO_CHANGE, VERBS, WORDS, relations
 
 REFERENCES = 6  # captions per pair
@@ -20,12 +20,12 @@ def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0
     `relations` is the probability of a clause such as "that is behind the blue cube", if one is possible.
     """
     added = scene.change_type == "add"
-    things, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
-    thing = next(thing for thing in things if thing.number == scene.changed)
+    objects, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
+    item = next(item for item in objects if item.number == scene.changed)
     sentences: dict[str, None] = {}  # a set that keeps its order
     # even a scene with one object has 12 different sentences: its verbs times the names of its shape
     while len(sentences) < REFERENCES:
-        subject = _noun_phrase(thing, things, rng) + _maybe_relation(thing, things, view, rng, relations)
+        subject = _noun_phrase(item, objects, rng) + _maybe_relation(item, objects, view, rng, relations)
         sentences[f"{subject} {_verb_phrase(scene, rng)}"] = None
     return list(sentences)
 
@@ -36,45 +36,45 @@ def no_change_captions(rng: np.random.Generator) -> list[str]:
     return [NO_CHANGE[at] for at in order[:REFERENCES]]
 
 
-def _noun_phrase(thing: Thing, things: tuple[Thing, ...], rng: np.random.Generator) -> str:
+def _noun_phrase(item: SceneObject, objects: tuple[SceneObject, ...], rng: np.random.Generator) -> str:
     """Return a phrase "the [size] [color] [material] shape" that fits only this object."""
-    size, color, material, shape = pick(_distinguishing(thing, things), rng)
+    size, color, material, shape = pick(_distinguishing(item, objects), rng)
     words = [
         "the",
-        *([_say(thing.size, rng)] if size else []),
-        *([thing.color] if color else []),
-        *([_say(thing.material, rng)] if material else []),
-        _say(thing.shape, rng) if shape else pick(ANY_SHAPE, rng),
+        *([_say(item.size, rng)] if size else []),
+        *([item.color] if color else []),
+        *([_say(item.material, rng)] if material else []),
+        _say(item.shape, rng) if shape else pick(ANY_SHAPE, rng),
     ]
     return " ".join(words)
 
 
-def _distinguishing(thing: Thing, things: tuple[Thing, ...]) -> list[tuple[bool, ...]]:
-    """Return the sets of attributes that distinguish `thing`: booleans for size, color, material, shape."""
+def _distinguishing(item: SceneObject, objects: tuple[SceneObject, ...]) -> list[tuple[bool, ...]]:
+    """Return the sets of attributes that distinguish `item`: booleans for size, color, material, shape."""
     return [
         said
         for said in product((False, True), repeat=4)
-        if sum([*compress(other.look, said)] == [*compress(thing.look, said)] for other in things) == 1
+        if sum([*compress(other.look, said)] == [*compress(item.look, said)] for other in objects) == 1
     ]
 
 
 def _maybe_relation(
-    thing: Thing, things: tuple[Thing, ...], view: View, rng: np.random.Generator, share: float
+    item: SceneObject, objects: tuple[SceneObject, ...], view: View, rng: np.random.Generator, share: float
 ) -> str:
-    """Return, with probability `share`, a clause that locates `thing` by another object; else ""."""
-    others = [other for other in things if other is not thing and relations(thing, other, view.camera)]
+    """Return, with probability `share`, a clause that locates `item` by another object; else ""."""
+    others = [other for other in objects if other is not item and relations(item, other, view.camera)]
     if not others or rng.random() < 1 - share:
         return ""
     other = pick(others, rng)
-    relation = pick(pick(relations(thing, other, view.camera), rng), rng)
-    return f" that is {relation} {_noun_phrase(other, things, rng)}"
+    relation = pick(pick(relations(item, other, view.camera), rng), rng)
+    return f" that is {relation} {_noun_phrase(other, objects, rng)}"
 
 
 def _verb_phrase(scene: Scene, rng: np.random.Generator) -> str:
     verb = pick(VERBS[scene.change_type], rng)
     if scene.change_type not in ("color", "material"):
         return verb
-    after = next(thing for thing in scene.after if thing.number == scene.changed)
+    after = next(item for item in scene.after if item.number == scene.changed)
     return f"{verb} {after.color if scene.change_type == 'color' else _say(after.material, rng)}"
 
 

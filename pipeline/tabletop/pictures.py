@@ -52,23 +52,18 @@ def _seen(
 
     The axis forward is as long as the focal length in pixels.
     """
-    axes = camera_axes(camera)
+    axes = _camera_axes(camera)
+    focal = max(width, height) / 2 / math.tan(FIELD_OF_VIEW / 2)  # in pixels
     right, down, forward = (tuple(axis) for axis in axes.tolist())
-    focal = focal_length(width, height)
     scaled = (right, down, tuple(focal * part for part in forward))
-    return solids, _masks(solids, camera, axes, width, height), tuple(map(float, camera)), scaled
+    return solids, _masks(solids, camera, axes, focal, width, height), tuple(map(float, camera)), scaled
 
 
-def camera_axes(camera: tuple[float, float, float]) -> np.ndarray:
+def _camera_axes(camera: tuple[float, float, float]) -> np.ndarray:
     """Return the axes of a camera that looks at the origin, (3, 3): unit vectors right, down and forward."""
     forward = -np.asarray(camera) / math.hypot(*camera)
     right = np.array([forward[1], -forward[0], 0.0]) / math.hypot(forward[0], forward[1])
     return np.stack([right, np.cross(forward, right), forward])
-
-
-def focal_length(width: int, height: int) -> float:
-    """Return the camera's focal length in pixels, for an image of `width` x `height` pixels."""
-    return max(width, height) / 2 / math.tan(FIELD_OF_VIEW / 2)
 
 
 def lamp_table(lights: tuple[tuple[float, float, float], ...], look: Look = STUDIO) -> np.ndarray:
@@ -76,7 +71,7 @@ def lamp_table(lights: tuple[tuple[float, float, float], ...], look: Look = STUD
     lamps = np.empty((len(lights), raytracer.PLACES + 2, 3))
     for i, light in enumerate(lights):
         # points of a grid on a square lamp, which faces the origin
-        right, down, _ = camera_axes(light)
+        right, down, _ = _camera_axes(light)
         lamps[i, : raytracer.PLACES] = light + LAMP_GRID[:, :1] * right + LAMP_GRID[:, 1:] * down
         lamps[i, raytracer.CENTRE] = light
         lamps[i, raytracer.POWER] = np.multiply(look.lamp_colours[i], look.lamp_powers[i])
@@ -96,11 +91,15 @@ LAMP_GRID = _lamp_grid()
 
 
 def _masks(
-    solids: np.ndarray, camera: tuple[float, float, float], axes: np.ndarray, width: int, height: int
+    solids: np.ndarray,
+    camera: tuple[float, float, float],
+    axes: np.ndarray,
+    focal: float,
+    width: int,
+    height: int,
 ) -> np.ndarray:
     """Return for each pixel a bit mask of the solids that the pixel may show, (height, width) int64."""
     masks = np.zeros((height, width), dtype=np.int64)
-    focal = focal_length(width, height)
     for row, (kind, x, y, radius) in enumerate(solids[:, :4]):
         bound = radius * geometry.BOUNDING[int(kind)]
         across, down, depth = (float(at) for at in axes @ np.subtract((x, y, radius), camera))

@@ -10,10 +10,10 @@ import numpy as np
 
 from pipeline.config.params import Tabletop
 from pipeline.io.errors import InputError
-from pipeline.tabletop.changes import CHANGE_TYPES, NoRoomError, change, new_thing
+from pipeline.tabletop.changes import CHANGE_TYPES, NoRoomError, change, new_object
 from pipeline.tabletop.looks import LOOKS
 from pipeline.tabletop.pictures import identify
-from pipeline.tabletop.scenes import CAMERA, LIGHTS, Scene, Thing, View, box_of, solids
+from pipeline.tabletop.scenes import CAMERA, LIGHTS, Scene, SceneObject, View, box_of, solids
 from pipeline.tabletop.words import Point
 
 RESTARTS = 5000  # maximum number of attempts for a scene; a scene of 10 objects usually needs 60 to 150
@@ -43,9 +43,9 @@ def sample(settings: Tabletop, number: int, rng: np.random.Generator) -> Scene:
 def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.random.Generator) -> Scene:
     """Try once to sample a scene. Raises NoRoomError if the attempt fails."""
     default = View(jittered(CAMERA, 0.5, rng), tuple(jittered(light, 1.0, rng) for light in LIGHTS))
-    before: tuple[Thing, ...] = ()
+    before: tuple[SceneObject, ...] = ()
     for _ in range(count):
-        before += (new_thing(before, default, rng),)
+        before += (new_object(before, default, rng),)
     default = _seen(default, before, settings)
     changed, after = change(kind, before, default, rng)
     semantic = _seen(_other_view(default, settings.viewpoint, rng), after, settings)
@@ -80,12 +80,12 @@ def _at_bearing(camera: Point, bearing: float) -> Point:
     return round(reach * math.cos(bearing), 4), round(reach * math.sin(bearing), 4), camera[2]
 
 
-def _seen(view: View, things: tuple[Thing, ...], settings: Tabletop) -> View:
+def _seen(view: View, objects: tuple[SceneObject, ...], settings: Tabletop) -> View:
     """Return the view with its objects' boxes. Raises NoRoomError if too little of an object is visible."""
-    rows = identify(solids(things, LOOKS[settings.look]), view.camera, settings.width, settings.height)
+    rows = identify(solids(objects, LOOKS[settings.look]), view.camera, settings.width, settings.height)
     least = SHOWN * settings.width * settings.height
     boxes = []
-    for row in range(len(things)):
+    for row in range(len(objects)):
         mask = rows == row
         if np.count_nonzero(mask) < least:
             raise NoRoomError

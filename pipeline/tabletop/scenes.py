@@ -25,7 +25,7 @@ Option = TypeVar("Option")
 
 
 @dataclass(frozen=True)
-class Thing:
+class SceneObject:
     """An object on the table: x and y in CLEVR's units, and the rotation about z in radians."""
 
     number: int
@@ -66,8 +66,8 @@ class Scene:
     number: int
     change_type: str
     changed: int  # the number of the changed object
-    before: tuple[Thing, ...]
-    after: tuple[Thing, ...]
+    before: tuple[SceneObject, ...]
+    after: tuple[SceneObject, ...]
     default: View
     semantic: View
     nonsemantic: View
@@ -84,32 +84,32 @@ class Scene:
         )
 
 
-def _placed(things: tuple[Thing, ...]) -> tuple[Placed, ...]:
-    return tuple(Placed(thing.number, *thing.look, thing.x, thing.y) for thing in things)
+def _placed(objects: tuple[SceneObject, ...]) -> tuple[Placed, ...]:
+    return tuple(Placed(item.number, *item.look, item.x, item.y) for item in objects)
 
 
-def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
+def clear(item: SceneObject, others: tuple[SceneObject, ...], view: View) -> bool:
     """Return True if an object keeps the distances GAP and AXIS_GAP to all others, as seen in `view`."""
     for other in others:
-        reach = RADII[thing.size] + RADII[other.size] + GAP
-        if math.hypot(thing.x - other.x, thing.y - other.y) < reach:
+        reach = RADII[item.size] + RADII[other.size] + GAP
+        if math.hypot(item.x - other.x, item.y - other.y) < reach:
             return False
-        if min(abs(along) for along in offsets(thing, other, view.camera)) < AXIS_GAP:
+        if min(abs(along) for along in offsets(item, other, view.camera)) < AXIS_GAP:
             return False
     return True
 
 
-def solids(things: tuple[Thing, ...], look: Look = STUDIO) -> np.ndarray:
+def solids(objects: tuple[SceneObject, ...], look: Look = STUDIO) -> np.ndarray:
     """Return the objects as an array (n, 10) for the ray tracer. geometry.py describes the array."""
     rows = [
         (
-            geometry.ROUNDED if look.rounded and thing.shape == "cube" else SHAPES.index(thing.shape),
-            *(thing.x, thing.y, thing.half_height(look)),
-            *(math.cos(thing.rotation), math.sin(thing.rotation)),
-            *((channel / 255) ** look.contrast for channel in COLORS[thing.color]),
-            MATERIALS.index(thing.material),
+            geometry.ROUNDED if look.rounded and item.shape == "cube" else SHAPES.index(item.shape),
+            *(item.x, item.y, item.half_height(look)),
+            *(math.cos(item.rotation), math.sin(item.rotation)),
+            *((channel / 255) ** look.contrast for channel in COLORS[item.color]),
+            MATERIALS.index(item.material),
         )
-        for thing in things
+        for item in objects
     ]
     return np.array(rows, dtype=np.float64).reshape(-1, 10)
 

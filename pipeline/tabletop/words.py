@@ -95,17 +95,17 @@ class Place(Protocol):
     def y(self) -> float: ...
 
 
-def offsets(thing: Place, other: Place, camera: Point) -> tuple[float, float]:
-    """Return how far `thing` is to the right of `other`, and how far behind it, as seen from `camera`."""
+def offsets(item: Place, other: Place, camera: Point) -> tuple[float, float]:
+    """Return how far `item` is to the right of `other`, and how far behind it, as seen from `camera`."""
     away = math.hypot(camera[0], camera[1])
     ahead_x, ahead_y = -camera[0] / away, -camera[1] / away  # the camera looks at the origin
-    dx, dy = thing.x - other.x, thing.y - other.y
+    dx, dy = item.x - other.x, item.y - other.y
     return ahead_y * dx - ahead_x * dy, ahead_x * dx + ahead_y * dy
 
 
-def relations(thing: Place, other: Place, camera: Point) -> list[tuple[str, ...]]:
-    """Return the spatial relations of `thing` to `other`. Each is a tuple of wordings, for example LEFT."""
-    right, behind = offsets(thing, other, camera)
+def relations(item: Place, other: Place, camera: Point) -> list[tuple[str, ...]]:
+    """Return the spatial relations of `item` to `other`. Each is a tuple of wordings, for example LEFT."""
+    right, behind = offsets(item, other, camera)
     found: list[tuple[str, ...]] = []
     if abs(right) >= NEAREST:
         found.append(RIGHT if right > 0 else LEFT)

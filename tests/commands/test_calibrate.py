@@ -109,9 +109,9 @@ def test_answers_in_python(lab):
 
 def test_refitted_on_labelled_pairs(lab, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("pipeline.captioning.calibrating.FEW", 2)
-    thing = {"size": "large", "color": "red", "material": "rubber", "shape": "cube", "x": 40, "y": 30}
+    item = {"size": "large", "color": "red", "material": "rubber", "shape": "cube", "x": 40, "y": 30}
     own = shutil.copytree(lab / "data/raw/tabletop", tmp_path / "own")
-    one = {"objects": [thing], "changed": 0, "gone": True}
+    one = {"objects": [item], "changed": 0, "gone": True}
     lines = [json.dumps({"scene": number} | one) for number in range(1, 6)]
     (own / "labels.jsonl").write_text("\n".join(lines[:4]))
     refuse(lab, f"calibrate --weights {WEIGHTS} --labelled {own} --out mine.json", "labels.jsonl")

@@ -37,9 +37,9 @@ def lab(tmp_path_factory):
 def labels(scene):
     """The objects of the before image, each at the centre of its box."""
     return [
-        {key: thing[key] for key in ("size", "color", "material", "shape")}
+        {key: item[key] for key in ("size", "color", "material", "shape")}
         | {"x": left + width / 2, "y": top + height / 2}
-        for thing, (left, top, width, height) in zip(
+        for item, (left, top, width, height) in zip(
             scene["before"], scene["views"]["default"]["boxes"], strict=True
         )
     ]

@@ -49,10 +49,10 @@ def test_the_laboratory_of_the_weights_may_be_elsewhere(lab, tmp_path, capsys):
 
 def test_labelled_images_are_judged_by_kind_with_interval_and_faults(lab, tmp_path, capsys):
     folder, place = lab
-    thing = {"size": "large", "color": "red", "material": "rubber", "shape": "cube", "x": 40, "y": 30}
+    item = {"size": "large", "color": "red", "material": "rubber", "shape": "cube", "x": 40, "y": 30}
     lines = [
-        {"scene": 0, "objects": [thing], "changed": 0, "new_color": "blue"},
-        {"scene": 1, "objects": [thing], "changed": 0, "gone": True},
+        {"scene": 0, "objects": [item], "changed": 0, "new_color": "blue"},
+        {"scene": 1, "objects": [item], "changed": 0, "gone": True},
     ]
     (tmp_path / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     for number, name in itertools.product(range(2), PICTURES):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline.config import params, resolving, stage_lists
+from pipeline.config import params, resolving
 from pipeline.io.inputs import read_yaml
 from tests import project_params
 from tests.running import refuse, succeed
@@ -30,7 +30,7 @@ def lab(tmp_path):
 )
 def test_the_lists_that_models_need_are_accepted(lab, dataset, models, lists):
     everything = project_params.settings(datasets=[dataset], models=models)
-    assert stage_lists.lists(resolving.resolve(everything, dataset, model) for model in models) == lists
+    assert resolving.stage_lists(resolving.resolve(everything, dataset, model) for model in models) == lists
     project_params.write(lab, datasets=[dataset], models=models, stages=lists)
     succeed(lab, COMMAND)
 

@@ -29,9 +29,6 @@ def resolved(model, **changes):
         ("idc_pcl", "model__idc_pcl__switches", {"reduction": "sum", "distractor_judging": False}, True),
         ("clip4idc", f"{OWN}__clip__adapt__iterations", 7, False),
         ("clip4idc", "model__clip4idc__switches", {"directions": "mean"}, False),
-        ("clip4idc", "model__clip4idc__variant", "released", False),
-        ("idc_pcl", f"{OWN}__idc_pcl__pretrain__batch", 4, False),
-        ("idc_pcl", "model__idc_pcl__switches", {"softmax": "all"}, False),
     ],
 )
 def test_only_settings_of_pre_training_change_it(model, key, value, same):

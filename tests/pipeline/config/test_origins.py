@@ -26,14 +26,6 @@ def lab(tmp_path):
         ("tabletop", "scorer_cbr", {"loss.lambda_cbr": "params.yaml: dataset.tabletop.loss.lambda_cbr"}),
         (
             "tabletop_extreme",
-            "scorer",
-            {
-                "train.iterations": "datasets.yaml: tabletop_extreme.train.iterations",
-                "train.batch": "params.yaml: dataset.tabletop.train.batch",
-            },
-        ),
-        (
-            "tabletop_extreme",
             "clip4idc",
             {
                 "train.iterations": "datasets.yaml: tabletop_extreme.own.clip.train.iterations",
@@ -41,11 +33,6 @@ def lab(tmp_path):
                 "settings.switches.patches": "datasets.yaml: tabletop.own.clip.settings.switches.patches",
                 "adapt.beta2": origins.DEFAULT,
             },
-        ),
-        (
-            "clevr_change",
-            "idc_pcl",
-            {"adapt.tasks.mlm": "datasets.yaml: clevr_change.own.idc_pcl.pretrain.tasks.mlm"},
         ),
         ("spot_the_diff", "card", dict.fromkeys(("loss.lambda_con", "loss.lambda_ind"), origins.ENTRY)),
     ],

@@ -83,10 +83,10 @@ def test_scenes_json_gives_the_changed_object(clevr_change, tmp_path, before, af
 def test_a_complete_record_gives_the_scene(clevr_change, tmp_path):
     """Scene 1 is incomplete: its objects have no positions."""
     pairs = read_with(clevr_change, MOVED, MOVED | {"number": 1, "before": [THING]})
-    thing = Placed(3, "large", "red", "metal", "cube", 1.0, -2.0)
+    item = Placed(3, "large", "red", "metal", "cube", 1.0, -2.0)
     camera = (7.0, -6.0, 5.0)
-    assert pairs[0].scene == SceneFacts((thing,), (thing,), camera, camera, 3)
-    assert pairs[1].scene == SceneFacts((thing,), (thing,), camera, camera, None)
+    assert pairs[0].scene == SceneFacts((item,), (item,), camera, camera, 3)
+    assert pairs[1].scene == SceneFacts((item,), (item,), camera, camera, None)
     assert [pair.scene for pair in pairs[2:]] == [None] * 38
     write_pairs(tmp_path / "pairs.jsonl", pairs)
     assert read_pairs(tmp_path / "pairs.jsonl") == pairs

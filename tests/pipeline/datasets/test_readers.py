@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.datasets import annotations, cards, counts, readers
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, images_of, of_split
-from pipeline.decoding.gallery_pairs import choose
+from pipeline.decoding.attention_maps import choose
 from pipeline.io.errors import InputError
 from pipeline.scoring.subsets import subsets
 from pipeline.text import vocabularies

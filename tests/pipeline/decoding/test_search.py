@@ -7,14 +7,13 @@ import torch
 
 from models import Sizes, build
 from models.common.captioner import NEVER
-from pipeline.decoding.beam_search import beam_attending, beam_search, best, n_best
+from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
 from pipeline.decoding.greedy import greedy
 from pipeline.text.vocabularies import END, NULL, START
-from tests.own_settings import settings_of
 from tests.reference.attention_by_hand import looked, of_memory
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
-WORDS = (END, 4, 5, 6)  # of the smallest vocabulary
+WORDS = (END, 4, 5, 6)  # of a vocabulary of 7 words
 
 
 def make(variant="paper", vocabulary=12, longest=9, fusion="cat", end=0):
@@ -135,25 +134,6 @@ def test_maps_are_those_of_the_chosen_caption(variant, fusion):
         torch.testing.assert_close(maps, expected, rtol=2e-3, atol=1e-4)
 
 
-def test_the_best_of_equal_values_are_the_first():
-    scores = torch.tensor([[1.0, 3.0, 3.0, 2.0, 3.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
-    values, places = best(scores, 4)
-    assert values.tolist() == [[3, 3, 3, 2], [0, 0, 0, 0]]
-    assert places.tolist() == [[1, 2, 4, 3], [0, 1, 2, 3]]
-
-
-@pytest.fixture(scope="module")
-def small():
-    """A model with four words and captions of three tokens."""
-    torch.manual_seed(3)
-    sizes = Sizes(6, (2, 2), 7, 4, width=8, heads=2, layers=1, decoder_layers=1, word_width=4)
-    built = build("scorer", sizes, settings_of("scorer")).eval()
-    with torch.no_grad():
-        for parameter in built.decoder.parameters():
-            parameter.mul_(2)
-    return built
-
-
 def log_probability(model, memory, tokens):
     words = model.decoder(torch.tensor([[START, *tokens]]), of_memory(memory[None]))
     return words.logits[0].double().log_softmax(-1)[range(len(tokens)), list(tokens)].sum().item()
@@ -161,11 +141,11 @@ def log_probability(model, memory, tokens):
 
 @torch.inference_mode()
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7])
-def test_a_beam_of_all_captions_finds_the_best_in_order(small, length_penalty):
+def test_a_beam_of_all_captions_finds_the_best_in_order(length_penalty):
+    small, memory = make(vocabulary=7, longest=4), torch.randn(2, 9, 8)
     longest = small.sizes.longest - 1
     captions = [tokens for length in range(1, longest + 1) for tokens in product(WORDS, repeat=length)]
     every = [t for t in captions if END not in t[:-1] and (t[-1] == END or len(t) == longest)]
-    memory = torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(0))
     found = n_best(small, of_memory(memory), beam=len(every), count=6, length_penalty=length_penalty)
     for own, pair in zip(found, memory, strict=True):
         scored = [(log_probability(small, pair, tokens), tokens) for tokens in every]
@@ -177,8 +157,8 @@ def test_a_beam_of_all_captions_finds_the_best_in_order(small, length_penalty):
 
 @torch.inference_mode()
 @pytest.mark.parametrize(("beam", "length_penalty"), [(1, 0.0), (2, 1.0), (5, 0.0), (5, 1.0)])
-def test_the_first_of_the_n_best_is_the_caption_of_beam_search(small, beam, length_penalty):
-    memory = torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(0))
+def test_the_first_of_the_n_best_is_the_caption_of_beam_search(beam, length_penalty):
+    small, memory = make(vocabulary=7, longest=4), torch.randn(2, 9, 8)
     found = n_best(small, of_memory(memory), beam, beam, length_penalty)
     expected = without_padding(beam_search(small, of_memory(memory), beam, length_penalty))
     assert [list(own[0].tokens) for own in found] == expected

@@ -50,11 +50,11 @@ def counted(rows, grid):
     found = np.full(grid, NOTHING)
     for i in range(H):
         for j in range(W):
-            things = Counter(row for row in inside[i][j] if row >= 0)
-            if things:
-                most = max(things.values())
+            objects = Counter(row for row in inside[i][j] if row >= 0)
+            if objects:
+                most = max(objects.values())
                 if most > LEAST * len(inside[i][j]):
-                    found[i, j] = min(row for row, count in things.items() if count == most)
+                    found[i, j] = min(row for row, count in objects.items() if count == most)
     return found
 
 
@@ -63,7 +63,7 @@ def test_the_dominant_object_has_most_pixels(size, grid):
     rng = np.random.default_rng(0)
     coarse = rng.choice([-2, -1, -1, 0, 1, 2], size)
     np.testing.assert_array_equal(dominant(coarse.astype(np.int8), 3, grid), counted(coarse, grid))
-    # large things too, which fill cells
+    # large objects too, which fill cells
     blocks = np.kron(rng.choice([-1, 0, 1, 2], (6, 6)), np.ones((16, 16)))[: size[0], : size[1]]
     np.testing.assert_array_equal(dominant(blocks.astype(np.int8), 3, grid), counted(blocks, grid))
 
@@ -75,12 +75,12 @@ def test_labels_are_the_attributes_of_visible_objects(root):
     met = 0
     for row, image in enumerate(IMAGES):
         record = records[row // 3]
-        things = record["after" if "semantic_" in image.name and "non" not in image.name else "before"]
-        there = {tuple(values.index(t[name]) for name, values in ATTRIBUTES.items()) for t in things}
+        objects = record["after" if "semantic_" in image.name and "non" not in image.name else "before"]
+        there = {tuple(values.index(t[name]) for name, values in ATTRIBUTES.items()) for t in objects}
         shown = {tuple(cell) for cell in found[row].reshape(4, -1).T.tolist()}
         assert shown - {(NOTHING,) * 4} <= there
         met += bool(shown & there)
-    assert met > 20  # of 30: a small thing may cover no cell by a quarter
+    assert met > 20  # of 30: a small object may cover no cell by a quarter
     # a changed colour is another label in the same scene
     recoloured = [record["number"] for record in records if record["change_type"] == "color"]
     default, semantic = ([set(found[3 * n + view, 0].flat) for n in recoloured] for view in (0, 1))

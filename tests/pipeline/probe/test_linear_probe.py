@@ -100,6 +100,6 @@ def test_cells_are_gathered_with_their_classes(store, monkeypatch):
     assert torch.equal(some.features, again.features)
 
 
-def test_no_thing_in_any_cell(store):
+def test_no_object_in_any_cell(store):
     with pytest.raises(InputError, match="no cell of 5 images"):
         gather(store[0], list("abcde"), np.full((5, 4, 3, 3), NOTHING, np.int8), 10, "reading cells of val")

@@ -9,7 +9,7 @@ from PIL import Image
 
 from pipeline.datasets.images import index
 from pipeline.datasets.schema import CHANGE_TYPES, Pair
-from pipeline.decoding.gallery_pairs import ALIGNED, choose, gallery
+from pipeline.decoding.attention_maps import ALIGNED, choose, gallery
 from pipeline.io.errors import InputError
 from pipeline.reporting.gallery import picture
 

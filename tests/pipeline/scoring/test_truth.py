@@ -54,16 +54,16 @@ class Statement:
         assert pair.change_type is not None
         scene, self.kind = pair.scene, pair.change_type
         added = self.kind == "add"
-        self.things = scene.after if added else scene.before
+        self.objects = scene.after if added else scene.before
         self.camera = scene.after_camera if added else scene.before_camera
-        self.changed = next(thing for thing in self.things if thing.number == scene.changed)
-        after = [thing for thing in scene.after if thing.number == scene.changed]
+        self.changed = next(item for item in self.objects if item.number == scene.changed)
+        after = [item for item in scene.after if item.number == scene.changed]
         # mostly of the changed object, so that many statements are true
         self.subject = self.named(
-            self.changed if chance.random() < 0.8 else chance.choice(self.things), chance
+            self.changed if chance.random() < 0.8 else chance.choice(self.objects), chance
         )
         self.relation = chance.choice(("right", "left", "behind", "front")) if chance.random() < 0.6 else None
-        self.other = self.named(chance.choice(self.things), chance)
+        self.other = self.named(chance.choice(self.objects), chance)
         self.said = self.kind if chance.random() < 0.8 else chance.choice(("add", "drop", "move", "color"))
         new = NEW.get(self.said)
         self.value = chance.choice([*words.SYNONYMS[new]]) if new else None
@@ -71,30 +71,30 @@ class Statement:
             self.value = getattr(after[0], new)
         self.right_value = new is None or (bool(after) and self.value == getattr(after[0], new))
 
-    def named(self, thing: Placed, chance: random.Random) -> dict[str, str]:
-        return {name: getattr(thing, name) for name in NAMES if chance.random() < 0.5}
+    def named(self, item: Placed, chance: random.Random) -> dict[str, str]:
+        return {name: getattr(item, name) for name in NAMES if chance.random() < 0.5}
 
-    def sides(self, thing: Placed, other: Placed) -> set[str]:
+    def sides(self, item: Placed, other: Placed) -> set[str]:
         """Relations after turning the table until the camera looks along the real axis."""
         ahead = -complex(*self.camera[:2])
-        step = complex(thing.x - other.x, thing.y - other.y) * cmath.exp(-1j * cmath.phase(ahead))
+        step = complex(item.x - other.x, item.y - other.y) * cmath.exp(-1j * cmath.phase(ahead))
         deep = {"behind"} if step.real >= 0.2 else {"front"} if step.real <= -0.2 else set()
         wide = {"left"} if step.imag >= 0.2 else {"right"} if step.imag <= -0.2 else set()
         return deep | wide
 
     def meant(self) -> list[Placed]:
         found = []
-        for thing in self.things:
-            like = all(getattr(thing, name) == value for name, value in self.subject.items())
+        for item in self.objects:
+            like = all(getattr(item, name) == value for name, value in self.subject.items())
             others = [
                 other
-                for other in self.things
-                if other.number != thing.number
+                for other in self.objects
+                if other.number != item.number
                 and all(getattr(other, name) == value for name, value in self.other.items())
-                and self.relation in self.sides(thing, other)
+                and self.relation in self.sides(item, other)
             ]
             if like and (self.relation is None or others):
-                found.append(thing)
+                found.append(item)
         return found
 
     def faults(self) -> set[str]:
@@ -103,7 +103,7 @@ class Statement:
         found = {
             letters[name] for name, value in self.subject.items() if getattr(self.changed, name) != value
         }
-        others = [other for other in self.things if other.number != self.changed.number]
+        others = [other for other in self.objects if other.number != self.changed.number]
         like = [o for o in others if all(getattr(o, name) == value for name, value in self.other.items())]
         if self.relation and not any(self.relation in self.sides(self.changed, other) for other in like):
             found.add("r")

@@ -126,7 +126,7 @@ def test_without_a_scene_there_is_no_verdict() -> None:
     assert judge("the metal cube is gone", replace(DROPPED, change_type=None)) is None
 
 
-def test_a_scene_without_the_thing_that_changes_is_refused() -> None:
+def test_a_scene_without_the_object_that_changes_is_refused() -> None:
     with pytest.raises(InputError, match=r"^pair 7\.png: object 0, .*wrong images; run `dvc repro prepare`"):
         judge("the cube is gone", replace(DROPPED, change_type="move"))
 

@@ -2,7 +2,7 @@
 
 import json
 from contextlib import chdir
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +12,12 @@ from pydantic import ValidationError
 
 from pipeline.config.dataset_params import Variation
 from pipeline.config.params import Tabletop
-from pipeline.datasets.images import Indexed
 from pipeline.probe import grid_labels
 from pipeline.tabletop import dataset, effects, pictures, scenes
 from pipeline.tabletop.effects import NONE
 from pipeline.tabletop.looks import LOOKS
 from pipeline.tabletop.scenes import CAMERA, LIGHTS
-from tests.pipeline.tabletop.test_tabletop_raytracer import crowd, thing
+from tests.pipeline.tabletop.test_tabletop_raytracer import crowd, make_object
 
 RANGES = Variation(
     exposure=(0.5, 2.0),
@@ -94,14 +93,14 @@ def test_effects_are_within_their_ranges():
 
 
 def test_the_looks_differ_in_brightness_and_size_of_cubes():
-    things = crowd(2)
+    objects = crowd(2)
     studio, clevr = (
-        pictures.render(scenes.solids(things, look), CAMERA, LIGHTS, 96, 64, look).mean()
+        pictures.render(scenes.solids(objects, look), CAMERA, LIGHTS, 96, 64, look).mean()
         for look in (LOOKS["studio"], LOOKS["clevr"])
     )
     assert studio > 150
     assert 90 < clevr < 140  # CLEVR-Change's images: 118
-    cube = thing("cube")
+    cube = make_object("cube")
     assert cube.half_height(LOOKS["clevr"]) > 1.3 * cube.half_height(LOOKS["studio"])
 
 
@@ -111,8 +110,6 @@ def test_a_rendered_dataset_records_look_and_effects(tmp_path):
         dataset.render(SETTINGS.model_copy(update={"variation": None}), Path("b"), processes=1)
     found, plain = (json.loads((tmp_path / name / "scenes.json").read_text()) for name in "ab")
     assert found["look"] == plain["look"] == "clevr"
-    names = {field.name for field in fields(effects.Effects)}
-    assert all(set(own) == names for scene in found["scenes"] for own in scene["effects"].values())
     assert "effects" not in plain["scenes"][0]
     # the scenes are the same ones, and an image is what its scene and its effects say
     scene = found["scenes"][4]
@@ -122,7 +119,5 @@ def test_a_rendered_dataset_records_look_and_effects(tmp_path):
     own, view = effects.Effects(**scene["effects"]["default"]), scene["views"]["default"]
     again = pictures.render(shown.solids, shown.camera, view["lights"], 96, 64, LOOKS["clevr"], own)
     assert (np.asarray(Image.open(tmp_path / "a" / name)) == again).all()
-    assert asdict(own) != asdict(NONE)
+    assert own != NONE
     assert (np.asarray(Image.open(tmp_path / "b" / name)) != again).any()
-    labels = grid_labels.label({name: shown}, [Indexed(name, 96, 64, 0, "")], (4, 6))
-    assert (labels >= 0).any()

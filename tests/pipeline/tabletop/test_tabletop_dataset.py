@@ -1,4 +1,4 @@
-"""`render` writes CLEVR-Change's layout, with the same bytes after an interruption."""
+"""`render` writes CLEVR-Change's layout, with the same bytes after an interruption; facts of its card."""
 
 import json
 import multiprocessing
@@ -18,11 +18,11 @@ from pipeline.io.folder_records import RECORD
 from pipeline.io.outputs import replacing, write_text
 from pipeline.scoring.truth import judge
 from pipeline.tabletop import dataset, scene_sampling
+from pipeline.tabletop.dataset_card import moved
 from tests.folders import contents
 
 REPOSITORY = Path(__file__).parents[3]
 SMALL = Tabletop(scenes=30, seed=3, min_objects=3, max_objects=6, width=96, height=64, viewpoint="moderate")
-TINY = SMALL.model_copy(update={"scenes": 10, "max_objects": 4, "width": 48, "height": 32})
 NAMES = ("images/CLEVR_default", "sc_images/CLEVR_semantic", "nsc_images/CLEVR_nonsemantic")
 
 
@@ -53,29 +53,21 @@ def test_the_layout_is_clevr_changes(whole):
         assert {len(set(sentences)) for sentences in captions.values()} == {6}
 
 
-def test_the_reader_of_clevr_change_reads_it(whole):
-    pairs = readers.read("clevr_change", whole)
-    assert len(pairs) == 60
-    changed = [pair for pair in pairs if pair.changed]
-    assert Counter(pair.change_type for pair in changed) == dict.fromkeys(
-        ("color", "texture", "add", "drop", "move"), 6
-    )
-    assert all(0 < pair.viewpoint_iou < 1 for pair in pairs)
-    for pair in changed:
-        assert (pair.before_box is None) == (pair.change_type == "add")
-        assert (pair.after_box is None) == (pair.change_type == "drop")
-
-
-def test_pairs_have_the_scenes_that_were_drawn_and_true_references(whole, tmp_path):
+def test_the_reader_of_clevr_change_reads_the_scenes_that_were_drawn(whole, tmp_path):
     write_pairs(tmp_path / "pairs.jsonl", readers.read("clevr_change", whole))
     pairs = {pair.pair_id: pair for pair in read_pairs(tmp_path / "pairs.jsonl")}
+    assert len(pairs) == 60
+    kinds = Counter(pair.change_type for pair in pairs.values() if pair.changed)
+    assert kinds == dict.fromkeys(("color", "texture", "add", "drop", "move"), 6)
+    for pair in pairs.values():
+        assert 0 < pair.viewpoint_iou < 1
+        assert all(judge(caption, pair).true for caption in pair.captions)
+        assert not pair.changed or (pair.before_box is None) == (pair.change_type == "add")
+        assert not pair.changed or (pair.after_box is None) == (pair.change_type == "drop")
     for number in range(30):
         drawn = scene_sampling.sample(SMALL, number, scene_sampling.generator(SMALL.seed, number))
-        name = f"{number:06d}.png"
-        assert pairs[name].scene == drawn.facts(changed=True)
-        assert pairs[f"{name}_n"].scene == drawn.facts(changed=False)
-    for pair in pairs.values():
-        assert all(judge(caption, pair).true for caption in pair.captions)
+        assert pairs[f"{number:06d}.png"].scene == drawn.facts(changed=True)
+        assert pairs[f"{number:06d}.png_n"].scene == drawn.facts(changed=False)
 
 
 @pytest.mark.parametrize("scenes", [10, 17, 100, 403])
@@ -93,22 +85,24 @@ def test_splits_of_any_size(scenes):
 
 def test_viewpoint_iou_is_the_mean_over_unchanged_objects(whole):
     for scene in table(whole, "scenes")["scenes"]:
-        for figure, shown, view in (
+        here = masks_of(scene, "before", "default")
+        for key, shown, view in (
             ("semantic_iou", "after", "semantic"),
             ("distractor_iou", "before", "nonsemantic"),
         ):
-            there = {
-                thing["number"]: box
-                for thing, box in zip(scene[shown], scene["views"][view]["boxes"], strict=True)
-            }
-            ious = []
-            for thing, box in zip(scene["before"], scene["views"]["default"]["boxes"], strict=True):
-                if thing["number"] != scene["changed"]:
-                    masks = np.zeros((2, 64, 96), dtype=bool)
-                    for mask, (x, y, w, h) in zip(masks, (box, there[thing["number"]]), strict=True):
-                        mask[y : y + h, x : x + w] = True
-                    ious.append(masks.all(0).sum() / masks.any(0).sum())
-            assert scene[figure] == pytest.approx(np.mean(ious), abs=1e-6)
+            there = masks_of(scene, shown, view)
+            unchanged = (here.keys() & there.keys()) - {scene["changed"]}
+            ious = [(here[n] & there[n]).sum() / (here[n] | there[n]).sum() for n in unchanged]
+            assert scene[key] == pytest.approx(np.mean(ious), abs=1e-6)
+
+
+def masks_of(scene, shown, view):
+    """Return an object's number -> mask of its box, for the objects of a view."""
+    masks = {}
+    for item, (x, y, width, height) in zip(scene[shown], scene["views"][view]["boxes"], strict=True):
+        masks[item["number"]] = np.zeros((64, 96), dtype=bool)
+        masks[item["number"]][y : y + height, x : x + width] = True
+    return masks
 
 
 def test_one_process_makes_the_same_bytes(whole, tmp_path, monkeypatch):
@@ -150,19 +144,24 @@ def test_a_killed_rendering_resumes_to_the_same_bytes(whole, tmp_path, monkeypat
     assert Path("out", name).stat().st_mtime_ns == moment
 
 
-def too_crowded(*_):
-    raise InputError("tabletop: no scene of 10 objects")
-
-
-def test_an_error_of_a_worker_reaches_the_user(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(dataset, "_render_scene", too_crowded)
-    with pytest.raises(InputError, match="no scene of 10 objects"):
-        dataset.render(TINY, Path("out"), processes=2)
-    assert not Path("out").exists()
-
-
 def test_scratch_of_other_settings_or_other_code_is_not_reused(monkeypatch):
-    keys = {dataset._key(SMALL), dataset._key(TINY)}
+    keys = {dataset._key(SMALL), dataset._key(SMALL.model_copy(update={"seed": 4}))}
     monkeypatch.setattr(dataset, "version", lambda library: "0")
     assert len(keys | {dataset._key(SMALL)}) == 3
+
+
+def boxes_of(default, nonsemantic):
+    return {"views": {"default": {"boxes": default}, "nonsemantic": {"boxes": nonsemantic}}}
+
+
+def test_places_are_counted_in_cells_of_the_squashed_image():
+    # 280 x 140 pixels: a cell is 20 wide and 10 high; the box's middle goes 3 cells right and 4 down
+    found = moved([boxes_of([(0, 0, 20, 10)], [(50, 35, 40, 20)])], 280, 140)
+    assert found == pytest.approx((5.0, 5.0))
+
+
+def test_the_median_and_nine_tenths_of_all_objects_of_all_scenes():
+    still, right = (0, 0, 10, 10), (20, 0, 10, 10)
+    median, most = moved([boxes_of([still] * 3, [still, still, right]), boxes_of([right], [right])], 140, 140)
+    assert median == 0.0
+    assert most == pytest.approx(0.7 * 2)  # numpy's linear quantile of 0, 0, 0, 2

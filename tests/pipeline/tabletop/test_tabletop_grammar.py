@@ -32,7 +32,7 @@ SENTENCE = (
 )
 
 
-def resolve(phrase, things):
+def resolve(phrase, objects):
     """Return the objects that fit a noun phrase, whose words must be in CLEVR's order."""
     parts = phrase.split(" ")
     assert parts[0] == "the"
@@ -42,14 +42,14 @@ def resolve(phrase, things):
         said.append((ORDER.index(kind), kind, MEANINGS[kind][word]))
     assert [place for place, _, _ in said] == sorted({place for place, _, _ in said})
     assert said[-1][1] == "shape"
-    return [t for t in things if all(value in (None, getattr(t, kind)) for _, kind, value in said)]
+    return [t for t in objects if all(value in (None, getattr(t, kind)) for _, kind, value in said)]
 
 
-def side_is_true(side, thing, other, camera):
-    """Return True if `thing` is on a side of `other`, seen from a camera that looks at the origin."""
+def side_is_true(side, item, other, camera):
+    """Return True if `item` is on a side of `other`, seen from a camera that looks at the origin."""
     bearing = math.atan2(-camera[1], -camera[0])
-    angle = math.atan2(thing.y - other.y, thing.x - other.x) - bearing
-    distance = math.dist((thing.x, thing.y), (other.x, other.y))
+    angle = math.atan2(item.y - other.y, item.x - other.x) - bearing
+    distance = math.dist((item.x, item.y), (other.x, other.y))
     ahead, left = distance * math.cos(angle), distance * math.sin(angle)
     return {"left": left, "right": -left, "behind": ahead, "front": -ahead}[side] >= 0.2 - 1e-9
 
@@ -66,20 +66,20 @@ def test_captions_are_true_and_unambiguous(seed, number, viewpoint):
     captions = grammar.change_captions(scene, rng)
     assert len(set(captions)) == len(captions) == 6
     added = scene.change_type == "add"
-    things, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
+    objects, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
     for caption in captions:
         assert re.fullmatch(r"[a-z]+( [a-z]+)*", caption)
         parsed = re.fullmatch(SENTENCE, caption)
-        (subject,) = resolve(parsed["subject"], things)
+        (subject,) = resolve(parsed["subject"], objects)
         assert subject.number == scene.changed
         if parsed["side"]:
-            (other,) = resolve(parsed["other"], things)
+            (other,) = resolve(parsed["other"], objects)
             assert other.number != subject.number
             assert side_is_true(SIDES[parsed["side"]], subject, other, view.camera)
         verb = re.fullmatch(VERBS[scene.change_type], parsed["verb"])
         assert verb
         if scene.change_type in ("color", "material"):
-            (after,) = (thing for thing in scene.after if thing.number == scene.changed)
+            (after,) = (item for item in scene.after if item.number == scene.changed)
             assert MEANINGS[scene.change_type][verb[1]] == getattr(after, scene.change_type)
 
 

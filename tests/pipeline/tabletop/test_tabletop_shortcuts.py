@@ -8,7 +8,7 @@ import pytest
 from pipeline.tabletop import effects, geometry, pictures, raytracer, scene_sampling, scenes
 from pipeline.tabletop.looks import STUDIO
 from pipeline.tabletop.scenes import CAMERA, LIGHTS, SHAPES
-from tests.pipeline.tabletop.test_tabletop_raytracer import camera_rays, crowd, thing
+from tests.pipeline.tabletop.test_tabletop_raytracer import camera_rays, crowd, make_object
 
 WIDTH, HEIGHT = 100, 70  # no whole tiles
 
@@ -36,7 +36,7 @@ def visible(solids, lamp, point):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_object_blocks_the_segments_on_which_a_ray_strikes_it(shape):
-    solids, rng = scenes.solids((thing(shape, x=0.3, y=-0.2, rotation=0.9),)), np.random.default_rng(1)
+    solids, rng = scenes.solids((make_object(shape, x=0.3, y=-0.2, rotation=0.9),)), np.random.default_rng(1)
     starts, ends = rng.uniform(-2, 2, (2, 4000, 3))
     outside = np.linalg.norm(starts - solids[0, 1:4], axis=1) > solids[0, 3] * 1.75
     found = []

@@ -124,7 +124,7 @@ def exchanged(pair: Pair) -> Pair:
 def changed_things(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
     """Return the changed object in the before and in the after image, each None if it is absent there.
 
-    Raises ValueError if the object is missing from an image, or is in an image where it must be absent.
+    Raises ValueError if this contradicts the kind of change.
     """
     before, after = (
         next((each for each in objects if each.number == scene.changed), None)

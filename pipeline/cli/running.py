@@ -28,8 +28,7 @@ if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
 def run(main: Callable[[], None]) -> NoReturn:
     """Run the main function of a stage or command, and exit with its exit code.
 
-    A user's mistake (InputError) is one line on stderr, with exit code 2. Any other exception is a bug
-    report, with exit code 1.
+    A user's mistake (InputError) is one line, with exit code 2; any other error a bug report, with code 1.
     """
     _leave_by_exceptions()
     with _escaped():

@@ -95,9 +95,6 @@ class Part(Ranks):
     def agree(self, network: nn.Module) -> None:
         """Do nothing: every shard computes the same weights."""
 
-    def leave(self) -> None:
-        """Do nothing: there is no group."""
-
 
 def join() -> Ranks:
     """Join the group of processes as `joined` does, but stay in the group."""

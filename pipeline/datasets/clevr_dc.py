@@ -61,13 +61,9 @@ def read(root: Path) -> list[Pair]:
 
 
 def _layout(root: Path) -> Layout:
-    """Return the layout whose captions file exists.
-
-    DIRL's script keeps the authors' captions file. So with two captions files, the folder of before images
-    decides.
-    """
+    """Return the layout whose captions file exists. If both exist, the folder of before images decides."""
     found = [layout for layout in (AUTHORS, DIRL) if (root / layout.captions).is_file()]
-    if len(found) > 1:
+    if len(found) > 1:  # DIRL's script keeps the authors' captions file
         found = [layout for layout in found if (root / layout.before).is_dir()]
     if len(found) != 1:
         ways = f"{AUTHORS.captions} and {AUTHORS.before}/, or {DIRL.captions} and {DIRL.before}/"

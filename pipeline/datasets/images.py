@@ -206,8 +206,7 @@ def read_bytes(path: Path) -> bytes:
 def index(root: Path, names: list[str]) -> Iterator[Indexed]:
     """Decode and hash every image, and yield the index entries in the order of `names`.
 
-    Only a few images are in memory at a time. After the last image, raises InputError that names the broken
-    images.
+    Only a few images are in memory at a time. Broken images are named by one InputError at the end.
     """
     problems: list[str] = []
     threads = os.cpu_count() or 1

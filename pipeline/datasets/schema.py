@@ -57,17 +57,13 @@ class Placed:
 
 @dataclass(frozen=True)
 class SceneFacts:
-    """The objects in both images of a pair, and the positions of the cameras (x, y, z in CLEVR's units).
-
-    `changed` is the number of the changed object. If `changed` is None, nothing changes, and `after` equals
-    `before`.
-    """
+    """The objects in both images of a pair, and the positions of the cameras (x, y, z in CLEVR's units)."""
 
     before: tuple[Placed, ...]
     after: tuple[Placed, ...]
     before_camera: tuple[float, float, float]
     after_camera: tuple[float, float, float]
-    changed: int | None
+    changed: int | None  # number of the changed object; None if nothing changes, and `after` equals `before`
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def load(spec: Spec) -> tuple[Backbone, str]:
 
 
 def untrained(spec: Spec) -> Backbone:
-    """Return a spec's network without trained weights. Raises InputError without such a network."""
+    """Return a spec's network, untrained. Raises InputError if no network has this name, stride and size."""
     grid_shape(spec)
     side = None if spec.backbone == RESNET else timm_maps.described(spec.backbone).side
     if side not in (None, spec.size):

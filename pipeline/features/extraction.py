@@ -68,8 +68,7 @@ class Extractor:
     def fill(self, writer: Writer, shards: Sequence[int]) -> None:
         """Compute and write the features of the shards with the numbers `shards`.
 
-        Raises InputError for an image that cannot be read or differs from the index, or whose features
-        overflow float16.
+        Raises InputError naming an unreadable or changed image, or one whose features overflow float16.
         """
         fill(writer, shards, self._features, "extracting")
 
@@ -178,7 +177,7 @@ def extract_pixels(
 ) -> Writer:
     """Write images, as uint8 pixels (3, height, width), to a store for models that have an image encoder.
 
-    Raises InputError for an image that cannot be read or differs from the index.
+    Raises InputError naming an unreadable or changed image.
     """
     squash = partial(pixels, root, size=(spec.height, spec.width), resize=spec.resize)
 

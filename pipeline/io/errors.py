@@ -57,8 +57,7 @@ def listed(problems: list[str], what: str, remedy: str) -> InputError:
 def writing(path: str | Path) -> Iterator[None]:
     """In the `with` block, turn errors of writing the file or folder `path` into an InputError.
 
-    Errors of other files may come from reading, and are converted only if they occur only in writing
-    (UNWRITABLE). Then the message names the other file.
+    An error of another file is converted, and names that file, only if reading cannot cause it (UNWRITABLE).
     """
     try:
         yield

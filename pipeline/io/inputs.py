@@ -96,8 +96,7 @@ def _decoded(data: bytes, path: str | Path, remedy: str) -> str:
 def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
     """Return the text of a UTF-8 file, without a byte order mark; every line ends with a newline.
 
-    Raises InputError if the file is missing, not UTF-8, not regular, or larger than `largest` bytes. The
-    message ends with `remedy`: what the user can do.
+    An InputError (missing, not UTF-8, not regular, above `largest` bytes) ends with `remedy`: what to do.
     """
     with _named(path, remedy):
         data = read_bytes(path, largest)
@@ -142,8 +141,7 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
 def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreign: bool = False) -> Any:
     """Return the value of a YAML file. Raises InputError if it is missing, not YAML, or repeats a key.
 
-    Aliases are refused in an untrusted (`foreign`) file, because with them a small file can have a very large
-    value.
+    Aliases are refused in an untrusted (`foreign`) file: they make a huge value of a small file.
     """
     text = read_text(path, remedy, largest)
     with _yaml_of(path, remedy):

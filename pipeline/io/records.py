@@ -54,8 +54,7 @@ def read_records(
 ) -> Iterator[Kind]:
     """Yield one record of the type `kind` per line of a file.
 
-    Raises InputError naming a line that does not fit the type, or that repeats an earlier value of the field
-    `key`.
+    An InputError names a line that does not fit, or that repeats an earlier value of the field `key`.
     """
     seen = set()
     for number, line in enumerate(read_lines(path, remedy), 1):

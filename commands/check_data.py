@@ -30,7 +30,7 @@ def main() -> None:
     settings = everything.of(name).prepare
     root = Path(settings.root)
     if wrong := readers.faults(settings.reader, root):
-        raise listed(wrong, str(root), "correct these lines", SHOWN)
+        raise listed(wrong, str(root), "correct these lines")
     pairs = readers.read(settings.reader, root, settings.protocol)
     protocol = readers.protocol_of(settings.reader, settings.protocol)
     annotations = readers.annotation_files(settings.reader, root)
@@ -41,7 +41,7 @@ def main() -> None:
     names = images_of(pairs)
     problems = checking.missing(root, names)
     if problems:
-        raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})", SHOWN)
+        raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})")
     print(f"all {len(names):,} images are there")
     if readers.is_own(settings.reader):
         for model in everything.models:

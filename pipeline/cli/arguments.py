@@ -88,8 +88,7 @@ def is_output(action: argparse.Action) -> bool:
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the command line. Raise InputError if an output is also an input or another output.
 
-    The check recognises outputs and inputs by the types of the arguments. So arguments must have a type of
-    this module, not Path.
+    Outputs and inputs are known by argument types of this module, so Path must not be a type.
     """
     arguments = parser.parse_args()
     written: list[Path] = []
@@ -115,10 +114,7 @@ def check_apart(written: Sequence[Path], read: Sequence[str | Path]) -> None:
 
 
 def check_there(paths: Sequence[Path | None], remedy: str) -> None:
-    """Raise InputError if a file or folder to read does not exist.
-
-    Commands check this before slow imports.
-    """
+    """Raise InputError if a path to read does not exist. Commands check this before slow imports."""
     for path in filter(None, paths):
         if not path.exists():
             raise InputError(f"{path} does not exist; {remedy}")
@@ -132,8 +128,5 @@ def pairs_of(path: str | Path, split: str) -> list[Pair]:
 
 
 def _place(path: Path) -> Path:
-    """Return `path` with the links in its parent folders resolved.
-
-    If the file itself is a link, it is not resolved, because writing to this path would replace the link.
-    """
+    """Return `path` with links in its parents resolved; a link itself would be replaced, not followed."""
     return path.parent.resolve() / path.name

@@ -28,8 +28,7 @@ if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
 def run(main: Callable[[], None]) -> NoReturn:
     """Run the main function of a stage or command, and exit with its exit code.
 
-    For a user's mistake (InputError), a line is printed on stderr and the exit code is 2. For any other
-    exception, a bug report is printed and the exit code is 1.
+    A user's mistake (InputError) is one line, with exit code 2; any other error a bug report, with code 1.
     """
     _leave_by_exceptions()
     with _escaped():
@@ -39,7 +38,6 @@ def run(main: Callable[[], None]) -> NoReturn:
 
 
 def _code(main: Callable[[], None]) -> int:
-    """Run main, print its error, and return the exit code."""
     try:
         # outputs report their own write errors; this is for other files, such as a library's cache
         with writing("standard output, or a temporary file"):
@@ -103,7 +101,6 @@ def _escaped() -> Iterator[None]:
 
 
 def _name() -> str:
-    """Return the name of the started module, such as commands.caption."""
     file = Path(sys.argv[0])
     return f"{file.parent.name}.{file.stem}"
 

@@ -8,11 +8,7 @@ import torch
 
 
 def device() -> torch.device:
-    """Return this process's GPU, or the CPU if there is no GPU.
-
-    With several processes, process_group.py has chosen a GPU for each process. A single process uses the
-    first GPU.
-    """
+    """Return this process's GPU, which process_group.py has chosen, or the CPU if there is no GPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     # the device includes the GPU's number, because another GPU may be current in other threads
@@ -20,10 +16,9 @@ def device() -> torch.device:
 
 
 def upload(tensor: torch.Tensor) -> torch.Tensor:
-    """Copy a CPU tensor to this process's GPU; return the copy.
+    """Copy a CPU tensor to this process's GPU, which can compute meanwhile; return the copy.
 
-    The GPU can compute during the copy; only the calling thread waits. Without a GPU, or if the tensor is
-    already on a GPU, return the tensor itself.
+    Without a GPU, or for a tensor on a GPU, return the tensor itself.
     """
     on = device()
     if on.type == "cpu" or tensor.device.type != "cpu":
@@ -42,9 +37,9 @@ def _copies(on: torch.device) -> torch.cuda.Stream:
 
 
 def identity() -> str:
-    """Return, as text, the device's name and the number of threads.
+    """Return the device's name and the number of threads.
 
-    On one machine, computations with the same text give the same results, bit for bit.
+    With the same text, computations on one machine give the same results, bit for bit.
     """
     cuda = torch.cuda.is_available()
     # the name of GPU 0 in every process, so that all processes return the same text
@@ -53,10 +48,7 @@ def identity() -> str:
 
 
 def precision(wanted: str, on: torch.device) -> torch.dtype:
-    """Return the torch type for a precision setting, which is `bfloat16`, `float32` or `auto`.
-
-    `auto` gives bfloat16 if the device `on` natively computes in bfloat16, else float32.
-    """
+    """Return the torch type for `bfloat16`, `float32`, or `auto`: bfloat16 if the device natively has it."""
     if wanted == "auto":
         wanted = "bfloat16" if _has_bfloat16(on) else "float32"
     return {"bfloat16": torch.bfloat16, "float32": torch.float32}[wanted]
@@ -68,10 +60,7 @@ def autocast(on: torch.device, dtype: torch.dtype) -> AbstractContextManager[obj
 
 
 def repeatable() -> None:
-    """Make torch use only deterministic algorithms from now on.
-
-    Then the same program gives the same bits on the same machine.
-    """
+    """Make torch use only deterministic algorithms: the same program gives the same bits on a machine."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # like use_deterministic_algorithms(True), which also loads torch's compiler for 2 s
     torch.set_deterministic_debug_mode("error")

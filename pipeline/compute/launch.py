@@ -27,7 +27,7 @@ STARTED = "STARTED_BY_LAUNCH"  # environment variable of a process that `start` 
 
 
 def processes(settings: dict[str, Any]) -> int:
-    """Return the number of training processes; `settings` is the recipe's `train`.
+    """Return the number of training processes in a recipe's `train`.
 
     Raises InputError if the number does not divide the batch.
     """
@@ -50,9 +50,8 @@ def check_group(settings: dict[str, Any], ranks: Ranks) -> None:
 def start(module: str, arguments: Sequence[str], count: int) -> int:
     """Run `python -m module arguments` as `count` processes, and wait for their end.
 
-    Returns the exit code of a process that failed, or 0 if no process failed. Each process gets its own GPU.
-    Without GPUs, the processes divide this process's number of threads. Raises InputError if there are too
-    few GPUs, or if a process was killed.
+    Returns the exit code of a process that failed, or 0. Each process gets its own GPU; without GPUs, the
+    processes divide this process's threads. Raises InputError for too few GPUs or a killed process.
     """
     gpus = torch.cuda.device_count()
     if gpus and count > gpus:

@@ -23,11 +23,7 @@ TRIM_THRESHOLD, MMAP_MAX = -1, -4  # options of mallopt, from glibc's malloc.h
 
 
 def free(device: torch.device | None = None) -> int:
-    """Return the number of free bytes of a GPU, or of the machine if `device` is None or the CPU.
-
-    For the machine, it is the number of bytes that can be allocated without swapping and within the limits of
-    the container.
-    """
+    """Return the free bytes of a GPU, or of the machine within its container's limits, without swapping."""
     if device is not None and device.type == "cuda":
         import torch
 
@@ -51,8 +47,7 @@ def _left_to_groups() -> Iterator[int]:
 def enough(batch: int, processes: int = 1) -> Iterator[None]:
     """If memory runs out in the block, raise an InputError that proposes half the batch size.
 
-    The proposed size is a multiple of `processes`. On a CPU, the system may instead kill the process
-    (SIGKILL), because the system lets processes allocate more memory than exists.
+    The proposed size is a multiple of `processes`. On a CPU, the system may instead kill the process.
     """
     try:
         yield
@@ -68,9 +63,8 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
 def keep_freed() -> bool:
     """Make the C library keep freed memory for later use; return False if that is not possible.
 
-    By default, glibc returns blocks above 32 MiB to the kernel when they are freed. At the next allocation
-    the kernel clears new pages. The extraction of features spent two fifths of its time on clearing pages
-    (benchmarks/README.md, "Extraction of the embedded dataset's features").
+    By default, glibc returns blocks above 32 MiB to the kernel, which clears the pages of the next one. That
+    was two fifths of an extraction (benchmarks/README.md, "Extraction of the embedded dataset's features").
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -41,10 +41,7 @@ class Ranks:
             distributed.all_reduce(torch.zeros(()))  # on the CPU: a barrier would keep GPUs busy
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call `make` in process 0 first, then in the other processes; return the result.
-
-        So the other processes find the files that process 0 has made.
-        """
+        """Call `make` in process 0 first, so that the others find its files; return the result."""
         if self.rank:
             self.wait()
             return make()
@@ -57,10 +54,7 @@ class Ranks:
         return items[self.rank :: self.world]
 
     def part(self, batch: int) -> slice:
-        """Return the slice of a batch of `batch` scenes that this process has to do.
-
-        `world` must divide `batch`. models/common/distributed_batch.py uses the same order.
-        """
+        """Return the slice of `batch` scenes for this process; models/common/distributed_batch.py agrees."""
         each = batch // self.world
         return slice(self.rank * each, (self.rank + 1) * each)
 
@@ -95,35 +89,25 @@ class Part(Ranks):
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return this process's share of the work: the numbers in `items` that are `rank` modulo `world`.
-
-        A number belongs to the same process whatever other numbers `items` has.
-        """
+        """Return the numbers in `items` whose remainder modulo `world` is `rank`, also after a resume."""
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
     def agree(self, network: nn.Module) -> None:
         """Do nothing: every shard computes the same weights."""
 
-    def leave(self) -> None:
-        """Do nothing: there is no group."""
-
 
 def join() -> Ranks:
-    """Join the group of processes. Return this process's number in the group, and the group's size.
-
-    If there are GPUs, each process gets one. Raises InputError if there are too few GPUs, or if the processes
-    do not find each other by the launcher's environment variables.
-    """
+    """Join the group of processes as `joined` does, but stay in the group."""
     return _meet()[0]
 
 
 @contextmanager
 def joined() -> Iterator[Ranks]:
-    """Join the group for the block, as `join` does, and leave the group afterwards.
+    """Join the group of processes for the block, and leave it afterwards. Each process gets one GPU.
 
-    If several processes raise InputError in the block, only the first process passes the error on, so that it
-    is printed once. The other processes wait for the launcher to end them. A process that raises another
-    error waits before passing it on, because the error may only be a consequence of another process's end.
+    Raises InputError for too few GPUs or wrong variables of the launcher. If several processes raise
+    InputError in the block, only the first passes it on, so that it is printed once; the others wait for the
+    launcher to end them. Another error waits too, because it may follow from another process's end.
     """
     ranks, store = _meet()
     try:

@@ -14,11 +14,10 @@ ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "M
 
 
 def pool(count: int) -> ProcessPoolExecutor:
-    """Start and return a pool of `count` worker processes. A worker has a single thread.
+    """Return a pool of `count` worker processes with one thread each, which end with this process.
 
-    The workers end when this process ends. Arguments and results are pickled. A worker imports the modules of
-    the functions that it calls, but not the main program, which would load torch in each worker. If a worker
-    is killed, the others end too, and pending results raise BrokenProcessPool.
+    Arguments and results are pickled. A worker imports the modules of its functions, but not the main
+    program, which would load torch. If a worker is killed, all end, and results raise BrokenProcessPool.
     """
     workers = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_start)
     with _no_program():

@@ -1,10 +1,9 @@
 """Types and checks that several readers use, and scene ids for datasets that do not name scenes."""
 
-import reprlib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -22,10 +21,7 @@ class Published(BaseModel):
 
 
 def normalised(name: str) -> str:
-    """Return an image's name in its shortest spelling, for example `a/b.png` for `./a//b.png`.
-
-    Raises ValueError if it is not a path inside the dataset's folder.
-    """
+    """Return an image's name in its shortest spelling. Raises ValueError outside the dataset's folder."""
     path = PurePosixPath(name.replace("\\", "/"))
     if "\0" in name or path.is_absolute() or ".." in path.parts or not path.name:
         raise ValueError("must be a file in the dataset's folder")
@@ -33,7 +29,7 @@ def normalised(name: str) -> str:
 
 
 def written(sentences: Iterable[str]) -> tuple[str, ...]:
-    """Return the sentences that are not blank, unchanged. Some published files have blank sentences."""
+    """Return the sentences that are not blank, unchanged."""
     return tuple(sentence for sentence in sentences if sentence.strip())
 
 
@@ -41,11 +37,6 @@ ImageName = Annotated[str, AfterValidator(normalised)]
 """Path of an image, relative to the dataset's folder."""
 Captions = Annotated[tuple[str, ...], AfterValidator(written), Field(min_length=1)]
 """The captions of a pair without blank sentences. At least one sentence is not blank."""
-
-
-def shown(value: Any) -> str:
-    """Return a shortened repr of any value, for a message."""
-    return reprlib.repr(value)
 
 
 def check_splits(where: Path, pairs: Iterable[Pair], splits: Iterable[str] = SPLITS) -> None:
@@ -58,8 +49,8 @@ def check_splits(where: Path, pairs: Iterable[Pair], splits: Iterable[str] = SPL
 def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
     """Return the pairs with a scene_id, for datasets that do not name scenes.
 
-    Pairs of one split are in one scene if they share an image, or if a chain of pairs with shared images
-    connects them. The scene_id is the pair_id of the scene's first pair.
+    Pairs of one split that share an image, directly or through other pairs, are one scene. The scene_id is
+    the pair_id of the scene's first pair.
     """
     shared = [((pair.split, pair.before), (pair.split, pair.after)) for pair in pairs]
     return [
@@ -69,10 +60,7 @@ def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
 
 
 def connected(groups: Iterable[Sequence[Hashable]]) -> list[int]:
-    """Return for each group the index of the first group in its connected component.
-
-    Two groups are connected directly if they share a member.
-    """
+    """Return for each group the first group in its component; a common member connects two groups."""
     numbers: dict[Hashable, int] = {}
     numbered = [[numbers.setdefault(member, len(numbers)) for member in group] for group in groups]
     edges = np.array([(group[0], other) for group in numbered for other in group], dtype=int).reshape(-1, 2).T

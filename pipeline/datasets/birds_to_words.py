@@ -1,15 +1,15 @@
 """Birds-to-Words (Forbes et al., 2019): paragraphs on how two photographed birds differ.
 
-The published table has web addresses; users download the images themselves. The file of an image is
-images/<photo>.jpg, as the published scripts save it. <photo> is the number after /photos/ in the image's
-address. If that address has no such number, the observation's address is used. If a file images.json exists,
-it gives the file of every image instead: {address of the image: file}.
+The published table has web addresses; users download the images. The file of an image is images/<photo>.jpg.
+<photo> is the number after /photos/ in the image's address, or else in the observation's address. If
+images.json exists, it gives the file of every image instead: {address of the image: file}.
 """
 
 import re
+import reprlib
 from pathlib import Path, PurePosixPath
 
-from pipeline.datasets.annotations import ImageName, check_splits, scenes_by_images, shown
+from pipeline.datasets.annotations import ImageName, check_splits, scenes_by_images
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.io.errors import InputError, listed
 from pipeline.io.inputs import read_text
@@ -33,12 +33,13 @@ def read(root: Path) -> list[Pair]:
     for number, row in enumerate(_rows(path), 2):
         before, after = (_image(row, side, files) for side in ("img1", "img2"))
         if before is None or after is None:
-            url = shown(row["img1ImgURL" if before is None else "img2ImgURL"])
+            url = reprlib.repr(row["img1ImgURL" if before is None else "img2ImgURL"])
             problems.append(f"line {number}: no file is known for {url}; name it in {IMAGES}")
             continue
         split, captions = merged.setdefault((before, after), (row["split"], []))
         if row["split"] not in SPLITS:
-            problems.append(f"line {number}: the split is {shown(row['split'])}, not train, val or test")
+            shown = reprlib.repr(row["split"])
+            problems.append(f"line {number}: the split is {shown}, not train, val or test")
         elif row["split"] != split:
             problems.append(f"line {number}: the pair is in {split} and in {row['split']}")
         elif text := caption(row["description"]):
@@ -56,20 +57,20 @@ def caption(description: str) -> str:
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    """Return for each row a dictionary: column name -> field.
+    """Return for each row a dictionary: column name -> field. Each line is a row; tabs separate fields.
 
-    Every line is a row, and every tab separates two fields, as in the published file. The csv module is not
-    used, because it joins the next lines to a row if a description begins with a quotation mark.
+    The csv module would join the next lines to a row whose description begins with a quotation mark.
     """
     head, *lines = read_text(path, REMEDY).removesuffix("\n").split("\n")
     if tuple(head.split("\t")) != COLUMNS:
         raise InputError(f"{path}: its first line must name the columns {', '.join(COLUMNS)}; {REMEDY}")
     rows = [[_unquoted(field) for field in line.split("\t")] for line in lines]
-    wrong = [number for number, row in enumerate(rows, 2) if len(row) != len(COLUMNS)]
-    if wrong:
-        problems = [
-            f"line {number} has {len(rows[number - 2])} fields, not {len(COLUMNS)}" for number in wrong
-        ]
+    problems = [
+        f"line {number} has {len(row)} fields, not {len(COLUMNS)}"
+        for number, row in enumerate(rows, 2)
+        if len(row) != len(COLUMNS)
+    ]
+    if problems:
         raise listed(problems, str(path), REMEDY)
     return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
@@ -82,10 +83,7 @@ def _unquoted(field: str) -> str:
 
 
 def _image(row: dict[str, str], side: str, files: dict[str, str] | None) -> str | None:
-    """Return the file of one image of a row; None if it is unknown. `side`: "img1" or "img2".
-
-    `files` is the content of images.json; None if this file does not exist.
-    """
+    """Return the file of the image `side` ("img1" or "img2") of a row; None if it is unknown."""
     url = row[f"{side}ImgURL"]
     if files is not None:
         return files.get(url)

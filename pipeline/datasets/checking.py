@@ -41,7 +41,7 @@ def on_disk(root: Path, name: str) -> str:
 def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
     """Return a dictionary: name of a file -> first name in `names` of a file with the same content.
 
-    Only files of equal size are read. A missing or empty file is mapped to its own name.
+    Only files of equal size are read. A missing or empty file has its own name.
     """
     sizes: dict[int, list[str]] = {}
     alike = {name: name for name in names}
@@ -67,7 +67,7 @@ def _fault(path: Path) -> str | None:
 
 
 def is_systems(name: str) -> bool:
-    """Return True if a part of the path `name` is hidden or in SYSTEMS: operating systems make such files."""
+    """Return True if a part of a path is hidden, or a name that operating systems give (SYSTEMS)."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 
@@ -85,7 +85,7 @@ def is_picture(path: Path) -> bool:
 
 
 def files_below(root: Path) -> Iterator[str]:
-    """Yield the paths of all files below `root`, relative to it. Links to folders are followed.
+    """Yield the relative paths of all files below `root`, also through links.
 
     Raises InputError naming a folder that cannot be read.
     """
@@ -117,7 +117,7 @@ def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 
 def differences(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return messages on items that are new, gone or changed in `new`. `what` is their name in messages."""
+    """Return messages on items that are new, gone or changed; `what` is their name in the messages."""
     kinds = {
         "new": [name for name in new if name not in old],
         "gone": [name for name in old if name not in new],

@@ -25,10 +25,7 @@ class _Splits(Published):
 
 
 def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
-    """Read a file of splits. Return a dictionary: split -> sorted scene numbers.
-
-    Raises InputError for an empty split, or for a scene that is listed twice.
-    """
+    """Return a dictionary: split -> sorted scene numbers. Raises InputError for overlapping splits."""
     splits = read_foreign(path, _Splits, remedy)
     where: dict[int, str] = {}
     problems = []
@@ -50,7 +47,7 @@ def scene_number(name: str) -> int:
 def read_captions(
     path: Path, remedy: str, kind: type[dict[str, tuple[str, ...]]]
 ) -> tuple[Sentences, dict[int, str]]:
-    """Read a file of the form {image: [sentence, ...]}. The type `kind` defines the valid names of images.
+    """Read a file {image: [sentence, ...]}; `kind` defines the valid names of images.
 
     Return two dictionaries: scene number -> sentences, and scene number -> name of the image.
     """
@@ -65,7 +62,7 @@ def read_captions(
 def read_types(
     path: Path, remedy: str, kind: type[dict[str, tuple[str, ...]]], more: Iterable[str] = ()
 ) -> dict[int, str]:
-    """Read a file of the form {change type: [image, ...]}. The type `kind` defines the valid names of images.
+    """Read a file {change type: [image, ...]}; `kind` defines the valid names of images.
 
     Return a dictionary: scene number -> change type in the words of schema.py. The file must have all keys of
     TYPES, and may have the keys in `more`.
@@ -84,10 +81,7 @@ def read_types(
 def check_agreement(
     root: Path, file: str, splits: dict[str, list[int]], tables: Mapping[str, Iterable[int]]
 ) -> None:
-    """Raise InputError unless the splits and every other file have the same scenes.
-
-    `file` is the name of the file of the splits. `tables` has the other files: name -> scene numbers.
-    """
+    """Raise InputError unless `file` (the splits) and the other files, `tables`, have the same scenes."""
     named = {number for name in SPLITS for number in splits[name]}
     problems = []
     for other, table in tables.items():

@@ -1,10 +1,7 @@
-"""Read CLEVR-Change (Park et al., 2019) in its authors' file layout.
-
-The datasets that pipeline/tabletop renders have the same layout.
+"""Read CLEVR-Change (Park et al., 2019) in its authors' file layout, which tabletop uses too.
 
 Each scene has three images and gives two pairs: (default, semantic change) and (default, distractor). Images
-are found by their names. Positions in a sorted listing are not used, because one missing file would shift all
-later labels.
+are found by name, not by position in a listing, so a missing file shifts no labels.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Read CLEVR-DC (Kim et al., 2021): one pair per scene, with a large change of viewpoint.
 
-Two file layouts are read: the authors' own, and the layout that DIRL's scripts make from it, with names of
-six digits. The authors' files do not state the kind of change, and the scene number does not imply it.
+Two file layouts are read: the authors' own, and the layout that DIRL's scripts make from it. The authors'
+files do not state the kind of change.
 """
 
 from pathlib import Path
@@ -35,10 +35,10 @@ OPTIONAL = (*AUTHORS[:2], *DIRL[:2], TYPES_FILE)
 
 
 def read(root: Path) -> list[Pair]:
-    """Return the pairs of all scenes, sorted by split and scene number. A pair_id is like "000000.png".
+    """Return the pairs of all scenes, sorted by split and scene number.
 
-    The kinds of change come from type_mapping.json. It has the form of CLEVR-Change's file, and may also have
-    the key "none". If this file does not exist or lacks a scene, the kind is unknown (None).
+    The kinds of change come from type_mapping.json, which has the form of CLEVR-Change's file and may have
+    the key "none". Without the file or the scene, the kind is None.
     """
     layout = _layout(root)
     splits = clevr_annotations.read_splits(root / layout.splits, REMEDY)
@@ -61,13 +61,9 @@ def read(root: Path) -> list[Pair]:
 
 
 def _layout(root: Path) -> Layout:
-    """Return the layout whose captions file exists.
-
-    DIRL's script keeps the authors' captions file. So if the captions files of both layouts exist, the
-    folder of before images decides.
-    """
+    """Return the layout whose captions file exists. If both exist, the folder of before images decides."""
     found = [layout for layout in (AUTHORS, DIRL) if (root / layout.captions).is_file()]
-    if len(found) > 1:
+    if len(found) > 1:  # DIRL's script keeps the authors' captions file
         found = [layout for layout in found if (root / layout.before).is_dir()]
     if len(found) != 1:
         ways = f"{AUTHORS.captions} and {AUTHORS.before}/, or {DIRL.captions} and {DIRL.before}/"

@@ -50,10 +50,9 @@ class SceneRecord(Published):
     views: _Views | None = None
 
     def facts(self, kind: str) -> SceneFacts | None:
-        """Return the facts of the pair whose kind of change is `kind`; None if the record is incomplete.
+        """Return the facts of the pair with this kind of change; None if the record is incomplete.
 
-        Raises InputError if the changed object is missing from an image, or is in an image where it must be
-        absent.
+        Raises InputError if the changed object is in the wrong images.
         """
         changed = None if kind == NO_CHANGE else self.changed
         before = _placed(self.before)
@@ -71,7 +70,7 @@ class SceneRecord(Published):
 
     @property
     def changed_object(self) -> ChangedObject | None:
-        """Appearance of the changed object before and after; None if the record does not name this object."""
+        """Appearance of the changed object before and after; None if the record names no object."""
         if self.changed is None:
             return None
         return ChangedObject(self._look(self.before), self._look(self.after))

@@ -11,17 +11,11 @@ Counts = dict[str, Any]
 
 
 def count(pairs: Sequence[Pair]) -> Counts:
-    """Count the items of a dataset. Return counts per split, per change type, and of the whole dataset.
+    """Count the items of a dataset: per split, per change type, and of the whole dataset.
 
-    For each split, its pairs, scenes, images and captions are counted. For each change type, its pairs are
-    counted. The counts of the whole dataset are its pairs and captions, and:
-
-    - `images`: number of distinct images
-    - `shared_images`: number of images that are in more than one split
-    - `references`: fewest and most captions of a test pair
-    - `vocabulary`: number of distinct words in the training captions (lower case), plus the special tokens
-    - `longest`: number of tokens of the longest training caption, special tokens included
-    - `mean_words`: mean number of words in a caption; white space separates words
+    `shared_images` are images in more than one split. `references` has the fewest and most captions of a test
+    pair. `vocabulary` (distinct words and special tokens) and `longest` (tokens, special tokens included) are
+    of the training captions in lower case. `mean_words` is the mean number of words of a caption.
     """
     splits = {split: of_split(pairs, split) for split in SPLITS}
     images = {split: set(images_of(own)) for split, own in splits.items()}
@@ -55,8 +49,7 @@ def _of_split(pairs: Sequence[Pair], images: int) -> dict[str, int]:
 def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
     """Return a message for each count that differs from its published value in `expected`.
 
-    Readers leave out blank items. Therefore the numbers of these items (`left_out` in `expected`) are
-    subtracted from the published values.
+    Readers leave out blank items, so `left_out` in `expected` is subtracted from the published values.
     """
     found = []
     for key, value in expected.items():

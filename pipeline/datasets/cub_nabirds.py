@@ -1,13 +1,10 @@
 """Read CUB and NABirds, two datasets of birds that are used only for pre-training.
 
-CUB-200-2011 (Wah et al., 2011) has ten sentences per image, by Reed et al. (2016), in its subfolder text_c10.
-A CUB image becomes a Pair whose two images are the same. NABirds (Van Horn et al., 2015) has photographs of
-555 classes, without text. IDC-PCL's method of drawing pairs is not published. Here each photograph is the
-first image of one pair, and in every second pair both images have the same class. The published test images
-are the validation split of pre-training; no score is computed on them.
-
-data/pretraining/records/<dataset> has the pairs, the image index and, for CUB, the negatives.
-data/pretraining/stores/<dataset> has the features.
+CUB-200-2011 (Wah et al., 2011) has ten sentences per image, by Reed et al. (2016), in text_c10. A CUB image
+becomes a Pair whose two images are the same. NABirds (Van Horn et al., 2015) has photographs of 555 classes,
+without text. IDC-PCL's method of drawing pairs is not published: here each photograph is the first image of
+one pair, and in every second pair both images have the same class. The published test images are the
+validation split.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,7 +40,7 @@ def stores_of(folder: Path, dataset: str) -> Path:
 
 
 def remedy(dataset: str) -> str:
-    """Return the end of an error message, which says how to make the files of a dataset."""
+    """Return the end of an error message: how to make the files of a dataset."""
     return (
         f"add {dataset} to pretraining.datasets in params.yaml and run "
         f"`dvc repro prepare_pretraining@{dataset} extract_pretraining@{dataset}`"
@@ -65,7 +62,7 @@ class _Image(Published):
 def read_cub(root: Path) -> list[Pair]:
     """Return one pair per image, in the order of images.txt. The captions are the image's sentences.
 
-    Raises InputError naming the wrong lines, or the first images without sentences.
+    Raises InputError naming wrong lines, or images without sentences.
     """
     found, problems = [], []
     for key, image in _read_images(root).items():
@@ -81,17 +78,16 @@ def read_cub(root: Path) -> list[Pair]:
 
 
 def _captions(text: str) -> tuple[str, ...]:
-    """Return the sentences of a text with one sentence per line. White space becomes single spaces."""
     # some published sentences have replacement characters, which come from a wrong encoding
     lines = (" ".join(line.replace("\ufffd", " ").split()) for line in text.split("\n"))
     return tuple(line for line in lines if line)
 
 
 def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
-    """Return randomly drawn pairs of photographs: first the pairs of train, then the pairs of val.
+    """Return randomly drawn pairs of photographs: first of train, then of val. Classes count from 0.
 
-    The random generator has the seed [seed, 0] for train and [seed, 1] for val. Classes are numbered from 0.
-    Raises InputError naming the wrong lines, or a split with only one class.
+    The generators have the seeds [seed, 0] for train and [seed, 1] for val. Raises InputError naming the
+    wrong lines, or a split with only one class.
     """
     images = _read_images(root)
     classes = {key: int(image.image_class_labels) for key, image in images.items()}
@@ -108,10 +104,9 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
 
 
 def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tuple[str, str]]:
-    """Yield each image with a second image, alternately from the same class and from another class.
+    """Yield each image with a second image, alternately of the same class and of another class.
 
-    `classes` is a dictionary: image -> class. If an image is the only one of its class,
-    its second image is always from another class.
+    `classes`: image -> class. An image that is the only one of its class gets an image of another class.
     """
     images = list(classes)
     of_class: dict[int, list[str]] = {}

@@ -49,7 +49,6 @@ NOT_READ = {
 }
 """Kinds of files that are recognised but not read: bytes 4 to 12 of the file -> kind."""
 RESCALE = "convert it to 8 bits, with the same scale for all images"
-SHOWN = 20  # an error names at most this many broken images
 REMEDY = "run `dvc repro prepare` to make it"
 
 # use libtiff for uncompressed files too: Pillow's own reader mixes up planar bands of 16 bits
@@ -114,10 +113,7 @@ def _plain(data: bytes) -> bool:
 
 
 def converted(image: Image.Image, name: str) -> Image.Image:
-    """Convert an image that Pillow has opened, or that is in memory, to RGB by the rules of `decode`.
-
-    The conversion needs up to 16 bytes of memory per pixel. Raises the errors of `decode`.
-    """
+    """Convert an opened image to RGB by the rules of `decode`, in up to 16 bytes of memory per pixel."""
     with _named(name):
         if image.width * image.height > MOST_PIXELS:
             raise Image.DecompressionBombError
@@ -128,7 +124,6 @@ def converted(image: Image.Image, name: str) -> Image.Image:
 
 
 def _loaded(image: Image.Image, name: str) -> Image.Image:
-    """Load the pixels of an opened image, and convert them to RGB."""
     opaque = False
     with _named(name):
         if isinstance(image, TiffImagePlugin.TiffImageFile):
@@ -169,7 +164,7 @@ def _rgb(image: Image.Image, name: str, opaque: bool) -> Image.Image:
 
 
 def _high_byte(image: Image.Image, name: str) -> Image.Image:
-    """Convert a 16-bit grey image to 8-bit grey. Pillow may store the 16-bit values in 32 bits."""
+    """Convert a 16-bit grey image, which Pillow may store in 32 bits, to 8-bit grey."""
     values = np.asarray(image)
     if values.min() < 0 or values.max() > 0xFFFF:
         raise InputError(f"{name} has pixels beyond 16 bits; {RESCALE}")
@@ -211,21 +206,18 @@ def read_bytes(path: Path) -> bytes:
 def index(root: Path, names: list[str]) -> Iterator[Indexed]:
     """Decode and hash every image, and yield the index entries in the order of `names`.
 
-    Only a few images are in memory at a time. After the last image, raises InputError that counts the missing
-    and broken images, and names the first SHOWN of them.
+    Only a few images are in memory at a time. Broken images are named by one InputError at the end.
     """
-    first: list[str] = []
-    count = 0
+    problems: list[str] = []
     threads = os.cpu_count() or 1
     seen = prefetch(partial(_inspect, root), names, threads, 4 * threads)
     for result in track(seen, "checking", "images", len(names)):
         if isinstance(result, Indexed):
             yield result
         else:
-            count += 1
-            first += [result] * (count <= SHOWN)
-    if count:
-        raise listed(first, str(root), "put these images in place", SHOWN, count)
+            problems.append(result)
+    if problems:
+        raise listed(problems, str(root), "put these images in place")
 
 
 def _inspect(root: Path, name: str) -> Indexed | str:

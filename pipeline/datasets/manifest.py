@@ -1,7 +1,7 @@
 """The manifest of a prepared dataset: its reader, protocol, annotation files, counts and hashes.
 
-The manifest is DATASET.manifest.json, next to the pairs in DATASET.jsonl. It has the hashes of the file of
-pairs, of the image index, and of all images. `read_pairs` and `check_images` compare these hashes.
+The manifest is DATASET.manifest.json, next to the pairs in DATASET.jsonl. Its hashes are of the file of
+pairs, the image index, and all images.
 """
 
 from collections.abc import Sequence
@@ -38,10 +38,7 @@ class Manifest:
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:
-        """Raise InputError if the number of `pairs` is not the manifest's number for the split.
-
-        `pairs` are the pairs of the split in the file `path`.
-        """
+        """Raise InputError unless the file `path` has as many pairs of the split as the manifest says."""
         counted = self.counts.get(split, {}).get("pairs", len(pairs))
         if counted != len(pairs):
             raise InputError(
@@ -61,7 +58,7 @@ def hashes(pairs: Path, index: Path) -> dict[str, str]:
 
 
 def write(path: str | Path, manifest: Manifest) -> None:
-    """Write the manifest as JSON. A hash of the manifest itself is added to its hashes."""
+    """Write the manifest as JSON, with a hash of itself."""
     record = asdict(manifest)
     own = record.pop("hashes")
     write_json(path, content_hashes.with_hashes(record, own) if own else record)
@@ -89,20 +86,16 @@ def read_pairs(path: str | Path) -> list[Pair]:
 
 
 def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Path | None = None) -> None:
-    """Raise InputError if the file of pairs or the image index has another hash than in the manifest.
-
-    `known` is the manifest, and `path` is its file.
-    """
-    content_hashes.check(path, known.hashes, PAIRS, pairs, AGAIN)
-    if index is not None:
-        content_hashes.check(path, known.hashes, INDEX, index, AGAIN)
+    """Raise InputError if the pairs or the image index differ from the manifest `known`, the file `path`."""
+    for name, file in ((PAIRS, pairs), (INDEX, index)):
+        if file is not None:
+            content_hashes.check(path, known.hashes, name, file, AGAIN)
 
 
 def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
-    """Raise InputError if a feature store was made from other images than the images of the pairs.
+    """Raise InputError if the feature store `name` was made from other images than the pairs' images.
 
-    `name` is the store's name. `identity` is the hash of the store's images (images.identity), None if it is
-    unknown.
+    `identity` is the hash of the store's images (images.identity), or None if it is unknown.
     """
     if not (record := beside(pairs)) or identity is None:
         return

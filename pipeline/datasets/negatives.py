@@ -40,10 +40,7 @@ def write_negatives(path: str | Path, pairs: Iterable[Negatives]) -> None:
 
 
 def read_negatives(path: str | Path, how: str = REMEDY) -> dict[str, list[str]]:
-    """Return a dictionary: pair id -> wrong captions.
-
-    Raises InputError naming a wrong line. The message ends with `how`, the advice on how to make the file.
-    """
+    """Return a dictionary: pair id -> wrong captions. An InputError names the line and ends with `how`."""
     return captions_of(read_records(path, Negatives, how, "pair_id"))
 
 

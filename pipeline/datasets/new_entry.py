@@ -21,9 +21,9 @@ REMEDY = "run it from the repository's root"
 def add(path: Path, name: str, folder: Path, like: str) -> bool:
     """Add an entry for the dataset in `folder` to params.yaml (`path`), and write its dataset card.
 
-    `like` names another dataset, whose settings the new dataset uses. If the same entry exists already,
-    nothing is written and the result is False. Raises InputError for a name that is taken or invalid, for a
-    folder without a table of pairs, or if there is no dataset `like`. After an error, nothing is written.
+    `like` names the dataset whose settings are used. If the same entry exists already, nothing is written and
+    the result is False. Raises InputError, before writing, for a name that is taken or invalid, a folder
+    without a table of pairs, or an unknown `like`.
     """
     if not NAME.fullmatch(name) or _scalar(name) != name:  # 12 or null is no text in YAML
         raise InputError(
@@ -68,7 +68,6 @@ def _shown(folder: Path) -> str:
 
 
 def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
-    """Return the text of params.yaml with the new entry as the first dataset."""
     if not (found := DATASETS.search(text)):
         raise InputError(f"{path}: the entries of 'dataset' are not on separate lines; enter {name} by hand")
     lines = [f"{name}:", *(f"  {key}: {_scalar(value)}" for key, value in entry.items())]

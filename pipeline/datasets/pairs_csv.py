@@ -89,7 +89,7 @@ def read(root: Path) -> list[Pair]:
 def faults(root: Path) -> list[str]:
     """Return messages on all faults of the table and its image files, sorted by line. No image is decoded.
 
-    Missing images, and equal images that are in two splits under two names, are faults too.
+    Missing images, and equal images in two splits under two names, are faults too.
     """
     table = _table(root)
     pairs = _divided(table, root) if table.found else []
@@ -203,7 +203,7 @@ def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
 def _leaks(table: Table, pairs: list[Pair], content: Mapping[str, str]) -> list[tuple[int, str]]:
     """Return (line number, message) for each image that is in two splits, under one or two names.
 
-    `content` maps an image's name to the first name with the same content. Names may be missing there.
+    `content`: name of an image -> first name with the same content; names may be missing.
     """
     where: dict[str, tuple[str, str, int]] = {}
     problems = []

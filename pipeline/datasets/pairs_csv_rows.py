@@ -1,8 +1,7 @@
 """Read the rows of a table of pairs, from a .csv or .jsonl file. A wrong row is returned with its fault.
 
-Each value of a row has the name of its column or key. An empty field of a .csv file and a null
-of a .jsonl file count as absent. If a fault could hide other rows, for example a stray quotation mark, the
-whole table is refused with an InputError that names the line.
+An empty field of a .csv file and a null of a .jsonl file count as absent. If a fault could hide other rows,
+for example a stray quotation mark, the whole table is refused with an InputError that names the line.
 """
 
 import csv
@@ -37,10 +36,7 @@ class Row:
 
 
 def find(folder: Path) -> Path:
-    """Return the path of the table in a folder.
-
-    Raises InputError if the folder is missing, or has no table or two tables.
-    """
+    """Return the path of the table in a folder. Raises InputError unless the folder has exactly one table."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {what}; name the folder that holds {' or '.join(NAMES)}")

@@ -35,7 +35,7 @@ a user's own dataset has a function `faults`, which lists all faults of a folder
 def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
     """Return the pairs of the dataset in the folder `root`. Protocol None means the default protocol.
 
-    Raises InputError for an unknown reader or protocol, and for a missing or wrong file.
+    Raises InputError for an unknown reader or protocol, or a missing or wrong file.
     """
     own, protocol = _reader(reader), protocol_of(reader, protocol)
     if not root.is_dir():
@@ -57,9 +57,9 @@ def is_own(reader: str) -> bool:
 
 
 def protocol_of(reader: str, protocol: str | None) -> str | None:
-    """Return `protocol`, or the reader's default protocol if `protocol` is None.
+    """Return `protocol`, or if it is None the reader's default protocol, which may be None.
 
-    The result is None for a reader without protocols. Raises InputError for an unknown protocol.
+    Raises InputError for an unknown protocol.
     """
     known = getattr(_reader(reader), "PROTOCOLS", ())
     if protocol is not None and protocol not in known:

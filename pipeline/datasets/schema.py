@@ -57,17 +57,13 @@ class Placed:
 
 @dataclass(frozen=True)
 class SceneFacts:
-    """The objects in both images of a pair, and the positions of the cameras (x, y, z in CLEVR's units).
-
-    `changed` is the number of the changed object. If `changed` is None, nothing changes, and `after` equals
-    `before`.
-    """
+    """The objects in both images of a pair, and the positions of the cameras (x, y, z in CLEVR's units)."""
 
     before: tuple[Placed, ...]
     after: tuple[Placed, ...]
     before_camera: tuple[float, float, float]
     after_camera: tuple[float, float, float]
-    changed: int | None
+    changed: int | None  # number of the changed object; None if nothing changes, and `after` equals `before`
 
 
 @dataclass(frozen=True)
@@ -124,7 +120,7 @@ def exchanged(pair: Pair) -> Pair:
 def changed_objects(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
     """Return the changed object in the before and in the after image, each None if it is absent there.
 
-    Raises ValueError if the object is missing from an image, or is in an image where it must be absent.
+    Raises ValueError if this contradicts the kind of change.
     """
     before, after = (
         next((each for each in objects if each.number == scene.changed), None)

@@ -1,13 +1,10 @@
 """Read Spot-the-Diff (Jhamtani and Berg-Kirkpatrick, 2018): pairs of frames from surveillance videos.
 
-An entry of the files has one annotator's sentences on a pair; 686 pairs have several entries. Published
-scores use different protocols. A protocol makes items from the entries. An item is a pair to caption, with
-its references.
+An entry has one annotator's sentences on a pair; 686 pairs have several entries. A protocol makes items from
+the entries. An item is a pair to caption, with its references.
 
-66 sentences of the published files are empty. 60 entries have only empty sentences; they belong to 48 pairs,
-of which 7 are in test. Empty sentences are dropped. Items without any sentence are dropped too, because they
-cannot be used for training or scoring. The published counts, 8,566 / 1,493 / 1,270 pairs, include these
-items.
+66 sentences of the published files are empty; they are dropped, and items without any sentence too (48 pairs,
+7 of them in test). The published counts, 8,566 / 1,493 / 1,270 pairs, include these items.
 """
 
 from collections.abc import Callable, Iterator, Sequence

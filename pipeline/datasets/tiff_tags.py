@@ -26,10 +26,7 @@ CONVERT = (
 
 
 def check(tags: Mapping[int, Any], name: str) -> None:
-    """Raise InputError if a TIFF has pixels of a kind that Pillow does not decode correctly.
-
-    `tags` is the attribute `tag_v2` of an image that Pillow has opened.
-    """
+    """Raise InputError if Pillow does not decode a TIFF's pixels correctly. `tags`: the image's `tag_v2`."""
     colours, bands = tags.get(PHOTOMETRIC, WHITE_IS_ZERO), tags.get(SAMPLES, 1)
     bits = set(tags.get(BITS, (1,)))
     # Pillow divides the colours by a separately stored band that is alpha, or that has no kind
@@ -48,5 +45,5 @@ def check(tags: Mapping[int, Any], name: str) -> None:
 
 
 def has_alpha(tags: Mapping[int, Any]) -> bool:
-    """Return True if by its tags a TIFF's first extra band is alpha. For Pillow any fourth band is alpha."""
+    """Return True if a TIFF's first extra band is alpha by its tags. (For Pillow any fourth band is.)"""
     return tags.get(EXTRA, (0,))[0] in ALPHA

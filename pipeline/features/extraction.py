@@ -49,10 +49,9 @@ class Extractor:
         self.root, self.images, self.spec = root, images, spec
 
     def standardise(self, ranks: Ranks, train: Sequence[Indexed]) -> None:
-        """Compute the network's channel statistics from the first STANDARD images of `train`.
+        """Compute the channel statistics, if the spec has any, from the first STANDARD images of `train`.
 
-        All processes get the same values. Nothing is done if the spec does not standardise features. Raises
-        InputError if `train` has no image.
+        All processes get the same values. Raises InputError if `train` has no image.
         """
         part = self.network.standardise
         if part is None:
@@ -67,27 +66,23 @@ class Extractor:
         ranks.agree(part)
 
     def fill(self, writer: Writer, shards: Sequence[int]) -> None:
-        """Compute and write the features of the shards whose numbers are in `shards`.
+        """Compute and write the features of the shards with the numbers `shards`.
 
-        Raises InputError for an image that cannot be read or differs from the index, or if its features
-        overflow float16.
+        Raises InputError naming an unreadable or changed image, or one whose features overflow float16.
         """
         fill(writer, shards, self._features, "extracting")
 
     def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
         images = [self.images[row] for row in rows]
-        computing: deque[Computing] = deque()
+        computing: deque[tuple[Computing, Sequence[Indexed]]] = deque()
         done = 0
         for batch in self._batches(images):
-            computing.append(self._start(batch))
+            computing.append((self._start(batch), images[done : done + len(batch)]))
+            done += len(batch)
             if len(computing) > AHEAD:  # copy a batch back while the device computes the next ones
-                grids = self._end(computing.popleft(), images[done:])
-                yield from grids
-                done += len(grids)
+                yield from self._end(*computing.popleft())
         while computing:
-            grids = self._end(computing.popleft(), images[done:])
-            yield from grids
-            done += len(grids)
+            yield from self._end(*computing.popleft())
 
     def _batches(self, images: Sequence[Indexed]) -> Iterator[Tensor]:
         """Yield batches of images on the device, uint8 (B, 3, S, S)."""
@@ -101,10 +96,7 @@ class Extractor:
             yield from _joined((self._resized(group) for group in groups), GPU_BATCH)
 
     def _resized(self, group: np.ndarray) -> Tensor:
-        """Copy images (B, height, width, 3) to the device, and return them there as (B, 3, S, S).
-
-        Images of another size than S x S are resized.
-        """
+        """Return images (B, height, width, 3) on the device as (B, 3, S, S), resized if necessary."""
         there, size = devices.upload(torch.from_numpy(group)), self.spec.size
         same = there.shape[1:3] == (size, size)
         return there.permute(0, 3, 1, 2) if same else pil_bicubic(there, size)
@@ -127,7 +119,7 @@ class Extractor:
     def _end(self, back: "Computing", images: Sequence[Indexed]) -> np.ndarray:
         if back.copied is not None:
             back.copied.synchronize()
-        for image, finite in zip(images, back.finite.tolist(), strict=False):
+        for image, finite in zip(images, back.finite.tolist(), strict=True):
             if not finite:
                 raise InputError(f"the features of {image.name} overflow float16; use other features.weights")
         return back.grids.numpy()
@@ -162,10 +154,7 @@ def _pinned_like(tensor: Tensor) -> Tensor:
 def _shared(
     ranks: Ranks, make: Callable[[], Writer], fill: Callable[[Writer, Sequence[int]], None]
 ) -> Writer:
-    """Let the first process make a store. Then let every process fill its share of the missing shards.
-
-    Return the writer of the store when all processes are done.
-    """
+    """Make a store in the first process, fill the missing shards in all, and return its writer."""
     writer = ranks.first(make)
     missing = writer.missing
     ranks.wait()  # all processes must list the missing shards before one writes
@@ -175,10 +164,9 @@ def _shared(
 
 
 def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
-    """Extract all features into a store in `folder`.
+    """Extract all features into a store in `folder`, with the same bytes for any number of processes.
 
-    The store's bytes do not depend on the number of processes. Raises InputError for an image that
-    cannot be read or differs from the index, or if its features overflow float16.
+    Raises the errors of Extractor.fill.
     """
     shape = grid_shape(extractor.spec)
     return _shared(ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.fill)
@@ -189,7 +177,7 @@ def extract_pixels(
 ) -> Writer:
     """Write images, as uint8 pixels (3, height, width), to a store for models that have an image encoder.
 
-    Raises InputError for an image that cannot be read or differs from the index.
+    Raises InputError naming an unreadable or changed image.
     """
     squash = partial(pixels, root, size=(spec.height, spec.width), resize=spec.resize)
 

@@ -1,9 +1,9 @@
 """Import features into a store from .npy files, one per image, which the released extractors write.
 
 NumPy's read_array reads the files, and refuses pickles. (np.load would also accept archives.) A file is
-float32 (C, H, W): C channels on a grid of H x W cells. The values are rounded to float16. The rounding error
-is at most 2^-11 (0.05 %) of a value of 2^-14 or more, and at most 2^-25 (3e-8) for smaller values. Values
-above 65504 are refused.
+float32 (C, H, W): C channels on a grid of H x W cells. Rounding to float16 has an error of at most 2^-11
+(0.05 %) of a value of 2^-14 or more, and at most 2^-25 (3e-8) for smaller values. Values above 65504 are
+refused.
 """
 
 import hashlib
@@ -35,10 +35,10 @@ Shape = tuple[int, int, int]
 def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
     """Return the file with the features of every image, in the order of `names`.
 
-    The file of the image `sc_images/a.png` is `sc_images/a.png.npy` or `sc_features/a.png.npy` in `folder`.
-    (The released programs write the second form.) If neither exists, it is the file `a.png.npy` in any
-    sub-folder. Raises InputError that lists the images without a file, with several possible files, or with
-    a file of the wrong size for `shape`.
+    The file of `sc_images/a.png` is `sc_images/a.png.npy` or `sc_features/a.png.npy` in `folder` (the
+    released programs write the second form), or else `a.png.npy` in any sub-folder. Raises InputError that
+    lists the images without a file, with several possible files, or with a file of the wrong size for
+    `shape`.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder of features; {REMEDY}")
@@ -77,9 +77,9 @@ def _candidates(name: str, there: Mapping[str, list[str]]) -> list[str]:
 def _fault(
     folder: Path, name: str, candidates: list[str], taken: Mapping[str, str], shape: Shape
 ) -> str | None:
-    """Return a message if the .npy file of the image `name` is missing or wrong; else None. Do not open it.
+    """Return a message if the .npy file of the image `name` is missing or wrong, else None.
 
-    `candidates` are the files found for the image. `taken`: file of an earlier image -> this image.
+    `candidates`: files found for the image. `taken`: file -> earlier image.
     """
     if not candidates:
         return f"{name}.npy is missing, and no sub-folder has {Path(name).name}.npy"

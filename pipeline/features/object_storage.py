@@ -24,10 +24,7 @@ STORES = "the folder of the dataset's stores, one for each input, or its address
 
 
 def store_of(folder: str | Path, input: str) -> str:
-    """Return the path or address of the feature store for a kind of model input, such as "grid".
-
-    `folder` is the folder or address that has all stores of the dataset.
-    """
+    """Return the path or address of the store for a model input, such as "grid", in a dataset's `folder`."""
     return f"{str(folder).rstrip('/')}/{input}.zarr"
 
 
@@ -56,10 +53,7 @@ class Location:
         return self.parts([key], [0])[0]
 
     def parts(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
-        """Return for each key its bytes from the offset in `starts` on; None if the file ends before.
-
-        Raises InputError if the location does not answer or refuses access.
-        """
+        """Return for each key its bytes from the offset in `starts` on; None if the file ends before."""
         store = self.answer(tensorstore.KvStore.open(self.spec(), context=tensorstore.Context(CONTEXT)))
         asked = [
             store.read(key, byte_range=slice(start, None)) for key, start in zip(keys, starts, strict=True)
@@ -68,10 +62,9 @@ class Location:
         return [each.value if each and each.state == "value" else None for each in found]
 
     def answer(self, future: "tensorstore.Future[Result]", or_none: str = "-") -> Result | Any:
-        """Wait for a result of TensorStore and return it.
+        """Wait for a result of TensorStore and return it; None if the error message begins with `or_none`.
 
-        Raises InputError if there is no result within PATIENCE seconds, if the store is damaged, or if access
-        is refused. Returns None if TensorStore's error message begins with `or_none`.
+        Raises InputError if there is no result within PATIENCE seconds, or another error.
         """
         try:
             return future.result(timeout=PATIENCE)

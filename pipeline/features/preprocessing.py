@@ -1,12 +1,11 @@
 """Prepare images for networks: compare them with the index, resize them to one size, and make batches.
 
-There are two methods of resizing, and a store records which method was used. `pil_bicubic` is Pillow's
-method: its filter becomes wider if the image becomes smaller, which avoids aliasing. `opencv_bicubic` is
-INTER_CUBIC of the released programs: at any scale, each result pixel is a weighted sum of 4 x 4 pixels
-(Keys, 1981, with a = -0.75).
+A store records its method of resizing. `pil_bicubic` is Pillow's method, whose filter becomes wider if the
+image becomes smaller, which avoids aliasing. `opencv_bicubic` is INTER_CUBIC of the released programs: each
+result pixel is a weighted sum of 4 x 4 pixels (Keys, 1981, with a = -0.75).
 
-The worker processes that decode images import this module. Therefore it imports neither torch nor networks.
-B: images; H x W: pixels of an image; S x S: pixels of a square image.
+The worker processes that decode images import this module, so it imports neither torch nor networks. B:
+images; H x W: pixels of an image; S x S: pixels of a square image.
 """
 
 import hashlib
@@ -66,11 +65,7 @@ def checked(root: Path, image: Indexed) -> bytes:
 
 
 def batches(root: Path, images: Sequence[Indexed], spec: Spec, size: int = BATCH) -> Iterator[np.ndarray]:
-    """Yield batches of `size` images, uint8 (B, 3, S, S). Threads decode some batches in advance.
-
-    The last batch may be smaller. Raises InputError for an image that cannot be read or differs from the
-    index.
-    """
+    """Yield batches of `size` images, uint8 (B, 3, S, S); the last may be smaller. Threads decode ahead."""
     groups = [images[start : start + size] for start in range(0, len(images), size)]
     workers = max(1, min(os.cpu_count() or 1, WORKERS, len(groups)))
 

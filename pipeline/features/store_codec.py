@@ -70,10 +70,7 @@ def sum_of(features: np.ndarray) -> int:
 
 
 def bound(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return a checksum for each row of the store in `rows`.
-
-    It covers the checksum of the row's features (`sums`), its key, its image, and what all rows share.
-    """
+    """Return a checksum per row: of its features' checksum (`sums`), key, image, and shared attributes."""
     common = json.dumps(made(attributes), sort_keys=True).encode()
     keys = attributes["keys"]
     images = attributes.get("sha256", keys)

@@ -40,7 +40,7 @@ Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]
 
 
 class Writer:
-    """Writes a store shard by shard in a scratch folder. Complete shards are kept if the process is killed.
+    """Writes a store shard by shard in a scratch folder. Complete shards survive a kill of the process.
 
     Each complete shard has its own record file, so several processes can write different shards.
     """
@@ -86,7 +86,7 @@ class Writer:
     def finish(self, path: Path, attributes: dict[str, Any]) -> None:
         """Write the attributes, move the store to `path`, and remove the scratch folder.
 
-        Raises InputError if a shard is missing or was changed since it was written.
+        Raises InputError if a shard is missing or was changed.
         """
         written = [self._written(shard) for shard in self.shards]
         sums = bound([each for _, *own in written for each in own], range(self.images), attributes)

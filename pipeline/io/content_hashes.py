@@ -1,7 +1,6 @@
-"""Store hashes in a JSON record, and check them: of the record itself, and of the files it describes.
+"""Store hashes of a JSON record and of the files it describes in the record, and check them.
 
-An error names the file that was exchanged or damaged. Records from earlier versions have no hashes; they are
-accepted, and a note is printed.
+Records from earlier versions have no hashes; they are accepted, and a note is printed.
 """
 
 import hashlib
@@ -39,7 +38,7 @@ def file_hash(path: str | Path) -> str:
 
 
 def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
-    """Return a copy of the record, to which `hashes` and a hash of the record itself are added."""
+    """Return a copy of the record with `hashes` and a hash of the record itself."""
     found = {**record, KEY: dict(hashes)}
     found[KEY][RECORD] = _own(found)
     return found
@@ -48,7 +47,7 @@ def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[st
 def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
     """Return the hashes in a record that was read from `path`. Raises InputError if the record was edited.
 
-    If the record has no hashes, a note is printed and {} is returned.
+    Without hashes, a note is printed and {} is returned.
     """
     found = record.get(KEY) if isinstance(record, dict) else None
     if found is None:
@@ -65,15 +64,11 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 
 
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
-    """Raise InputError if the hash of `file` is not `hashes[name]`. Do nothing if there is no key `name`.
-
-    `hashes` were read from the record at `path`, which the message names.
-    """
+    """Raise InputError if `file` has another hash than `hashes[name]`, of the record at `path`."""
     if name in hashes and file_hash(file) != hashes[name]:
         raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")
 
 
 def _own(record: Mapping[str, Any]) -> str:
-    """Return the hash of a record without the entry that stores this hash."""
     others = {name: value for name, value in record[KEY].items() if name != RECORD}
     return of_json({**record, KEY: others})

@@ -1,8 +1,7 @@
-"""Restore dvc.lock if DVC was killed while it wrote the file. DVC then leaves only the file's beginning.
+"""Restore dvc.lock if DVC was killed while it wrote the file, and left only the file's beginning.
 
-A file that is cut at the end of a line may still be valid YAML, and then DVC forgets stages without a
-message. Therefore a good copy is kept whenever DVC runs a stage and after `make repro`. dvc.lock is compared
-with it.
+A file that is cut at a line end may still be valid YAML. Therefore a good copy is kept whenever DVC runs a
+stage and after `make repro`, and dvc.lock is compared with it.
 """
 
 import shutil
@@ -20,10 +19,9 @@ Stages = dict[str, dict[str, Any]]  # name of a stage -> its entry in dvc.lock
 
 
 def check(root: Path) -> str | None:
-    """Keep a copy of dvc.lock if dvc.lock is complete. Otherwise restore dvc.lock and return a note.
+    """Keep a copy of a complete dvc.lock. Restore an incomplete one, keep it too, and return a note.
 
-    dvc.lock is restored from the kept copy, or else from the last commit. The incomplete file is kept, too.
-    Raises InputError if there is no good copy.
+    The kept copy replaces it, or else the last commit's. Raises InputError if there is no good copy.
     """
     if (found := problem(root)) is None:
         keep(root)
@@ -74,10 +72,10 @@ def _stages(text: str) -> Stages | None:
 
 
 def _lost(stages: Stages, good: Stages) -> list[str]:
-    """Return the names of the stages at the end of the good copy that are missing in dvc.lock.
+    """Return the stages at the end of the good copy that are missing in dvc.lock.
 
     The last stage of dvc.lock counts as missing if it has fewer outputs than in the good copy. If stages are
-    missing elsewhere, dvc.lock was not cut off, because DVC only appends stages. Then the result is empty.
+    missing elsewhere, the result is empty: DVC only appends stages, so dvc.lock was not cut off.
     """
     names, wanted = list(stages), list(good)
     if len(stages[names[-1]]["outs"]) < len(good.get(names[-1], {}).get("outs", [])):

@@ -27,6 +27,7 @@ CODE = re.compile(r"(?:\[Errno |\(os error |os_error_code=')(\d+)")
 BESIDE = re.compile(r"\.(.+)\.\w+\.(partial|scratch)")
 # control characters except tab and newline, marks that change the text direction, surrogates
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+SHOWN = 20  # maximum number of problems that an error lists
 
 
 class InputError(Exception):
@@ -45,25 +46,18 @@ def printable(text: str) -> str:
     return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def listed(
-    problems: list[str], what: str, remedy: str, shown: int = 20, count: int | None = None
-) -> InputError:
-    """Return an InputError about several problems. Its message has their number and the first of them.
-
-    `what` is the beginning of the message, and `remedy` says what to do. At most `shown` problems are listed.
-    `count` is the number of all problems if `problems` has only a part of them.
-    """
-    count = len(problems) if count is None else count
-    rest = f" (the first {shown} of {count})" if count > shown else ""
-    return InputError(f"{what}: {count} problem(s){rest}; {remedy}", *problems[:shown])
+def listed(problems: list[str], what: str, remedy: str) -> InputError:
+    """Return an InputError that begins with `what`, and has the number of problems and the first SHOWN."""
+    count = len(problems)
+    rest = f" (the first {SHOWN} of {count})" if count > SHOWN else ""
+    return InputError(f"{what}: {count} problem(s){rest}; {remedy}", *problems[:SHOWN])
 
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
     """In the `with` block, turn errors of writing the file or folder `path` into an InputError.
 
-    An error of another file is not converted, because it may come from reading. The exception is an error
-    that occurs only in writing, such as a full disk: it is converted, and the message names the other file.
+    An error of another file is converted, and names that file, only if reading cannot cause it (UNWRITABLE).
     """
     try:
         yield
@@ -106,10 +100,7 @@ def _belongs(file: Path, path: Path) -> bool:
 
 
 def _shown(path: Path) -> Path:
-    """Return the final path for a temporary path (`.NAME.x.partial` or `.NAME.x.scratch`).
-
-    Other paths are returned unchanged.
-    """
+    """Return the final path for a temporary path (`.NAME.x.partial` or `.NAME.x.scratch`)."""
     for place, part in enumerate(path.parts):
         if found := BESIDE.fullmatch(part):
             below = path.parts[place + 1 :] if found[2] == "partial" else ()

@@ -1,8 +1,7 @@
-"""The record .made.json in a folder that a stage wrote: the folder's kind, and a hash or size of each file.
+"""The record .made.json in a folder that a stage wrote: the folder's kind, and a mark of each file.
 
-A kind is a name such as "weights". A stage replaces a folder only if all its files are in the record and
-unchanged. DVC ignores the record (.dvcignore), so that DVC's hash of a folder depends only on the folder's
-contents.
+A kind is a name such as "weights". A stage replaces a folder only if all its files are recorded and
+unchanged. DVC ignores the record (.dvcignore).
 """
 
 import hashlib

@@ -33,10 +33,7 @@ LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 def check_regular(path: str | Path, largest: int = LARGEST) -> None:
-    """Raise InputError if a file is a pipe, a device, or larger than `largest` bytes.
-
-    Reading a pipe or a device may never end. Raises OSError if the file is a folder or is not accessible.
-    """
+    """Raise InputError for a pipe, a device, or a file above `largest` bytes; OSError for a folder."""
     _check(path, Path(path).stat(), largest)
 
 
@@ -97,10 +94,9 @@ def _decoded(data: bytes, path: str | Path, remedy: str) -> str:
 
 
 def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
-    r"""Return the text of a UTF-8 file, without a byte order mark. Every line ends with \n.
+    """Return the text of a UTF-8 file, without a byte order mark; every line ends with a newline.
 
-    Raises InputError if the file is missing, not UTF-8, not regular, or larger than `largest` bytes. `remedy`
-    is the end of the error message: what the user can do.
+    An InputError (missing, not UTF-8, not regular, above `largest` bytes) ends with `remedy`: what to do.
     """
     with _named(path, remedy):
         data = read_bytes(path, largest)
@@ -143,10 +139,9 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
 
 
 def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreign: bool = False) -> Any:
-    """Return the value of a YAML file. Raises InputError if the file is missing, not YAML, or repeats a key.
+    """Return the value of a YAML file. Raises InputError if it is missing, not YAML, or repeats a key.
 
-    If `foreign` is true, the file is untrusted. Aliases are refused, because with them a small file can have
-    a very large value.
+    Aliases are refused in an untrusted (`foreign`) file: they make a huge value of a small file.
     """
     text = read_text(path, remedy, largest)
     with _yaml_of(path, remedy):

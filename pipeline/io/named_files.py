@@ -1,9 +1,8 @@
 """Let DVC notice changes of the files whose names are settings in params.yaml and datasets.yaml.
 
-dvc.yaml cannot list these files, because their names are settings. Therefore the stage "settings" depends on
-a folder that has a link to each of the files. DVC hashes the targets of links. If a file is exchanged, DVC
-runs the stage "settings" again. This stage writes the file's hash next to the settings that name the file,
-and the later stages depend on these settings.
+dvc.yaml cannot list these files. Therefore the stage "settings" depends on a folder with a link to each of
+them, whose targets DVC hashes. The stage writes the files' hashes next to the settings, on which the later
+stages depend.
 """
 
 import hashlib
@@ -22,10 +21,7 @@ Tree = Mapping[str, Any]
 
 
 def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
-    """Return the files that a dataset's settings name, as a dictionary: section -> files.
-
-    The sections are "features", "text" and "own". `tree` is the content of params.yaml.
-    """
+    """Return the files that a dataset's settings name: section ("features", "text", "own") -> files."""
     own = tree["dataset"][dataset]
     features = own.get("features", {})
     found = {
@@ -37,10 +33,7 @@ def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
 
 
 def link(tree: Tree) -> None:
-    """Make links to all files that are named in the settings of datasets and of pre-training.
-
-    All other links in the two folders of links are removed. `tree` is the content of params.yaml.
-    """
+    """Link to all files that the settings (`tree`: params.yaml) name, and remove all other links."""
     named = [of_dataset(tree, dataset) for dataset in tree["datasets"]]
     _link(OF_DATASETS, {file for sections in named for files in sections.values() for file in files})
     pretraining = tree.get("pretraining", {})
@@ -49,10 +42,7 @@ def link(tree: Tree) -> None:
 
 
 def hashes(files: Iterable[str]) -> dict[str, str | None]:
-    """Return a dictionary: file -> SHA-256. The value is None for a missing file.
-
-    A missing file is no error here, because the stage that reads the file raises an error.
-    """
+    """Return a dictionary: file -> SHA-256, or None if it is missing, which its own stage reports."""
     return {name: sha256(name) if Path(name).is_file() else None for name in files}
 
 
@@ -73,10 +63,7 @@ def _weights(tree: Tree, own: Tree) -> str | None:
 
 
 def _link(folder: Path, files: Iterable[str]) -> None:
-    """Make links in `folder` to those `files` that exist, and remove all other links in `folder`.
-
-    Missing files get no link, because DVC cannot hash a link to a missing file.
-    """
+    """Link in `folder` to those `files` that exist (DVC cannot hash other links), and remove other links."""
     wanted = {
         f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{Path(name).name}": Path(name).absolute()
         for name in files

@@ -39,10 +39,7 @@ class Contents:
             folder_records.check(path, self.by)
 
     def to_write(self, text: str) -> Path:
-        """Convert a command-line argument to the path of a folder to write.
-
-        Raises InputError if the path exists and must not be replaced.
-        """
+        """Argument type for a folder to write. Raises InputError if it must not be replaced."""
         self.check(path := Path(text))
         return path
 
@@ -56,16 +53,13 @@ class Contents:
 
 
 def file_to_write(text: str) -> Path:
-    """Convert a command-line argument to the path of a file to write.
-
-    Raises InputError if the path exists and must not be replaced.
-    """
+    """Argument type for a file to write. Raises InputError if it must not be replaced."""
     check_file(path := Path(text))
     return path
 
 
 def folder_to_write(text: str) -> Path:
-    """Convert a command-line argument to the path of a folder, in which a command writes single files."""
+    """Argument type for a folder, in which a command writes single files."""
     path = Path(text)
     with writing(path):
         if path.exists() and not path.is_dir():
@@ -84,10 +78,7 @@ def check_file(path: Path) -> None:
 
 
 def check(path: Path, contents: Contents | None) -> None:
-    """Raise InputError if `path` exists and must not be replaced.
-
-    The new output is a file if `contents` is None; otherwise it is a folder of the kind `contents`.
-    """
+    """Raise InputError if `path` must not be replaced by a file, or by a folder of the kind `contents`."""
     check_file(path) if contents is None else contents.check(path)
 
 
@@ -95,8 +86,8 @@ def check(path: Path, contents: Contents | None) -> None:
 def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Path]:
     """Yield a temporary path next to `path`. Rename it to `path` if the `with` block succeeds.
 
-    The block must write the temporary path: a file if `contents` is None, otherwise a folder of the kind
-    `contents`. Raises InputError if `path` cannot be written or must not be replaced.
+    The block writes a file there, or a folder of the kind `contents`. Raises InputError if that is
+    impossible.
     """
     path = Path(path)
     check(path, contents)
@@ -130,8 +121,7 @@ def settle(made: Path) -> None:
 def place(made: Path, path: Path, contents: Contents | None = None) -> None:
     """Rename `made` to `path`, and replace an existing `path`. Both must be on the same file system.
 
-    `made` is a file if `contents` is None, otherwise a folder of the kind `contents`. Raises InputError if
-    `path` cannot or must not be replaced.
+    `made` is a file, or a folder of the kind `contents`. Raises InputError if `path` must not be replaced.
     """
     assert made.is_dir() == (contents is not None)
     check(path, contents)

@@ -18,9 +18,8 @@ def prefetch(
 ) -> Iterator[Result]:
     """Yield function(item) for each item, in order. At most `ahead` results are computed in advance.
 
-    If `function` raises an exception, it is raised when the consumer asks for this result. The workers are
-    threads, or the processes that `pool` makes (worker_processes.pool). They stop when the consumer leaves
-    the loop.
+    An exception of `function` is raised at its result. The workers are threads, or processes of `pool`
+    (worker_processes.pool). They stop when the consumer leaves the loop.
     """
     pending: deque[Future[Result]] = deque()
     executor = pool(workers)

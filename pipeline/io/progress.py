@@ -16,10 +16,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class PlainConsole(Console):
-    """A rich console on standard output or standard error that prints texts without interpreting them.
-
-    `[bold]` is printed literally, and control characters are escaped, because texts may be untrusted.
-    """
+    """A rich console that prints texts literally and escapes control characters: texts may be untrusted."""
 
     def __init__(self, stderr: bool = False, **options: Any) -> None:
         stream = sys.stderr if stderr else sys.stdout
@@ -33,8 +30,7 @@ class PlainConsole(Console):
 def track(items: Iterable[Item], description: str, unit: str, total: int, done: int = 0) -> Iterator[Item]:
     """Yield `items`, and show how many of `total` items are done, the rate, and the time left.
 
-    `done` is the number of items that were done before this call. In a process group, only process 0 shows
-    its progress.
+    `done` items were done before this call. In a process group, only process 0 shows its progress.
     """
     console = PlainConsole(stderr=True)
     if _is_later():
@@ -46,9 +42,9 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
 
 
 def _is_later() -> bool:
-    """Return True if this process belongs to a process group of torch and is not process 0.
+    """Return True in a process of torch's process group other than process 0.
 
-    Environment variables are not used, because they may come from an earlier launch.
+    Environment variables may come from an earlier launch, so they are not used.
     """
     distributed = sys.modules.get("torch.distributed")  # if it is not loaded, there is no group
     return distributed is not None and distributed.is_initialized() and distributed.get_rank() > 0

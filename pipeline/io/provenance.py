@@ -29,27 +29,20 @@ def sha256(*parts: bytes | str) -> str:
 
 
 def code(stage: str, root: Path = ROOT) -> str:
-    """Return a hash of the source files that a stage runs, and of torch's version.
+    """Return a hash of the source files that a stage runs (source_code.of_stage), and of torch's version.
 
-    A stage resumes unfinished work only if the hash is the same. For a stage that depends on a recipe, the
-    files of models/ do not enter the hash, because the recipe has their hashes.
+    A stage resumes unfinished work only if this hash is the same.
     """
     return sha256(json.dumps(source_code.of_stage(stage, root)), torch.__version__)
 
 
 def scratch(stage: str, out: Path, *inputs: bytes | str) -> Path:
-    """Return the folder for a long stage's unfinished work on the output `out`.
-
-    The folder's name contains a hash of the stage's code and `inputs`.
-    """
+    """Return the folder for unfinished work on `out`, named by a hash of the stage's code and `inputs`."""
     return scratch_folders.scratch(out, sha256(code(stage), *inputs)[:16])
 
 
 def write(stage: str, path: str | Path, seconds: float, **facts: Any) -> None:
-    """Write the provenance of a stage's result to a JSON file: time, machine, versions, code and `facts`.
-
-    `seconds` is the duration of the stage.
-    """
+    """Write the provenance of a stage's result, with `seconds` and further `facts`, to a JSON file."""
     record = {
         "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seconds": round(seconds, 3),

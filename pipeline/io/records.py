@@ -24,10 +24,7 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def checked(kind: type[Kind], value: Any, where: str, remedy: str) -> Kind:
-    """Convert a value from a YAML file to the type `kind`.
-
-    Raises InputError naming `where` (the file or place of the value) and the first wrong key.
-    """
+    """Convert a YAML value to the type `kind`. An InputError names `where` and the first wrong key."""
     try:
         return _adapter(kind).validate_python(value)
     except ValidationError as error:
@@ -35,9 +32,9 @@ def checked(kind: type[Kind], value: Any, where: str, remedy: str) -> Kind:
 
 
 def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = "forbid") -> Kind:
-    """Convert a JSON text to the type `kind`. `extra` says if unknown keys are forbidden or ignored.
+    """Convert a JSON text to the type `kind`; unknown keys are an error unless `extra` is "ignore".
 
-    Raises InputError naming `where` (the file or place of the text) and the first wrong key.
+    An InputError names `where` (the file or place of the text) and the first wrong key.
     """
     try:
         return _adapter(kind).validate_json(text, strict=True, extra=extra)
@@ -46,10 +43,7 @@ def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = 
 
 
 def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = "forbid") -> Kind:
-    """Return the value of a JSON file as the type `kind`.
-
-    Raises InputError if the file is missing, not JSON, or does not fit the type.
-    """
+    """Return the value of a JSON file as the type `kind`. Raises InputError if it does not fit."""
     text = read_text(path, remedy)
     json_of(text, path, remedy)  # refuses repeated keys
     return parsed(kind, text, str(path), remedy, extra)
@@ -60,8 +54,7 @@ def read_records(
 ) -> Iterator[Kind]:
     """Yield one record of the type `kind` per line of a file.
 
-    Raises InputError naming a line that does not fit the type. If `key` names a field, a line that repeats
-    another line's value of this field is refused too.
+    An InputError names a line that does not fit, or that repeats an earlier value of the field `key`.
     """
     seen = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
@@ -78,7 +71,7 @@ def read_records(
 def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
     """Return the value of another project's JSON file as the type `kind`. Unknown keys are ignored.
 
-    Raises InputError that lists the faults, each with its key.
+    An InputError lists all faults, each with its key.
     """
     text = read_text(path, remedy)
     json_of(text, path, remedy)
@@ -123,10 +116,7 @@ def _said(problem: Any) -> str:
 
 
 def plain(path: Path, kind: type[Kind], record: Any, remedy: str) -> Kind:
-    """Convert a value from an untrusted YAML or JSON file to the type `kind`.
-
-    Raises InputError naming the key that does not fit the type.
-    """
+    """Convert a value from an untrusted YAML or JSON file. An InputError names the key that does not fit."""
     try:
         text = json.dumps(record, default=str)  # YAML has dates
     # a key that is no text, a very large number, deep nesting

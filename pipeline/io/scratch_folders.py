@@ -22,13 +22,11 @@ PID = 20  # maximum number of digits of a process id
 
 
 def scratch(out: Path, key: str) -> Path:
-    """Return the path of the folder in which a long stage prepares its output `out`.
+    """Return the path of the folder, next to `out`, in which a long stage prepares its output `out`.
 
-    The folder is next to `out`, because a rename cannot cross disks. `key`, a hash of everything that the
-    work depends on, is part of the folder's name. git and DVC ignore folders with such names.
-
-    Raises InputError if the folder of `out`, after links are resolved, is outside DVC's repository, because
-    DVC would refuse the output after the work.
+    `key`, a hash of everything that the work depends on, is part of the name; git and DVC ignore such names.
+    Raises InputError if the folder of `out` is outside DVC's repository after links are resolved, because DVC
+    would refuse the output after the work.
     """
     root = os.environ.get("DVC_ROOT")  # DVC sets it
     if root and not out.parent.resolve().is_relative_to(Path(root).resolve()):
@@ -48,7 +46,7 @@ def _beside(out: Path, key: str) -> Path:
 
 
 def begin(folder: Path) -> None:
-    """Make a scratch folder with a record. The record permits `finish` and `clear` to remove the folder."""
+    """Make a scratch folder with a record, which permits `finish` and `clear` to remove the folder."""
     if not folder.exists():
         folder.mkdir(parents=True)
         write_json(folder / RECORD, record("scratch", {}))
@@ -61,10 +59,7 @@ def finish(folder: Path) -> None:
 
 
 def clear(out: Path) -> None:
-    """Remove all scratch folders of `out` that `begin` made, whatever their key.
-
-    Raises InputError if a folder cannot be removed.
-    """
+    """Remove all scratch folders of `out` that `begin` made, whatever their key."""
     with writing(out):
         for each in out.parent.glob(f".{glob.escape(out.name)}.*.scratch"):
             finish(each)
@@ -72,10 +67,10 @@ def clear(out: Path) -> None:
 
 @contextmanager
 def alone(out: Path, first: bool = True, wait: bool = False) -> Iterator[None]:
-    """Hold the lock of the output `out` in the `with` block. The system frees the lock if the process ends.
+    """Hold the lock of the output `out` in the `with` block. The system frees it if the process ends.
 
-    If another process holds the lock: wait if `wait` is true, raise InputError if it is false. In a process
-    group, only the process in which `first` is true takes the lock.
+    If another process holds the lock, wait (`wait`) or raise InputError. In a process group, only the process
+    in which `first` is true takes the lock.
     """
     if not first:
         yield

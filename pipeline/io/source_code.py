@@ -1,8 +1,7 @@
 """Find the source files of this repository that a program uses: its own file and all imported files.
 
-The imports are found by parsing. DVC does not know imports. Therefore the stage "settings" writes the hashes
-of these files for every stage, and the other stages depend on the hashes. The hashes are also in recipes, in
-the names of scratch folders, and in the keys of a study's runs.
+DVC does not know imports. Therefore the stage "settings" writes the hashes of these files for every stage,
+and the other stages depend on the hashes. Recipes, scratch folders and studies use the hashes too.
 """
 
 import ast
@@ -24,10 +23,7 @@ BY_RECIPE = frozenset({"pretrain", "train", "decode"})
 
 
 def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
-    """Return the source files that a stage uses, as a dictionary: path -> SHA-256.
-
-    For the stages in BY_RECIPE, the files of models/ are left out.
-    """
+    """Return a stage's source files: path -> SHA-256. For stages in BY_RECIPE, models/ is left out."""
     found = of_module(root / "stages" / f"{name}.py", root)
     return {path: of for path, of in found.items() if name not in BY_RECIPE or not path.startswith("models/")}
 
@@ -35,8 +31,8 @@ def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
 def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
     """Return the source files that a module uses, as a dictionary: path -> SHA-256.
 
-    They are the module's file, the files of its direct and indirect imports, and their data files. Data files
-    are the files without Python code in the folder of a module that uses __file__.
+    They are the module, its direct and indirect imports, and the files without Python code in the folder of a
+    module that uses __file__.
     """
     found, waiting = set(), [path]
     while waiting:
@@ -50,19 +46,15 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
 
 
 def of_class(found: Callable[..., Any]) -> dict[str, str]:
-    """Return the source files that the module of a class or function uses: path -> SHA-256.
-
-    `found` is a class, a function, or a functools.partial of a class or function.
-    """
+    """Return the source files (path -> SHA-256) of a class's, function's or functools.partial's module."""
     return of_module(Path(inspect.getfile(getattr(found, "func", found))).resolve())
 
 
 def imports(path: Path, root: Path = ROOT) -> set[Path]:
-    """Return the files of the repository that a module imports.
+    """Return the files of the repository that a module imports, also inside functions.
 
-    `from a import b` imports the module a.b if this module exists, else a. Imports inside functions count.
-    The __init__.py files of the packages that contain a module do not count, because they do nothing. Raises
-    InputError if the file is no valid Python or has relative imports.
+    `from a import b` imports the module a.b if it exists, else a. The __init__.py files of the packages that
+    contain a module do nothing, and do not count. Raises InputError for invalid Python or relative imports.
     """
     try:
         names = _names(path.read_bytes())

@@ -61,7 +61,6 @@ def _check_records(path: Path) -> None:
 
 
 def _names(path: Path, zipped: bool) -> set[str]:
-    """Return the names of all functions and classes in a file's pickles."""
     if zipped:
         return set(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     with path.open("rb") as file:
@@ -69,10 +68,7 @@ def _names(path: Path, zipped: bool) -> set[str]:
 
 
 def _plain(value: Any, made: dict[int, Any]) -> Any:
-    """Copy a tree of dictionaries and tensors without their attributes. Each dictionary is copied once.
-
-    `made`: id of a dictionary -> copy of this dictionary.
-    """
+    """Copy a tree of dictionaries and tensors without attributes. `made`: id of a dictionary -> its copy."""
     if isinstance(value, Tensor):
         return Tensor.detach(value)
     if not isinstance(value, dict):
@@ -83,10 +79,7 @@ def _plain(value: Any, made: dict[int, Any]) -> Any:
 
 
 def _entries(value: dict[Any, Any]) -> dict[Any, Any]:
-    """Return a dictionary's entries, or those of a torch module that `Empty` has replaced.
-
-    A module's entries are its parameters, buffers and modules.
-    """
+    """Return a dictionary's entries, or a replaced module's parameters, buffers and modules."""
     own = getattr(value, "__dict__", {})
     parts = [own[key] for key in ("_parameters", "_buffers", "_modules") if isinstance(own.get(key), dict)]
     if len(parts) < 3:

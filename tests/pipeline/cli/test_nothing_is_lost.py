@@ -34,6 +34,11 @@ def test_every_argument_has_a_type_that_says_what_it_names():
     assert silent == set()
 
 
+def test_the_outputs_of_several_commands_are_found():
+    found = {(command, name) for command, name, _ in EACH}
+    assert found >= {("train", "live"), ("pretrain", "live"), ("report", "out")}
+
+
 def write(folder, tree):
     for name, text in tree.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -53,8 +58,14 @@ def record(by, *names):
 # folders that are not, or not only, the work of a command of the kind "own"
 FOREIGN = {
     "no record": {"made.json": "mine"},
+    "an empty record": {"made.json": "mine", RECORD: ""},
     "a record that is no JSON": {"made.json": "mine", RECORD: "{"},
+    "a record without files": {"made.json": "mine", RECORD: '{"by": "own"}'},
     "a record of another kind": {"made.json": "mine", RECORD: record("another", "made.json")},
+    "a key twice": {
+        "made.json": "mine",
+        RECORD: record("own", "made.json").replace('"by"', '"by": "x", "by"'),
+    },
     "another file": {"made.json": "made", "mine.txt": "mine", RECORD: record("own", "made.json")},
     "another file below": {"a/made": "made", "a/mine *[": "mine", RECORD: record("own", "a/made")},
 }

@@ -35,6 +35,11 @@ def system(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_free_memory_of_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1_000, 4_000))  # free, total
+    assert memory.free(torch.device("cuda")) == 1_000
+
+
 def test_free_is_what_the_system_can_give(system):
     assert memory.free() == memory.free(torch.device("cpu")) == 4_096_000
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import distributed
 
 from models.backbones.backbone import Backbone
 from pipeline.compute import process_group
-from pipeline.compute.process_group import Ranks, join
+from pipeline.compute.process_group import Ranks, join, joined
 from pipeline.config.store_contents import Spec
 from pipeline.datasets import images
 from pipeline.features import extraction, preprocessing, store_codec
@@ -89,9 +90,11 @@ def environment(monkeypatch):
     ("line", "named"),
     [
         ("WORLD_SIZE=2", "RANK=''"),
+        ("RANK=-1 WORLD_SIZE=2", "RANK='-1'"),
         ("RANK=2 WORLD_SIZE=2", "RANK='2'"),
         ("RANK=0 WORLD_SIZE=x", "WORLD_SIZE='x'"),
         ("RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost", "MASTER_PORT"),
+        ("RANK=0 WORLD_SIZE=2 MASTER_PORT=29577", "MASTER_ADDR"),
         ("RANK=0 WORLD_SIZE=2 MASTER_PORT=70000 MASTER_ADDR=localhost", "70000"),
     ],
 )
@@ -115,3 +118,15 @@ def test_processes_that_do_not_meet_are_an_error(environment, monkeypatch):
         monkeypatch.setattr(process_group, "START", timedelta(seconds=1))
         with pytest.raises(InputError, match="the 2 processes cannot meet"):
             join()
+
+
+def test_an_error_after_the_process_with_the_store_has_ended_is_not_printed_again(monkeypatch):
+    class Gone:
+        def add(self, key: str, amount: int) -> int:
+            raise distributed.DistNetworkError("Connection reset by peer")
+
+    monkeypatch.setattr(process_group, "PATIENCE", 0)
+    monkeypatch.setattr(process_group, "_meet", lambda: (Ranks(1, 2), Gone()))
+    with pytest.raises(SystemExit) as ended, joined():
+        raise InputError("vocab.json is missing")
+    assert ended.value.code == 2

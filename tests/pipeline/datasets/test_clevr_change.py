@@ -113,3 +113,13 @@ def test_boxes_and_overlaps_are_kept_as_they_are_written(clevr_change):
 def test_wrong_scenes_are_refused(clevr_change, scenes, named):
     with pytest.raises(InputError, match=rf"scenes\.json(?s:.)*{named}"):
         read_with(clevr_change, *scenes)
+
+
+@pytest.mark.parametrize("scene", [{"before": [{}]}, 3])
+def test_a_pair_with_a_wrong_scene_is_refused(clevr_change, tmp_path, scene):
+    write_pairs(tmp_path / "pairs.jsonl", read(clevr_change))
+    first, *others = (tmp_path / "pairs.jsonl").read_text().splitlines()
+    lines = [json.dumps(json.loads(first) | {"scene": scene}), *others]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=r"pairs\.jsonl, line 1: .*scene.*; run `dvc repro prepare`"):
+        read_pairs(tmp_path / "pairs.jsonl")

@@ -39,6 +39,11 @@ def test_a_count_by_hand():
     }
 
 
+def test_nothing_to_count():
+    counted = counts.count([])
+    assert (counted["pairs"], counted["longest"], counted["mean_words"]) == (0, 2, 0)
+
+
 def test_differences_are_words():
     expected = {
         "train": {"pairs": 8566, "captions": 3},
@@ -105,3 +110,8 @@ def test_a_card_without_counts(tmp_path):
 def test_wrong_cards_are_refused_by_key(tmp_path, changes, named):
     with pytest.raises(InputError, match=rf"card\.yaml: .*{named}"):
         load(tmp_path, **changes)
+
+
+def test_a_missing_card_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"card\.yaml is missing; restore it with git"):
+        cards.load(tmp_path / "card.yaml")

@@ -74,16 +74,21 @@ def places(value: Any) -> list[tuple[Any, ...]]:
 
 
 def damage_json(draw: Any, text: str) -> str:
-    """Delete or replace one place in a JSON text."""
+    """Delete, double or replace one place in a JSON text."""
     tree = {"": json.loads(text)}
     *path, last = draw(st.sampled_from(places(tree)[1:]))
     branch = tree
     for key in path:
         branch = branch[key]
-    if last == "" or draw(st.booleans()):
+    how = draw(st.sampled_from(["replace", "replace", "delete", "double"]))
+    if how == "replace" or last == "":
         branch[last] = deepcopy(draw(JUNK))  # the strategy's own lists must stay as they are
-    else:
+    elif how == "delete":
         del branch[last]
+    elif isinstance(branch, list):
+        branch.append(deepcopy(branch[last]))
+    else:
+        branch[draw(st.text(max_size=4))] = deepcopy(branch[last])
     text = json.dumps(tree[""])
     for name, raw in RAW.items():
         text = text.replace(json.dumps(name), raw)

@@ -15,7 +15,6 @@ from pipeline.captioning.features import opened
 from pipeline.datasets import pairs_csv
 from stages import run
 from tests.hostile import endless, hole, pipe, refused
-from tests.pipeline.datasets.test_image_files import chunk
 
 NO_FILES = {
     "a pipe": (pipe, "is a pipe or a device, which may never end"),
@@ -33,6 +32,10 @@ def test_an_image_that_is_no_regular_file(tmp_path, make, said):
     assert said in refused(lambda: opened(tmp_path / "a.png"))
 
 
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
 def png(width, height, *chunks):
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + head + b"".join(chunks)
@@ -41,13 +44,18 @@ def png(width, height, *chunks):
 END = chunk(b"IEND", b"")
 PACKED = zlib.compress(bytes(100_000_000), 9)
 BMP = (54, 0, 0, 54, 40, 2**31 - 1, 2**31 - 1, 1, 24, 0, 0, 0, 0, 0, 0)
+GIF = (65_535, 65_535, 0, 0, 0, b",", 0, 0, 65_535, 65_535, 0, 2)
 LARGE = "has more than 89,478,485 pixels"
 IMAGES = {
+    "a PNG of 2 ** 31 - 1 pixels a side": (png(2**31 - 1, 2**31 - 1, END), LARGE),
     "a PNG of 100 million pixels in 100 kB": (png(10_000, 10_000, chunk(b"IDAT", PACKED), END), LARGE),
     "a BMP of 2 ** 31 - 1 pixels a side": (b"BM" + struct.pack("<IHHIIiiHHIIiiII", *BMP), LARGE),
+    "a GIF of 65535 pixels a side": (b"GIF89a" + struct.pack("<HHBBBcHHHHBB", *GIF), LARGE),
+    "a PPM of a billion pixels a side": (b"P6 1000000000 1000000000 255\n", LARGE),
     "a PNG of 64 pixels that unpacks to 100 MB": (png(8, 8, chunk(b"IDAT", PACKED)), "no end mark"),
     "100 MB of packed text": (png(8, 8, chunk(b"zTXt", b"a\0\0" + PACKED), END), "does not open"),
     "100 MB of a packed colour profile": (png(8, 8, chunk(b"iCCP", b"a\0\0" + PACKED), END), "does not open"),
+    "a PNG chunk of 4 GB": (png(8, 8, struct.pack(">I", 2**32 - 1) + b"IDAT"), "does not open"),
     "a web page": (b"<html>404</html>", "replace the file"),
     "a TIFF that begins nowhere": (b"II*\0" + struct.pack("<I", 2**32 - 1), "is a TIFF that is not read"),
 }
@@ -63,10 +71,11 @@ def test_an_image_is_refused(tmp_path, data, said):
 
 TABLES = {
     "a million columns of one name": ("pairs.csv", "before,after" + ",x" * 1_000_000, "names 'x' more than"),
+    "a million columns without a name": ("pairs.csv", "before,after" + "," * 1_000_000, "has no row"),
     "hidden rows": ("pairs.csv", 'before,after,x\na,b,"\nc,d,e\nf,g,"\n', "ends in line 4"),
     "a field of a million letters": ("pairs.csv", "before,after\n" + "x" * 1_000_000, "field larger than"),
     "a quotation mark that never ends": ("pairs.csv", 'before,after\n"a,b', "unexpected end of data"),
-    "no names": ("pairs.csv", "before,\0after\n", "must name the columns"),
+    "a null byte in the first line": ("pairs.csv", "before,\0after\n", "must name the columns"),
     "no UTF-8": ("pairs.csv", b"before,after\n\xff,b\n", "(line 2: byte 0xff)"),
     "UTF-16": ("pairs.csv", "before,after\na,b\n".encode("utf-16"), "is UTF-16 text"),
     "no UTF-8 in a line of JSON": ("pairs.jsonl", b'{"before": "\xff"}\n', "(line 1: byte 0xff)"),
@@ -81,6 +90,12 @@ def test_a_table_is_refused(tmp_path, name, content, said):
     found = refused(lambda: pair_jobs.jobs(path))
     assert said in found
     assert str(path) in found
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.jsonl"])
+def test_a_table_that_is_a_pipe(tmp_path, name):
+    pipe(tmp_path / name)
+    assert "is a pipe or a device" in refused(lambda: pair_jobs.jobs(tmp_path / name))
 
 
 LINES = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageFile
 
 from pipeline.captioning.features import opened
 from pipeline.datasets import images
@@ -26,12 +26,12 @@ def saved(image, form, **options):
     return buffer.getvalue()
 
 
-def chunk(name, data):
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-
 def png(width, height, depth, color, rows, **chunks):
     """Return a PNG file of a kind that Pillow does not write."""
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0))
     middle = b"".join(chunk(name.encode(), data) for name, data in chunks.items())
     return b"\x89PNG\r\n\x1a\n" + head + middle + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
@@ -73,17 +73,21 @@ CONVERTED = {
         saved(palette(), "PNG", transparency=b"\x80\x00"),
         [[(255, 127, 127), WHITE]],
     ),
+    "palette, a transparent entry": (saved(palette(), "PNG", transparency=1), [[RED, WHITE]]),
     "RGBA": (saved(Image.new("RGBA", (1, 1), (255, 0, 0, 128)), "PNG"), [[(255, 127, 127)]]),
+    "RGBA, hidden colour": (saved(Image.new("RGBA", (1, 1), (255, 0, 0, 0)), "PNG"), [[WHITE]]),
     "grey and alpha": (saved(Image.new("LA", (1, 1), (0, 128)), "PNG"), [[(127, 127, 127)]]),
     "a transparent colour": (
         png(2, 1, 8, 2, b"\0\7\11\1\1\2\3", tRNS=b"\0\1\0\2\0\3"),
         [[(7, 9, 1), WHITE]],
     ),
+    "a transparent grey": (png(2, 1, 8, 0, b"\0\7\11", tRNS=b"\0\11"), [[(7, 7, 7), WHITE]]),
     "16-bit grey PNG": (saved(Image.fromarray(GREY16), "PNG"), HIGH_BYTES),
     "16-bit PGM": (b"P5 2 2 65535\n" + GREY16.astype(">u2").tobytes(), HIGH_BYTES),
     "16-bit colour": (png(1, 1, 16, 2, b"\0\1\377\2\377\3\377"), [[(1, 2, 3)]]),
     "1-bit": (saved(Image.fromarray(np.array([[True, False]])), "PNG"), [[WHITE, BLACK]]),
     "4-bit grey": (png(2, 1, 4, 0, b"\0\x0f"), [[BLACK, WHITE]]),
+    "grey": (saved(Image.new("L", (1, 1), 77), "PNG"), [[(77, 77, 77)]]),
     "CMYK JPEG of Adobe": (CYAN, [[(0, 255, 255)] * 8] * 8),
     "CMYK JPEG without its marker": (without_adobe(CYAN), [[(0, 255, 255)] * 8] * 8),
     # compressed, because Pillow 12 cannot read what it writes without compression
@@ -92,6 +96,7 @@ CONVERTED = {
         [[(128,) * 3]],
     ),
     "GIF, first frame": (frames("GIF"), [[RED, GREEN]]),
+    "animated PNG, first frame": (frames("PNG"), [[RED, GREEN]]),
     "animated WebP, first frame": (frames("WEBP", lossless=True), [[RED, GREEN]]),
     "TIFF, first page": (frames("TIFF"), [[RED, GREEN]]),
     "BMP": (saved(two(RED, GREEN), "BMP"), [[RED, GREEN]]),
@@ -115,10 +120,13 @@ def test_damaged_metadata_has_no_effect():
     assert decode(data, "a.jpg").size == (16, 12)
 
 
+CUT = saved(noise(), "PNG")
 REFUSED = {
     "empty": (b"", "a.png is empty (0 bytes)"),
+    "text": (b"<html>404</html>", "a.png is no image with pixels"),
     "EPS, which would run Ghostscript": (saved(noise(), "EPS"), "a.png is no image with pixels"),
     "no width": (png(0, 5, 8, 2, b""), "a.png is no image with pixels"),
+    "a PNG without its end": (CUT[:-12], "truncated: no end mark"),
     "8 bits in a 16-bit grey PNG": (saved(Image.fromarray(GREY16 >> 8), "PNG"), "no value above 255"),
 }
 
@@ -131,6 +139,16 @@ def test_refused_by_name(kind):
     assert str(caught.value).startswith("a.png ")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("side", [9460, 13377, 13378])
+def test_a_decompression_bomb_is_not_decoded(side, monkeypatch):
+    def decoded(self):
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", decoded)
+    with pytest.raises(InputError, match="more than 89,478,485 pixels"):
+        decode(png(side, side, 8, 2, b""), "a.png")
 
 
 WHOLE = {form: saved(noise(), form, **({"lossless": True} if form == "WEBP" else {})) for form in FORMATS}
@@ -188,6 +206,12 @@ def test_images_in_memory(mode):
     image, wanted = IN_MEMORY[mode]
     found = opened(image, "before")
     assert (image.mode, found.mode, found.getpixel((0, 0))) == (mode, "RGB", wanted)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "TIFF"])
+def test_an_image_that_pillow_opened_equals_its_file(form):
+    data = saved(noise("CMYK"), form)
+    assert opened(Image.open(io.BytesIO(data))).tobytes() == decode(data, "x").tobytes()
 
 
 @pytest.mark.parametrize(

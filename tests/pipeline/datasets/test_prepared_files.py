@@ -33,6 +33,9 @@ def test_missing_and_broken_images_are_listed_and_no_index_is_written(clevr_chan
     assert "3 problem(s)" in head
     assert all(NAMES[number] in line for number, line in zip((2, 5, 7), lines, strict=True))
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
+    with pytest.raises(InputError, match=r"25 problem\(s\) \(the first 20 of 25\)") as caught:
+        list(images.index(tmp_path, [f"{number}.png" for number in range(25)]))
+    assert len(str(caught.value).split("\n")) == 21
 
 
 def test_a_manifest_is_written_and_read(tmp_path):
@@ -41,6 +44,19 @@ def test_a_manifest_is_written_and_read(tmp_path):
     assert manifest.read(tmp_path / "manifest.json") == merged
     assert merged.references == "spot_the_diff, protocol merged"
     assert Manifest("clevr_change", None, {}, {}).references == "clevr_change"
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "named"),
+    [
+        (images.read_index, '{"name": "a.png"}\n', "line 1: the key width is missing"),
+        (manifest.read, "{}", "the key reader is missing"),
+    ],
+)
+def test_a_wrong_index_or_manifest_is_named(tmp_path, read, text, named):
+    (tmp_path / "file").write_text(text)
+    with pytest.raises(InputError, match=rf"file.*{named}.*; run `dvc repro prepare`"):
+        read(tmp_path / "file")
 
 
 COLOURS = ("red", "blue", "gray", "cyan", "green", "brown")
@@ -60,7 +76,9 @@ def test_negatives_are_written_and_read(tmp_path):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
+        ({"pair_id": 1}, "pair_id: "),
         ({"negatives": []}, "negatives: .* at least 6 items"),
+        ({"negatives": [{"kind": "replace", "caption": "a"}] * 7}, "negatives: .* at most 6 items"),
         ({"negatives": [{"kind": "guess", "caption": "a"}] * 6}, "negatives.0.kind: .* not 'guess'"),
         ({}, "the pair_id '000.png' is in an earlier line; write it with"),
     ],

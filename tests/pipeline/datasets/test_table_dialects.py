@@ -86,6 +86,8 @@ def test_a_stray_quotation_mark_hides_no_row(tmp_path_factory, fields):
 
 
 READ = {
+    "short rows": "before,after,caption,caption_2\nb,a,x\n",
+    "a tab": "before\tafter\tcaption\nb\ta\tx\n",
     "sep= with marks and a byte order mark": '\ufeff"sep=;"\n"before";"after";"caption"\nb;a;x\n',
     "blank columns and rows": ",,,\nbefore,after,caption,,\n,,,,\nb,a,x,,,,,\n",
     "spaces before quotation marks": 'before, after, caption\nb, a, "x"\n',
@@ -106,6 +108,7 @@ FAULTY = {
     "a comma too many": ("before,after,caption\nb,a,x,y\n", "column 4"),
     "another delimiter in the rows": ("before,after,caption\nb;a;x\n", "after is missing"),
     "a workbook": ("PK\3\4\x14\0", "workbook"),
+    "no names": ("b,a,x\n", "line 1 must name the columns"),
     "no names after sep=": ("sep=;\nb;a;x\n", "line 2 must name the columns"),
 }
 

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import zlib
 from itertools import product
 
 import numpy as np
@@ -18,40 +19,49 @@ Y, X = np.mgrid[0:H, 0:W]
 BYTES = np.stack([X * 10, Y * 12, (X * Y) % 256, 255 - X * 10, (X + Y) * 5, Y * 3], -1).astype(np.uint8)
 BANDS = {WHITE_IS_ZERO: 1, GREY: 1, RGB: 3, CMYK: 4, LAB: 3}
 ALPHA = (1, 2)
-OFFSETS = 273  # tag with the offset of each strip
 
 
-def tiff(samples, colours, order="<", planar=1, extra=(), **more):
+def tiff(samples, colours, order="<", planar=1, packed=False, tile=False, extra=(), **more):
     """Return a TIFF file of `samples`, (H, W, bands), written by hand: most programs write only a few kinds.
 
     `more` are the values of further tags, such as t274=[6]. They replace the values that `samples` imply.
     """
     height, width, bands = samples.shape
     planes = [samples] if planar == 1 else [samples[..., band : band + 1] for band in range(bands)]
-    data = [plane.astype(samples.dtype.newbyteorder(order)).tobytes() for plane in planes]
+    pieces = [piece for plane in planes for piece in (_tiles(plane) if tile else [plane])]
+    data = [piece.astype(samples.dtype.newbyteorder(order)).tobytes() for piece in pieces]
+    data = [zlib.compress(piece) for piece in data] if packed else data
+    offsets, sizes = (324, 325) if tile else (273, 279)
     tags = {
         256: [width],
         257: [height],
         258: [8 * samples.dtype.itemsize] * bands,
-        259: [1],
+        259: [8 if packed else 1],
         262: [colours],
-        OFFSETS: [0] * len(data),
         277: [bands],
-        278: [height],
-        279: [len(plane) for plane in data],
         284: [planar],
         339: [{"u": 1, "i": 2, "f": 3}[samples.dtype.kind]] * bands,
+        offsets: [0] * len(data),
+        sizes: [len(piece) for piece in data],
+        **({322: [16], 323: [16]} if tile else {278: [height]}),
         **({338: list(extra)} if extra else {}),
         **{int(name.removeprefix("t")): numbers for name, numbers in more.items()},
     }
-    return _file(dict(sorted(tags.items())), data, order)
+    return _file(dict(sorted(tags.items())), offsets, data, order)
 
 
-def _file(tags, data, order):
-    """Return the file: the tags as 32-bit integers, and the strips after them."""
+def _tiles(plane):
+    height, width, bands = plane.shape
+    whole = np.zeros((-(-height // 16) * 16, -(-width // 16) * 16, bands), plane.dtype)
+    whole[:height, :width] = plane
+    return [whole[y : y + 16, x : x + 16] for y in range(0, height, 16) for x in range(0, width, 16)]
+
+
+def _file(tags, offsets, data, order):
+    """Return the file: the tags as 32-bit integers, and the strips or tiles after them."""
     start = 8 + 2 + 12 * len(tags) + 4
     first = start + sum(4 * len(numbers) for numbers in tags.values() if len(numbers) > 1)
-    tags[OFFSETS] = [first + sum(map(len, data[:number])) for number in range(len(data))]
+    tags[offsets] = [first + sum(map(len, data[:number])) for number in range(len(data))]
     head, behind = b"", b""
     for tag, numbers in tags.items():
         value = numbers[0] if len(numbers) == 1 else start + len(behind)
@@ -86,17 +96,23 @@ def shown(values, colours, extra):
 
 
 EXTRAS = ((), (0,), (1,), (2,), (0, 0), "unsaid")  # kinds of the extra bands; "unsaid": one without a kind
-LAYOUTS = ((1, "<"), (2, "<"), (2, ">"))  # planar, byte order
+LAYOUTS = (  # planar, byte order, packed, in tiles
+    (1, "<", False, False),
+    (2, "<", False, True),
+    (2, ">", False, False),
+    (2, "<", True, False),
+    (1, ">", True, True),
+)
 
 
 @pytest.mark.parametrize("kind", ["u1", "u2", "u4", "i1", "i2", "i4", "f4"])
 def test_every_kind_is_decoded_correctly_or_refused_by_bands_and_bits(kind):
     read = set()
-    for colours, extra, (planar, order) in product(BANDS, EXTRAS, LAYOUTS):
-        each = (colours, kind, extra, planar, order)
+    for colours, extra, layout in product(BANDS, EXTRAS, LAYOUTS):
+        each = (colours, kind, extra, layout)
         named = () if extra == "unsaid" else extra
         values = BYTES[..., : BANDS[colours] + len(named) + (extra == "unsaid")]
-        data = tiff(scaled(values, kind), colours, order, planar, extra=named)
+        data = tiff(scaled(values, kind), colours, layout[1], layout[0], *layout[2:], extra=named)
         said = ""
         try:
             found = np.asarray(decode(data, "a.tif")).astype(int)

@@ -100,6 +100,12 @@ def test_impossible_networks(spec, said):
     assert refused(spec).startswith("features.")
 
 
+def test_weights_of_another_model_name_the_tensor():
+    write_tiny(Path("w.safetensors"), name="test_resnet")
+    assert refused(SPEC).startswith("features.weights: w.safetensors")
+    assert "conv1.weight" in refused(RESNET)
+
+
 class Evil:
     def __reduce__(self):
         return (Path.touch, (Path("executed"),))

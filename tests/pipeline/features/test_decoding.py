@@ -72,6 +72,13 @@ def test_another_image_is_decoded_by_pillow():
         np.testing.assert_array_equal(decode_array(data, "x"), np.asarray(decode(data, "x")))
 
 
+def test_a_turned_png_stays_as_it_is_stored():
+    image = picture(5, 9)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    np.testing.assert_array_equal(decode_array(png(image, exif=exif), "x.png"), image)
+
+
 def outcome(function, data):
     try:
         return np.asarray(function(data, "x.png")).tobytes()
@@ -149,6 +156,13 @@ def test_too_little_shared_memory_is_named(root, index, monkeypatch):
     monkeypatch.setattr(decoding, "SHARE", 1e-12)
     with pytest.raises(InputError, match="/dev/shm"):
         next(decoding.decoded(root, index, "pil_bicubic", 64))
+
+
+def test_little_shared_memory_means_fewer_processes(monkeypatch):
+    room = type("Usage", (), {"free": 20_000})
+    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda path: room)
+    assert decoding._slots(14, 1000) == (5, 10, 1)  # half of the memory holds ten images
+    assert decoding._slots(2, 1000) == (2, 5, 2)
 
 
 def test_groups_are_joined_to_whole_batches():

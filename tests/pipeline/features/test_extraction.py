@@ -113,13 +113,13 @@ def test_statistics_are_of_the_first_images_alone(network, root, index, monkeypa
         few.standardise(ALONE, [])
 
 
-def test_without_statistics_and_with_another_resize(network, root, index, tmp_path):
-    spec = replace(SPEC, standardise=False, resize="opencv_bicubic")
+def test_without_statistics_the_store_has_none(network, root, index, tmp_path):
+    spec = replace(SPEC, standardise=False)
     plain = load(Backbone(TINY, 16, finer=True), network.network.state_dict())
     extract(plain, root, index, tmp_path / "scratch", tmp_path / "s.zarr", spec)
     opened = FeatureStore(tmp_path / "s.zarr", asdict(spec))
     assert "statistics" not in opened.attributes
-    batch = torch.from_numpy(np.stack([pixels(root, index[0], 64, spec.resize)]))
+    batch = torch.from_numpy(np.stack([pixels(root, index[0], 64, SPEC.resize)]))
     with torch.no_grad():
         wanted = plain(batch)[0].numpy()
     np.testing.assert_allclose(opened.read([index[0].name])[0], wanted, rtol=2e-3, atol=2e-3)
@@ -132,3 +132,15 @@ def test_features_that_overflow_are_refused(root, index, network, tmp_path):
     writer = Writer(tmp_path / "s", len(index), grid_shape(SPEC))
     with pytest.raises(InputError, match=r"CLEVR_default_000000\.png overflow float16"):
         extractor.fill(writer, writer.missing)
+
+
+def test_the_resize_of_the_spec_is_what_the_network_sees(network, root, index, tmp_path):
+    spec = replace(SPEC, resize="opencv_bicubic")
+    extractor = extract(network, root, index, tmp_path / "scratch", tmp_path / "s.zarr", spec)
+    opened = FeatureStore(tmp_path / "s.zarr", asdict(spec))
+    batch = torch.from_numpy(np.stack([pixels(root, index[0], 64, "opencv_bicubic")]))
+    with torch.no_grad():
+        expected = extractor.network(batch)[0].numpy()
+    np.testing.assert_allclose(opened.read([index[0].name])[0], expected, rtol=2e-3, atol=2e-3)
+    with pytest.raises(InputError, match=r"its resize is 'opencv_bicubic', .* wants 'pil_bicubic'"):
+        FeatureStore(tmp_path / "s.zarr", asdict(SPEC))

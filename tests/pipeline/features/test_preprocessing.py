@@ -7,6 +7,8 @@ from PIL import Image
 
 from pipeline.datasets import images
 from pipeline.features.preprocessing import pixels
+from pipeline.io.errors import InputError
+from tests.synthetic import make_clevr_change
 
 WIDTH, HEIGHT, SIZE = 480, 320, 224
 
@@ -59,3 +61,12 @@ def test_opencv_takes_sixteen_pixels_and_no_more(scene, stored):
     plain = weights(HEIGHT, SIZE) @ scene.transpose(2, 0, 1) @ weights(WIDTH, SIZE).T
     found = pixels(*stored, SIZE, "opencv_bicubic")
     assert np.abs(found - np.clip(plain.round(), 0, 255)).max() <= 1
+
+
+def test_an_image_that_changed_is_refused(tmp_path):
+    root = make_clevr_change(tmp_path / "raw", scenes=10)
+    name = "images/CLEVR_default_000000.png"
+    (image,) = images.index(root, [name])
+    Image.new("RGB", (8, 8)).save(root / name)
+    with pytest.raises(InputError, match=r"000000\.png changed since it was prepared"):
+        pixels(root, image, 64, "pil_bicubic")

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipeline.features import store, store_codec
 from pipeline.features.store import FeatureStore
@@ -59,6 +61,16 @@ def test_plain_zarr_reads_the_same(tmp_path):
     assert zarr.open_group(tmp_path / "s.zarr", mode="r").attrs["stride"] == 16
 
 
+@settings(max_examples=15)
+@given(images=st.integers(1, 13), data=st.data())
+def test_round_trip(tmp_path_factory, images, data):
+    path = tmp_path_factory.mktemp("round") / "s.zarr"
+    features = make(path, images, seed=images)
+    rows = data.draw(st.lists(st.integers(0, images - 1), min_size=1, max_size=20))
+    found = FeatureStore(path, {}).read([f"{row}.png" for row in rows])
+    np.testing.assert_array_equal(found, features[rows])
+
+
 def test_an_interrupted_writer_goes_on_with_the_first_missing_shard(tmp_path):
     features = make(tmp_path / "whole.zarr")
     folder = tmp_path / "scratch"
@@ -73,6 +85,12 @@ def test_an_interrupted_writer_goes_on_with_the_first_missing_shard(tmp_path):
     keys = [f"{row}.png" for row in range(10)]
     again.finish(tmp_path / "s.zarr", ATTRIBUTES | {"keys": keys, "sha256": keys})
     assert contents(tmp_path / "s.zarr") == contents(tmp_path / "whole.zarr")
+
+
+def test_another_stride_is_refused(tmp_path):
+    make(tmp_path / "s.zarr")
+    with pytest.raises(InputError, match=r"s\.zarr: its stride is 16, params.yaml wants 32"):
+        FeatureStore(tmp_path / "s.zarr", {"stride": 32})
 
 
 def other_size(change):
@@ -133,10 +151,12 @@ def overwrite(path, value):
 
 
 EXCHANGED = {
+    "keys in another order": lambda path: rewritten(path, lambda own: own["keys"].reverse()),
     "two keys exchanged": lambda path: rewritten(
         path, lambda own: own["keys"].__setitem__(slice(0, 2), own["keys"][1::-1])
     ),
     "the images' hashes in another order": lambda path: rewritten(path, lambda own: own["sha256"].reverse()),
+    "sums in another order": lambda path: rewritten(path, lambda own: own["sums"].reverse()),
     "two shards": swap_shards,
     "another stride": lambda path: rewritten(path, lambda own: own.__setitem__("stride", 32)),
     "other weights": lambda path: rewritten(path, lambda own: own.__setitem__("weights_id", "sha256:1")),

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from pipeline.decoding import attention_maps
+from pipeline.decoding.attention_maps import Attended
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 from pipeline.io import outputs, scratch_folders
-from pipeline.io.errors import InputError
+from pipeline.io.errors import InputError, writing
 from pipeline.io.outputs import replacing
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
@@ -42,6 +44,11 @@ def write_lines(path):
     outputs.write_json_lines(path, ("a" * 1000 for _ in range(200)))
 
 
+def write_attention(path):
+    maps = np.full((600, 1, 14, 14), 1 / 196, np.float16)
+    attention_maps.write(path, {"1": Attended(("a",) * 600, maps)})
+
+
 def write_weights(path):
     trained = Trained(recipe(), 1, (6, 3, 3), 10, 8, 4, 0.5)
     with replacing(path, trained_model.CONTENTS) as beside:
@@ -53,7 +60,7 @@ def write_state(path):
         torch.save({"a": torch.zeros(LIMIT), "b": torch.zeros(LIMIT)}, file)
 
 
-@pytest.mark.parametrize("write", [write_text, write_lines, write_weights, write_state])
+@pytest.mark.parametrize("write", [write_text, write_lines, write_attention, write_weights, write_state])
 def test_the_output_is_named_and_the_old_one_stays(tmp_path, write):
     path = before = tmp_path / "out"
     if write is write_weights:
@@ -86,10 +93,17 @@ def test_a_store_that_could_not_be_written_continues(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["s.zarr"]
 
 
+def test_a_full_disk():
+    with (
+        pytest.raises(InputError, match=r"^cannot write data/x\.json: the disk is full"),
+        writing("data/x.json"),
+    ):
+        os.write(os.open("/dev/full", os.O_WRONLY), b"a")
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (errno.ENOSPC, "the disk is full"),
         (errno.EDQUOT, "your quota of the disk is used up"),
         (errno.EROFS, "the file system is read-only"),
         (errno.EACCES, "there is no permission to"),

@@ -7,8 +7,9 @@ from pipeline.io.progress import rate_of, track
 
 
 @pytest.mark.parametrize(("rank", "lines"), [(None, 1), (0, 1), (1, 0)])
-def test_only_the_first_process_shows_its_progress(rank, lines, monkeypatch, capsys):
-    monkeypatch.setenv("RANK", "1")  # left over from an earlier launcher
+@pytest.mark.parametrize("left_over", ["", "1", "x"])
+def test_only_the_first_process_shows_its_progress(rank, lines, left_over, monkeypatch, capsys):
+    monkeypatch.setenv("RANK", left_over)  # left over from an earlier launcher
     if rank is not None:
         monkeypatch.setattr(distributed, "is_initialized", lambda: True)
         monkeypatch.setattr(distributed, "get_rank", lambda: rank)

@@ -39,9 +39,11 @@ def test_what_is_written_is_read(tmp_path):
 
 WRONG = {
     "{": "Invalid JSON",
+    "[]": r"Input should be an object, not \[\]",
     "NaN": "Input should be an object, not nan",
     "[" * 100_000: "",
     "{}": "the key name is missing",
+    '{"name": 3}': "name: Input should be a valid string, not 3",
     '{"name": "a", "x": 1}': "unknown key x",
     '{"name": "\\ud800"}': "Invalid JSON",
     '{"name": "a", "place": [1, "2"]}': r"place\.1: Input should be a valid number, not '2'",

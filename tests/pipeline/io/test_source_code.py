@@ -51,6 +51,11 @@ def test_imports_and_data_files_of_a_stage(small):
     assert source_code.of_stage("one", small)["models/third.py"] != before
 
 
+def test_stages_that_depend_on_a_recipe_have_no_files_of_models(small):
+    (small / "stages/one.py").rename(small / "stages/train.py")
+    assert "models/third.py" not in source_code.of_stage("train", small)
+
+
 @pytest.mark.parametrize("text", ["def f(:", "a\0", "from . import first", "from .first import a"])
 def test_a_source_that_cannot_be_parsed_is_named(small, text):
     (small / "pipeline/second.py").write_text(text)

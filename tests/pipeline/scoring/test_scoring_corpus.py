@@ -203,22 +203,8 @@ def test_fewer_than_two_sets_of_references_are_warned_of(everything: Scores) -> 
     assert everything.warnings[-1] == f"SPICE: {everything.scorers['SPICE']}"
     assert everything.scorers["SPICE"].startswith("unavailable (stanford-corenlp-3.6.0.jar is not in $SPICE")
     assert everything.subsets["one"]["CIDEr-D"] == 0
-
-
-def test_the_shape_of_the_result(everything: Scores) -> None:
-    metrics = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"]
-    of_subset = [*metrics, "CIDEr-D/corpus-df", "SPICE"]
-    assert all(list(scores) == of_subset for scores in everything.subsets.values())
-    of_pair = [*metrics[3:], "SPICE", "bleu", "meteor"]
-    assert all(list(scores) == of_pair for scores in everything.pairs.values())
-    assert next(iter(everything.subsets)) == "total"
-    assert {name: said for name, said in everything.scorers.items() if name != "SPICE"} == {
-        "pycocoevalcap": "1.2",
-        "tokenizer": "stanford-corenlp-3.4.1 PTBTokenizer, round and curly brackets dropped",
-        "METEOR": "1.5",
-        "Java": java.version(10),
-        "CIDEr-D document frequencies": "subset",
-    }
+    assert everything.scorers["Java"] == java.version(10)
+    assert everything.scorers["METEOR"] == "1.5"
 
 
 def test_missing_and_surplus_ids_are_named() -> None:

@@ -21,7 +21,6 @@ PHRASES = ("no change", "no difference", "the same as before")
         ("I don't see any change", True),
         ("I don’t notice any obvious changes", True),
         ("one cannot see any difference between them", True),
-        ("the two images do not show any differences", True),
         ("there is no other ball", False),
         ("I see any change", False),
         ("the knot sees any change", False),
@@ -34,11 +33,8 @@ def test_says_no_change(caption: str, none: bool) -> None:
     assert says_no_change(caption, PHRASES) is none
 
 
-def test_variants_belong_to_a_phrase_of_the_settings() -> None:
-    assert not says_no_change("I don't see any change", ("no difference", "nothing"))
-
-
 def test_a_phrase_is_text_not_a_pattern() -> None:
+    assert not says_no_change("I don't see any change", ("no difference", "nothing"))
     assert not says_no_change("anything", ("a.y",))
     assert says_no_change("x A.Y z", ("a.y",))
 

@@ -14,9 +14,7 @@ PHRASES = ("no change", "no difference", "the same as before")
     ("caption", "none"),
     [
         ("there is No \t\n Change", True),
-        ("no changes were made", True),
         ("the scene is THE SAME  as before.", True),
-        ("there is no difference", True),
         ("There are no visible differences", True),
         ("I don't see any change", True),
         ("I don’t notice any obvious changes", True),
@@ -25,7 +23,6 @@ PHRASES = ("no change", "no difference", "the same as before")
         ("I see any change", False),
         ("the knot sees any change", False),
         ("the piano changed its colour", False),
-        ("the ball moved", False),
         ("", False),
     ],
 )
@@ -67,12 +64,10 @@ def test_every_caption_of_the_grammar_is_read_back() -> None:
     ("caption", "kind", "look"),
     [
         (" The  BIG shiny thing has been moved .", "move", {"size": "large", "material": "metal"}),
-        ("the red thing turned matte", "texture", {"color": "red"}),
         ("the red thing turned blue", "color", {"color": "red"}),
         ("the object that is behind the tiny red cube is gone", "drop", {}),
         ("the red block turned", None, {"color": "red", "shape": "cube"}),
         ("a cube has been added somewhere", None, {"shape": "cube"}),
-        ("red green", None, {}),
         ("", None, {}),
     ],
 )

@@ -59,18 +59,14 @@ WHOLE = "the whole caption"
             "that is left of the metal cube",
         ),
         ("the metal cube has been moved", DROPPED, "k", "has been moved"),
-        ("the metal cube turned green", DROPPED, "k", "turned green"),
         ("there is no change", DROPPED, "n", WHOLE),
         ("the tiny thing is the same as before, nothing was modified", DROPPED, "n", WHOLE),
-        ("metal cube is gone", DROPPED, "g", WHOLE),
-        ("the metal red cube is gone", DROPPED, "g", WHOLE),
         ("the metal cube is gone is gone", DROPPED, "g", WHOLE),
         ("", DROPPED, "g", WHOLE),
         ("the ball has been added", ADDED, "", ""),
         # relations are those of the after image
         ("the ball that is left of the metal cube has appeared", ADDED, "", ""),
         ("the ball that is right of the red cube has appeared", ADDED, "r", "that is right of the red cube"),
-        ("the ball has disappeared", ADDED, "k", "has disappeared"),
         ("the shiny cube turned green", GREEN, "", ""),
         ("the shiny cube changed to blue", GREEN, "v", "blue"),
         ("the red metal cube became red", GREEN, "v", "became red"),  # "red" alone could be either word

@@ -5,9 +5,11 @@ match. The function returns the tokens in place of the match, or None to keep th
 """
 
 from dataclasses import replace
+from typing import Any
 
 from pipeline.free_english import noun_phrases, places
-from pipeline.free_english.patterns import Build, reduced
+from pipeline.free_english.patterns import WHEN, Build, reduced
+from pipeline.free_english.phrase import Phrase
 from pipeline.free_english.tokens import Token
 
 Forms = tuple[tuple[str, Build], ...]
@@ -56,6 +58,15 @@ def _no_last(tokens: list[Token]) -> list[Token]:
     return tokens[:-1]
 
 
+def _time(tokens: list[Token]) -> Token:
+    (meaning,) = (token.meaning for token in tokens if token.symbol in ("IMG", WHEN))
+    return noun_phrases.joined(tokens, WHEN, meaning)
+
+
+def _token(symbol: str, meaning: Any) -> Build:
+    return lambda tokens: noun_phrases.joined(tokens, symbol, meaning)
+
+
 def _renamed(symbol: str, meaning: str = "") -> Build:
     return lambda tokens: replace(tokens[0], symbol=symbol, meaning=meaning)
 
@@ -65,15 +76,15 @@ MARKS: Forms = (
     ("(?:PRE|BETWEEN|IN|ACROSS) IMG (?:AND|TO) IMG", noun_phrases.forward),
     ("WHEN TO IMG", noun_phrases.forward),
     ("(?:COMPARED (?:IMG|WHEN)|WHEN COMPARED IMG) COMMA?", noun_phrases.forward),
-    ("PRE WHEN", noun_phrases.when),
+    ("PRE WHEN", _time),
     ("(?<=CHANGED) PRE DET NTH (?=CAUSE|COMMA|BUT|AND|$)", _nothing),
     (
         f"{LEADING} LOOKING (?:(?:IN|OF|BETWEEN)* (?:SCENES|PRE? IMG (?:(?:AND|TO|BUT|COMPARED) "
         "IMG)?))? COMMA?",
         _nothing,
     ),
-    ("(?:IN|PRE|OF) IMG", noun_phrases.when),
-    ("(?<=ADDED) TO IMG", noun_phrases.when),
+    ("(?:IN|PRE|OF) IMG", _time),
+    ("(?<=ADDED) TO IMG", _time),
     ("(?:IN|PRE|OF|BETWEEN|ACROSS) SCENES", _nothing),
     ("THAN (?:IN? IMG|WHEN|DET? NTH)", _nothing),
     ("AROUND", _nothing),
@@ -85,7 +96,7 @@ NEIGHBOURS: Forms = (
     ("(?<=SIDE|MOST|NTH|ATTR) ONEOF", noun_phrases.one_of),
     ("(?<=INSTEAD|COMPARED) ONE (?!ATTR|NOUN|NEW|SIDE|MOST|OF)", _renamed("COUNT", "1")),
     ("ONE (?=ATTR|NOUN|NEW|SIDE|MOST)", _renamed("DET", "a")),
-    ("ONE", noun_phrases.one),
+    ("ONE", _token("NOUN", (None, False))),
     ("(?<!NOUN|DIFFERENCE|BE|WAS) THAT (?=ATTR|NOUN)", _renamed("DET", "the")),
     ("(?:^|(?<=BE|HAVE|SHOWS)) ANOTHER", _renamed("NEW")),
     ("ANOTHER", _renamed("DET", "a")),
@@ -126,15 +137,15 @@ BASE: Forms = (
     ("SAME (?:COUNT|ATTR)* NOUN", noun_phrases.cast),
     (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", noun_phrases.noun_phrase),
     ("SOMETHING NEW?", noun_phrases.something),
-    ("NEW? IT", noun_phrases.it),
+    ("NEW? IT", _token("NP", Phrase(pronoun=True))),
     (
         "(?:GREW|FELL) (?:PRE COUNT TO COUNT)?|TALLY COLON? (?:BECAME|GONE|CHANGED)? PRE? COUNT TO COUNT",
         noun_phrases.grew,
     ),
-    ("LESS", noun_phrases.less),
+    ("LESS", _token("NP", Phrase(indefinite=True, fewer=True))),
     ("(?<=INSTEAD|COMPARED) COUNT", noun_phrases.instead_number),
     ("COUNT", noun_phrases.number),
-    ("MOREOF", noun_phrases.more),
+    ("MOREOF", _token("NP", Phrase(indefinite=True, new=True))),
 )
 PLACES: Forms = (
     ("(?:ITS|DET|NEW)* COLOR (?=WHICH? (?:BE|WAS)? PLACE)", places.position),
@@ -151,7 +162,7 @@ PLACES: Forms = (
     ),
     ("DET PLACE", _last),
     ("(?:DET|VALUE)* (?:LABELMOVE|EVENTMOVE) (?:IN|OF|TO|DET)* VIEWPOINT", _last),
-    ("^(?:IMG|WHEN) COLON (?=(?:NP PLACE* (?:BE|WAS|HAVE|SIT|DO)|THERE|ASPECT))", places.label),
+    ("^(?:IMG|WHEN) COLON (?=(?:NP PLACE* (?:BE|WAS|HAVE|SIT|DO)|THERE|ASPECT))", _time),
     ("(?<=COLON) NP (?:SIT|COMMA) PLACE$", places.with_place),
     ("REL (?:COMMA? AND|COMMA) PLACE", places.both_places),
     ("(?<=EVENTDROP|EVENTADD|EVENTCOLOR|LABELDROP) NP SIT PLACE", places.with_place),

@@ -16,11 +16,6 @@ def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
     return Token(symbol, meaning, tokens[0].start, tokens[-1].end)
 
 
-def when(tokens: list[Token]) -> Token:
-    """Return a single token, of the kind of times, in place of the words "in the second image"."""
-    return joined(tokens, WHEN, tokens[-1].meaning)
-
-
 def forward(tokens: list[Token]) -> Token | list[Token]:
     """Return [] for "from the first image to the second", and an unknown token for the opposite order."""
     images = [token.meaning for token in tokens if token.symbol in ("IMG", WHEN)]
@@ -38,14 +33,9 @@ def noun(tokens: list[Token]) -> Token:
     return joined(tokens, "DIFFERENCE", "") if len(tokens) > 1 else tokens[0]
 
 
-def one(tokens: list[Token]) -> Token:
-    """Return a noun token for "one" in "the red one"."""
-    return joined(tokens, "NOUN", (None, False))
-
-
 def one_of(tokens: list[Token]) -> list[Token]:
     """Return two tokens, the noun "one" and the word "of", for "one of" in "the middle one of the cubes"."""
-    return [one(tokens), joined(tokens, "OF", "")]
+    return [joined(tokens, "NOUN", (None, False)), joined(tokens, "OF", "")]
 
 
 def no_longer(tokens: list[Token]) -> list[Token]:
@@ -128,14 +118,6 @@ def something(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(indefinite=True, new=len(tokens) > 1))
 
 
-def less(tokens: list[Token]) -> Token:
-    return joined(tokens, "NP", Phrase(indefinite=True, fewer=True))
-
-
-def more(tokens: list[Token]) -> Token:
-    return joined(tokens, "NP", Phrase(indefinite=True, new=True))
-
-
 def grew(tokens: list[Token]) -> list[Token]:
     """Replace "the number of objects rose from 3 to 4" by tokens of "a new object was added, there are 4"."""
     numbers = [token for token in tokens if token.symbol == "COUNT"]
@@ -160,10 +142,6 @@ def number(tokens: list[Token]) -> Token | None:
 def instead_number(tokens: list[Token]) -> Token:
     """Return a number token for "three" in "four objects instead of three"."""
     return joined(tokens, "NUMBER", int(tokens[0].meaning) if tokens[0].meaning.isdigit() else 0)
-
-
-def it(tokens: list[Token]) -> Token:
-    return joined(tokens, "NP", Phrase(pronoun=True))
 
 
 def cast(tokens: list[Token]) -> Token | None:

@@ -89,11 +89,6 @@ def both_places(tokens: list[Token]) -> list[Token] | None:
     return [joined(tokens[:1], "PLACE", Place(tokens[0].meaning, others)), tokens[-1]] if others else None
 
 
-def label(tokens: list[Token]) -> Token:
-    """Return a token of time for "first image:" before a sentence."""
-    return joined(tokens, WHEN, tokens[0].meaning)
-
-
 def side(tokens: list[Token]) -> Token | None:
     """Return a place token for "on the left" or "at the very back"; None for relations such as "near"."""
     own = next(token for token in tokens if token.symbol in ("REL", "SIDE", "MOST"))

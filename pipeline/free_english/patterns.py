@@ -5,7 +5,7 @@ per token. A position in the string is then a position in the list of tokens.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from pipeline.free_english.tokens import ATTRIBUTES, IGNORED, MACROS, OBJECT, SHAPED, Token, table
@@ -16,13 +16,6 @@ MADE = ("NOUN", "ATTR", *PHRASES, "QUESTION", COMMA, COLON, UNKNOWN)
 """Symbols that the reader gives to tokens and that are not in words.yaml."""
 Build = Callable[[list[Token]], Token | list[Token] | None]
 """A function that gets the tokens of a match and returns the tokens in their place, or None to keep them."""
-
-
-def expanded(form: str, macros: Mapping[str, str]) -> str:
-    """Return a form with its macros replaced."""
-    while found := re.search(r"\{(\w+)\}", form):
-        form = form.replace(found[0], macros[found[1]])
-    return form
 
 
 @cache

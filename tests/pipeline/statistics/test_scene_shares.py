@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.statistics.shares import share
+from pipeline.statistics.bootstrap import share
 
 
 def test_pairs_of_a_scene_that_agree_count_once_in_the_interval():

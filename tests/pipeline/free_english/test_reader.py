@@ -91,13 +91,10 @@ def test_any_text_is_read_the_same_way_twice(text):
         judge_free(text, scene)
 
 
-@given(
-    st.lists(st.sampled_from(["not", "no", "nothing", "never", "neither"]), min_size=1, max_size=1),
-    st.integers(0, 6),
-)
+@given(st.sampled_from(["not", "no", "nothing", "never", "neither"]), st.integers(0, 6))
 def test_a_negation_in_a_true_sentence_never_leaves_it_true(negation, at):
     words = ["the", "small", "yellow", "cylinder", "has", "turned", "cyan"]
-    text = " ".join([*words[:at], *negation, *words[at:]])
+    text = " ".join([*words[:at], negation, *words[at:]])
     verdict = judge_free(text, SCENES["color"])
     assert verdict is not None
     assert not verdict.true, text

@@ -138,13 +138,6 @@ def test_the_boxes_are_a_union_and_of_equal_maxima_the_first_counts():
     assert localise([pair(before=(5, 0, 5, 2))], {"1": even}, SIZES).summary["pointing"] == 0
 
 
-@pytest.fixture
-def files(tmp_path):
-    write(tmp_path / "attention.npz", {"1": looking_at(0, 0)})
-    write_index(tmp_path / "images.jsonl", [Indexed(name, *SIZES[name], 1, "") for name in "ab"])
-    return tmp_path / "attention.npz", tmp_path / "images.jsonl"
-
-
 @pytest.mark.parametrize(
     ("pairs", "captions", "said"),
     [
@@ -153,7 +146,10 @@ def files(tmp_path):
         ([pair(images=("b", "c"))], {"1": "gone"}, r"images\.jsonl does not list c; run `dvc repro prepare`"),
     ],
 )
-def test_files_that_do_not_belong_together(files, pairs, captions, said):
+def test_files_that_do_not_belong_together(tmp_path, pairs, captions, said):
+    files = tmp_path / "attention.npz", tmp_path / "images.jsonl"
+    write(files[0], {"1": looking_at(0, 0)})
+    write_index(files[1], [Indexed(name, *SIZES[name], 1, "") for name in "ab"])
     assert of_files(*files, [pair()], {"1": "gone"}) == localise([pair()], {"1": looking_at(0, 0)}, SIZES)
     with pytest.raises(InputError, match=said):
         of_files(*files, pairs, captions)

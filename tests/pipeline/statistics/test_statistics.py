@@ -158,15 +158,11 @@ def test_over_seeds(values):
         seeds.over_seeds([])
 
 
-def without(key: str) -> dict:
-    return {name: value for name, value in line(1).items() if name != key}
-
-
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
         ([], "remove it"),
-        ([line(0), without("meteor")], "line 2: the key meteor is missing"),
+        ([line(0), {"pair_id": "1.png"}], "line 2: the key bleu is missing"),
         ([line(0) | {"meteor": [1.0] * 22}], "line 1: meteor: List should have at least 23"),
         ([line(0) | {"true": "yes"}], "line 1: true: "),
         ([line(0), line(1), line(0)], "line 3: the pair_id '0.png' is in an earlier line"),

@@ -27,7 +27,7 @@ KEPT = "(?:BE|WAS|HAVE|DO)* (?:COUNT|NOT|REMAIN|SAME)"
 SITTING = "(?:SIT|HERE|SEEN|PUT|THERE|WHEN)"
 
 
-def joined(tokens: list[Token]) -> list[Token]:
+def phrases(tokens: list[Token]) -> list[Token]:
     """Join noun phrases to NP tokens, values ("red and shiny") to VALUE, places to PLACE, times to WHEN.
 
     The forms of places are applied from right to left until nothing changes. So "the cube behind the ball on
@@ -79,8 +79,8 @@ MARKS: Forms = (
     ("PRE WHEN", _time),
     ("(?<=CHANGED) PRE DET NTH (?=CAUSE|COMMA|BUT|AND|$)", _nothing),
     (
-        f"{LEADING} LOOKING (?:(?:IN|OF|BETWEEN)* (?:SCENES|PRE? IMG (?:(?:AND|TO|BUT|COMPARED) "
-        "IMG)?))? COMMA?",
+        f"{LEADING} LOOKING (?:(?:IN|OF|BETWEEN)* "
+        "(?:SCENES|PRE? IMG (?:(?:AND|TO|BUT|COMPARED) IMG)?))? COMMA?",
         _nothing,
     ),
     ("(?:IN|PRE|OF) IMG", _time),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pipeline.datasets.schema import NO_CHANGE
 from pipeline.free_english.claims import is_change
 from pipeline.free_english.clauses import Reading
-from pipeline.free_english.forms import joined
+from pipeline.free_english.forms import phrases
 from pipeline.free_english.phrase import AFTER, BECOMES, EXISTS, SAME, SIT, STATE, Claim, Phrase, Place
 from pipeline.free_english.tokens import plain_text, sentences
 
@@ -25,7 +25,7 @@ def read(text: str) -> list[Claim]:
     """Return the claims of a text, which may have several sentences, in the order of the text."""
     reading, text = Reading(), plain_text(text)
     for tokens in sentences(text):
-        found = joined(tokens)
+        found = phrases(tokens)
         if any(token.symbol in CONTENT for token in found):
             reading.sentence(found, text)
     return _together(reading.claims)

@@ -49,7 +49,10 @@ def test_decoding_ends_at_the_end_mark():
     assert vocabularies.said_at([4, 5]) == [0, 1]
     # special tokens of IDC-PCL follow the vocabulary
     assert vocabulary.decode([len(vocabulary), 4, len(vocabulary) + 1]) == "<MASK> a <CLS>"
-    # the text of a special token in a caption is an unknown word
+
+
+def test_the_text_of_a_special_token_is_an_unknown_word():
+    vocabulary = vocabularies.build(["a <END> b"], min_count=1, lower_case=False)
     assert vocabulary.encode("a <END> b") == [vocabularies.START, 4, vocabularies.UNK, 5, vocabularies.END]
 
 

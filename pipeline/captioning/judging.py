@@ -11,7 +11,7 @@ from pipeline.datasets import labelled_scenes
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.io.progress import track
 from pipeline.scoring.truth import FAULTS, Verdict, judge
-from pipeline.statistics.shares import share
+from pipeline.statistics.bootstrap import share
 
 BATCH = 20  # pairs captioned at once
 JudgedCaption = tuple[str, Pair, str, Verdict]  # kind of change, the pair, the caption, its verdict

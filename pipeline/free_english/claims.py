@@ -201,7 +201,6 @@ def number_before(clause: Clause, claim: Claim) -> list[Claim]:
 
 
 def _located(claim: Claim, clause: Clause, landmarks: Sequence[Phrase]) -> Claim:
-    """Return the claim with the places and directions that its clause names."""
     source: list[Place] = []
     target: list[Place] = []
     directions: list[str] = []
@@ -236,7 +235,6 @@ def beside(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
 
 
 def _valued(claim: Claim, clause: Clause) -> Claim:
-    """Return the claim with the old and the new value that its clause names."""
     for token in clause.of("v", "NP"):
         subject = claim.subject or Phrase()
         if (token.meaning.new or subject.new) and not claim.negated:  # "the new object is a cube"

@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline.datasets.schema import CHANGE, NO_CHANGE
 from pipeline.free_english import claims, general_claims
 from pipeline.free_english.claims import Clause
-from pipeline.free_english.patterns import COLON, COMMA, UNKNOWN, WHEN, coded, expanded, pattern
+from pipeline.free_english.patterns import COLON, COMMA, UNKNOWN, WHEN, coded, pattern
 from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, REST, SAME, UNREADABLE, Claim, Phrase
 from pipeline.free_english.tokens import Token
 from pipeline.io.inputs import read_yaml
@@ -32,17 +32,13 @@ VIEWPOINT = "VIEWPOINT"
 def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return (kind, regular expression) of each rule. A match ends where another clause can begin."""
     tree = read_yaml(RULES, "restore it from git")
-    return tuple(
-        (
-            kind,
-            pattern(
-                expanded(form if kind == LEAD else f"(?:{form}) (?=$|{{bound}})", tree["macros"]),
-                kind != LEAD,
-            ),
-        )
-        for rule in tree["rules"]
-        for kind, form in rule.items()
-    )
+    found = []
+    for kind, form in (each for rule in tree["rules"] for each in rule.items()):
+        form = form if kind == LEAD else f"(?:{form}) (?=$|{{bound}})"
+        while macro := re.search(r"\{(\w+)\}", form):
+            form = form.replace(macro[0], tree["macros"][macro[1]])
+        found.append((kind, pattern(form, times=kind != LEAD)))
+    return tuple(found)
 
 
 class Reading:
@@ -113,7 +109,6 @@ class Reading:
             self.claims.append(Claim(EXISTS, self.subject, when=clause.when, text=clause.text))
 
     def _about(self, clause: Clause, excepted: bool) -> None:
-        """Add a claim about each subject of a clause."""
         subjects = self._subjects(clause)
         open_kind = clause.kind in (CHANGE, SAME) or clause.has("TYPE", "DIFFERENCE", "WHAT")
         if None in subjects and not open_kind:

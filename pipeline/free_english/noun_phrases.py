@@ -1,24 +1,14 @@
-"""Join the tokens of a sentence to noun phrases and values, from left to right.
-
-The functions with an underscore get the tokens that match a form of forms.yaml, where their names are the
-keys. They return the tokens in place of the match, or None to keep it.
-"""
+"""Functions of forms.py that join tokens to noun phrases and values. Examples are the words of a match."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pipeline.free_english.patterns import COMMA, UNKNOWN, WHEN, forms, reduced
+from pipeline.free_english.patterns import COMMA, UNKNOWN, WHEN
 from pipeline.free_english.phrase import ALL, Phrase, Place
 from pipeline.free_english.tokens import Token
 
 OPPOSITE = {"left": "right", "right": "left"}
-
-
-def noun_phrases(tokens: list[Token]) -> list[Token]:
-    """Join times to WHEN tokens, noun phrases to NP tokens, and values ("red and shiny") to VALUE tokens."""
-    tokens = _counted(_no_longer(reduced(reduced(tokens, MARKS), NEIGHBOURS)))
-    return _values(reduced(tokens, BASE))
 
 
 def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
@@ -26,39 +16,29 @@ def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
     return Token(symbol, meaning, tokens[0].start, tokens[-1].end)
 
 
-def _when(tokens: list[Token]) -> Token:
-    """Return a single token, of the kind of times, in place of the words "in the second image"."""
-    return joined(tokens, WHEN, tokens[-1].meaning)
-
-
-def _forward(tokens: list[Token]) -> Token | list[Token]:
+def forward(tokens: list[Token]) -> Token | list[Token]:
     """Return [] for "from the first image to the second", and an unknown token for the opposite order."""
     images = [token.meaning for token in tokens if token.symbol in ("IMG", WHEN)]
     return [] if images in (["before", "after"], ["before"]) else joined(tokens, UNKNOWN, None)
 
 
-def _ordinal_image(tokens: list[Token]) -> Token | None:
+def ordinal_image(tokens: list[Token]) -> Token | None:
     """Return an image token for "the second" in "the second has a red cube"; None for "the third"."""
     meaning = {"1": "before", "2": "after"}.get(tokens[1].meaning)
     return joined(tokens, "IMG", meaning) if meaning else None
 
 
-def _noun(tokens: list[Token]) -> Token:
+def noun(tokens: list[Token]) -> Token:
     """Join words such as "the most obvious change" to one noun token; return a single token unchanged."""
     return joined(tokens, "DIFFERENCE", "") if len(tokens) > 1 else tokens[0]
 
 
-def _one(tokens: list[Token]) -> Token:
-    """Return a noun token for "one" in "the red one"."""
-    return joined(tokens, "NOUN", (None, False))
-
-
-def _one_of(tokens: list[Token]) -> list[Token]:
+def one_of(tokens: list[Token]) -> list[Token]:
     """Return two tokens, the noun "one" and the word "of", for "one of" in "the middle one of the cubes"."""
-    return [_one(tokens), joined(tokens, "OF", "")]
+    return [joined(tokens, "NOUN", (None, False)), joined(tokens, "OF", "")]
 
 
-def _no_longer(tokens: list[Token]) -> list[Token]:
+def no_longer(tokens: list[Token]) -> list[Token]:
     """Return the tokens with "not ... anymore" replaced by "no longer ..."."""
     symbols = [token.symbol for token in tokens]
     at = symbols.index("ANYMORE") if "ANYMORE" in symbols else 0
@@ -67,10 +47,10 @@ def _no_longer(tokens: list[Token]) -> list[Token]:
     if not nots:
         return tokens
     own = replace(tokens[nots[-1]], symbol="NOLONGER")
-    return _no_longer([*tokens[: nots[-1]], own, *tokens[nots[-1] + 1 : at], *tokens[at + 1 :]])
+    return no_longer([*tokens[: nots[-1]], own, *tokens[nots[-1] + 1 : at], *tokens[at + 1 :]])
 
 
-def _counted(tokens: list[Token]) -> list[Token]:
+def counted(tokens: list[Token]) -> list[Token]:
     """Add the side "left" of "from left to right" to ordinals; without ordinals, make it a direction."""
     symbols = [token.symbol for token in tokens]
     if "COUNTED" not in symbols:
@@ -86,7 +66,7 @@ def _counted(tokens: list[Token]) -> list[Token]:
     ]
 
 
-def _noun_phrase(tokens: list[Token]) -> Token | list[Token]:
+def noun_phrase(tokens: list[Token]) -> Token | list[Token]:
     symbols = {token.symbol for token in tokens}
     shape, plural = tokens[-1].meaning
     look = (*(token.meaning for token in tokens if token.symbol == "ATTR"), *(shape or ()))
@@ -134,19 +114,11 @@ def rank(token: Token) -> Place:
     return Place("side", side=token.meaning)
 
 
-def _something(tokens: list[Token]) -> Token:
+def something(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(indefinite=True, new=len(tokens) > 1))
 
 
-def _less(tokens: list[Token]) -> Token:
-    return joined(tokens, "NP", Phrase(indefinite=True, fewer=True))
-
-
-def _more(tokens: list[Token]) -> Token:
-    return joined(tokens, "NP", Phrase(indefinite=True, new=True))
-
-
-def _grew(tokens: list[Token]) -> list[Token]:
+def grew(tokens: list[Token]) -> list[Token]:
     """Replace "the number of objects rose from 3 to 4" by tokens of "a new object was added, there are 4"."""
     numbers = [token for token in tokens if token.symbol == "COUNT"]
     if tokens[0].symbol in ("TALLY", "COUNT") and not (numbers[0].meaning + numbers[1].meaning).isdigit():
@@ -161,29 +133,25 @@ def _grew(tokens: list[Token]) -> list[Token]:
     return found
 
 
-def _number(tokens: list[Token]) -> Token | None:
+def number(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "four" in "there are four"; None if the word is no number."""
     number = tokens[0].meaning
     return joined(tokens, "NP", Phrase(count=2, number=int(number))) if number.isdigit() else None
 
 
-def _instead_number(tokens: list[Token]) -> Token:
+def instead_number(tokens: list[Token]) -> Token:
     """Return a number token for "three" in "four objects instead of three"."""
     return joined(tokens, "NUMBER", int(tokens[0].meaning) if tokens[0].meaning.isdigit() else 0)
 
 
-def _it(tokens: list[Token]) -> Token:
-    return joined(tokens, "NP", Phrase(pronoun=True))
-
-
-def _cast(tokens: list[Token]) -> Token | None:
+def cast(tokens: list[Token]) -> Token | None:
     """Return one token for "the same four objects"; None for "the same object"."""
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
     number = next((int(each[-1]) for each in counts if each[-1].isdigit()), 0)
     return joined(tokens, "CAST", number) if counts or tokens[-1].meaning[1] else None
 
 
-def _rest(tokens: list[Token]) -> Token:
+def rest(tokens: list[Token]) -> Token:
     """Join the tokens of "the other cubes" into one, whose meaning describes one such object: "a cube"."""
     look = tuple(token.meaning for token in tokens if token.symbol == "ATTR")
     shape = (tokens[-1].meaning[0] or ()) if tokens[-1].symbol == "NOUN" else ()
@@ -191,7 +159,7 @@ def _rest(tokens: list[Token]) -> Token:
     return joined(tokens, "ELSE" if none else "REST", Phrase((*look, *shape)))
 
 
-def _values(tokens: list[Token]) -> list[Token]:
+def values(tokens: list[Token]) -> list[Token]:
     """Return the tokens with attributes that have no noun, such as "small and red", joined to one value."""
     found: list[Token] = []
     place = 0
@@ -227,6 +195,3 @@ def _next_attribute(tokens: Sequence[Token], place: int, own: Sequence[Token]) -
         if token.meaning != tokens[place].meaning
     )
     return None if again and place > start else place
-
-
-MARKS, NEIGHBOURS, BASE = (forms(stage, globals()) for stage in ("marks", "neighbours", "base"))

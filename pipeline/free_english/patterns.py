@@ -5,14 +5,10 @@ per token. A position in the string is then a position in the list of tokens.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 from pipeline.free_english.tokens import ATTRIBUTES, IGNORED, MACROS, OBJECT, SHAPED, Token, table
-from pipeline.io.inputs import read_yaml
 
 WHEN, COMMA, COLON, UNKNOWN = "WHEN", "COMMA", "COLON", "UNKNOWN"
 PHRASES = ("NP", "VALUE", "PLACE", "ASPECT", "ASPECTS", "CAST", "NUMBER")
@@ -20,41 +16,6 @@ MADE = ("NOUN", "ATTR", *PHRASES, "QUESTION", COMMA, COLON, UNKNOWN)
 """Symbols that the reader gives to tokens and that are not in words.yaml."""
 Build = Callable[[list[Token]], Token | list[Token] | None]
 """A function that gets the tokens of a match and returns the tokens in their place, or None to keep them."""
-BUILDS: dict[str, Build] = {
-    "nothing": lambda tokens: [],
-    "first": lambda tokens: tokens[0],
-    "last": lambda tokens: tokens[-1],
-    "no_last": lambda tokens: tokens[:-1],
-}
-
-
-FORMS = Path(__file__).with_name("forms.yaml")
-
-
-def expanded(form: str, macros: Mapping[str, str]) -> str:
-    """Return a form with its macros replaced."""
-    while found := re.search(r"\{(\w+)\}", form):
-        form = form.replace(found[0], macros[found[1]])
-    return form
-
-
-def forms(stage: str, functions: Mapping[str, Any]) -> tuple[tuple[str, Build], ...]:
-    """Return the pairs (form, function) of a section of forms.yaml.
-
-    The key of a form is a name of BUILDS, or of a function without its underscore, or a token's new symbol.
-    """
-    tree = read_yaml(FORMS, "restore it from git")
-    entries = [pair for each in tree[stage] for pair in each.items()]
-    return tuple(
-        (expanded(form, tree["macros"]), BUILDS.get(name) or functions.get(f"_{name}") or _renaming(name))
-        for name, form in entries
-    )
-
-
-def _renaming(name: str) -> Build:
-    """Return a function that gives a token a new symbol and meaning: WHEN and before for "WHEN before"."""
-    symbol, _, meaning = name.partition(" ")
-    return lambda tokens: replace(tokens[0], symbol=symbol, meaning=meaning)
 
 
 @cache

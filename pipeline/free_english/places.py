@@ -1,29 +1,17 @@
-"""Join noun phrases with their places and attributes.
+"""Functions of forms.py that join noun phrases with their places and attributes, and properties to tokens.
 
-The forms of forms.yaml (section places) are applied from right to left until nothing changes. So "the cube
-behind the ball on the left" first becomes "the cube" and "behind (the ball on the left)". The functions with
-an underscore get the tokens that match a form. They return the tokens in place of the match, or None to keep
-it. Their names are the keys of forms.yaml. SIDES are left, right, front and behind.
+The examples in the docstrings are the words of a match. SIDES are left, right, front and behind.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeline.free_english.noun_phrases import joined, rank
-from pipeline.free_english.patterns import WHEN, forms, reduced
+from pipeline.free_english.patterns import WHEN
 from pipeline.free_english.phrase import AFTER, Phrase, Place
 from pipeline.free_english.tokens import Token
 
 SIDES = ("left", "right", "front", "behind")
-
-
-def places(tokens: list[Token]) -> list[Token]:
-    """Join places to PLACE tokens, and properties such as "its colour" to ASPECT tokens."""
-    before: list[Token] = []
-    while before != tokens:
-        before = tokens
-        tokens = reduced(tokens, FORMS, backwards=True)
-    return tokens
 
 
 def _of(tokens: Sequence[Token], symbol: str) -> list[Token]:
@@ -34,18 +22,14 @@ def _times(tokens: Sequence[Token]) -> set[str]:
     return {token.meaning for token in _of(tokens, WHEN)}
 
 
-def _as_phrase(tokens: Sequence[Token], phrase: Phrase) -> Token:
-    return joined(tokens, "NP", phrase)
-
-
-def _aspect(tokens: list[Token]) -> Token | list[Token]:
+def aspect(tokens: list[Token]) -> Token | list[Token]:
     """Return one property token for "the colour of the cube" or "its colour"."""
     owner = next((token.meaning for token in _of(tokens, "NP")), Phrase(pronoun=True))
     aspect = joined(tokens, "ASPECT", (_of(tokens, "COLOR")[0].meaning, owner))
     return [aspect, joined(tokens, WHEN, "now")] if _of(tokens, "NEW") else aspect
 
 
-def _aspects(tokens: list[Token]) -> Token:
+def aspects(tokens: list[Token]) -> Token:
     """Return one token for the properties in "the colours and positions of all objects"."""
     kinds = {token.meaning for token in _of(tokens, "COLOR")}
     for token in (*_of(tokens, "ASPECT"), *_of(tokens, "ASPECTS")):
@@ -54,37 +38,37 @@ def _aspects(tokens: list[Token]) -> Token:
     return joined(tokens, "ASPECTS", (tuple(sorted(kinds)), owner))
 
 
-def _what(tokens: list[Token]) -> Token | None:
+def what(tokens: list[Token]) -> Token | None:
     """Return one token for "the object that" in "the object that was removed is the cube", or None."""
     phrase = tokens[0].meaning
     return None if phrase.look or phrase.places or phrase.pronoun else joined(tokens, "WHAT", "")
 
 
-def _position(tokens: list[Token]) -> list[Token] | None:
+def position(tokens: list[Token]) -> list[Token] | None:
     """Return [] for "its position" in "from its position near the ball"; None for another property."""
     return [] if _of(tokens, "COLOR")[0].meaning == "position" else None
 
 
-def _place(tokens: list[Token]) -> Token:
+def place(tokens: list[Token]) -> Token:
     others = tuple(token.meaning for token in _of(tokens, "NP"))
     relation = "between" if tokens[0].symbol == "BETWEEN" else tokens[0].meaning
     return joined(tokens, "PLACE", Place(relation, others))
 
 
-def _before_all(tokens: list[Token]) -> Token | None:
+def before_all(tokens: list[Token]) -> Token | None:
     """Return a place token for "behind everything else"; None if the relation is not in SIDES."""
     side = tokens[0].meaning
     return joined(tokens, "PLACE", Place("rank", side=side, rank=1)) if side in SIDES else None
 
 
-def _between_values(tokens: list[Token]) -> Token:
+def between_values(tokens: list[Token]) -> Token:
     """Return a place token for "between the red and the green cube"."""
     other = tokens[-1].meaning
     shape = tuple(pair for pair in other.look if pair[0] == "shape")
     return joined(tokens, "PLACE", Place("between", (Phrase((*tokens[1].meaning, *shape)), other)))
 
 
-def _between_several(tokens: list[Token]) -> Token | None:
+def between_several(tokens: list[Token]) -> Token | None:
     """Return a place token for "between the two other cubes"; None for a phrase in the singular."""
     phrase = tokens[-1].meaning
     if tokens[-1].symbol == "NP" and (phrase is None or phrase.count == 1):
@@ -93,24 +77,19 @@ def _between_several(tokens: list[Token]) -> Token | None:
     return joined(tokens, "PLACE", Place("between", (one, one)))
 
 
-def _not_before(tokens: list[Token]) -> Token | None:
+def not_before(tokens: list[Token]) -> Token | None:
     """Return a noun phrase of a new object for "a red cube, not present before,"; None for other times."""
     new = _times(tokens) == {"before"}
-    return _as_phrase(tokens, replace(tokens[0].meaning, new=True)) if new else None
+    return joined(tokens, "NP", replace(tokens[0].meaning, new=True)) if new else None
 
 
-def _both_places(tokens: list[Token]) -> list[Token] | None:
+def both_places(tokens: list[Token]) -> list[Token] | None:
     """Return two place tokens for "behind and to the right of the cube"; None without a noun phrase."""
     others = tokens[-1].meaning.others
     return [joined(tokens[:1], "PLACE", Place(tokens[0].meaning, others)), tokens[-1]] if others else None
 
 
-def _label(tokens: list[Token]) -> Token:
-    """Return a token of time for "first image:" before a sentence."""
-    return joined(tokens, WHEN, tokens[0].meaning)
-
-
-def _side(tokens: list[Token]) -> Token | None:
+def side(tokens: list[Token]) -> Token | None:
     """Return a place token for "on the left" or "at the very back"; None for relations such as "near"."""
     own = next(token for token in tokens if token.symbol in ("REL", "SIDE", "MOST"))
     if own.symbol == "REL" and own.meaning not in SIDES:
@@ -118,59 +97,59 @@ def _side(tokens: list[Token]) -> Token | None:
     return joined(tokens, "PLACE", rank(own) if own.symbol == "MOST" else Place("side", side=own.meaning))
 
 
-def _from_side(tokens: list[Token]) -> list[Token]:
+def from_side(tokens: list[Token]) -> list[Token]:
     """Return the tokens of "from left to right" for "left -> right"."""
     side = replace(tokens[-1], symbol="SIDE")
     return [replace(side, symbol="PRE"), tokens[0], replace(side, symbol="TO"), side]
 
 
-def _in_brackets(tokens: list[Token]) -> Token | None:
+def in_brackets(tokens: list[Token]) -> Token | None:
     """Return a noun phrase with its place for "the red cube (front)"; None after a pronoun."""
-    return _with_place([tokens[0], joined(tokens[2:3], "PLACE", rank(tokens[2]))])
+    return with_place([tokens[0], joined(tokens[2:3], "PLACE", rank(tokens[2]))])
 
 
-def _near_side(tokens: list[Token]) -> Token | None:
+def near_side(tokens: list[Token]) -> Token | None:
     """Return a place token for "near the front"; None for relations other than near and toward."""
     return joined(tokens, "PLACE", rank(tokens[1])) if tokens[0].meaning in ("near", "toward") else None
 
 
-def _side_of(tokens: list[Token]) -> Token | None:
+def side_of(tokens: list[Token]) -> Token | None:
     return replace(tokens[0], symbol="REL") if tokens[0].meaning in SIDES else None
 
 
-def _to_side_of(tokens: list[Token]) -> Token | None:
+def to_side_of(tokens: list[Token]) -> Token | None:
     """Return a place token for "to the right side of the cube"; None if the side is not in SIDES."""
     own = tokens[0].meaning
     return joined(tokens, "PLACE", Place(own, (tokens[-1].meaning,))) if own in SIDES else None
 
 
-def _nth_from(tokens: list[Token]) -> Token | None:
+def nth_from(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "the second cube from the left"; None without an ordinal or a side."""
     phrase, side = tokens[0].meaning, tokens[-1].meaning
     ranks = [place for place in phrase.places if place.relation == "rank" and not place.side]
     if not ranks or side not in SIDES:
         return None
     found = tuple(replace(place, side=side) if place in ranks else place for place in phrase.places)
-    return _as_phrase(tokens, replace(phrase, places=found))
+    return joined(tokens, "NP", replace(phrase, places=found))
 
 
-def _nth_after(tokens: list[Token]) -> Token | None:
-    """Return one noun phrase for "the blue cube, the second from the left,"; None as in `_nth_alone`."""
-    alone = _nth_alone(tokens[2:])
+def nth_after(tokens: list[Token]) -> Token | None:
+    """Return one noun phrase for "the blue cube, the second from the left,"; None as in `nth_alone`."""
+    alone = nth_alone(tokens[2:])
     phrase = tokens[0].meaning
-    return alone and _as_phrase(tokens, replace(phrase, places=(*phrase.places, *alone.meaning.places)))
+    return alone and joined(tokens, "NP", replace(phrase, places=(*phrase.places, *alone.meaning.places)))
 
 
-def _nth_alone(tokens: list[Token]) -> Token | None:
+def nth_alone(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "the second from the left"; None if the side is not in SIDES."""
     (nth,), (side,) = _of(tokens, "NTH"), _of(tokens, "SIDE")
     if side.meaning not in SIDES:
         return None
     place = replace(rank(nth), side=side.meaning)
-    return _as_phrase(tokens, Phrase(places=(place,), one=True))
+    return joined(tokens, "NP", Phrase(places=(place,), one=True))
 
 
-def _with_place(tokens: list[Token]) -> Token | None:
+def with_place(tokens: list[Token]) -> Token | None:
     """Return the noun phrase with the place that follows; None if the place is a separate claim.
 
     It is one after a pronoun, with a relation such as "toward", and if it is about the second image.
@@ -181,39 +160,39 @@ def _with_place(tokens: list[Token]) -> Token | None:
         return None
     past = "before" in times or bool(_of(tokens, "WAS"))
     place = replace(place, when="before" if past else "")
-    return _as_phrase(tokens, replace(phrase, places=(*phrase.places, place)))
+    return joined(tokens, "NP", replace(phrase, places=(*phrase.places, place)))
 
 
-def _with_value(tokens: list[Token]) -> Token | None:
+def with_value(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "the cube made of rubber"; None if the value is a separate claim."""
     phrase, value = tokens[0].meaning, _of(tokens, "VALUE")[0].meaning
     if _times(tokens) & {*AFTER} or phrase.pronoun or dict(value).keys() & dict(phrase.look).keys():
         return None
-    return _as_phrase(tokens, replace(phrase, look=(*phrase.look, *value)))
+    return joined(tokens, "NP", replace(phrase, look=(*phrase.look, *value)))
 
 
-def _before_phrase(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "originally on the right, the red ball"; None as in `_with_place`."""
-    return (_with_place if _of(tokens, "PLACE") else _with_value)([tokens[-1], *tokens[:-1]])
+def before_phrase(tokens: list[Token]) -> Token | None:
+    """Return a noun phrase for "originally on the right, the red ball"; None as in `with_place`."""
+    return (with_place if _of(tokens, "PLACE") else with_value)([tokens[-1], *tokens[:-1]])
 
 
-def _seen(tokens: list[Token]) -> Token | None:
+def seen(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "the cube that was in the first image"; None if it has a pronoun."""
     phrase, times = tokens[0].meaning, [token.meaning for token in _of(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:
         return None
-    return _as_phrase(tokens, replace(phrase, places=(*phrase.places, Place("seen", when=times[0]))))
+    return joined(tokens, "NP", replace(phrase, places=(*phrase.places, Place("seen", when=times[0]))))
 
 
-def _value_of(tokens: list[Token]) -> Token | None:
+def value_of(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "the larger of the two spheres"; None for a phrase in the singular."""
     phrase = tokens[-1].meaning
     if phrase.count != 2:
         return None
-    return _as_phrase(tokens, replace(phrase, look=(*tokens[0].meaning, *phrase.look), count=1, number=0))
+    return joined(tokens, "NP", replace(phrase, look=(*tokens[0].meaning, *phrase.look), count=1, number=0))
 
 
-def _ranked_of(tokens: list[Token]) -> Token | None:
+def ranked_of(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "the leftmost of the three cubes"; None for a phrase in the singular."""
     phrase, own = tokens[2].meaning, rank(tokens[0])
     if phrase.count == 1:
@@ -221,10 +200,10 @@ def _ranked_of(tokens: list[Token]) -> Token | None:
     if not own.side:  # "the second of the cubes"
         own = replace(own, side=tokens[-1].meaning if tokens[-1].symbol == "SIDE" else "left")
     found = (*phrase.places, own)
-    return _as_phrase(tokens, replace(phrase, places=found, count=1, number=0))
+    return joined(tokens, "NP", replace(phrase, places=found, count=1, number=0))
 
 
-def _one_of_them(tokens: list[Token]) -> Token | None:
+def one_of_them(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "the middle one of the three cubes", or None for other words with "of"."""
     one, many = tokens[0].meaning, tokens[-1].meaning
     if many.number and not many.look and not one.one:  # "the middle cube of the three"
@@ -232,41 +211,38 @@ def _one_of_them(tokens: list[Token]) -> Token | None:
     if not one.one or many.count == 1:
         return None
     found = replace(one, look=(*one.look, *many.look), places=(*many.places, *one.places), one=False)
-    return _as_phrase(tokens, found)
+    return joined(tokens, "NP", found)
 
 
-def _cleft(tokens: list[Token]) -> Token | None:
+def cleft(tokens: list[Token]) -> Token | None:
     """Return "the cube" for "it is the cube" or "the cube is the one" before "that moved"; else None."""
     if not tokens[-1].meaning.look and not tokens[-1].meaning.places:
         return tokens[0]
     return tokens[-1] if tokens[0].meaning.pronoun and not tokens[-1].meaning.pronoun else None
 
 
-def _cleft_aspect(tokens: list[Token]) -> Token | None:
+def cleft_aspect(tokens: list[Token]) -> Token | None:
     """Return the property in "it is the colour of the cube" before "that changed"; None without "it"."""
     return tokens[-1] if tokens[0].meaning.pronoun else None
 
 
-def _topic(tokens: list[Token]) -> Token | None:
+def topic(tokens: list[Token]) -> Token | None:
     """Return "the ball" for "the ball, it" before a verb; None without the pronoun."""
     return tokens[0] if tokens[-1].meaning.pronoun and not tokens[0].meaning.pronoun else None
 
 
-def _named_after(tokens: list[Token]) -> list[Token] | None:
+def named_after(tokens: list[Token]) -> list[Token] | None:
     """Return one noun phrase for "one more object, a small red cube"; None if the first is not new."""
     first = tokens[0].meaning
-    found = _apposition(tokens) if first.new else None
+    found = apposition(tokens) if first.new else None
     return [found, *_of(tokens, WHEN)] if found else None
 
 
-def _apposition(tokens: list[Token]) -> Token | None:
+def apposition(tokens: list[Token]) -> Token | None:
     """Return one noun phrase for "a new object, a small red cube,"; None if the attributes differ."""
     one, other = (token.meaning for token in _of(tokens, "NP"))
     look = dict(one.look) | dict(other.look)
     if look != dict(other.look) | dict(one.look) or one.pronoun or other.pronoun:
         return None
     found = replace(other, look=tuple(look.items()), places=(*one.places, *other.places))
-    return _as_phrase(tokens, replace(found, new=one.new or other.new, count=max(one.count, other.count)))
-
-
-FORMS = forms("places", globals())
+    return joined(tokens, "NP", replace(found, new=one.new or other.new, count=max(one.count, other.count)))

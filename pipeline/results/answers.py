@@ -18,7 +18,7 @@ from pipeline.scoring import truth
 from pipeline.scoring.metric_names import FAULTS, FITS, TRUE
 from pipeline.scoring.sentences import agrees, readable
 from pipeline.scoring.truth import UNREADABLE, Verdict
-from pipeline.statistics.shares import Share, share
+from pipeline.statistics.bootstrap import Share, share
 
 READERS = ("strict", "free")
 DIGITS = 6

@@ -18,7 +18,7 @@ from pipeline.io.records import read_records
 from pipeline.results.judges import Judge, agreement, over_captions
 from pipeline.scoring.caption_files import read_scores
 from pipeline.scoring.metric_names import CIDER, ROUGE_L
-from pipeline.statistics.corpus_sums import Array
+from pipeline.statistics.pair_scores import Array
 
 REMEDY = "write it with python -m commands.judge --out, or python -m stages.score --per-pair"
 

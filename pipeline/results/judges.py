@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from pipeline.results.record_comparisons import Group
 from pipeline.scoring.metric_names import ACCURACY, BLEU_4, CIDER, METEOR, RIGHT, ROUGE_L, TRUE, TRUE_CHANGES
 from pipeline.statistics.bootstrap import draws
-from pipeline.statistics.corpus_sums import Array
+from pipeline.statistics.pair_scores import Array
 
 RESAMPLES, SEED = 2_000, 1
 LEAST = 4  # runs: with fewer, a rank correlation means nothing

@@ -169,7 +169,7 @@ def write_metrics(
     summary_path: str | Path | None = None,
     hashes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write metrics.json, and summary.json (the few scores that DVC shows) to `summary_path`.
+    """Write metrics.json, and summary.json (the few scores that `dvc metrics show` prints) to `summary_path`.
 
     Unknown values are left out. `references` describes how the references were chosen. `hashes`: see
     run_files.hashes_of_scored.
@@ -185,7 +185,7 @@ def write_metrics(
     metrics = rounded(scores.subsets | scores.wording | known) | {"scorers": scorers}
     write_json(path, with_hashes(metrics, hashes or {}))
     if summary_path is not None:
-        write_summary(summary_path, metrics)
+        write_text(summary_path, json.dumps(summary(metrics), indent=1, allow_nan=False) + "\n")
 
 
 def write_each(
@@ -207,11 +207,6 @@ def write_each(
         for key, own in scores.pairs.items()
     )
     write_json_lines(path, lines)
-
-
-def write_summary(path: str | Path, metrics: Mapping[str, Any]) -> None:
-    """Write the few scores of a metrics.json that `dvc metrics show` prints."""
-    write_text(path, json.dumps(summary(metrics), indent=1, allow_nan=False) + "\n")
 
 
 def rounded(value: Any) -> Any:

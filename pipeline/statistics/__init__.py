@@ -1,4 +1,4 @@
 """Uncertainty of scores: paired bootstrap between models over the same test pairs, mean ± sd over seeds.
 
-A corpus score is a function of sums over pairs (corpus_sums.py), so no caption of a resample is scored again.
+A corpus score is a function of sums over pairs (pair_scores.py), so no caption of a resample is scored again.
 """

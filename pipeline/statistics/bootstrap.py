@@ -5,12 +5,13 @@ and then whole scenes are resampled.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.statistics.corpus_sums import SUMMED, Array
-from pipeline.statistics.pair_scores import Evidence
+from pipeline.statistics.pair_scores import SUMMED, Array, Evidence
 
+SHARE_RESAMPLES, SHARE_SEED = 2000, 0
 AT_ONCE = 2**21  # drawn pairs per block: 16 MiB
 
 
@@ -51,3 +52,31 @@ def draws(pairs: int, resamples: int, seed: int) -> Iterator[Array]:
         drawn = random.integers(0, pairs, (number, pairs))
         drawn += pairs * np.arange(number)[:, None]  # distinct numbers per row, so that rows count separately
         yield np.bincount(drawn.ravel(), minlength=number * pairs).reshape(number, pairs).astype(float)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Share of captions with its 95 % interval, and the number of all captions."""
+
+    value: float
+    low: float
+    high: float
+    number: int
+
+    @property
+    def interval(self) -> str:
+        """Bounds of the interval in percent."""
+        return f"({100 * self.low:.0f} to {100 * self.high:.0f})"
+
+
+def share(values: Sequence[bool], scenes: Sequence[str]) -> Share:
+    """Return the share of True with its interval. Whole scenes, with all their captions, are resampled."""
+    names = {scene: place for place, scene in enumerate(dict.fromkeys(scenes))}
+    rows = [names[scene] for scene in scenes]
+    sums = np.bincount(rows, weights=np.array(values, dtype=float), minlength=len(names))
+    sizes = np.bincount(rows, minlength=len(names)).astype(float)
+    drawn = np.concatenate(
+        [(counts @ sums) / (counts @ sizes) for counts in draws(len(names), SHARE_RESAMPLES, SHARE_SEED)]
+    )
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return Share(float(np.mean(values)), float(low), float(high), len(values))

@@ -9,8 +9,7 @@ import numpy as np
 from pipeline.io.errors import InputError
 from pipeline.scoring.metric_names import AGREES, AGREES_CHANGES, HEADINGS, TRUE, TRUE_CHANGES
 from pipeline.statistics.bootstrap import resampled, scores
-from pipeline.statistics.corpus_sums import Array
-from pipeline.statistics.pair_scores import Evidence, same_pairs
+from pipeline.statistics.pair_scores import Array, Evidence, same_pairs
 
 RESAMPLES = 10_000
 SEED = 1

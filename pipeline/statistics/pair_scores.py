@@ -1,6 +1,9 @@
-"""Numbers of each test pair and seed of a model, read from pairs.jsonl for the bootstrap."""
+"""Numbers of each test pair and seed of a model, read from pairs.jsonl for the bootstrap.
 
-from collections.abc import Mapping, Sequence
+The functions in SUMMED compute corpus scores, as of pycocoevalcap and METEOR 1.5, from sums over pairs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,18 +15,51 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import read_records
 from pipeline.scoring import metric_names as named
 from pipeline.scoring import run_files
-from pipeline.statistics.corpus_sums import MILLION, SUMMED, Array, mean
+from pipeline.scoring.meteor_formula import from_statistics
+from pipeline.scoring.metrics import SMALL, TINY
 
 REMEDY = "run `dvc repro score` to make it"
 Four = Annotated[list[NonNegativeInt], Field(min_length=4, max_length=4)]
 Line = Annotated[list[Annotated[FiniteFloat, Field(ge=0)]], Field(min_length=23, max_length=23)]
+Array = np.ndarray
+MILLION = 1e6
+
+
+def bleu_4(sums: Array) -> Array:
+    """Return BLEU-4 from sums (..., 10): matched n-grams (4), all n-grams (4), length, reference length."""
+    matches, guesses, length, reference = sums[..., :4], sums[..., 4:8], sums[..., 8], sums[..., 9]
+    precision = np.prod((matches + TINY) / (guesses + SMALL), -1) ** 0.25
+    ratio = (length + TINY) / (reference + SMALL)
+    return precision * np.exp(np.minimum(1 - 1 / ratio, 0))
+
+
+def mean(sums: Array) -> Array:
+    """Return the mean from sums (..., 2): the sum of the values in millionths, and the number of values."""
+    means = np.full(sums.shape[:-1], np.nan)
+    return np.divide(sums[..., 0], sums[..., 1], means, where=sums[..., 1] > 0) / MILLION
+
+
+SUMMED: dict[str, Callable[[Array], Array]] = {
+    named.TRUE_CHANGES: mean,  # of the pairs with a change
+    named.TRUE: mean,
+    named.FITS: mean,
+    named.AGREES_CHANGES: mean,  # of the pairs with a change
+    named.AGREES: mean,
+    named.BLEU_4: bleu_4,
+    named.METEOR: from_statistics,
+    named.ROUGE_L: mean,
+    named.CIDER: mean,
+    named.SPICE: mean,
+    named.ACCURACY: mean,
+}
+"""Metric -> function from sums (..., numbers) to scores (...,), as fractions; NaN if no pair has a value."""
 
 
 @dataclass(frozen=True)
 class Evidence:
     """Numbers of a model for the bootstrap: metric -> integer array (seeds, pairs, numbers per pair).
 
-    corpus_sums.SUMMED computes the metric's score from an array's sums over pairs. Sums of integers are exact
+    SUMMED[metric] computes the metric's score from an array's sums over pairs. Sums of integers are exact
     in any order, so a comparison gives the same bits on every machine.
     """
 

@@ -30,6 +30,7 @@ STILL = replace(GREEN, captions=("there is no change",), change_type="none")
     ("text", "faults"),
     [
         ("The little red ball has been painted green. Everything else is the same.", None),
+        ("A shiny red sphere behind the box is now a green sphere.", None),
         ("The color of the red ball changed from red to green.", None),
         ("The red ball is green in the second image.", None),
         ("The red ball turned green; it is blue in the second image.", "v"),
@@ -37,6 +38,7 @@ STILL = replace(GREEN, captions=("there is no change",), change_type="none")
         ("The red ball was painted blue.", "v"),
         ("The ball changed from blue to green.", "v"),
         ("The red ball disappeared.", "k"),
+        ("The red ball turned matte.", "k"),
         ("Nothing changed.", "n"),
         ("The red ball blushed.", "g"),
         ("The red ball changed its color.", "a"),

@@ -13,17 +13,26 @@ from tests.pipeline.free_english.scenes import SCENES
 WORDS = sorted({word for phrase in lexicon() for word in phrase})
 
 
+def kinds(text):
+    return [claim.kind for claim in read(text)]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("The green cube that used to be in front of the red cylinder has changed position.", ["move"]),
+        (
+            "The little green cube that used to be in front of the small red cylinder has changed position.",
+            ["move"],
+        ),
+        ("A yellow cylinder became turquoise.", ["becomes"]),
         ("A tiny gray object was newly placed on the table.", ["add"]),
         ("The small golden ball is now a red metallic ball.", ["state"]),
         (
-            "In the second image, the block turned yellow; everything else looks the same.",
+            "In the second image, the purple block has turned yellow; everything else looks the same.",
             ["becomes", "rest"],
         ),
         ("Both scenes are the same; nothing was altered.", ["none", "none"]),
+        ("There are no visible differences.", ["none"]),
         ("I don't see any change.", ["none"]),
         ("The cube was yellow but is now red.", ["becomes"]),
         ("In the first image there is a red cube. In the second there is none.", ["exists", "unreadable"]),
@@ -33,7 +42,7 @@ WORDS = sorted({word for phrase in lexicon() for word in phrase})
     ],
 )
 def test_kinds_of_claims(text, expected):
-    assert [claim.kind for claim in read(text)] == expected
+    assert kinds(text) == expected
 
 
 def test_a_claim_has_object_old_and_new_value():
@@ -55,11 +64,14 @@ def test_a_claim_has_places():
     [
         "The yellow cylinder or the cube turned cyan.",
         "Did the yellow cylinder turn cyan?",
+        "The yellow cylinder snorted.",
         "The yellow cylinder turned ultraviolet.",
         "If the yellow cylinder turned cyan.",
+        "The second cube turned cyan.",
         "It turned cyan.",
         "Der gelbe Zylinder ist jetzt cyan.",
         "yellow cylinder ↔ cyan",
+        "??",
     ],
 )
 def test_unreadable_texts_are_not_correct(text):
@@ -91,10 +103,13 @@ def test_any_text_is_read_the_same_way_twice(text):
         judge_free(text, scene)
 
 
-@given(st.sampled_from(["not", "no", "nothing", "never", "neither"]), st.integers(0, 6))
+@given(
+    st.lists(st.sampled_from(["not", "no", "nothing", "never", "neither"]), min_size=1, max_size=1),
+    st.integers(0, 6),
+)
 def test_a_negation_in_a_true_sentence_never_leaves_it_true(negation, at):
     words = ["the", "small", "yellow", "cylinder", "has", "turned", "cyan"]
-    text = " ".join([*words[:at], negation, *words[at:]])
+    text = " ".join([*words[:at], *negation, *words[at:]])
     verdict = judge_free(text, SCENES["color"])
     assert verdict is not None
     assert not verdict.true, text

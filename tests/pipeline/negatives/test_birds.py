@@ -82,6 +82,7 @@ def exchanged(text):
     [
         "both animals are brown .",
         "animal1 and animal2 have similar wings , animal1 is larger .",
+        "animal1 is the same color as animal2 but larger .",
         "there are no visible differences between animal1 and the larger animal2 .",
     ],
 )
@@ -103,14 +104,22 @@ def test_articles_follow_the_new_word():
     assert not [text for text in texts if re.search(r"\ba [aeiou]|\ban [^aeiou]", text)]
 
 
+def test_a_pair_without_claims_gets_captions_of_other_pairs():
+    captions = [["they look alike ."], *BACKGROUND]
+    first = next(iter(generate("birds", pairs_of(captions), 1)))
+    assert [negative.kind for negative in first.negatives] == ["retrieve"] * 6
+
+
 @pytest.mark.parametrize(
     ("reference", "candidate", "said"),
     [
         ("animal1 has a red head .", "animal1 has a blue head .", True),
         ("animal1 has a red head .", "animal2 has a blue head .", False),
+        ("animal1 has a red head .", "animal1 has a blue tail .", False),
         ("animal1 has a red head .", "animal1 has a reddish crown .", False),
         ("animal1 has a red beak .", "animal1 ' s bill is green .", True),
         ("animal1 is larger than animal2 .", "animal2 is larger than animal1 .", True),
+        ("animal1 is larger than animal2 .", "animal2 is smaller than animal1 .", False),
         ("animal1 has no spots on its tail .", "animal1 has stripes on its tail .", False),
         ("both animals have long tails .", "animal2 has a short tail .", True),
         ("this bird has a red head", "this bird has a blue head", True),

@@ -61,8 +61,11 @@ def file(tmp_path):
 @pytest.mark.parametrize("text", [*NAMED.values(), *BY_PLACE.values()], ids=[*NAMED, *BY_PLACE])
 def test_every_form_is_read(file, text):
     assert read_predictions(file(text), PAIRS) == TEXTS
-    if text in NAMED.values():
-        assert read_results(file(text)) == TEXTS
+
+
+@pytest.mark.parametrize("text", NAMED.values(), ids=NAMED)
+def test_named_captions_are_read_without_pairs(file, text):
+    assert read_results(file(text)) == TEXTS
 
 
 def test_results_keep_their_order_and_empty_captions(file):
@@ -73,12 +76,16 @@ def test_results_keep_their_order_and_empty_captions(file):
 WRONG = {
     "nothing": ("[]", "has no entry"),
     "an id twice": (lines(rows("id", "caption") * 2), "entry 3: 0.png has an entry before"),
+    "an id as number and text": ('[{"id": 1, "caption": ""}, {"id": "1", "caption": ""}]', "entry 2: 1 has"),
     "no id": (lines([{"caption": "x"}] * 2), "entry 1 has no id"),
     "no text": (lines([{"id": "0.png", "note": "x"}]), "entry 1 has no text"),
+    "a text that is none": (lines([{"id": "0.png", "caption": None}]), "entry 1 has no text"),
     "a pair that has an error": (lines([{"pair_id": "b", "error": "b.png cannot"}]), "(b.png cannot)"),
     "an empty answer": (lines([{"id": "0.png", "resps": [[]]}]), "entry 1 has no answer"),
     "no object": ("[1, 2]", "no objects"),
     "half a file": ('{"id": "0.png", "caption"', "is not valid JSON"),
+    "half a character": ('[{"id": 2, "caption": "\\ud800"}]', "holds half a character"),
+    "a key twice": ('[{"id": 1, "caption": "a", "caption": "b"}]', "has the key 'caption' more than once"),
     "a row too long": ("id,caption\n0.png,a,b\n", "entry 1 has another number of fields"),
     "an open quotation mark": ('id,caption\n0.png,"a\n', "is not readable as a table"),
     "a workbook": (b"PK\3\4xxxx", "workbook"),
@@ -113,7 +120,7 @@ def test_scores_are_read(file, text, expected):
     assert [*read_scores(file(text), PAIRS).values()] == expected
 
 
-@pytest.mark.parametrize("score", ["good", None, "nan"])
+@pytest.mark.parametrize("score", ["good", None, "nan", ""])
 def test_a_score_that_is_no_number_is_refused(file, score):
     path = file(lines([{"id": "0.png", "score": score}]))
     assert f"{path}, entry 1" in refused(lambda: read_scores(path, PAIRS))
@@ -140,11 +147,12 @@ GOOD = {"image_id": 1, "caption": "a"}
         ({}, "holds no references"),
         ({"annotations": [GOOD]}, "the key images is missing"),
         ({"images": [{"id": 1}, {"name": 2}], "annotations": []}, "the key images.1.id is missing"),
+        ({"images": [{"id": True}], "annotations": []}, "images.0.id"),
         ({"images": [{"id": 1}, {"id": "1"}], "annotations": []}, "lists the image 1 2 times"),
         ({"images": [{"id": 2}], "annotations": [GOOD]}, "entry 1: image 1 is not listed"),
         ({"images": [{"id": 1}], "annotations": [{"image_id": 1}]}, "annotations.0.caption is missing"),
         ({"x": "a"}, "x: Input should be a valid list"),
-        ("NaN", "Input should be a valid"),
+        ('{"x": ["a"], "y": ["b"], "x": ["c"]}', "has the key 'x' more than once"),
     ],
 )
 def test_wrong_references(file, value, said):

@@ -85,5 +85,7 @@ def test_scores_have_the_number_and_truth_is_not_compared(tmp_path, capsys, pair
         assert "points true" not in printed
     succeed(tmp_path, "compare ours.jsonl --against ours.jsonl --resamples 50")
     assert "points true" in capsys.readouterr().out
-    assert "are not judged (the first is of " in succeed(tmp_path, "errors some.jsonl").stderr
+    done = succeed(tmp_path, "errors some.jsonl")
+    assert "are not judged (the first is of " in done.stderr
+    assert succeed(tmp_path, "errors some --pairs pairs").stderr == done.stderr
     refuse(tmp_path, "errors theirs.jsonl", "theirs.jsonl has no pair with a change")

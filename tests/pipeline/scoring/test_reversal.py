@@ -18,6 +18,7 @@ ALL, NOTHING = Agreement(True, True, True, True), Agreement(False, False, False,
         ("the small red ball turned blue", "the small blue sphere became red", ALL),
         ("the ball turned blue", "the blue sphere turned red", ALL),  # the first names no old colour
         ("the tiny red ball has appeared", "the small ball is no longer there", ALL),
+        ("the red ball has been moved", "the red thing is in a different location", ALL),
         ("the big cube turned shiny", "the large metal block became matte", ALL),
         ("there is no change", "the scene remains the same", ALL),
         ("there is no change", "the red ball has been added", NOTHING),

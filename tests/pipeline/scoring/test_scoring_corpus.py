@@ -46,9 +46,11 @@ NASTY: Corpus = (
         "empty": "",
         "blank": " \t ",
         "punctuation": "...",
+        "marks": "?! ' - ``",
         "line breaks": "the\rcar\vis\fgone\n\u2028now\u2029\x85.",
         "control": "the car \0 is \x1b gone\x7f",
         "separator": "the car ||| is gone |||",
+        "separators": "|||| ||| ||",
         "command": "EVAL ||| 1.0",
         "newline token": "*NL* </s> <br>",
         "long": "the car is gone " * 625,
@@ -147,10 +149,17 @@ def test_a_subset_has_its_own_document_frequencies(everything: Scores) -> None:
     assert everything.subsets["total"]["CIDEr-D/corpus-df"] == everything.subsets["total"]["CIDEr-D"]
 
 
-def test_scores_of_a_corpus_follow_from_the_sums_of_its_pairs_counts(everything: Scores) -> None:
+def members(everything: Scores) -> dict[str, list[str]]:
     names = list(everything.pairs)
-    for name in everything.subsets:
-        keys = [key for key in names if name == "total" or key.startswith(f"{name} ")]
+    return {"total": names} | {
+        name: [key for key in names if key.startswith(f"{name} ")]
+        for name in everything.subsets
+        if name != "total"
+    }
+
+
+def test_scores_of_a_corpus_follow_from_the_sums_of_its_pairs_counts(everything: Scores) -> None:
+    for name, keys in members(everything).items():
         counts = [everything.pairs[key]["bleu"] for key in keys]
         sums = [[*c["matches"], *c["guesses"], c["length"], c["reference_length"]] for c in counts]
         expected = [everything.subsets[name][f"BLEU-{n}"] for n in (1, 2, 3, 4)]
@@ -164,10 +173,15 @@ def test_scores_of_a_corpus_follow_from_the_sums_of_its_pairs_counts(everything:
     equal = everything.pairs["sane 6"]
     assert equal["METEOR"] == 1
     assert equal["meteor"][20:] == [0, 4, 4]  # one chunk, but a corpus counts none
+
+
+def test_what_the_captions_are_like(everything: Scores) -> None:
+    tokens = [everything.pairs[key]["bleu"]["length"] for key in everything.pairs]
+    wording = everything.wording
+    assert wording["mean_length"] == pytest.approx(sum(tokens) / len(tokens))
     # "the red car is gone" and "there is no difference" of SANE, and NASTY's control characters
-    assert everything.wording["exact_match"] == pytest.approx(3 / len(names))
-    lengths = [own["bleu"]["length"] for own in everything.pairs.values()]
-    assert everything.wording["mean_length"] == pytest.approx(np.mean(lengths))
+    assert wording["exact_match"] == pytest.approx(3 / len(everything.pairs))
+    assert wording["distinct_captions"] < len(everything.pairs)
 
 
 @pytest.mark.usefixtures("without_java")
@@ -189,8 +203,22 @@ def test_fewer_than_two_sets_of_references_are_warned_of(everything: Scores) -> 
     assert everything.warnings[-1] == f"SPICE: {everything.scorers['SPICE']}"
     assert everything.scorers["SPICE"].startswith("unavailable (stanford-corenlp-3.6.0.jar is not in $SPICE")
     assert everything.subsets["one"]["CIDEr-D"] == 0
-    assert everything.scorers["Java"] == java.version(10)
-    assert everything.scorers["METEOR"] == "1.5"
+
+
+def test_the_shape_of_the_result(everything: Scores) -> None:
+    metrics = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"]
+    of_subset = [*metrics, "CIDEr-D/corpus-df", "SPICE"]
+    assert all(list(scores) == of_subset for scores in everything.subsets.values())
+    of_pair = [*metrics[3:], "SPICE", "bleu", "meteor"]
+    assert all(list(scores) == of_pair for scores in everything.pairs.values())
+    assert next(iter(everything.subsets)) == "total"
+    assert {name: said for name, said in everything.scorers.items() if name != "SPICE"} == {
+        "pycocoevalcap": "1.2",
+        "tokenizer": "stanford-corenlp-3.4.1 PTBTokenizer, round and curly brackets dropped",
+        "METEOR": "1.5",
+        "Java": java.version(10),
+        "CIDEr-D document frequencies": "subset",
+    }
 
 
 def test_missing_and_surplus_ids_are_named() -> None:

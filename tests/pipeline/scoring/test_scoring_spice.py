@@ -78,16 +78,19 @@ def test_distinct_sentences_are_parsed_first_and_each_score_is_its_pairs(fake, f
     assert (home / "caches").read_text() == "x\n"
 
 
-@pytest.mark.parametrize(("caches", "items"), [(True, [3, 3, 3]), (False, [3])])
-def test_only_with_a_cache_sentences_are_parsed_first_in_portions(
-    fake, folder, monkeypatch, caches: bool, items: list[int]
-) -> None:
-    monkeypatch.setattr(spice, "PORTION", 3)
-    monkeypatch.setattr(spice, "CACHES", caches)
+def test_without_a_cache_for_the_processor_there_is_one_run(fake, folder, monkeypatch) -> None:
+    monkeypatch.setattr(spice, "CACHES", False)
     home = fake()
     spice.scores(CAPTIONS, REFERENCES, 60)
-    assert [len(own) for own in questions(home)] == items
-    assert (folder / spice.GRAPHS).exists() == caches
+    assert [len(items) for items in questions(home)] == [3]
+    assert not (folder / spice.GRAPHS).exists()
+
+
+def test_sentences_are_parsed_in_portions(fake, monkeypatch) -> None:
+    monkeypatch.setattr(spice, "PORTION", 3)
+    home = fake()
+    spice.scores(CAPTIONS, REFERENCES, 60)
+    assert [len(items) for items in questions(home)] == [3, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -95,12 +98,14 @@ def test_only_with_a_cache_sentences_are_parsed_first_in_portions(
     [
         ('rm "$answer"', WHOLE, "SPICE gave no scores (FileNotFoundError)"),
         ("", "[{}]", "SPICE gave no scores (KeyError)"),
+        ("", WHOLE.replace("0.2", "null"), "SPICE gave no scores (TypeError)"),
         ("", WHOLE.replace('"image_id": 2', '"image_id": 1'), "SPICE gave 2 scores instead of 3"),
         (
             "echo 'Error: failed\norg.x.LMDBException: MDB_INVALID' >&2; exit 1",
             WHOLE,
             "(LMDBException: MDB_INVALID); free some memory or disk space, or delete scene-graphs.mdb in $",
         ),
+        ("kill -9 $$", WHOLE, "SPICE: Java ended with exit code -9"),
         (
             "echo 'WARNING: Parsing of sentence ran out of memory (length=99).  Will ignore.' >&2",
             WHOLE,
@@ -116,9 +121,12 @@ def test_a_jar_that_fails_is_one_line(fake, command: str, whole: str, said: str)
     assert "\n" not in str(caught.value)
 
 
-def test_a_sentence_that_is_too_long() -> None:
+@pytest.mark.parametrize("where", ["caption", "reference"])
+def test_a_sentence_that_is_too_long(where: str) -> None:
+    long = "word " * 2000
+    references = {"1": ["a"], "x": ["a", long if where == "reference" else "a"]}
     with pytest.raises(InputError, match="a sentence of x has 2000 words"):
-        spice.scores({"1": "a", "x": "a"}, {"1": ["a"], "x": ["a", "word " * 2000]}, 60)
+        spice.scores({"1": "a", "x": long if where == "caption" else "a"}, references, 60)
 
 
 def test_reasons_why_it_is_unavailable(fake, folder, monkeypatch) -> None:

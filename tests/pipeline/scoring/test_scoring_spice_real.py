@@ -21,9 +21,11 @@ EXPECTED = {
     "1": ("there is no change", 0.0),
     "empty": ("", 0.0),
     "only punctuation": ("? ! , .", 0.0),
+    "only unknown words": ("zxqv blorp fnord qwxz", 0.0),
     "the bars": ("a cat ||| a dog", 2 * 1 / (2 * 1 + 3 + 2)),
     "a line break": ("a cat\nsat", 2 * 1 / (2 * 1 + 1 + 2)),
     "U+2028": ("a cat\u2028sat", 2 * 1 / (2 * 1 + 1 + 2)),
+    "NUL": ("a\0b", 0.0),
     "half a character": ("a \ud800 b 😀", 0.0),
     "a long word": ("x" * 10_000, 0.0),
 }

@@ -7,7 +7,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pycocoevalcap.tokenizer import ptbtokenizer
 
@@ -25,12 +25,26 @@ LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 text = st.one_of(st.text(max_size=40), st.text(st.sampled_from(LINE_BREAKS + " \0\t'\".-|<*aB"), max_size=40))
 
 
-def test_each_sentence_keeps_its_place() -> None:
-    """Line breaks inside a sentence are white space; equal sentences are tokenised once."""
-    assert tokenize([f"a{mark}b{mark}" for mark in LINE_BREAKS]) == ["a b"] * len(LINE_BREAKS)
-    given = ["The car's gone: it isn't there, ({really})...", "", " \r\n", "?", "é 5", "A car.", "a  car ."]
-    read = ["the car 's gone it is n't there really", "", "", "", "é 5", "a car", "a car"]
-    assert tokenize(given) == read
+# a JVM starts in 0.3 s: few examples, each of many sentences
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
+@given(st.lists(text, min_size=50, max_size=300))
+@example([f"a{mark}b{mark}" for mark in LINE_BREAKS])
+def test_every_sentence_keeps_its_place(sentences: list[str]) -> None:
+    marked = tokenize([f"zq{number}z {sentence}" for number, sentence in enumerate(sentences)])
+    assert len(marked) == len(sentences)
+    for number, tokens in enumerate(marked):
+        assert tokens.split(" ")[0] == f"zq{number}z"
+        assert not PUNCTUATION & set(tokens.split(" "))
+
+
+def test_what_it_makes_of_a_sentence() -> None:
+    assert tokenize(["The car's gone: it isn't there, ({really})...", "", " \r\n", "?", "é 5"]) == [
+        "the car 's gone it is n't there really",
+        "",
+        "",
+        "",
+        "é 5",
+    ]
 
 
 # what the lexer reads by what follows: abbreviations, quotation marks, tags, numbers
@@ -82,6 +96,10 @@ def test_real_sentences_have_the_librarys_tokens_in_any_order(tmp_path: Path) ->
     ours = dict(zip(ordered := sorted(set(lines)), tokenize(ordered), strict=True))
     assert [ours[line] for line in lines] == expected
     assert len(ours) > 25_000
+
+
+def test_equal_sentences_are_tokenized_once_and_all_answered() -> None:
+    assert tokenize(["A car.", "c", "a  car .", "A car."]) == ["a car", "c", "a car", "a car"]
 
 
 def test_the_punctuation_is_the_librarys() -> None:

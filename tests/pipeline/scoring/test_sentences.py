@@ -78,8 +78,16 @@ def test_a_caption_that_is_no_contradiction_can_be_true(reference, candidate):
     ("caption", "kind", "subject", "landmark", "value"),
     [
         ("the tiny matte ball has been added", "add", "tiny matte ball", "", None),
+        ("the red block is in a different location", "move", "red block", "", None),
         ("the big thing is no longer there", "drop", "big thing", "", None),
-        ("the red cube right of the tiny object became blue", "color", "red cube", "tiny object", "blue"),
+        (
+            "the small red cube right of the tiny object became blue",
+            "color",
+            "small red cube",
+            "tiny object",
+            "blue",
+        ),
+        ("the large cyan cylinder changed to shiny", "texture", "large cyan cylinder", "", "shiny"),
         (
             "the other large cylinder the same color as the large matte cylinder turned rubber",
             *("texture", "large cylinder", "large matte cylinder", "rubber"),

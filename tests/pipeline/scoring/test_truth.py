@@ -37,6 +37,7 @@ def test_no_negative_is_true(pairs: list[Pair]) -> None:
         for negative in each.negatives:
             verdict = judge(negative.caption, own[each.pair_id])
             assert verdict is not None
+            assert not verdict.true
             assert not verdict.fits
             assert verdict.wrong
             assert all(phrase in negative.caption for phrase in verdict.wrong)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pipeline.datasets.schema import Pair, Placed, SceneFacts
 from pipeline.io.errors import InputError
 from pipeline.scoring.truth import Verdict, judge
+from pipeline.tabletop import words
 
 TRUE = Verdict(true=True, fits=True)
 CUBE = Placed(0, "large", "red", "metal", "cube", 0.0, 0.0)
@@ -37,6 +38,7 @@ WHOLE = "the whole caption"
     [
         ("the metal cube has disappeared", DROPPED, "", ""),
         (" The  METAL cube\u2028is gone .", DROPPED, "", ""),
+        ("the red cube that is right of the matte cube is missing", DROPPED, "", ""),
         ("the shiny block that is to the left of the thing is gone", DROPPED, "", ""),  # left of the ball
         ("the cube is missing", DROPPED, "a", "the cube"),
         (
@@ -46,11 +48,13 @@ WHOLE = "the whole caption"
             "the red cube that is left of the ball",
         ),
         ("the tiny metal ball is missing", DROPPED, "sz", "tiny; ball"),
+        ("the metal ball is missing", DROPPED, "s", "ball"),
         ("the tiny blue shiny ball has been moved", DROPPED, "kcsz", "tiny; blue; ball; has been moved"),
         ("the small blue ball is gone", DROPPED, "cszo", "small; blue; ball"),
         ("the metal thing that is right of the ball is gone", DROPPED, "r", "that is right of the ball"),
         # both have the same distance to the camera
         ("the metal cube that is behind the ball is gone", DROPPED, "r", "that is behind the ball"),
+        ("the metal cube that is left of the cylinder is gone", DROPPED, "r", "that is left of the cylinder"),
         # the other red cube is left of the metal cube
         (
             "the red cube that is left of the metal cube is gone",
@@ -59,23 +63,48 @@ WHOLE = "the whole caption"
             "that is left of the metal cube",
         ),
         ("the metal cube has been moved", DROPPED, "k", "has been moved"),
+        ("the metal cube turned green", DROPPED, "k", "turned green"),
         ("there is no change", DROPPED, "n", WHOLE),
         ("the tiny thing is the same as before, nothing was modified", DROPPED, "n", WHOLE),
+        ("the red metal cube", DROPPED, "g", WHOLE),
+        ("metal cube is gone", DROPPED, "g", WHOLE),
+        ("the metal red cube is gone", DROPPED, "g", WHOLE),
         ("the metal cube is gone is gone", DROPPED, "g", WHOLE),
+        ("the metal cubes is gone", DROPPED, "g", WHOLE),
+        ("the metal cube that is behind is gone", DROPPED, "g", WHOLE),
         ("", DROPPED, "g", WHOLE),
         ("the ball has been added", ADDED, "", ""),
-        # relations are those of the after image
-        ("the ball that is left of the metal cube has appeared", ADDED, "", ""),
-        ("the ball that is right of the red cube has appeared", ADDED, "r", "that is right of the red cube"),
+        (
+            "the ball that is left of the metal cube has appeared",
+            ADDED,
+            "",
+            (),
+        ),  # as the after image shows it
+        (
+            "the ball that is right of the metal cube has appeared",
+            ADDED,
+            "r",
+            "that is right of the metal cube",
+        ),
+        ("the ball has disappeared", ADDED, "k", "has disappeared"),
         ("the shiny cube turned green", GREEN, "", ""),
         ("the shiny cube changed to blue", GREEN, "v", "blue"),
         ("the red metal cube became red", GREEN, "v", "became red"),  # "red" alone could be either word
         ("the green metal cube became green", GREEN, "c", "green"),  # it was not green before
+        ("the shiny cube turned rubber", GREEN, "k", "turned rubber"),
         ("the rubber cube turned matte", GREEN, "kmo", "rubber; turned matte"),
+        (
+            "the rubber cube that is left of the cylinder turned blue",
+            GREEN,
+            "mrv",
+            "rubber; that is left of the cylinder; blue",
+        ),
         ("the ball became shiny", MATTE, "", ""),
+        ("the ball became metallic", MATTE, "", ""),
         ("the ball became matte", MATTE, "v", "matte"),
         ("the ball changed to metal", MATTE, "g", WHOLE),  # the grammar has no such sentence
         ("there is no change", STILL, "", ""),
+        ("There is no change.", STILL, "", ""),
         ("the ball has been moved", STILL, "t", "has been moved"),
         ("a ball", STILL, "g", WHOLE),
     ],
@@ -102,8 +131,35 @@ def test_a_scene_without_the_object_that_changes_is_refused() -> None:
         judge("the cube is gone", replace(DROPPED, change_type="move"))
 
 
-@given(st.text(max_size=60), st.sampled_from([DROPPED, ADDED, GREEN, MATTE, STILL]))
-def test_any_text_is_judged(text: str, pair: Pair) -> None:
+VOCABULARY = sorted(
+    {word for own in words.MEANINGS.values() for word in own}
+    | words.NOUNS
+    | {word for said in words.VERBS.values() for verb in said for word in verb.split()}
+    | {"the", "that", "is", "right", "left", "of", "behind", "in", "front", "no", "change", "there"}
+)
+sentences = st.one_of(
+    st.text(max_size=60),
+    st.lists(st.sampled_from(VOCABULARY), max_size=12).map(" ".join),
+    st.builds(
+        "the {} {} {}".format,
+        st.sampled_from(VOCABULARY),
+        st.sampled_from(sorted(words.NOUNS)),
+        st.one_of(
+            st.sampled_from([f"{v}" for own in words.VERBS.values() for v in own]), st.text(max_size=9)
+        ),
+    ),
+)
+
+
+@given(sentences, st.sampled_from([DROPPED, ADDED, GREEN, MATTE, STILL]))
+def test_any_text_is_judged_and_only_sentences_are_true(text: str, pair: Pair) -> None:
     verdict = judge(text, pair)
     assert verdict is not None
+    assert verdict.fits or not verdict.true
     assert (not verdict.wrong) == (verdict.faults == "") == verdict.true
+    if verdict.true and pair is not STILL:
+        spoken = text.lower().rstrip(" .\n").split()
+        assert spoken[0] == "the"
+        assert set(spoken) <= set(VOCABULARY) | {"right", "side", "on", "to"}
+    if verdict.true and pair is STILL:
+        assert any(said in " ".join(text.lower().split()) for said in words.NO_CHANGE)

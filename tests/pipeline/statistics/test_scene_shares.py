@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.statistics.bootstrap import share
 
@@ -17,4 +19,12 @@ def test_pairs_of_a_scene_that_agree_count_once_in_the_interval():
     assert twice.high - twice.low > 1.3 * (apart.high - apart.low)
     half = 1.96 * np.sqrt(one.value * (1 - one.value) / 200)
     assert one.high - one.low == pytest.approx(2 * half, rel=0.1)
-    assert twice.number == 400
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc")), min_size=1))
+def test_an_interval_holds_the_share(rows):
+    found = share([true for true, _ in rows], [scene for _, scene in rows])
+    assert 0 <= found.low <= found.high <= 1
+    assert found.number == len(rows)
+    if len({scene for _, scene in rows}) == 1:
+        assert found.low == pytest.approx(found.value) == found.high

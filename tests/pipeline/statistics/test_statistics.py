@@ -108,6 +108,19 @@ def read(found, folder: Path, runs: tuple[int, ...], spice: bool = False) -> pai
     return pair_scores.read([found[n][0].write(folder / f"{n}.jsonl", spice) for n in runs])
 
 
+@pytest.mark.slow
+def test_each_resample_has_the_librarys_scores(world, tmp_path):
+    found, drawn = world
+    model = read(found, tmp_path, (0, 1))
+    (own,) = bootstrap.resampled([model], RESAMPLES, 1)
+    assert set(own) == {"BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change_accuracy"}
+    for place, pairs in enumerate(drawn):
+        rescored = [found[n][0].rescored(pairs) | {"METEOR": found[n][1][place]} for n in (0, 1)]
+        for metric, scores in own.items():
+            expected = (rescored[0][metric] + rescored[1][metric]) / 2
+            assert scores[place] == pytest.approx(expected, rel=1e-9, abs=1e-6), metric
+
+
 def test_a_comparison_is_of_the_same_resamples_for_both(world, tmp_path):
     found, drawn = world
     compared = comparisons.compare(
@@ -117,7 +130,6 @@ def test_a_comparison_is_of_the_same_resamples_for_both(world, tmp_path):
         [found[n][0].rescored(pairs) | {"METEOR": found[n][1][place]} for n in range(4)]
         for place, pairs in enumerate([*drawn, np.arange(PAIRS)])
     ]
-    assert set(compared) == {"BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change_accuracy"}
     for metric, own in compared.items():
         *rows, whole = [
             np.mean([run[metric] for run in row[:2]]) - np.mean([run[metric] for run in row[2:]])
@@ -147,6 +159,15 @@ def test_a_metric_that_a_seed_lacks_is_left_out(world, tmp_path):
     assert mixed.seeds == 2
 
 
+def test_a_value_that_hardly_any_resample_has(tmp_path):
+    model = pair_scores.read(
+        [write(tmp_path / "a", [line(n) | {"right": True if n == 0 else None} for n in range(500)])]
+    )
+    assert model.counted("change_accuracy") == 1
+    with pytest.raises(InputError, match=r"no resample .* change_accuracy; take more than 1$"):
+        comparisons.compare(model, model, 1, seed=1)
+
+
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=6))
 def test_over_seeds(values):
     found = seeds.over_seeds(values)
@@ -158,13 +179,20 @@ def test_over_seeds(values):
         seeds.over_seeds([])
 
 
+def without(key: str) -> dict:
+    return {name: value for name, value in line(1).items() if name != key}
+
+
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
         ([], "remove it"),
-        ([line(0), {"pair_id": "1.png"}], "line 2: the key bleu is missing"),
+        (["captions"], "line 1: "),
+        ([line(0), without("meteor")], "line 2: the key meteor is missing"),
         ([line(0) | {"meteor": [1.0] * 22}], "line 1: meteor: List should have at least 23"),
+        ([line(0) | {"ROUGE-L": None}], "line 1: ROUGE-L: "),
         ([line(0) | {"true": "yes"}], "line 1: true: "),
+        ([line(0) | {"CIDEr-D": float("nan")}], "line 1: "),
         ([line(0), line(1), line(0)], "line 3: the pair_id '0.png' is in an earlier line"),
     ],
 )
@@ -175,12 +203,15 @@ def test_a_file_that_is_something_else(tmp_path, rows, said):
     assert str(path) in found
 
 
-def test_missing_files_and_other_pairs_are_named(tmp_path):
+def test_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match=r"pairs\.jsonl is missing; run `dvc repro score`"):
+        pair_scores.read([tmp_path / "pairs.jsonl"])
+
+
+def test_other_pairs_are_not_compared(tmp_path):
     two = write(tmp_path / "two", [line(0), line(1)])
     three = write(tmp_path / "three", [line(0), line(1), line(2)])
     turned = write(tmp_path / "turned", [line(1), line(0)])
-    with pytest.raises(InputError, match=r"pairs\.jsonl is missing; run `dvc repro score`"):
-        pair_scores.read([tmp_path / "pairs.jsonl"])
     with pytest.raises(InputError, match=r"number 3 is none in one and '2.png' in the other"):
         pair_scores.read([two, three])
     with pytest.raises(InputError, match=r"scores of a and b are not of the same pairs: number 1 is '0.png'"):

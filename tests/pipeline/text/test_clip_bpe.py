@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipeline.decoding.attention_maps import attended
 from pipeline.io.errors import InputError
 from pipeline.text import clip_bpe, vocabularies
-from pipeline.text.clip_bpe import FILE, bpe
+from pipeline.text.clip_bpe import FILE, MARKS, bpe
 from pipeline.text.vocabularies import END, NULL, START, ClipVocabulary
 from stages.vocab import numbered
 from tests import project_params
@@ -30,6 +30,11 @@ def published():
     with gzip.open(PACKAGE / FILE) as file:
         module.gzip = type("Read", (), {"open": staticmethod(lambda _: file)})
         return module.SimpleTokenizer()
+
+
+def test_published_ids():
+    assert bpe().encode("a photo of a cat") == [320, 1125, 539, 320, 2368]
+    assert bpe().names[49_406:] == MARKS
 
 
 @given(st.text().filter(lambda text: not any(mark in text.lower() for mark in clip_bpe.MARKS)))
@@ -57,6 +62,7 @@ def test_ids_are_those_of_clip_except_for_the_marks(published):
 
 def test_captions_are_cut_and_keep_their_end():
     vocabulary = vocabularies.of_clip(["one two three", "a " * 50])
+    assert vocabulary.longest == 33
     assert vocabularies.of_clip(["a " * 50], max_tokens=12).longest == 12
     assert vocabularies.of_clip(["one two three"]).longest == 5
     tokens = vocabulary.encode("a " * 50)
@@ -80,6 +86,8 @@ def test_settings_choose_the_tokeniser(monkeypatch):
     everything = project_params.settings()
     text = everything.text.model_copy(update={"tokeniser": "clip_bpe"})
     assert numbered(everything.model_copy(update={"text": text}), "tabletop", ["a cube"]) == ClipVocabulary(4)
+    other = everything.model_copy(update={"text": text.model_copy(update={"tokeniser": "words"})})
+    assert len(numbered(other, "tabletop", ["a cube"])) == 6
     own = everything.of("tabletop")
     named = own.model_copy(update={"text": own.text.model_copy(update={"vocabulary": "words.json"})})
     wrong = everything.model_copy(update={"text": text, "dataset": {"tabletop": named}})

@@ -13,13 +13,13 @@ from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_json
 from pipeline.scoring.metric_names import summary
-from pipeline.weights import FILE
 
 DECODE, SCORE = "run `dvc repro decode` to make it", "run `dvc repro score` to make it"
 AGAIN = "run `dvc repro score` to make it again"
 CAPTIONS, METRICS, SUMMARY, PAIRS = "captions.json", "metrics.json", "summary.json", "pairs.jsonl"
 FILES = {"captions": CAPTIONS, "attention": "attention.npz", "per_pair": PAIRS}
 """Hash in metrics.json -> file in the same folder."""
+WEIGHTS = "weights.safetensors"  # as in trained_model.py, which this module does not import: it loads torch
 
 
 def hashes_of_scored(arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -61,8 +61,8 @@ def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None =
         content_hashes.check(metrics, found, "pairs", pairs, AGAIN)
     if (own := _run(metrics)) and found.get("run", own) != own:
         raise InputError(f"{metrics} has the scores of the run {found['run']}; {AGAIN}")
-    if weights is not None and (weights / FILE).is_file():
-        content_hashes.check(metrics, found, "weights", weights / FILE, AGAIN)
+    if weights is not None and (weights / WEIGHTS).is_file():
+        content_hashes.check(metrics, found, "weights", weights / WEIGHTS, AGAIN)
     shown = folder / SUMMARY
     if shown.exists() and read_json(shown, SCORE) != summary(record):
         raise InputError(f"{shown} has other scores than {METRICS} in its folder; {AGAIN}")

@@ -22,11 +22,10 @@ from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import Contents, yaml_of
-from pipeline.weights import FILE as FILE
 from pipeline.weights.model_description import Trained, described, hash_of
 from pipeline.weights.tensor_checks import check_attention, check_finite, check_tensors, tensors_said
 
-PACKED, MODEL = "model.safetensors", "model.yaml"
+FILE, PACKED, MODEL = "weights.safetensors", "model.safetensors", "model.yaml"
 CONTENTS = Contents("weights")
 LARGEST = 1 << 16  # largest size of model.yaml in bytes
 REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to make it"

@@ -18,11 +18,12 @@ import os
 import sys
 from importlib import import_module
 
+from pipeline.io.errors import InputError
 from stages import run
 
 # modules are imported when they run, because a machine with a GPU may lack Java, metrics and plotting
 SIDE_BY_SIDE = ("reading", "extraction", "matching", "decoding", "scoring", "step")
-MODULES = {"step": "training"}  # modules that are not called like their benchmark
+MODULES = {"step": "training"}  # benchmark -> module, if their names differ
 COMMANDS = ("gpu", "oracle", "reality")
 
 
@@ -33,7 +34,7 @@ def main() -> None:
         import_module(f"benchmarks.{chosen[0]}").main()
         return
     if unknown := [name for name in chosen if name not in SIDE_BY_SIDE]:
-        sys.exit(f"error: no benchmark is called {unknown[0]!r}; there are {', '.join(SIDE_BY_SIDE)}")
+        raise InputError(f"no benchmark is called {unknown[0]!r}; choose of {', '.join(SIDE_BY_SIDE)}")
     modules = [import_module(f"benchmarks.{MODULES.get(name, name)}") for name in chosen]
     rows = [row for module in modules for row in module.rows()]
 

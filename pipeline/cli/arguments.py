@@ -88,7 +88,7 @@ def is_output(action: argparse.Action) -> bool:
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the command line. Raise InputError if an output is also an input or another output.
 
-    Outputs and inputs are known by argument types of this module, so Path must not be a type.
+    Outputs and inputs are recognised by the types of the arguments, which must be types of this module.
     """
     arguments = parser.parse_args()
     written: list[Path] = []
@@ -128,5 +128,8 @@ def pairs_of(path: str | Path, split: str) -> list[Pair]:
 
 
 def _place(path: Path) -> Path:
-    """Return `path` with links in its parents resolved; a link itself would be replaced, not followed."""
+    """Return `path` with the links in its parent folders resolved.
+
+    If the file itself is a link, it is not resolved, because writing to this path would replace the link.
+    """
     return path.parent.resolve() / path.name

@@ -54,7 +54,10 @@ class Ranks:
         return items[self.rank :: self.world]
 
     def part(self, batch: int) -> slice:
-        """Return the slice of `batch` scenes for this process; models/common/distributed_batch.py agrees."""
+        """Return the slice of a batch of `batch` scenes that this process computes.
+
+        `world` must divide `batch`. models/common/distributed_batch.py uses the same order.
+        """
         each = batch // self.world
         return slice(self.rank * each, (self.rank + 1) * each)
 
@@ -89,7 +92,10 @@ class Part(Ranks):
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the numbers in `items` whose remainder modulo `world` is `rank`, also after a resume."""
+        """Return this process's share of the work: the numbers in `items` that are `rank` modulo `world`.
+
+        A number belongs to the same process whatever other numbers `items` has.
+        """
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
     def agree(self, network: nn.Module) -> None:

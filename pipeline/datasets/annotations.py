@@ -60,7 +60,10 @@ def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
 
 
 def connected(groups: Iterable[Sequence[Hashable]]) -> list[int]:
-    """Return for each group the first group in its component; a common member connects two groups."""
+    """Return for each group the index of the first group in its connected component.
+
+    Two groups are connected directly if they share a member.
+    """
     numbers: dict[Hashable, int] = {}
     numbered = [[numbers.setdefault(member, len(numbers)) for member in group] for group in groups]
     edges = np.array([(group[0], other) for group in numbered for other in group], dtype=int).reshape(-1, 2).T

@@ -25,7 +25,10 @@ class _Splits(Published):
 
 
 def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
-    """Return a dictionary: split -> sorted scene numbers. Raises InputError for overlapping splits."""
+    """Return a dictionary: split -> sorted scene numbers.
+
+    Raises InputError if a split is empty, or if a scene is listed twice.
+    """
     splits = read_foreign(path, _Splits, remedy)
     where: dict[int, str] = {}
     problems = []

@@ -120,7 +120,7 @@ def exchanged(pair: Pair) -> Pair:
 def changed_objects(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
     """Return the changed object in the before and in the after image, each None if it is absent there.
 
-    Raises ValueError if this contradicts the kind of change.
+    Raises ValueError if an image lacks the object, or has an object that the kind of change excludes.
     """
     before, after = (
         next((each for each in objects if each.number == scene.changed), None)

@@ -83,7 +83,7 @@ class Facts:
         return "" if found != claim.negated else KIND
 
     def _of_same(self, claim: Claim) -> str:
-        """Return the faults of a claim such as "the ball is unchanged" or "its colour is the same"."""
+        """Return the faults of a claim that an object or a property ("its colour") stayed the same."""
         fitting = matching(claim.subject or Phrase(), self.described)
         changed = self.changed is not None and (claim.subject is None or self.changed in fitting)
         if claim.aspect:

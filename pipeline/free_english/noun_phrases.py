@@ -1,4 +1,7 @@
-"""Functions of forms.py that join tokens to noun phrases and values. Examples are the words of a match."""
+"""Functions of the table forms.py that join tokens to noun phrases and values.
+
+A docstring quotes an example of the words whose tokens the function gets.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -51,7 +54,11 @@ def no_longer(tokens: list[Token]) -> list[Token]:
 
 
 def counted(tokens: list[Token]) -> list[Token]:
-    """Add the side "left" of "from left to right" to ordinals; without ordinals, make it a direction."""
+    """Resolve the words "from left to right", which count objects from a side.
+
+    If there are ordinals, such as "the second", they get the side "left" and the words are dropped. Otherwise
+    the words become one token, a direction.
+    """
     symbols = [token.symbol for token in tokens]
     if "COUNTED" not in symbols:
         return tokens
@@ -145,7 +152,7 @@ def instead_number(tokens: list[Token]) -> Token:
 
 
 def cast(tokens: list[Token]) -> Token | None:
-    """Return one token for "the same four objects"; None for "the same object"."""
+    """Return one token for words about several objects ("the same four objects"); None for one object."""
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
     number = next((int(each[-1]) for each in counts if each[-1].isdigit()), 0)
     return joined(tokens, "CAST", number) if counts or tokens[-1].meaning[1] else None

@@ -1,6 +1,6 @@
-"""Functions of forms.py that join noun phrases with their places and attributes, and properties to tokens.
+"""Functions of the table forms.py that join noun phrases with their places and attributes.
 
-The examples in the docstrings are the words of a match. SIDES are left, right, front and behind.
+A docstring quotes an example of the words whose tokens the function gets.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,11 @@
 """The record .made.json in a folder that a stage wrote: the folder's kind, and a mark of each file.
 
 A kind is a name such as "weights". A stage replaces a folder only if all its files are recorded and
-unchanged. DVC ignores the record (.dvcignore).
+unchanged. DVC ignores the record (.dvcignore), so DVC's hash of a folder depends only on its other files.
 """
 
 import hashlib
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,18 +57,23 @@ def check(folder: Path, by: str) -> None:
                 f"{folder} holds {name!r}, which was not written by what would replace the folder{without}; "
                 "name another folder, or move or remove this one"
             )
-        if known[name] is not None and mark(folder / name) != known[name]:
+        # earlier versions recorded the hash of large files, too
+        hashed = -1 if isinstance(known[name], int) else sys.maxsize
+        if known[name] is not None and mark(folder / name, hashed) != known[name]:
             raise InputError(
                 f"{folder / name} was changed since it was written, and would be lost; name another folder, "
                 "or move the file away"
             )
 
 
-def mark(file: Path) -> Mark:
-    """Return the mark of a file. Raises InputError if the file is not regular."""
-    with opened(file, largest=1 << 62) as data:
+def mark(file: Path, hashed: int = HASHED) -> Mark:
+    """Return the hash of a file of at most `hashed` bytes, and the size of a larger file.
+
+    Raises InputError if the file is not regular.
+    """
+    with opened(file, largest=sys.maxsize) as data:
         size = file.stat().st_size
-        return size if size > HASHED else hashlib.sha256(data.read()).hexdigest()
+        return size if size > hashed else hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def entries(folder: Path) -> Iterator[str]:

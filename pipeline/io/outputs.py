@@ -86,8 +86,8 @@ def check(path: Path, contents: Contents | None) -> None:
 def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Path]:
     """Yield a temporary path next to `path`. Rename it to `path` if the `with` block succeeds.
 
-    The block writes a file there, or a folder of the kind `contents`. Raises InputError if that is
-    impossible.
+    The block must write the temporary path: a file if `contents` is None, otherwise a folder of the kind
+    `contents`. Raises InputError if `path` cannot be written or must not be replaced.
     """
     path = Path(path)
     check(path, contents)
@@ -121,7 +121,8 @@ def settle(made: Path) -> None:
 def place(made: Path, path: Path, contents: Contents | None = None) -> None:
     """Rename `made` to `path`, and replace an existing `path`. Both must be on the same file system.
 
-    `made` is a file, or a folder of the kind `contents`. Raises InputError if `path` must not be replaced.
+    `made` is a file if `contents` is None, otherwise a folder of the kind `contents`. Raises InputError if
+    `path` cannot or must not be replaced.
     """
     assert made.is_dir() == (contents is not None)
     check(path, contents)

@@ -1,11 +1,13 @@
 """No output of any command removes or changes files that the command did not make."""
 
+import hashlib
 import json
 import os
 
 import pytest
 
 from pipeline.cli.arguments import is_output
+from pipeline.io import folder_records
 from pipeline.io import outputs as writing
 from pipeline.io.errors import InputError
 from pipeline.io.folder_records import RECORD
@@ -88,11 +90,15 @@ def test_a_folder_replaces_its_own_kind_even_if_files_are_missing(tmp_path, kind
         (tmp_path / "there/made.json").unlink()
 
 
-def test_a_folder_with_the_record_of_an_earlier_version_is_replaced(tmp_path):
-    names = json.dumps({"by": FOLDERS[0].by, "files": list(OWN)})
-    write(tmp_path / "out", OWN | {RECORD: names})
-    make(tmp_path / "out", FOLDERS[0], {"new.json": "new"})
-    assert set(contents(tmp_path / "out")) == {RECORD, "new.json"}
+def test_a_folder_with_the_record_of_an_earlier_version_is_replaced(tmp_path, monkeypatch):
+    """Such a record has only the names of files, or the hash of every file, however large."""
+    monkeypatch.setattr(folder_records, "HASHED", 3)
+    hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in OWN.items()}
+    for number, files in enumerate((list(OWN), hashes)):
+        folder = tmp_path / str(number)
+        write(folder, OWN | {RECORD: json.dumps({"by": FOLDERS[0].by, "files": files})})
+        make(folder, FOLDERS[0], {"new.json": "new"})
+        assert set(contents(folder)) == {RECORD, "new.json"}
 
 
 def test_a_folder_with_a_changed_file_is_not_replaced(tmp_path):

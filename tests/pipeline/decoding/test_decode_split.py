@@ -13,13 +13,15 @@ from pipeline.text.vocabularies import END
 from tests.own_settings import GRID_MODELS, settings_of
 from tests.reference.attention_by_hand import of_memory
 
+RESPECTIVE = "scorer-respective"  # the decoder attends to each image by itself
+
 
 def make(name, prepared):
     torch.manual_seed(6)
     sizes = Sizes(6, (3, 3), len(prepared.vocabulary), prepared.vocabulary.longest, 8, 2, 2, 2, 4)
-    model = build(
-        name, sizes, settings_of(name, dropout=0.1) | {"switches": {"initialisation": "torch"}}
-    ).eval()
+    base = name.removesuffix("-respective")
+    switches = {"initialisation": "torch"} | ({"fusion": "respective"} if name == RESPECTIVE else {})
+    model = build(base, sizes, settings_of(base, dropout=0.1) | {"switches": switches}).eval()
     # larger weights of the images, so that captions differ from pair to pair in words and length
     with torch.no_grad():
         model.decoder.vocabulary.weight.mul_(8)
@@ -27,7 +29,9 @@ def make(name, prepared):
         for parameter in model.difference.parameters():
             parameter.mul_(5 if parameter.ndim == 2 else 1)
         for layer in model.decoder.layers:
-            layer.cross_attention.output.weight.mul_(20)
+            if name == RESPECTIVE:
+                layer.cross_attention.each.query.weight.mul_(10)
+            layer.cross_attention.output.weight.mul_(2 if name == RESPECTIVE else 20)
     return model
 
 
@@ -40,7 +44,7 @@ def attend(model, prepared, pairs, batch=7, aligned=(), search=greedy_attending)
     return attended_captions(model, pairs, prepared.store, prepared.vocabulary, batch, aligned, search)
 
 
-@pytest.mark.parametrize("name", GRID_MODELS)
+@pytest.mark.parametrize("name", [*GRID_MODELS, RESPECTIVE])
 def test_the_captions_are_those_without_attention(prepared, name):
     model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
     found = attend(model, prepared, pairs)
@@ -71,8 +75,9 @@ def test_there_is_no_dropout_and_the_mode_stays(model, prepared):
     assert model.training
 
 
-def test_a_beam_has_its_own_captions_and_their_maps(model, prepared):
-    pairs = of_split(prepared.pairs, "train")
+@pytest.mark.parametrize("name", ["subtraction", "scorer", RESPECTIVE])
+def test_a_beam_has_its_own_captions_and_their_maps(prepared, name):
+    model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
     found = attend(model, prepared, pairs, search=searching(3, 1.0))
     grids = [torch.from_numpy(prepared.store.read([p.before, p.after])).float()[:, None] for p in pairs]
     with torch.inference_mode():
@@ -82,3 +87,4 @@ def test_a_beam_has_its_own_captions_and_their_maps(model, prepared):
     assert own == [prepared.vocabulary.decode(row) for row in words]
     assert own != [each.caption for each in attend(model, prepared, pairs).values()]
     assert all(each.maps.shape == (len(each.words), 1, 3, 3) for each in found.values())
+    assert searching(1, 0.5) is greedy_attending

@@ -150,6 +150,18 @@ def test_scratch_of_other_settings_or_other_code_is_not_reused(monkeypatch):
     assert len(keys | {dataset._key(SMALL)}) == 3
 
 
+def too_crowded(*_):
+    raise InputError("tabletop: no scene of 10 objects")
+
+
+def test_an_error_of_a_worker_reaches_the_user(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dataset, "_render_scene", too_crowded)
+    with pytest.raises(InputError, match="no scene of 10 objects"):
+        dataset.render(SMALL, Path("out"), processes=2)
+    assert not Path("out").exists()
+
+
 def boxes_of(default, nonsemantic):
     return {"views": {"default": {"boxes": default}, "nonsemantic": {"boxes": nonsemantic}}}
 

@@ -71,8 +71,8 @@ def camera_rays(camera, width, height):
     return (ways / np.linalg.norm(ways, axis=-1, keepdims=True)).reshape(-1, 3)
 
 
-def picture(objects):
-    return render(scenes.solids(objects), CAMERA, LIGHTS, WIDTH, HEIGHT)
+def picture(objects, lights=LIGHTS, camera=CAMERA):
+    return render(scenes.solids(objects), camera, lights, WIDTH, HEIGHT)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -145,3 +145,11 @@ def test_metal_mirrors_its_neighbours_and_rubber_does_not():
         redder[material] = gain[rows == 0].max()
     assert redder["metal"] > 20
     assert redder["rubber"] < 5
+
+
+def test_equal_scenes_have_equal_bytes():
+    objects = crowd(2)
+    assert picture(objects).tobytes() == picture(objects).tobytes()
+    moved = (LIGHTS[0], LIGHTS[1], (LIGHTS[2][0] + 0.2, *LIGHTS[2][1:]))
+    assert picture(objects).tobytes() != picture(objects, lights=moved).tobytes()
+    assert picture(objects).tobytes() != picture(objects, camera=(7.4, -6.5, 5.3)).tobytes()

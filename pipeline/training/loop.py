@@ -31,8 +31,7 @@ from pipeline.text.vocabularies import Vocabulary
 from pipeline.training import compiling, optimisers, resuming
 from pipeline.training.learning_rate import factor
 from pipeline.training.live_curves import LiveCurves
-from pipeline.training.phases import Phase, captioning
-from pipeline.training.reinforce import SelfCritical
+from pipeline.training.phases import Objective, Phase, captioning
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Draws, training_batches
 
@@ -67,7 +66,7 @@ class Training:
         ranks: Ranks = ALONE,
         phase: Phase | None = None,
         live: LiveCurves | None = None,
-        objective: SelfCritical | None = None,
+        objective: Objective | None = None,
     ):
         phase = phase or captioning(recipe, None)
         self.objective = objective

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
+from torch import Tensor
 
 from models.common.entry import EarlierPhase
-from models.common.trainable import Trainable
+from models.common.trainable import Labels, Trainable
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import Pair, of_split
@@ -23,7 +24,7 @@ from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.reinforce import POLICY, SelfCritical
 from pipeline.training.rewards import reward_of
-from pipeline.training.sampling import Draws, Sampler
+from pipeline.training.sampling import Batch, Draws, Sampler
 from pipeline.training.task_sampling import ClassItems, TaskSampler
 from pipeline.training.validation import CIDER, COLUMNS, RetrievalValidation, TaskValidation, Validation
 from pipeline.weights import first_weights, trained_model
@@ -44,6 +45,23 @@ class OtherInputs:
 
 
 NOTHING = OtherInputs()
+
+
+class Objective(Protocol):
+    """Protocol of a phase's objective: losses that are minimised, and measures that are only recorded."""
+
+    def names(self, model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of the loss terms and of the measures."""
+
+    def __call__(
+        self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
+    ) -> dict[str, Tensor]:
+        """Return the loss terms and the measures of B pairs, as scalars by name.
+
+        before, after: encodings of the two images of each pair, (B, N, D); N: cells or tokens; D: width
+        tokens: R reference captions of each pair, (R*B, L+1), with <START> and <END>, padded with NULL
+        batch, labels: batch that contains the pairs, and labels of the pairs
+        """
 
 
 @dataclass(frozen=True)
@@ -67,7 +85,7 @@ class Phase:
     others: OtherInputs = NOTHING
     log_every: int = 10  # number of iterations for each row of the learning curve
     # returns the losses, given the training pairs and the vocabulary; None: the losses that the model defines
-    objective: Callable[[Sequence[Pair], Vocabulary], SelfCritical] | None = None
+    objective: Callable[[Sequence[Pair], Vocabulary], Objective] | None = None
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
         """Return the phase's sampler of batches; it uses those of `pairs` that are in the train split."""

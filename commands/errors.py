@@ -35,16 +35,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.errors", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("cells", nargs="*", type=to_read, help="finished runs (default: all records)")
+    parser.add_argument("runs", nargs="*", type=to_read, help="finished runs (default: all records)")
     parser.add_argument(
         "--pairs", type=to_read, help="prepared pairs; the other files are then captions in COCO's format"
     )
     parser.add_argument("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
     parser.add_argument("--own", action="store_true", help="read your own records, if no run is named")
     arguments = parsed(parser)
-    if arguments.pairs and not arguments.cells:
+    if arguments.pairs and not arguments.runs:
         raise InputError("--pairs needs a file of captions; name it")
-    found = [_judged(path, arguments.pairs) if arguments.pairs else _scored(path) for path in arguments.cells]
+    found = [_judged(path, arguments.pairs) if arguments.pairs else _scored(path) for path in arguments.runs]
     found = found or _recorded(arguments.own)
     if arguments.figure:
         drawn = svg_file(lambda axes: draw_faults(axes, found), of_bars(len(found)))

@@ -9,7 +9,7 @@ A study writes the records of its runs itself. Published records are never repla
 import argparse
 from pathlib import Path
 
-from commands import run
+import commands
 from pipeline.cli.arguments import parsed
 from pipeline.config import params, recipe_file
 from pipeline.config.params import read_tree
@@ -17,9 +17,9 @@ from pipeline.io.errors import InputError
 from pipeline.reporting import run_curves
 from pipeline.results import own_records, records
 from pipeline.scoring import run_files
-from pipeline.study import study_cells
-from pipeline.study.study_cells import Cell
+from pipeline.study import study_runs
 from pipeline.study.study_file import Row, Study
+from pipeline.study.study_runs import Run
 
 
 def main() -> None:
@@ -35,14 +35,14 @@ def main() -> None:
 
 def write() -> None:
     """Write the records of all finished runs of params.yaml."""
-    done = [cell for cell in cells(Path()) if (cell.made / "pairs.jsonl").exists()]
+    done = [run for run in runs(Path()) if (run.made / "pairs.jsonl").exists()]
     if not done:
         raise InputError("no run of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
-    for cell in done:
-        check(cell)
-    for cell in done:
-        written = records.write(Path(), cell, {}, Path())
-        many = f"{cell.made}: no record, as {cell.dataset} has more than {records.MOST_PAIRS} test pairs"
+    for run in done:
+        check(run)
+    for run in done:
+        written = records.write(Path(), run, {}, Path())
+        many = f"{run.made}: no record, as {run.dataset} has more than {records.MOST_PAIRS} test pairs"
         print(written or many)
 
 
@@ -56,7 +56,7 @@ def promote() -> None:
     print(*moved, "now write the page: `python -m commands.results`", sep="\n")
 
 
-def cells(root: Path) -> list[Cell]:
+def runs(root: Path) -> list[Run]:
     """Return the runs of params.yaml, with the keys that they have in a study."""
     settings = params.load()
     rows = [Row(label=model, model=model) for model in settings.models]
@@ -64,21 +64,21 @@ def cells(root: Path) -> list[Cell]:
     planned = [
         row
         for dataset in settings.datasets
-        for row in study_cells.plan(root, "params.yaml", study, dataset, settings.seeds)
+        for row in study_runs.plan(root, "params.yaml", study, dataset, settings.seeds)
     ]
-    return [cell for _, cell in study_cells.each(planned)]
+    return [run for _, run in study_runs.each(planned)]
 
 
-def check(cell: Cell) -> None:
+def check(run: Run) -> None:
     """Raise InputError if the run's files do not belong together, or if the run's recipe has changed."""
-    run = Path(cell.dataset, cell.model, str(cell.seed))
-    weights = Path("data/weights", run)
-    run_files.check_scores(cell.made, Path("data/pairs", f"{cell.dataset}.jsonl"), weights)
-    run_curves.check(Path("results/curves", run), weights)
-    path = Path("data/recipes", run, "recipe.yaml")
-    if not path.exists() or not recipe_file.same(recipe_file.load(path), cell.recipe):
-        raise InputError(f"{cell.made} was made with other settings or code; run `dvc repro`")
+    name = Path(run.dataset, run.model, str(run.seed))
+    weights = Path("data/weights", name)
+    run_files.check_scores(run.made, Path("data/pairs", f"{run.dataset}.jsonl"), weights)
+    run_curves.check(Path("results/curves", name), weights)
+    path = Path("data/recipes", name, "recipe.yaml")
+    if not path.exists() or not recipe_file.same(recipe_file.load(path), run.recipe):
+        raise InputError(f"{run.made} was made with other settings or code; run `dvc repro`")
 
 
 if __name__ == "__main__":
-    run(main)
+    commands.run(main)

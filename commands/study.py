@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from commands import run
+import commands
 from pipeline.cli.arguments import SEEDS as SEED_RANGE
 from pipeline.cli.arguments import jobs, parsed, to_read, whole, word
 from pipeline.config import params
@@ -20,10 +20,10 @@ from pipeline.io.errors import listed
 from pipeline.io.outputs import write_text
 from pipeline.reporting.tables import show
 from pipeline.results import own_records, records, study_table
-from pipeline.study import slurm, study_cells, study_file, workspace
+from pipeline.study import slurm, study_file, study_runs, workspace
 from pipeline.study.jobs import Local, Place, Queue, cancel
 from pipeline.study.run_task import RunTask
-from pipeline.study.study_cells import Cell, Planned
+from pipeline.study.study_runs import Planned, Run
 from pipeline.study.workspace import Base
 
 SEEDS = (1, 2, 3)
@@ -86,17 +86,17 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
     """
     root, name, dataset = Path(), arguments.name, arguments.dataset
     everything, own = params.load(), study_file.read(name)
-    planned = study_cells.plan(root, name, own, dataset, list(dict.fromkeys(arguments.seeds)))
+    planned = study_runs.plan(root, name, own, dataset, list(dict.fromkeys(arguments.seeds)))
     study_table.check(root, own, dataset)
     missing = _missing(root, planned, arguments.unrecorded)
     failed: list[str] = []
     if missing and not arguments.show:
         place = place_of(arguments)
         if arguments.cancel:
-            ended = cancel(place, workspace.workspaces([cell for _, cell in missing], root))
+            ended = cancel(place, workspace.workspaces([run for _, run in missing], root))
             print(f"ended {ended} job(s); their work is kept, and the study continues from it when run again")
             return
-        with opened(root, dataset, study_cells.inputs_of(planned)) as base:
+        with opened(root, dataset, study_runs.inputs_of(planned)) as base:
             failed = _run(root, missing, base, place, arguments.commit)
     tables = study_table.tables(root, own, dataset, planned, everything)
     show(tables)
@@ -111,34 +111,34 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
 
 
 def _run(
-    root: Path, missing: Sequence[tuple[Planned, Cell]], base: Base, place: Place, commits: bool
+    root: Path, missing: Sequence[tuple[Planned, Run]], base: Base, place: Place, commits: bool
 ) -> list[str]:
     """Run a job for each missing run. Return a line for each failed run."""
-    tasks = [RunTask(cell, base, commits, partial(_take, root, row, cell)) for row, cell in missing]
+    tasks = [RunTask(run, base, commits, partial(_take, root, row, run)) for row, run in missing]
     return Queue(place, tasks).run()
 
 
-def _take(root: Path, row: Planned, cell: Cell, made: Path) -> None:
-    records.write(root, cell, row.changes, made)
-    study_cells.keep(root, cell, made)
+def _take(root: Path, row: Planned, run: Run, made: Path) -> None:
+    records.write(root, run, row.changes, made)
+    study_runs.keep(root, run, made)
 
 
-def _missing(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Cell]]:
+def _missing(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Run]]:
     """Return and print the rows and runs that are not finished or, if `unrecorded`, that have no record."""
-    cells = study_cells.each(planned)
+    runs = study_runs.each(planned)
     missing = [
-        (row, cell)
-        for row, cell in cells
+        (row, run)
+        for row, run in runs
         if not (
-            own_records.recorded(root, cell, row.changes) if unrecorded else study_cells.finished(root, cell)
+            own_records.recorded(root, run, row.changes) if unrecorded else study_runs.finished(root, run)
         )
     ]
     there = "recorded" if unrecorded else "finished"
-    print(f"{len(cells)} runs: {len(cells) - len(missing)} {there}, {len(missing)} missing", flush=True)
-    for _, cell in missing:
-        print(f"  missing: {cell.name}", flush=True)
+    print(f"{len(runs)} runs: {len(runs) - len(missing)} {there}, {len(missing)} missing", flush=True)
+    for _, run in missing:
+        print(f"  missing: {run.name}", flush=True)
     return missing
 
 
 if __name__ == "__main__":
-    run(main)
+    commands.run(main)

@@ -63,13 +63,13 @@ def undrawn(results, params):
 def saying(study, caption):
     """Render the page of the first dataset, with this caption of the first model for every pair."""
     (results, _), params = study
-    first, *others = results.cells
+    first, *others = results.runs
     first = replace(
         first,
         captions=dict.fromkeys(first.captions, caption),
         attended={pair: attended(caption, 0, "subtraction") for pair in first.attended},
     )
-    return undrawn([replace(results, cells=[first, *others])], params)
+    return undrawn([replace(results, runs=[first, *others])], params)
 
 
 def told(cider_d, **known):

@@ -7,7 +7,7 @@ runs it; NOT_RUN says why none does. tests/test_commands.py parses every command
 RUN_BY = {
     "change-captioning": "tests/test_wheel.py",
     "dvc exp run": "tests/test_independent_experiments.py",
-    "dvc repro": "tests/commands/test_study_cells.py",
+    "dvc repro": "tests/commands/test_study_runs.py",
     "make .venv/ready": ".ci/fresh-clone",
     "make check-data": "tests/test_supply_chain.py",
     "make lint": ".ci/run",

@@ -18,7 +18,7 @@ from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.io.outputs import write_json_lines
 from pipeline.scoring.subsets import QUARTILES
-from pipeline.study import study_cells, study_file
+from pipeline.study import study_file, study_runs
 from tests import project_params
 from tests.scored import line, write
 
@@ -99,9 +99,9 @@ def make_pairs(root: Path, dataset: str) -> None:
     write_json_lines(root / f"data/images/{dataset}.jsonl", [])
 
 
-def planned(root: Path, seeds: Sequence[int] = (1, 2), name: str = "two") -> list[study_cells.Planned]:
-    """The cells of a study of such a repository."""
-    return study_cells.plan(root, name, study_file.read(name, root / "studies"), "tabletop", seeds)
+def planned(root: Path, seeds: Sequence[int] = (1, 2), name: str = "two") -> list[study_runs.Planned]:
+    """The runs of a study of such a repository."""
+    return study_runs.plan(root, name, study_file.read(name, root / "studies"), "tabletop", seeds)
 
 
 class Fake:
@@ -111,15 +111,15 @@ class Fake:
         self.folder, self.stop_at = folder, stop_at
         self.ran: list[tuple[str, int]] = []
 
-    def run(self, cell) -> None:
+    def do(self, run) -> None:
         if self.stop_at == len(self.ran):
             raise KeyboardInterrupt
-        self.ran.append((cell.name, cell.seed))
-        make_pairs(self.folder, cell.dataset)
-        curves = self.folder / "results/curves" / Path(*cell.made.parts[2:])
+        self.ran.append((run.name, run.seed))
+        make_pairs(self.folder, run.dataset)
+        curves = self.folder / "results/curves" / Path(*run.made.parts[2:])
         curves.mkdir(parents=True, exist_ok=True)
         (curves / "validation.csv").write_text("iteration,CIDEr-D,true/change\n300,0.25,0.0\n600,0.5,0.1\n")
-        write_cell(self.folder / cell.made, score_of(cell.model, cell.seed))
+        write_run(self.folder / run.made, score_of(run.model, run.seed))
 
 
 def pair(number: int) -> Pair:
@@ -133,7 +133,7 @@ def score_of(model: str, seed: int) -> float:
     return {"rr": 0.5, "scorer": 0.9, "clip4idc": 0.4}.get(model, 0.6) + 0.01 * seed**2
 
 
-def write_cell(folder: Path, score: float, ids: Sequence[str] | None = None) -> None:
+def write_run(folder: Path, score: float, ids: Sequence[str] | None = None) -> None:
     """Write metrics.json and pairs.jsonl; `score` is CIDEr-D and the share of true captions."""
     folder.mkdir(parents=True, exist_ok=True)
     values = {"BLEU-1": 0.1, "BLEU-4": 0.1, "METEOR": 0.2, "ROUGE-L": 0.3, "CIDEr-D": score, "SPICE": None}
@@ -161,7 +161,7 @@ def opening(fake: Fake):
 
 def run_all(root: Path, missing, fake: Fake, place, commits: bool) -> list:
     """Replacement of `study._run` that makes up the runs one after the other."""
-    for row, cell in missing:
-        fake.run(cell)
-        study._take(root, row, cell, fake.folder)
+    for row, run in missing:
+        fake.do(run)
+        study._take(root, row, run, fake.folder)
     return []

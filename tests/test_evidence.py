@@ -108,10 +108,10 @@ def run(root: Path, words: tuple[str, ...]) -> None:
         return
     # `dvc repro` leaves scores, curves and recipes of the runs, and another dvc.lock
     (root / "dvc.lock").write_text((root / "dvc.lock").read_text() + "# run\n")
-    for cell in record.cells(root):
-        Fake(root).run(cell)
-        recipe = root / f"data/recipes/{cell.dataset}/{cell.model}/{cell.seed}/recipe.yaml"
-        recipe_file.save(recipe, cell.recipe)
+    for run in record.runs(root):
+        Fake(root).do(run)
+        recipe = root / f"data/recipes/{run.dataset}/{run.model}/{run.seed}/recipe.yaml"
+        recipe_file.save(recipe, run.recipe)
 
 
 def changed(root: Path, done: list[tuple[str, ...]]) -> list[str]:

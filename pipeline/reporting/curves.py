@@ -76,7 +76,7 @@ class Line:
 
 def captioning(results: Results) -> list[Panel]:
     """Return the panels of the captioning phase: one per validation score, and one per loss term."""
-    terms = [term for cell in results.cells for term in cell.phases["captioning"].losses]
+    terms = [term for run in results.runs for term in run.phases["captioning"].losses]
     losses = [
         Measure(term, MEASURED[term], kind="losses")
         if term in MEASURED
@@ -115,15 +115,15 @@ def _panels(results: Results, phase: PhaseName, measures: Iterable[Measure]) -> 
 
 
 def _lines(results: Results, phase: PhaseName, measure: Measure) -> list[Line]:
-    looks, found = styles(cell.model for cell in results.cells), []
-    for cell in results.cells:
-        curve = getattr(cell.phases.get(phase), measure.kind, {})
+    looks, found = styles(run.model for run in results.runs), []
+    for run in results.runs:
+        curve = getattr(run.phases.get(phase), measure.kind, {})
         points = (
             zip(curve["iteration"], curve[measure.column], strict=True) if measure.column in curve else ()
         )
         if known := [(x, measure.factor * y) for x, y in points if not math.isnan(y)]:
             x, y = zip(*known, strict=True)
-            found.append(Line(looks[cell.model], cell.seed, x, list(y)))
+            found.append(Line(looks[run.model], run.seed, x, list(y)))
     return found
 
 

@@ -52,7 +52,7 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Cell:
+class ScoredRun:
     """A run (one model and one seed on one dataset) with its captions of the test pairs."""
 
     model: str
@@ -74,7 +74,7 @@ class Results:
     images: dict[str, Indexed]  # by name
     constant_caption: str
     constant: Metrics
-    cells: list[Cell]
+    runs: list[ScoredRun]
     evidence: dict[str, Evidence]  # by model: the scores of each test pair, over the model's seeds
     gallery: dict[str | None, list[Pair]]  # by change type
     published: list[Published]
@@ -99,18 +99,18 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
     gallery = attention_maps.gallery(test, params.report.gallery)
     shown = [pair for pairs in gallery.values() for pair in pairs]
     constant = root / "results/cells" / dataset / "constant"
-    cells = [
-        _cell(root, Path(dataset, model, str(seed)), test, shown if seed == params.seeds[0] else [])
+    runs = [
+        _scored_run(root, Path(dataset, model, str(seed)), test, shown if seed == params.seeds[0] else [])
         for model in params.models
         for seed in params.seeds
     ]
     if prepared := manifest.beside(path):
         manifest.check_files(prepared, manifest.read(prepared), path, index)
     run_files.check_scores(constant, path)
-    for cell in cells:
-        run = Path(dataset, cell.model, str(cell.seed))
-        run_files.check_scores(root / "results/cells" / run, path, root / "data/weights" / run)
-        run_curves.check(root / "results/curves" / run, root / "data/weights" / run)
+    for run in runs:
+        name = Path(dataset, run.model, str(run.seed))
+        run_files.check_scores(root / "results/cells" / name, path, root / "data/weights" / name)
+        run_curves.check(root / "results/curves" / name, root / "data/weights" / name)
     published = root / paper_results.FOLDER
     return Results(
         dataset,
@@ -119,8 +119,8 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         {image.name: image for image in read_index(index)},
         read_captions(constant / "captions.json", test)[test[0].pair_id],
         read_metrics(constant / "metrics.json"),
-        cells,
-        {model: _evidence([cell for cell in cells if cell.model == model]) for model in params.models},
+        runs,
+        {model: _evidence([run for run in runs if run.model == model]) for model in params.models},
         gallery,
         paper_results.rows(dataset, published),
         _retrieved(root / "results/curves" / dataset, params, path),
@@ -140,18 +140,18 @@ def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int,
     return found
 
 
-def _evidence(runs: Sequence[Cell]) -> Evidence:
+def _evidence(runs: Sequence[ScoredRun]) -> Evidence:
     named = {f"the scores of {run.model} {run.seed}": [*run.told.values()] for run in runs}
     return pair_scores.evidence(named)
 
 
-def _cell(root: Path, run: Path, test: Sequence[Pair], shown: Sequence[Pair]) -> Cell:
-    """Read a run (dataset/model/seed), with the attention of the pairs `shown`."""
-    place, curves = root / "results/cells" / run, root / "results/curves" / run.parent
+def _scored_run(root: Path, name: Path, test: Sequence[Pair], shown: Sequence[Pair]) -> ScoredRun:
+    """Read the run `name` (dataset/model/seed), with the attention of the pairs `shown`."""
+    place, curves = root / "results/cells" / name, root / "results/curves" / name.parent
     told = {pair.pair_id: pair for pair in pair_scores.read_pairs(place / "pairs.jsonl")}
-    seed = int(run.name)
-    return Cell(
-        run.parent.name,
+    seed = int(name.name)
+    return ScoredRun(
+        name.parent.name,
         seed,
         read_metrics(place / "metrics.json"),
         read_captions(place / "captions.json", test),

@@ -18,12 +18,12 @@ TYPES = (*CHANGE_TYPES, "no_change")
 
 def tables(results: Sequence[Results]) -> dict[str, Rows]:
     """Return file name -> rows of all runs."""
-    cells = {f"{each.dataset}/{cell.model}/{cell.seed}": cell for each in results for cell in each.cells}
+    runs = {f"{each.dataset}/{run.model}/{run.seed}": run for each in results for run in each.runs}
     scored = {f"{each.dataset}/constant": each.constant for each in results}
-    scored |= {name: cell.metrics for name, cell in cells.items()}
+    scored |= {name: run.metrics for name, run in runs.items()}
     found: dict[str, Rows] = {VALIDATION: [], LOSSES: [], BY_TYPE: []}
-    for name, cell in cells.items():
-        curves = cell.phases["captioning"]
+    for name, run in runs.items():
+        curves = run.phases["captioning"]
         for file, kind, value, curve, terms in (
             (VALIDATION, "validation", CIDER, curves.validation, [CIDER]),
             (LOSSES, None, "loss", curves.losses, [term for term in curves.losses if term != "iteration"]),

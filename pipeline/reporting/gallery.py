@@ -16,7 +16,7 @@ from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.decoding.attention_maps import Attended
 from pipeline.io.errors import InputError
 from pipeline.reporting import attention_images
-from pipeline.reporting.dataset_results import Cell, Results
+from pipeline.reporting.dataset_results import Results, ScoredRun
 from pipeline.scoring import truth
 from pipeline.scoring.accuracy import says_no_change
 from pipeline.statistics.pair_scores import ScoredPair
@@ -74,8 +74,8 @@ class Card:
 
 def gallery(results: Results, params: Params) -> dict[str, Any]:
     """Return the cards of the pairs in `results.gallery`, and the data for the page's filters."""
-    own = [cell for cell in results.cells if cell.seed == params.seeds[0]]
-    attended = {cell.model: list(cell.attended.values()) for cell in own}
+    own = [run for run in results.runs if run.seed == params.seeds[0]]
+    attended = {run.model: list(run.attended.values()) for run in own}
     every = [one for each in attended.values() for one in each]
     named = {KINDS.get(kind, str(kind)): (kind, pairs) for kind, pairs in results.gallery.items()}
     return {
@@ -87,8 +87,8 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
             for name, (kind, pairs) in named.items()
         },
         # models whose captions are known to be right or wrong; True if the truth of any caption is known
-        "judged": [cell.model for cell in own if any(told.right is not None for told in cell.told.values())],
-        "checked": any(_true(told) is not None for cell in own for told in cell.told.values()),
+        "judged": [run.model for run in own if any(told.right is not None for told in run.told.values())],
+        "checked": any(_true(told) is not None for run in own for told in run.told.values()),
         # models with cross-view attention
         "aligned": [
             model for model, each in attended.items() if any(one.alignment is not None for one in each)
@@ -108,9 +108,9 @@ def _weighed(attended: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...]
     return found
 
 
-def _card(pair: Pair, kind: str, results: Results, cells: Sequence[Cell], params: Params) -> Card:
-    embedded = {cell.model: attention_images.embedded(cell.attended[pair.pair_id]) for cell in cells}
-    predictions = [_prediction(pair, cell, params.score.no_change_phrases) for cell in cells]
+def _card(pair: Pair, kind: str, results: Results, runs: Sequence[ScoredRun], params: Params) -> Card:
+    embedded = {run.model: attention_images.embedded(run.attended[pair.pair_id]) for run in runs}
+    predictions = [_prediction(pair, run, params.score.no_change_phrases) for run in runs]
     before, after = picture(results, pair.before), picture(results, pair.after)
     return Card(pair, kind, before, after, predictions, script(embedded))
 
@@ -132,13 +132,13 @@ def picture(results: Results, name: str) -> Picture:
     return Picture(f"data:image/jpeg;base64,{coded}", *small.size, original)
 
 
-def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
-    caption, told = cell.captions[pair.pair_id], cell.told[pair.pair_id]
-    attended = cell.attended[pair.pair_id]
+def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> Prediction:
+    caption, told = run.captions[pair.pair_id], run.told[pair.pair_id]
+    attended = run.attended[pair.pair_id]
     verdict = truth.judge(caption, pair, phrases)
     wrong = () if verdict is None else verdict.wrong
     return Prediction(
-        cell.model,
+        run.model,
         caption.split(),
         f"{100 * told.cider_d:.1f}",
         "no change" if says_no_change(caption, phrases) else "change",

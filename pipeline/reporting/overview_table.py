@@ -67,11 +67,11 @@ def records(results: Sequence[Results]) -> list[Record]:
     """Return a record per run and subset. For each dataset, the baseline (a constant caption) comes first."""
     found: list[Record] = []
     for each in results:
-        cells = [(CONSTANT, None, each.constant), *((c.model, c.seed, c.metrics) for c in each.cells)]
-        for model, seed, metrics in cells:
-            cell = {"dataset": each.dataset, "model": model, "seed": seed}
+        scored = [(CONSTANT, None, each.constant), *((run.model, run.seed, run.metrics) for run in each.runs)]
+        for model, seed, metrics in scored:
+            run = {"dataset": each.dataset, "model": model, "seed": seed}
             for subset, values in metrics.subsets.items():
-                found.append(cell | {"subset": subset} | values | (metrics.whole if subset == TOTAL else {}))
+                found.append(run | {"subset": subset} | values | (metrics.whole if subset == TOTAL else {}))
     return found
 
 

@@ -84,7 +84,7 @@ def _section(results: Results, rows: list[Row], params: Params) -> dict[str, Any
         "boxed": any(pair.before_box or pair.after_box for pair in results.test),
         "constant_caption": results.constant_caption,
         "scorers": _scorers(results),
-        "styles": list(figures.styles(cell.model for cell in results.cells).values()),
+        "styles": list(figures.styles(run.model for run in results.runs).values()),
         "curves": [
             panel
             for panels in (curves.captioning, curves.adaptation, curves.pretraining)
@@ -117,7 +117,7 @@ def _details(results: Results, models: list[Row]) -> Iterable[Table]:
 def _scorers(results: Results) -> dict[str, str]:
     """Return scorer -> names of the programs that computed the scores."""
     found: dict[str, dict[str, None]] = {}
-    for metrics in (results.constant, *(cell.metrics for cell in results.cells)):
+    for metrics in (results.constant, *(run.metrics for run in results.runs)):
         for name, value in metrics.scorers.items():
             found.setdefault(name, {})[value] = None
     return {name: " and ".join(values) for name, values in found.items()}

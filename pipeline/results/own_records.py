@@ -12,8 +12,8 @@ from pipeline.results import record_comparisons, records
 from pipeline.results.record_comparisons import Group
 from pipeline.results.records import FOLDER, OWN, PAIRS, REMEDY, Record
 from pipeline.study.overrides import Tree, overlay
-from pipeline.study.study_cells import Cell
 from pipeline.study.study_file import Row
+from pipeline.study.study_runs import Run
 
 
 def settings_now(tree: Tree, record: Record) -> str:
@@ -25,7 +25,7 @@ def settings_now(tree: Tree, record: Record) -> str:
     where = records.name_of(record)
     changed = overlay(tree, Row(label=model, model=model, set=record["changes"]), dataset, where)
     recipe = resolving.resolve(Params.model_validate(changed), dataset, model)
-    return records.settings(Cell("", dataset, model, record["seed"], changed, recipe, ""))
+    return records.settings(Run("", dataset, model, record["seed"], changed, recipe, ""))
 
 
 def check(root: Path, tree: Tree, dataset: str, found: Iterable[Record]) -> None:
@@ -38,14 +38,14 @@ def check(root: Path, tree: Tree, dataset: str, found: Iterable[Record]) -> None
         )
 
 
-def recorded(root: Path, cell: Cell, changes: Tree) -> bool:
+def recorded(root: Path, run: Run, changes: Tree) -> bool:
     """Return True if a published or own record has the run's settings and pairs; the code may differ."""
-    if records.path(root, cell, changes).exists():
+    if records.path(root, run, changes).exists():
         return True
-    file = root / FOLDER / cell.dataset / records.name(cell.model, changes, cell.seed)
-    if not file.exists() or records.read(file)["settings"] != records.settings(cell):
+    file = root / FOLDER / run.dataset / records.name(run.model, changes, run.seed)
+    if not file.exists() or records.read(file)["settings"] != records.settings(run):
         return False
-    return records.read_pairs_file(file.parent / PAIRS) == records.prepared(root, cell.dataset)
+    return records.read_pairs_file(file.parent / PAIRS) == records.prepared(root, run.dataset)
 
 
 def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:

@@ -31,7 +31,7 @@ from pipeline.scoring.metric_names import CIDER, CORPUS, FAULTS, RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import pair_scores
 from pipeline.study.overrides import Tree
-from pipeline.study.study_cells import Cell
+from pipeline.study.study_runs import Run
 
 FOLDER = Path("results/records")
 OWN = Path("results/own/records")
@@ -95,10 +95,10 @@ def own_name_of(record: Mapping[str, Any]) -> str:
     return f"{name_of(record).removesuffix('.json')}.{record['settings']}.json"
 
 
-def path(root: Path, cell: Cell, changes: Tree) -> Path:
+def path(root: Path, run: Run, changes: Tree) -> Path:
     """Return the path of a run's own record, for the data prepared in `root`."""
-    own = {"model": cell.model, "changes": changes, "seed": cell.seed, "settings": settings(cell)}
-    return root / OWN / cell.dataset / data(root, cell.dataset) / own_name_of(own)
+    own = {"model": run.model, "changes": changes, "seed": run.seed, "settings": settings(run)}
+    return root / OWN / run.dataset / data(root, run.dataset) / own_name_of(own)
 
 
 def data(root: Path, dataset: str) -> str:
@@ -107,53 +107,53 @@ def data(root: Path, dataset: str) -> str:
     return sha256(*(read_bytes(file) if file.exists() else b"" for file in files))[:16]
 
 
-def settings(cell: Cell) -> str:
+def settings(run: Run) -> str:
     """Return a hash of all values of params.yaml that determine a run, without code and machine."""
-    params, recipe = Params.model_validate(cell.params), asdict(cell.recipe)
+    params, recipe = Params.model_validate(run.params), asdict(run.recipe)
     del recipe["code"]
     # empty values and defaults are left out, so that a new setting keeps older records valid
     recipe = {key: value for key, value in recipe.items() if value not in (None, {}, [], ())}
-    known = cell.dataset in params.tabletop.viewpoint
-    rendered = params.tabletop.of(cell.dataset).model_dump(exclude_defaults=True) if known else None
-    precision = params.features_of(cell.dataset).precision
+    known = run.dataset in params.tabletop.viewpoint
+    rendered = params.tabletop.of(run.dataset).model_dump(exclude_defaults=True) if known else None
+    precision = params.features_of(run.dataset).precision
     decode = params.decode.model_dump(exclude={"both_ways"})  # changes no caption
-    own = [recipe, cell.seed, rendered, precision, decode, params.score.model_dump()]
+    own = [recipe, run.seed, rendered, precision, decode, params.score.model_dump()]
     return sha256(json.dumps(own, sort_keys=True).encode())[:16]
 
 
-def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None:
+def write(root: Path, run: Run, changes: Tree, workspace: Path) -> Path | None:
     """Write the record of a run whose files are in `workspace`, and return its path.
 
     Return None without writing if the run has more than MOST_PAIRS test pairs.
     """
-    pairs = _test_pairs(workspace, cell.dataset)
+    pairs = _test_pairs(workspace, run.dataset)
     if len(pairs) > MOST_PAIRS:
         return None
-    ordered = _scored(workspace / cell.made / "pairs.jsonl", pairs)
-    metrics = read_json(workspace / cell.made / "metrics.json", REMEDY)
+    ordered = _scored(workspace / run.made / "pairs.jsonl", pairs)
+    metrics = read_json(workspace / run.made / "metrics.json", REMEDY)
     found = {
-        "dataset": cell.dataset,
-        "model": cell.model,
-        "seed": cell.seed,
+        "dataset": run.dataset,
+        "model": run.model,
+        "seed": run.seed,
         "changes": changes,
-        "settings": settings(cell),
-        "data": data(workspace, cell.dataset),
+        "settings": settings(run),
+        "data": data(workspace, run.dataset),
         "pairs": identity(described(pairs)),
-        "key": cell.key,
-        "train": cell.recipe.train,
+        "key": run.key,
+        "train": run.recipe.train,
         "scores": {
             name: {metric: round(metrics[name][metric], 4) for metric in CORPUS}
             for name in ("total", *subsets(pairs))
         },
         "attributes": metrics.get("attributes", {}),
         "localisation": metrics.get("localisation", {}),
-        "validation": _curves(workspace / "results/curves" / Path(*cell.made.parts[2:]) / "validation.csv"),
+        "validation": _curves(workspace / "results/curves" / Path(*run.made.parts[2:]) / "validation.csv"),
         **{name: "".join(MARKS[line[name]] for line in ordered) for name in MARKED_OF_PAIRS},
         FAULTS: BETWEEN.join(MARKS[None] if line[FAULTS] is None else line[FAULTS] for line in ordered),
         **{name: packed([line[name] for line in ordered], width) for name, width in WIDTHS.items()},
         CAPTIONS: [ordered[place]["caption"] for place in read_places(pairs)],
     }
-    folder = root / OWN / cell.dataset / found["data"]
+    folder = root / OWN / run.dataset / found["data"]
     save(folder / PAIRS, described(pairs))
     save(folder / own_name_of(found), found)
     return folder / own_name_of(found)

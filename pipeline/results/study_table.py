@@ -33,8 +33,8 @@ from pipeline.statistics.comparisons import Comparison, compare_all, p_value, si
 from pipeline.statistics.pair_scores import Evidence
 from pipeline.statistics.seeds import MeanSd, over_seeds
 from pipeline.study.overrides import filled
-from pipeline.study.study_cells import RETRIEVAL, Cell, Planned, finished
 from pipeline.study.study_file import Study
+from pipeline.study.study_runs import RETRIEVAL, Planned, Run, finished
 
 JUDGED = (TRUE, AGREES)
 PUBLISHED_WAYS = ("text_to_pair", "pair_to_text")
@@ -97,10 +97,10 @@ def _beside(study: Study, dataset: str) -> str:
 
 def _notes(root: Path, study: Study, dataset: str, planned: Sequence[Planned], params: Params) -> list[str]:
     left = {
-        cell.key
+        run.key
         for row in planned
-        for cell in row.cells
-        if not finished(root, cell) and recorded(root, cell, row.changes)
+        for run in row.runs
+        if not finished(root, run) and recorded(root, run, row.changes)
     }
     said = f"Left out: {len(left)} run(s) with a record only, which `python -m commands.results` shows."
     notes = [said] * bool(left)
@@ -145,22 +145,22 @@ def _of(subset: str) -> str:
 
 
 def _row(root: Path, row: Planned) -> list[str]:
-    return [_label(row), f"{len(_done(root, row))}/{len(row.cells)}"]
+    return [_label(row), f"{len(_done(root, row))}/{len(row.runs)}"]
 
 
 def _label(planned: Planned) -> str:
     """Return the row's label, followed by the values of the settings that its key `times` multiplies."""
-    keys = [filled(key, planned.row, planned.cells[0].dataset) for key in planned.row.times]
+    keys = [filled(key, planned.row, planned.runs[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])
 
 
-def _done(root: Path, row: Planned) -> list[Cell]:
-    return [cell for cell in row.cells if finished(root, cell)]
+def _done(root: Path, row: Planned) -> list[Run]:
+    return [run for run in row.runs if finished(root, run)]
 
 
-def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, MeanSd]:
-    found = [read_metrics(root / cell.folder / "metrics.json") for cell in cells]
+def _spread(root: Path, subset: str, runs: Sequence[Run]) -> dict[str, MeanSd]:
+    found = [read_metrics(root / run.folder / "metrics.json") for run in runs]
     each = [_total(metrics) if subset == TOTAL else metrics.subsets.get(subset, {}) for metrics in found]
     common = [m for m in TOLD if each and all(m in scores for scores in each)]
     return {metric: over_seeds([scores[metric] for scores in each]) for metric in common}
@@ -173,7 +173,7 @@ def _total(metrics: Metrics) -> dict[str, float]:
 
 def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planned]) -> list[Table]:
     """Return a table of the differences between adjacent rows; [] if no two adjacent rows have scores."""
-    keys = {_label(row): [cell.key for cell in row.cells] for row in planned}
+    keys = {_label(row): [run.key for run in row.runs] for row in planned}
     evidence = {_label(row): _evidence(root, dataset, subset, row) for row in planned if _done(root, row)}
     between = [(b, a) for a, b in pairwise(keys) if a in evidence and b in evidence]
     if not between:
@@ -208,7 +208,7 @@ def _compared(subset: str, by_metric: dict[str, Comparison]) -> list[str]:
 
 
 def _evidence(root: Path, dataset: str, subset: str, row: Planned) -> Evidence:
-    whole = pair_scores.read([root / cell.folder / "pairs.jsonl" for cell in _done(root, row)])
+    whole = pair_scores.read([root / run.folder / "pairs.jsonl" for run in _done(root, row)])
     if subset == TOTAL:
         return whole
     members = set(subsets(of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")).get(subset, []))
@@ -224,10 +224,8 @@ def _retrieval(
     """Return a table for each direction of retrieval; [] if no model with retrieval is finished."""
     found: list[tuple[Planned, list[Figures]]] = []
     for row in planned:
-        cells = [cell for cell in _done(root, row) if cell.recipe.entry.retrieves]
-        figures = [
-            Figures.model_validate_json((root / cell.folder / RETRIEVAL).read_bytes()) for cell in cells
-        ]
+        runs = [run for run in _done(root, row) if run.recipe.entry.retrieves]
+        figures = [Figures.model_validate_json((root / run.folder / RETRIEVAL).read_bytes()) for run in runs]
         found += [(row, figures)] * bool(figures)
     made = []
     for way, said in WAYS.items() if found else ():

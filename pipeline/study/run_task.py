@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.io.dvc_lock import NAME as LOCK
 from pipeline.io.outputs import remove
 from pipeline.study.jobs import Task
-from pipeline.study.study_cells import Cell
+from pipeline.study.study_runs import Run
 from pipeline.study.workspace import SETTINGS, Base, workspaces
 
 PHASE = "pretrain"  # the stage of pre-training
@@ -19,43 +19,43 @@ PHASE = "pretrain"  # the stage of pre-training
 class RunTask:
     """A run of a study, as a task of the job queue. `finished` is called with the run's workspace."""
 
-    cell: Cell
+    run: Run
     base: Base
     commits: bool  # True if weights, captions and scores go into DVC's cache
     finished: Callable[[Path], None]
 
     @property
     def name(self) -> str:
-        return self.cell.name
+        return self.run.name
 
     @property
     def folder(self) -> Path:
-        return workspaces([self.cell], self.base.root)[0]
+        return workspaces([self.run], self.base.root)[0]
 
     def begin(self, running: Collection[Task]) -> str | None:
         """Return the command, or None while another run does the same pre-training."""
-        same = _phase_key(self.cell)
+        same = _phase_key(self.run)
         for other in running if same else ():
-            if isinstance(other, RunTask) and _phase_key(other.cell) == same and other.at_phase():
+            if isinstance(other, RunTask) and _phase_key(other.run) == same and other.at_phase():
                 return None
-        self.base.made(self.cell)
-        return command(self.cell, self.base.prepared, self.commits)
+        self.base.made(self.run)
+        return command(self.run, self.base.prepared, self.commits)
 
     def at_phase(self) -> bool:
         """Return True if the run's pre-training is not finished."""
         lock = self.folder / LOCK
-        return not lock.is_file() or f"\n  {_of(PHASE, self.cell)}:" not in lock.read_text(encoding="utf-8")
+        return not lock.is_file() or f"\n  {_of(PHASE, self.run)}:" not in lock.read_text(encoding="utf-8")
 
     def finish(self) -> None:
         self.finished(self.folder)
         remove(self.folder)
 
 
-def command(cell: Cell, prepared: Collection[str], commits: bool) -> str:
+def command(run: Run, prepared: Collection[str], commits: bool) -> str:
     """Return the shell command of a run. Pre-training always goes into DVC's cache, because runs share it."""
-    phase = [PHASE] * bool(cell.recipe.adapt)
-    before = [SETTINGS, *(_of(stage, cell) for stage in ("recipe", *phase))]
-    own = [_of(stage, cell) for stage in ("train", "decode", "score")]
+    phase = [PHASE] * bool(run.recipe.adapt)
+    before = [SETTINGS, *(_of(stage, run) for stage in ("recipe", *phase))]
+    own = [_of(stage, run) for stage in ("train", "decode", "score")]
     repro = ["dvc", "repro", "--single-item"]
     lines = [
         ["commands.check_lock"],
@@ -68,12 +68,12 @@ def command(cell: Cell, prepared: Collection[str], commits: bool) -> str:
     return " && ".join([cache, *(shlex.join(["python", "-m", *line]) for line in lines)])
 
 
-def _of(stage: str, cell: Cell) -> str:
-    return f"{stage}@{cell.dataset}-{cell.model}-{cell.seed}"
+def _of(stage: str, run: Run) -> str:
+    return f"{stage}@{run.dataset}-{run.model}-{run.seed}"
 
 
-def _phase_key(cell: Cell) -> str | None:
-    if not cell.recipe.adapt:
+def _phase_key(run: Run) -> str | None:
+    if not run.recipe.adapt:
         return None
-    shown = [asdict(cell.recipe.first_phase()), cell.seed, cell.params.get("negatives")]
+    shown = [asdict(run.recipe.first_phase()), run.seed, run.params.get("negatives")]
     return json.dumps(shown, sort_keys=True, default=str)

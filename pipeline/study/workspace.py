@@ -25,7 +25,7 @@ from pipeline.io.outputs import remove, replacing, write_text, yaml_of
 from pipeline.scoring.spice import DEFAULT as SPICE
 from pipeline.study.jobs import environment
 from pipeline.study.overrides import Tree
-from pipeline.study.study_cells import Cell, prepared, prepared_beside, to_prepare
+from pipeline.study.study_runs import Run, prepared, prepared_beside, to_prepare
 
 FOLDER = Path(".scratch/study")
 BASE, CELLS = "base", "cells"
@@ -46,18 +46,18 @@ class Base:
     folder: Path
     prepared: tuple[str, ...]
 
-    def made(self, cell: Cell) -> Path:
+    def made(self, run: Run) -> Path:
         """Return a run's workspace. A new workspace is made without the data; DVC checks them out later."""
-        (folder,) = workspaces([cell], self.root)
+        (folder,) = workspaces([run], self.root)
         if not (folder / CONFIG).exists():
             with writing(folder):
                 remove(folder)
-                _copy(self.folder, folder, cell.dataset)
+                _copy(self.folder, folder, run.dataset)
                 shutil.copyfile(self.folder / dvc_lock.NAME, folder / dvc_lock.NAME)
                 # a link, not an environment variable: metrics.json must name the same folder as `dvc repro`
                 _link(self.root.resolve() / SPICE, folder / SPICE)
-                link_named(self.root, folder, cell.params, cell.dataset)
-                write_text(folder / PARAMS, yaml_of(cell.params))
+                link_named(self.root, folder, run.params, run.dataset)
+                write_text(folder / PARAMS, yaml_of(run.params))
                 write_text(folder / CONFIG, (self.folder / CONFIG).read_text(encoding="utf-8"))  # comes last
         return folder
 
@@ -91,9 +91,9 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
         yield base
 
 
-def workspaces(cells: Iterable[Cell], root: Path) -> list[Path]:
+def workspaces(runs: Iterable[Run], root: Path) -> list[Path]:
     """Return the paths of these runs' workspaces, which may not exist."""
-    return [root.resolve() / FOLDER / CELLS / cell.key for cell in cells]
+    return [root.resolve() / FOLDER / CELLS / run.key for run in runs]
 
 
 def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:

@@ -17,15 +17,15 @@ def root(tmp_path, monkeypatch):
     make_repository(tmp_path)
     project_params.write(tmp_path, models=["rr"], seeds=[1, 2])
     monkeypatch.chdir(tmp_path)
-    cell, _ = record.cells(tmp_path)
-    Fake(tmp_path).run(cell)
-    recipe_file.save(tmp_path / "data/recipes/tabletop/rr/1/recipe.yaml", cell.recipe)
+    run, _ = record.runs(tmp_path)
+    Fake(tmp_path).do(run)
+    recipe_file.save(tmp_path / "data/recipes/tabletop/rr/1/recipe.yaml", run.recipe)
     return tmp_path
 
 
 def test_finished_runs_have_records(root):
     succeed(root, "record")
-    one, two = record.cells(root)
+    one, two = record.runs(root)
     assert own_records.recorded(root, one, {})
     assert not own_records.recorded(root, two, {})
     found = records.read(records.path(root, one, {}))

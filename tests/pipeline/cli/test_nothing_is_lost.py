@@ -12,14 +12,14 @@ from pipeline.io import outputs as writing
 from pipeline.io.errors import InputError
 from pipeline.io.folder_records import RECORD
 from pipeline.io.outputs import Contents, replacing
-from pipeline.study import study_cells
+from pipeline.study import study_runs
 from tests.command_options import COMMANDS, options, outputs, typed
 from tests.folders import contents
 from tests.running import refuse, script
 
 EACH = [(command, name, kind) for command in COMMANDS for name, kind in outputs(command).items()]
 FOLDERS = list(
-    dict.fromkeys([*(kind for *_, kind in EACH if isinstance(kind, Contents)), study_cells.CONTENTS])
+    dict.fromkeys([*(kind for *_, kind in EACH if isinstance(kind, Contents)), study_runs.CONTENTS])
 )
 OWN = {"made.json": "made", "below/made.csv": "made, too"}
 

@@ -9,13 +9,13 @@ from pipeline.io.errors import InputError
 from pipeline.reporting import dataset_results
 from tests.report_lab import make_study
 
-CELL = "results/cells/tabletop/scorer/2"
+RUN = "results/cells/tabletop/scorer/2"
 FIRST = "results/cells/tabletop/scorer/1"
 CURVES = "results/curves/tabletop/scorer/2"
 FILES = [
-    f"{CELL}/captions.json",
-    f"{CELL}/metrics.json",
-    f"{CELL}/pairs.jsonl",
+    f"{RUN}/captions.json",
+    f"{RUN}/metrics.json",
+    f"{RUN}/pairs.jsonl",
     f"{CURVES}/loss.csv",
     f"{CURVES}/validation.csv",
     "results/cells/tabletop/constant/captions.json",
@@ -45,13 +45,13 @@ def test_a_dataset_has_its_test_pairs_and_the_listed_runs(made):
     assert {pair.split for pair in results.test} == {"test"}
     assert len(results.test) == 20
     assert results.constant_caption == "no change"
-    assert [(c.model, c.seed) for c in results.cells] == [
+    assert [(run.model, run.seed) for run in results.runs] == [
         ("subtraction", 1),
         ("subtraction", 2),
         ("scorer", 1),
         ("scorer", 2),
     ]
-    last = results.cells[-1]
+    last = results.runs[-1]
     said = {"the ball moved, says scorer 2", "nothing has changed, says scorer 2"}
     assert set(last.captions.values()) == said
     assert last.metrics.scorers == {"METEOR": "1.5", "SPICE": "unavailable (no jar)"}
@@ -59,7 +59,7 @@ def test_a_dataset_has_its_test_pairs_and_the_listed_runs(made):
     assert list(curves.losses) == ["iteration", "cap", "cv"]
     assert curves.validation == {"iteration": [150, 300], "CIDEr-D": [0.31, 0.62]}
     assert {(told.cider_d, told.right) for told in last.told.values()} == {(0.62, True)}
-    assert {told.right for told in results.cells[0].told.values()} == {True, False}
+    assert {told.right for told in results.runs[0].told.values()} == {True, False}
     assert last.metrics.whole == {
         "change_accuracy": 0.31, "exact_match": 0.155, "distinct_captions": 12, "mean_length": 6.5,
     }  # fmt: skip
@@ -71,13 +71,13 @@ def test_a_dataset_has_its_test_pairs_and_the_listed_runs(made):
 
 def test_attention_is_read_for_the_first_seed_only(made):
     (results,) = dataset_results.read(*made)
-    first = results.cells[2]
+    first = results.runs[2]
     shown = [pair.pair_id for pairs in results.gallery.values() for pair in pairs]
-    assert [cell.seed for cell in results.cells if cell.attended] == [1, 1]
+    assert [run.seed for run in results.runs if run.attended] == [1, 1]
     assert list(first.attended) == shown
     assert all(own.caption == first.captions[pair] for pair, own in first.attended.items())
     assert all(own.alignment is not None for own in first.attended.values())
-    assert all(own.alignment is None for own in results.cells[0].attended.values())
+    assert all(own.alignment is None for own in results.runs[0].attended.values())
 
 
 @pytest.mark.parametrize("text", [None, "\x00\n", '{"total": 1}\n'])
@@ -92,28 +92,28 @@ def test_a_missing_or_damaged_file_is_named(study, name, text):
 
 
 def test_every_test_pair_needs_its_caption(study):
-    path = study[0] / CELL / "captions.json"
+    path = study[0] / RUN / "captions.json"
     path.write_text(json.dumps(json.loads(path.read_text())[:-1]))
-    with pytest.raises(InputError, match=f"{CELL}/captions.json lacks the test pair"):
+    with pytest.raises(InputError, match=f"{RUN}/captions.json lacks the test pair"):
         dataset_results.read(*study)
 
 
 @pytest.mark.parametrize("value", ["NaN", "1e999", '"unavailable"', "null"])
 def test_a_score_of_the_table_must_be_a_number(study, value):
-    path = study[0] / CELL / "metrics.json"
+    path = study[0] / RUN / "metrics.json"
     tree = json.loads(path.read_text())
     tree["total"]["METEOR"] = "HERE"
     path.write_text(json.dumps(tree).replace('"HERE"', value))
-    with pytest.raises(InputError, match=f"{CELL}/metrics.json"):
+    with pytest.raises(InputError, match=f"{RUN}/metrics.json"):
         dataset_results.read(*study)
 
 
 def test_scores_that_were_not_computed_are_left_out(study):
-    path = study[0] / CELL / "metrics.json"
+    path = study[0] / RUN / "metrics.json"
     tree = json.loads(path.read_text())
     total = tree["total"] | {"SPICE": "unavailable (no jar)"}
     path.write_text(json.dumps({"total": total, "scorers": tree["scorers"]}))
-    metrics = dataset_results.read(*study)[0].cells[-1].metrics
+    metrics = dataset_results.read(*study)[0].runs[-1].metrics
     assert metrics.whole == {}
     assert list(metrics.subsets) == ["total"]
     assert "SPICE" not in metrics.subsets["total"]

@@ -20,7 +20,7 @@ def test_tables_hold_the_metrics(study, read):
         "model", "seed", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "CIDEr-D,", "change",
     ]  # fmt: skip
     assert scores[0][-2] == "CIDEr-D, changed"
-    for run, row in zip(results.cells[:2], scores[2:4], strict=True):
+    for run, row in zip(results.runs[:2], scores[2:4], strict=True):
         total = run.metrics.subsets["total"]
         values = [
             *(total[name] for name in CORPUS),
@@ -34,7 +34,7 @@ def test_tables_hold_the_metrics(study, read):
     parts = ["change", "no_change", "color", "texture", "add", "drop", "move", *QUARTILES]
     for table, metric in ((cider, "CIDEr-D"), (meteor, "METEOR")):
         assert [re.sub(r" \d+ pairs", "", c).replace(" ", "_") for c in table[0][1:]] == parts
-        own = [cell.metrics.subsets for cell in results.cells[:2]]
+        own = [cell.metrics.subsets for cell in results.runs[:2]]
         assert [cell.split(" ± ")[0] for cell in tidy(table[2])[1:]] == [
             f"{50 * (own[0][part][metric] + own[1][part][metric]):.1f}" for part in parts
         ]
@@ -97,10 +97,10 @@ def test_nothing_is_marked_without_truth(study):
             metrics=dataset_results.Metrics({"total": cell.metrics.subsets["total"]}, {}, {}),
             told=dict.fromkeys(cell.told, told(0.5)),
         )
-        for cell in results.cells
+        for cell in results.runs
     ]
     constant = replace(results.constant, subsets=found[0].metrics.subsets, whole={})
-    unknown = replace(results, test=blind, cells=found, constant=constant, gallery={None: blind}, evidence={})
+    unknown = replace(results, test=blind, runs=found, constant=constant, gallery={None: blind}, evidence={})
     html = re.sub(r"(?s)<style>.*?</style>|<script>.*?</script>|url.*?;", "", undrawn([unknown], params))
     assert not re.search(r"✓|✗|Change accuracy|Which differences|The numbers", html)
     assert re.findall("<h3>.*</h3>", html) == [
@@ -144,7 +144,7 @@ def test_imported_weights_have_no_curves(tmp_path):
     assert [panel.title for panel in found] == ["Validation CIDEr-D × 100", "Training loss: caption"]
     assert "scorer" not in "".join(panel.told for panel in found)
     assert "Training loss" in undrawn([results], params)
-    alone = replace(results, cells=[cell for cell in results.cells if cell.model == "scorer"])
+    alone = replace(results, runs=[cell for cell in results.runs if cell.model == "scorer"])
     assert curves.captioning(alone) == []
     assert "Learning curves" not in undrawn([alone], params)
 

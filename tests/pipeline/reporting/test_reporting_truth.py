@@ -40,18 +40,17 @@ def judged(made, key):
             metrics, subsets={name: {key: share} | own for name, own in metrics.subsets.items() if own}
         )
 
-    cells = [
+    runs = [
         replace(
-            cell,
-            metrics=with_key(cell.metrics, shares[cell.model]),
+            run,
+            metrics=with_key(run.metrics, shares[run.model]),
             told={
-                name: told.model_copy(update={key: cell.model == "scorer"})
-                for name, told in cell.told.items()
+                name: told.model_copy(update={key: run.model == "scorer"}) for name, told in run.told.items()
             },
         )
-        for cell in results.cells
+        for run in results.runs
     ]
-    return replace(results, constant=with_key(results.constant, 0.0), cells=cells), params
+    return replace(results, constant=with_key(results.constant, 0.0), runs=runs), params
 
 
 def saying(results):
@@ -66,19 +65,19 @@ def saying(results):
         "subtraction": {pair.pair_id: WRONG_CAPTION for pair in test},
         "scorer": {pair.pair_id: TRUE_CAPTION if pair.changed else "nothing has changed" for pair in test},
     }
-    cells = [
+    runs = [
         replace(
-            cell,
-            captions=own[cell.model],
+            run,
+            captions=own[run.model],
             told={
-                name: told.model_copy(update={"true": own[cell.model][name] != WRONG_CAPTION})
-                for name, told in cell.told.items()
+                name: told.model_copy(update={"true": own[run.model][name] != WRONG_CAPTION})
+                for name, told in run.told.items()
             },
         )
-        for cell in results.cells
+        for run in results.runs
     ]
     gallery = {kind: [p for p in test if p.change_type == kind] for kind in ("color", NO_CHANGE)}
-    return replace(results, test=test, cells=cells, gallery=gallery)
+    return replace(results, test=test, runs=runs, gallery=gallery)
 
 
 @pytest.mark.parametrize("key", ["true", "agrees"])
@@ -144,12 +143,12 @@ def test_differences_in_truth_come_first(made):
 
 def test_curves_of_truth_come_before_cider(made):
     results, _ = judged(made, "true")
-    cells = [
-        replace(cell, phases={"captioning": Curves(curve.losses, curve.validation | TRUTH)})
-        for cell in results.cells
-        for curve in [cell.phases["captioning"]]
+    runs = [
+        replace(run, phases={"captioning": Curves(curve.losses, curve.validation | TRUTH)})
+        for run in results.runs
+        for curve in [run.phases["captioning"]]
     ]
-    panels = curves.captioning(replace(results, cells=cells))
+    panels = curves.captioning(replace(results, runs=runs))
     assert [panel.title for panel in panels][:3] == [
         "Validation, true captions of changed pairs, percent",
         "Validation, true captions of all pairs, percent",

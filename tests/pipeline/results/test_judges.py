@@ -38,14 +38,14 @@ def by_name(groups):
 
 
 def test_the_correlation_over_runs_is_scipys(groups):
-    cells = [one for group in groups for one in group.each()]
-    truth = [one.score("total", TRUE_CHANGES).mean for one in cells]
-    cider = [one.score("total", CIDER).mean for one in cells]
+    runs = [one for group in groups for one in group.each()]
+    truth = [one.score("total", TRUE_CHANGES).mean for one in runs]
+    cider = [one.score("total", CIDER).mean for one in runs]
     found = by_name(groups)[CIDER]
     assert found.runs.value == pytest.approx(spearmanr(cider, truth).statistic)
     assert found.runs.low < found.runs.value < found.runs.high
     assert found.pairs is None
-    right = [one.score("total", ACCURACY).mean for one in cells]
+    right = [one.score("total", ACCURACY).mean for one in runs]
     expected = spearmanr(right, truth).statistic  # with ties
     assert by_name(groups)[ACCURACY].runs.value == pytest.approx(expected)
 

@@ -15,9 +15,9 @@ def study(repository, **changes):
     project_params.write(repository, **changes)
     own = planned(repository)[0]
     fake = Fake(repository)
-    for cell in own.cells:
-        fake.run(cell)
-    return [records.write(repository, cell, own.changes, fake.folder) for cell in own.cells]
+    for run in own.runs:
+        fake.do(run)
+    return [records.write(repository, run, own.changes, fake.folder) for run in own.runs]
 
 
 def tree(repository):
@@ -73,11 +73,11 @@ def test_fitting_records_are_read_and_published_ones_fill_the_gaps(repository):
 def test_a_published_record_of_other_pairs_does_not_count(repository, monkeypatch):
     study(repository)
     promote(repository)
-    cell = planned(repository)[0].cells[0]
-    assert own_records.recorded(repository, cell, {})
+    run = planned(repository)[0].runs[0]
+    assert own_records.recorded(repository, run, {})
     other_data(monkeypatch)
-    Fake(repository).run(cell)
-    assert not own_records.recorded(repository, cell, {})
+    Fake(repository).do(run)
+    assert not own_records.recorded(repository, run, {})
 
 
 def test_promotion_moves_records_and_pairs(repository):

@@ -15,11 +15,11 @@ from tests.study_lab import PAIRS, Fake, pair, planned, score_of
 
 
 def written(repository):
-    """The first row's first cell, with its record and where that lies."""
+    """The first row's first run, with its record and where that lies."""
     own = planned(repository)[0]
     fake = Fake(repository / "work")
-    fake.run(own.cells[0])
-    path = records.write(repository, own.cells[0], own.changes, fake.folder)
+    fake.do(own.runs[0])
+    path = records.write(repository, own.runs[0], own.changes, fake.folder)
     return own, path, records.read(path)
 
 
@@ -27,9 +27,9 @@ def test_a_record_has_what_the_stages_wrote(repository):
     own, path, found = written(repository)
     assert path.name == f"rr-1.{found['settings']}.json"
     assert path.parent == repository / "results/own/records/tabletop" / found["data"]
-    assert path == records.path(repository, own.cells[0], own.changes)
+    assert path == records.path(repository, own.runs[0], own.changes)
     assert (found["model"], found["dataset"], found["seed"], found["changes"]) == ("rr", "tabletop", 1, {})
-    assert found["key"] == own.cells[0].key
+    assert found["key"] == own.runs[0].key
     assert found["scores"]["total"]["CIDEr-D"] == found["scores"]["color"]["CIDEr-D"] == score_of("rr", 1)
     assert found["validation"] == {
         "CIDEr-D": {"300": 0.25, "600": 0.5},
@@ -91,25 +91,25 @@ def test_different_changes_give_different_names():
 
 def test_settings_include_the_seed_and_not_the_code(repository):
     own, _, _ = written(repository)
-    one, two = own.cells
+    one, two = own.runs
     assert records.settings(one) != records.settings(two)
     (repository / "dvc.lock").write_text((repository / "dvc.lock").read_text().replace("fea7", "0ther"))
     other = planned(repository)[0]
-    assert other.cells[0].key != one.key
-    assert records.settings(other.cells[0]) == records.settings(one)
-    assert own_records.recorded(repository, other.cells[0], own.changes)
+    assert other.runs[0].key != one.key
+    assert records.settings(other.runs[0]) == records.settings(one)
+    assert own_records.recorded(repository, other.runs[0], own.changes)
     assert not own_records.recorded(repository, two, own.changes)
 
 
 @pytest.mark.parametrize("branch", ["features", "dataset.tabletop.features", "dataset.tabletop.train"])
 def test_the_precision_is_part_of_the_settings(repository, branch):
-    before = [records.settings(cell) for own in planned(repository) for cell in own.cells]
+    before = [records.settings(run) for own in planned(repository) for run in own.runs]
     tree = section = read_yaml(repository / "params.yaml", "")
     for key in branch.split("."):
         section = section[key]
     section["precision"] = "bfloat16"
     project_params.save(repository, tree)
-    after = [records.settings(cell) for own in planned(repository) for cell in own.cells]
+    after = [records.settings(run) for own in planned(repository) for run in own.runs]
     assert not set(before) & set(after)
 
 

@@ -9,9 +9,9 @@ import pytest
 from pipeline.config import params
 from pipeline.results import study_table
 from pipeline.statistics import comparisons, pair_scores
-from pipeline.study import study_cells, study_file
+from pipeline.study import study_file, study_runs
 from tests.scored import line, write
-from tests.study_lab import PAIRS, ROOT, STAGES, STUDY, Fake, make_repository, planned, score_of, write_cell
+from tests.study_lab import PAIRS, ROOT, STAGES, STUDY, Fake, make_repository, planned, score_of, write_run
 
 # what the row that multiplies by 0.1 is called
 TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lambda_cv'] / 10:g}"
@@ -20,10 +20,10 @@ TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lamb
 def made(root: Path, seeds=(1, 2, 4)):
     """The runs of a study, all of them made up, and its tables."""
     own = planned(root, seeds)
-    for _, cell in study_cells.each(own):
+    for _, run in study_runs.each(own):
         fake = Fake(root / "work")
-        fake.run(cell)
-        study_cells.keep(root, cell, fake.folder)
+        fake.do(run)
+        study_runs.keep(root, run, fake.folder)
     return own, tables(root, own)
 
 
@@ -87,7 +87,7 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
     assert table.rows[0][2] == f"+{100 * (mean(shares[3:]) - mean(shares[:3])):.1f}"
     alone = comparisons.compare(
         *(
-            pair_scores.read([repository / cell.folder / "pairs.jsonl" for cell in row.cells])
+            pair_scores.read([repository / run.folder / "pairs.jsonl" for run in row.runs])
             for row in (own[1], own[0])
         )
     )["true_changes"]
@@ -102,7 +102,7 @@ def test_unfinished_runs_are_left_out(repository):
     made(repository, (1,))
     own = planned(repository, (1, 2))
     assert tables(repository, own)[0].rows[0][:2] == ["RR", "1/2"]
-    (repository / own[0].cells[0].folder / "pairs.jsonl").unlink()
+    (repository / own[0].runs[0].folder / "pairs.jsonl").unlink()
     scores, differences = tables(repository, own)
     assert scores.rows[0][1:3] == ["0/2", "–"]
     assert not [row for row in differences.rows if "RR" in row[0]]
@@ -115,14 +115,14 @@ def test_a_subset_is_compared_on_its_pairs_alone(repository):
     pairs = [pair_of(n) for n in range(20)]
     write(repository / "data/pairs/tabletop.jsonl", pairs)
     for row, gain in zip(own, (0.0, 1.0, 1.0, 1.0), strict=True):
-        folder = repository / "work" / row.cells[0].made
-        write_cell(folder, 0.5)
+        folder = repository / "work" / row.runs[0].made
+        write_run(folder, 0.5)
         # the gain is in the changed pairs, which are the even ones
         write(
             folder / "pairs.jsonl",
             [line(n) | {"CIDEr-D": gain * (n % 2 == 0), "true": gain > n % 2} for n in range(20)],
         )
-        study_cells.keep(repository, row.cells[0], repository / "work")
+        study_runs.keep(repository, row.runs[0], repository / "work")
     scores, differences = tables(repository, own)
     assert [row[1] for row in differences.rows[:3]] == ["true", "CIDEr-D", "METEOR"]
     assert [row[2] for row in differences.rows[:2]] == ["+100.0", "+100.0"]
@@ -163,20 +163,20 @@ def test_retrieval_has_tables_of_its_own(tmp_path):
     (tmp_path / "dvc.lock").write_text(json.dumps({"stages": STAGES | {"extract@tabletop-pixels": PIXELS}}))
     (tmp_path / PIXELS["outs"][0]["path"]).mkdir(parents=True)
     own = planned(tmp_path, (1, 2), "six")
-    assert len({cell.key for each in own for cell in each.cells}) == 4
-    for number, (_, cell) in enumerate(study_cells.each(own)):
+    assert len({run.key for each in own for run in each.runs}) == 4
+    for number, (_, run) in enumerate(study_runs.each(own)):
         fake = Fake(tmp_path / f"work{number}")
-        fake.run(cell)
+        fake.do(run)
         with pytest.raises(FileNotFoundError, match=r"retrieval\.json"):
-            study_cells.keep(tmp_path, cell, fake.folder)
-        assert not study_cells.finished(tmp_path, cell)
+            study_runs.keep(tmp_path, run, fake.folder)
+        assert not study_runs.finished(tmp_path, run)
         figures = {"R@1": 0.1 * number, "R@5": 0.5, "R@10": 1.0, "MdR": 3.0, "MnR": 4.5}
         ways = dict.fromkeys(("text_to_pair", "text_to_pair_shared", "pair_to_text", "chance"), figures)
-        made = fake.folder / "results/curves/tabletop/clip4idc/pretrain" / str(cell.seed) / "retrieval.json"
+        made = fake.folder / "results/curves/tabletop/clip4idc/pretrain" / str(run.seed) / "retrieval.json"
         made.parent.mkdir(parents=True)
         made.write_text(json.dumps({"pairs": 10} | ways))
-        study_cells.keep(tmp_path, cell, fake.folder)
-        assert study_cells.finished(tmp_path, cell)
+        study_runs.keep(tmp_path, run, fake.folder)
+        assert study_runs.finished(tmp_path, run)
     captions, *_, by_sentence, shared, by_pair = tables(tmp_path, own, "six")
     assert captions.rows[0][0] == "CLIP4IDC"
     figures = ["R@1", "R@5", "R@10", "MdR", "MnR"]

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.io.dvc_lock import NAME
 from pipeline.study.run_task import RunTask, command
-from pipeline.study.study_cells import Cell
+from pipeline.study.study_runs import Run
 from pipeline.study.workspace import Base, workspaces
 
 
@@ -16,13 +16,13 @@ class Phase:
     epochs: int
 
 
-def cell(key, phase=None, seed=1):
+def run(key, phase=None, seed=1):
     recipe = SimpleNamespace(
         adapt={"epochs": phase} if phase else {},
         first_phase=lambda: Phase(phase),
         train={"iterations": 100},
     )
-    return Cell(key, "d", "m", seed, {}, recipe, key)
+    return Run(key, "d", "m", seed, {}, recipe, key)
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def task(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("own", "before", "after"),
     [
-        (cell("a"), "settings recipe@d-m-1", "train@d-m-1 decode@d-m-1 score@d-m-1"),
+        (run("a"), "settings recipe@d-m-1", "train@d-m-1 decode@d-m-1 score@d-m-1"),
         (
-            cell("a", phase=3),
+            run("a", phase=3),
             "settings recipe@d-m-1 pretrain@d-m-1",
             "train@d-m-1 decode@d-m-1 score@d-m-1",
         ),
@@ -59,7 +59,7 @@ def test_the_stages_of_a_run(own, before, after):
 
 
 def test_a_run_waits_for_the_one_that_trains_the_same_phase(task):
-    one, other = task(cell("one", phase=3)), task(cell("other", phase=3))
+    one, other = task(run("one", phase=3)), task(run("other", phase=3))
     assert one.begin([]) is not None
     assert other.begin([one]) is None
     (one.folder / NAME).write_text("stages:\n  recipe@d-m-1:\n  pretrain@d-m-12:\n")
@@ -68,8 +68,8 @@ def test_a_run_waits_for_the_one_that_trains_the_same_phase(task):
     assert other.begin([one]) is not None
 
 
-@pytest.mark.parametrize("own", [cell("b", phase=4), cell("b", phase=3, seed=2), cell("b")])
+@pytest.mark.parametrize("own", [run("b", phase=4), run("b", phase=3, seed=2), run("b")])
 def test_a_run_of_another_phase_waits_for_none(task, own):
-    one = task(cell("one", phase=3))
+    one = task(run("one", phase=3))
     one.begin([])
     assert task(own).begin([one]) is not None

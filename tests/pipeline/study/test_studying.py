@@ -11,7 +11,7 @@ from pipeline.config.params import Params
 from pipeline.io.errors import InputError
 from pipeline.reporting import paper_results
 from pipeline.results import study_table
-from pipeline.study import study_cells, study_file, workspace
+from pipeline.study import study_file, study_runs, workspace
 from pipeline.study.overrides import changes, overlay
 from tests import project_params
 from tests.study_lab import ROOT, STUDY, make_repository, planned
@@ -22,7 +22,7 @@ OF_BIRDS = ["idc-pcl-table-2"]  # more of which tabletop has nothing
 
 
 def keys(own) -> list[str]:
-    return [cell.key for cell in own.cells]
+    return [run.key for run in own.runs]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_every_study_is_well_formed(name, published_once):
 
 
 @pytest.mark.parametrize("name", READY)
-def test_every_cell_of_a_study_resolves(name):
+def test_every_run_of_a_study_resolves(name):
     tree = project_params.tree()
     tree["dataset"]["birds_to_words"]["text"]["counted_with"] = "cub"
     study = study_file.read(name, ROOT / "studies")
@@ -199,8 +199,8 @@ def test_equal_runs_of_a_study_are_one_run(repository):
     rr, scorer, again, smaller = map(keys, planned(repository))
     assert scorer == again
     assert len({*rr, *scorer, *smaller}) == 6
-    each = study_cells.each(planned(repository))
-    assert [cell.name for _, cell in each] == [
+    each = study_runs.each(planned(repository))
+    assert [run.name for _, run in each] == [
         *(f"{label}, seed {seed}" for seed in (1, 2) for label in ("RR", "SCORER", "λ"))
     ]
 
@@ -241,9 +241,9 @@ def test_a_dataset_that_is_not_prepared(repository):
     with pytest.raises(
         InputError, match=r"^clevr_dc is not prepared \(prepare@clevr_dc has not run\); name clev"
     ):
-        study_cells.plan(repository, "two", study, "clevr_dc", [1])
+        study_runs.plan(repository, "two", study, "clevr_dc", [1])
     with pytest.raises(InputError, match="unknown dataset 'absent'"):
-        study_cells.plan(repository, "two", study, "absent", [1])
+        study_runs.plan(repository, "two", study, "absent", [1])
     (repository / "data/vocab/tabletop.json").unlink()
     with pytest.raises(InputError, match=r"tabletop is not prepared \(data/vocab/tabletop.json is missing\)"):
         planned(repository)

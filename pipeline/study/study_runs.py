@@ -1,4 +1,4 @@
-"""List the runs (cells) of a study, and find out which runs are finished.
+"""List the runs of a study, and find out which runs are finished.
 
 A run's key is a hash of everything by which DVC decides whether the run's training, decoding and scoring are
 up to date. So rows and studies share equal runs, and a run with other code, data or settings has another key.
@@ -28,12 +28,12 @@ STAGES = ("train", "decode", "score")
 READ = "data/features/${item.dataset}"  # the stage recipe records its hash
 KEPT = ("metrics.json", "pairs.jsonl")  # files of a finished run
 RETRIEVAL = "retrieval/retrieval.json"  # further file of a model that learns to retrieve
-CELL = "cell.json"
+RECORD = "cell.json"
 CONTENTS = Contents("study cell")
 
 
 @dataclass(frozen=True)
-class Cell:
+class Run:
     """A run: a row of a study with one seed."""
 
     name: str
@@ -68,7 +68,7 @@ class Planned:
 
     row: Row
     changes: Tree  # full key in params.yaml -> value
-    cells: tuple[Cell, ...]
+    runs: tuple[Run, ...]
 
 
 def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]) -> list[Planned]:
@@ -119,17 +119,17 @@ def _planned(
         used["negatives"] = changed["negatives"]
     if recipe.pretrained_on:
         used["pretraining"] = _pretraining_data(root, tree, recipe.pretrained_on)
-    cells = []
+    runs = []
     for seed in seeds:
         key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
         params = changed | {"seeds": [seed]}
-        cells.append(Cell(f"{row.label}, seed {seed}", dataset, row.model, seed, params, recipe, key))
-    return Planned(row, changes(tree, row, dataset), tuple(cells))
+        runs.append(Run(f"{row.label}, seed {seed}", dataset, row.model, seed, params, recipe, key))
+    return Planned(row, changes(tree, row, dataset), tuple(runs))
 
 
 def inputs_of(planned: Iterable[Planned]) -> list[str]:
     """Return the inputs (kinds of feature stores) that these runs' models need, sorted and distinct."""
-    return sorted({cell.recipe.input for row in planned for cell in row.cells})
+    return sorted({run.recipe.input for row in planned for run in row.runs})
 
 
 def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
@@ -195,31 +195,31 @@ def prepared_beside(datasets: Sequence[str]) -> list[str]:
     return [f"{stage}_pretraining@{name}" for name in datasets for stage in ("prepare", "extract")]
 
 
-def finished(root: Path, cell: Cell) -> bool:
+def finished(root: Path, run: Run) -> bool:
     """Return True if the run's folder has all files of scores."""
-    return all((root / cell.folder / name).is_file() for name in kept(cell))
+    return all((root / run.folder / name).is_file() for name in kept(run))
 
 
-def kept(cell: Cell) -> list[str]:
+def kept(run: Run) -> list[str]:
     """Return the names of the result files that a study keeps of a finished run."""
-    return [*KEPT, RETRIEVAL] if cell.recipe.entry.retrieves else [*KEPT]
+    return [*KEPT, RETRIEVAL] if run.recipe.entry.retrieves else [*KEPT]
 
 
-def each(planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
+def each(planned: Sequence[Planned]) -> list[tuple[Planned, Run]]:
     """Return (row, run) for each distinct run: the first seed of every row, then the second, and so on."""
-    named: dict[str, tuple[Planned, Cell]] = {}
-    for turn in range(max((len(own.cells) for own in planned), default=0)):
+    named: dict[str, tuple[Planned, Run]] = {}
+    for turn in range(max((len(own.runs) for own in planned), default=0)):
         for own in planned:
-            named.setdefault(own.cells[turn].key, (own, own.cells[turn]))
+            named.setdefault(own.runs[turn].key, (own, own.runs[turn]))
     return list(named.values())
 
 
-def keep(root: Path, cell: Cell, workspace: Path) -> None:
+def keep(root: Path, run: Run, workspace: Path) -> None:
     """Copy the scores in `workspace` to the run's folder: all files, or none if an error occurs."""
-    with replacing(root / cell.folder, CONTENTS) as beside:
+    with replacing(root / run.folder, CONTENTS) as beside:
         beside.mkdir()
-        for name in kept(cell):
+        for name in kept(run):
             (beside / name).parent.mkdir(exist_ok=True)
-            (beside / name).write_bytes((workspace / cell.source(name)).read_bytes())
-        said = {"dataset": cell.dataset, "model": cell.model, "seed": cell.seed, "key": cell.key}
-        write_json(beside / CELL, said | {"params": cell.params})
+            (beside / name).write_bytes((workspace / run.source(name)).read_bytes())
+        said = {"dataset": run.dataset, "model": run.model, "seed": run.seed, "key": run.key}
+        write_json(beside / RECORD, said | {"params": run.params})

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from pipeline.io.errors import InputError
-from pipeline.study import study_cells, workspace
+from pipeline.study import study_runs, workspace
 from pipeline.study.jobs import Local, Queue
 from pipeline.study.run_task import RunTask
 from tests.running import ROOT
@@ -97,20 +97,20 @@ def lab(tmp_path_factory) -> Path:
     (root / "params.yaml").write_text(yaml.safe_dump(PARAMS))
     (root / "dvc.yaml").write_text(PIPELINE.replace("RUNS", str(root.parent / "runs")))
     subprocess.run(
-        [sys.executable, "-m", "dvc", "repro", "-q", *study_cells.prepared("d", ["grid"])],
+        [sys.executable, "-m", "dvc", "repro", "-q", *study_runs.prepared("d", ["grid"])],
         cwd=root,
         check=True,
     )
     return root
 
 
-def cell_of(key: str, **changes) -> study_cells.Cell:
+def run_of(key: str, **changes) -> study_runs.Run:
     """Return a run of the model m on the dataset d, with these changes of params.yaml."""
     (seed,) = changes.get("seeds", [1])
-    return study_cells.Cell(f"cell {key}", "d", "m", seed, PARAMS | changes, PLAIN, key)
+    return study_runs.Run(f"run {key}", "d", "m", seed, PARAMS | changes, PLAIN, key)
 
 
-def ran(lab: Path, *cells: study_cells.Cell, dropped: str = "") -> dict[str, str]:
+def ran(lab: Path, *runs: study_runs.Run, dropped: str = "") -> dict[str, str]:
     """Run them, one after another; what the finished ones made, and what the others said last, by key.
 
     DVC's cache takes nothing of the one whose key is `dropped`.
@@ -121,9 +121,9 @@ def ran(lab: Path, *cells: study_cells.Cell, dropped: str = "") -> dict[str, str
         return lambda made: found.update({key: (made / "results/metrics.json").read_text()})
 
     with workspace.opened(lab, "d", ["grid"]) as base:
-        tasks = [RunTask(cell, base, cell.key != dropped, taking(cell.key)) for cell in cells]
+        tasks = [RunTask(run, base, run.key != dropped, taking(run.key)) for run in runs]
         failed = Queue(Local(1), tasks).run()
-    lines = [line.removeprefix("cell ").partition(": ") for line in failed]
+    lines = [line.removeprefix("run ").partition(": ") for line in failed]
     return found | {key: reason for key, _, reason in lines}
 
 
@@ -134,16 +134,16 @@ def runs(lab: Path) -> list[str]:
 @pytest.mark.slow
 def test_a_run_trains_once_and_dvc_repro_finds_it(lab):
     before = tree(lab)
-    one = cell_of("one", loss={"x": 2})
+    one = run_of("one", loss={"x": 2})
     # the same run under another key, as if a study of another name or `dvc repro` had trained it
-    cells = [one, replace(one, key="again"), cell_of("two", seeds=[2], dataset={"d": {"y": 5}})]
-    found = ran(lab, *cells, cell_of("dropped", seeds=[5]), dropped="dropped")
+    each = [one, replace(one, key="again"), run_of("two", seeds=[2], dataset={"d": {"y": 5}})]
+    found = ran(lab, *each, run_of("dropped", seeds=[5]), dropped="dropped")
     assert found["one"] == found["again"] == yaml.safe_dump(one.params, sort_keys=False) + "features\n"
     assert "y: 5" in found["two"]  # what a row sets of the dataset's own settings reaches its recipe
     assert runs(lab) == ["1", "2", "5"]
     assert before == tree(lab)
     assert not list((lab / workspace.FOLDER / "cells").iterdir())
-    for own, count in ((cells[2], 1), (cell_of("dropped", seeds=[5]), 2)):
+    for own, count in ((each[2], 1), (run_of("dropped", seeds=[5]), 2)):
         copy = lab.parent / own.key
         shutil.copytree(lab, copy, ignore=shutil.ignore_patterns(".scratch"), symlinks=True)
         (copy / "params.yaml").write_text(yaml.safe_dump(own.params))
@@ -156,7 +156,7 @@ def test_a_run_trains_once_and_dvc_repro_finds_it(lab):
 def test_other_code_trains_again_and_a_failed_run_continues(lab):
     for text, count in (("other", 1), ("", 2)):
         (lab / "stages/x").write_text(text)
-        found = ran(lab, cell_of("bad", loss={"x": 13}, seeds=[6]), cell_of(f"good{count}", seeds=[3]))
+        found = ran(lab, run_of("bad", loss={"x": 13}, seeds=[6]), run_of(f"good{count}", seeds=[3]))
         assert found["bad"] == "the last line"
         assert found[f"good{count}"].endswith("features\n")
         assert runs(lab).count("3") == count

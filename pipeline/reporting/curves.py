@@ -134,8 +134,8 @@ def _panel(dataset: str, measure: Measure, lines: Sequence[Line]) -> Panel:
         for line in lines
     )
     level = "" if measure.chance is None else f" Chance: {measure.chance:.3g}."
-    told = f"{measure.title} over iterations. {ends}.{level}"
-    return panel(measure.title, told, dataset, lambda axes: _draw(axes, lines, measure.chance))
+    description = f"{measure.title} over iterations. {ends}.{level}"
+    return panel(measure.title, description, dataset, lambda axes: _draw(axes, lines, measure.chance))
 
 
 def _draw(axes: Axes, lines: Sequence[Line], chance: float | None) -> None:

@@ -59,7 +59,7 @@ class ScoredRun:
     seed: int
     metrics: Metrics
     captions: dict[str, str]  # by pair id
-    told: dict[str, ScoredPair]  # by pair id: the caption's scores
+    scores: dict[str, ScoredPair]  # by pair id
     attended: dict[str, Attended]  # by pair id: only for the gallery's pairs, and for the first seed
     phases: dict[PhaseName, Curves]
 
@@ -141,21 +141,21 @@ def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int,
 
 
 def _evidence(runs: Sequence[ScoredRun]) -> Evidence:
-    named = {f"the scores of {run.model} {run.seed}": [*run.told.values()] for run in runs}
+    named = {f"the scores of {run.model} {run.seed}": [*run.scores.values()] for run in runs}
     return pair_scores.evidence(named)
 
 
 def _scored_run(root: Path, name: Path, test: Sequence[Pair], shown: Sequence[Pair]) -> ScoredRun:
     """Read the run `name` (dataset/model/seed), with the attention of the pairs `shown`."""
     place, curves = root / "results/cells" / name, root / "results/curves" / name.parent
-    told = {pair.pair_id: pair for pair in pair_scores.read_pairs(place / "pairs.jsonl")}
+    scores = {pair.pair_id: pair for pair in pair_scores.read_pairs(place / "pairs.jsonl")}
     seed = int(name.name)
     return ScoredRun(
         name.parent.name,
         seed,
         read_metrics(place / "metrics.json"),
         read_captions(place / "captions.json", test),
-        _of_all(place / "pairs.jsonl", told, test),
+        _of_all(place / "pairs.jsonl", scores, test),
         read_attended(place / "attention.npz", shown) if shown else {},
         read_phases(curves, seed),
     )

@@ -85,13 +85,13 @@ class Panel:
     """A diagram of the report's page."""
 
     title: str
-    told: str  # text for screen readers
+    description: str  # text for screen readers
     svg: str
 
 
-def panel(title: str, told: str, dataset: str, draw: Callable[[Axes], None]) -> Panel:
-    """Make a panel of the page. `draw` draws its content; `told` is the text for screen readers."""
-    return Panel(title, told, svg(draw, f"{dataset} {title}"))
+def panel(title: str, description: str, dataset: str, draw: Callable[[Axes], None]) -> Panel:
+    """Make a panel of the page. `draw` draws its content; `description` is the text for screen readers."""
+    return Panel(title, description, svg(draw, f"{dataset} {title}"))
 
 
 def svg(draw: Callable[[Axes], None], salt: str) -> str:

@@ -63,7 +63,7 @@ class Card:
     predictions: list[Prediction]
     maps: Markup  # JSON that the page's script reads
 
-    def told(self, right: bool) -> str:
+    def right_or_wrong(self, right: bool) -> str:
         """Return the models that are right about change or no change; those that are wrong if not `right`."""
         return " ".join(each.model for each in self.predictions if each.right is right)
 
@@ -87,8 +87,8 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
             for name, (kind, pairs) in named.items()
         },
         # models whose captions are known to be right or wrong; True if the truth of any caption is known
-        "judged": [run.model for run in own if any(told.right is not None for told in run.told.values())],
-        "checked": any(_true(told) is not None for run in own for told in run.told.values()),
+        "judged": [run.model for run in own if any(score.right is not None for score in run.scores.values())],
+        "checked": any(_true(score) is not None for run in own for score in run.scores.values()),
         # models with cross-view attention
         "aligned": [
             model for model, each in attended.items() if any(one.alignment is not None for one in each)
@@ -133,34 +133,34 @@ def picture(results: Results, name: str) -> Picture:
 
 
 def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> Prediction:
-    caption, told = run.captions[pair.pair_id], run.told[pair.pair_id]
+    caption, score = run.captions[pair.pair_id], run.scores[pair.pair_id]
     attended = run.attended[pair.pair_id]
     verdict = truth.judge(caption, pair, phrases)
     wrong = () if verdict is None else verdict.wrong
     return Prediction(
         run.model,
         caption.split(),
-        f"{100 * told.cider_d:.1f}",
+        f"{100 * score.cider_d:.1f}",
         "no change" if says_no_change(caption, phrases) else "change",
-        told.right,
-        _true(told),
-        _judged(told, wrong),
+        score.right,
+        _true(score),
+        _judged(score, wrong),
         truth.marks(caption.split(), wrong),
         list(attended.blocks or ()),
         attention_images.percents(attended),
     )
 
 
-def _true(told: ScoredPair) -> bool | None:
-    return told.agrees if told.true is None else told.true
+def _true(score: ScoredPair) -> bool | None:
+    return score.agrees if score.true is None else score.true
 
 
-def _judged(told: ScoredPair, wrong: Sequence[str]) -> str:
-    if told.true is not None:
+def _judged(score: ScoredPair, wrong: Sequence[str]) -> str:
+    if score.true is not None:
         said = truth.quoted(wrong)
-        return "true" if told.true else f"not true: {said}" if said else "not true"
-    if told.agrees is not None:
-        return "agrees with the references" if told.agrees else "does not agree with the references"
+        return "true" if score.true else f"not true: {said}" if said else "not true"
+    if score.agrees is not None:
+        return "agrees with the references" if score.agrees else "does not agree with the references"
     return ""
 
 

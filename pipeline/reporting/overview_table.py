@@ -130,9 +130,9 @@ def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
 
 def heading(subset: str, metric: str) -> str:
     """Return a column's heading: the metric, followed by the subset unless the subset is all pairs."""
-    told = {place: HEADINGS[name] for name, place in PLACES.items()}
+    headings = {place: HEADINGS[name] for name, place in PLACES.items()}
     of = "" if subset == TOTAL else f", {subset}d"
-    return told.get((subset, metric), HEADINGS.get(metric, metric) + of)
+    return headings.get((subset, metric), HEADINGS.get(metric, metric) + of)
 
 
 def has(rows: Sequence[Row], subset: str, metric: str) -> bool:

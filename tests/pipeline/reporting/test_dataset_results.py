@@ -58,8 +58,8 @@ def test_a_dataset_has_its_test_pairs_and_the_listed_runs(made):
     curves = last.phases["captioning"]
     assert list(curves.losses) == ["iteration", "cap", "cv"]
     assert curves.validation == {"iteration": [150, 300], "CIDEr-D": [0.31, 0.62]}
-    assert {(told.cider_d, told.right) for told in last.told.values()} == {(0.62, True)}
-    assert {told.right for told in results.runs[0].told.values()} == {True, False}
+    assert {(score.cider_d, score.right) for score in last.scores.values()} == {(0.62, True)}
+    assert {score.right for score in results.runs[0].scores.values()} == {True, False}
     assert last.metrics.whole == {
         "change_accuracy": 0.31, "exact_match": 0.155, "distinct_captions": 12, "mean_length": 6.5,
     }  # fmt: skip

@@ -95,7 +95,7 @@ def test_nothing_is_marked_without_truth(study):
         replace(
             cell,
             metrics=dataset_results.Metrics({"total": cell.metrics.subsets["total"]}, {}, {}),
-            told=dict.fromkeys(cell.told, told(0.5)),
+            scores=dict.fromkeys(cell.scores, told(0.5)),
         )
         for cell in results.runs
     ]
@@ -129,8 +129,8 @@ def test_panels_and_lines_of_learning_curves(study):
     validation, caption, view = curves.captioning(results)
     assert ["var(--line-0)" in panel.svg for panel in (validation, caption, view)] == [True, True, False]
     assert view.svg.count("var(--line-1)") == 2
-    assert "scorer, seed 2: maximum 62.00, last 62.00" in validation.told
-    assert "subtraction, seed 1: minimum 0.02, last 0.02" in caption.told
+    assert "scorer, seed 2: maximum 62.00, last 62.00" in validation.description
+    assert "subtraction, seed 1: minimum 0.02, last 0.02" in caption.description
     assert "#0f0f" not in validation.svg + caption.svg + view.svg
 
 
@@ -142,7 +142,7 @@ def test_imported_weights_have_no_curves(tmp_path):
     (results,) = dataset_results.read(tmp_path, params)
     found = curves.captioning(results)
     assert [panel.title for panel in found] == ["Validation CIDEr-D × 100", "Training loss: caption"]
-    assert "scorer" not in "".join(panel.told for panel in found)
+    assert "scorer" not in "".join(panel.description for panel in found)
     assert "Training loss" in undrawn([results], params)
     alone = replace(results, runs=[cell for cell in results.runs if cell.model == "scorer"])
     assert curves.captioning(alone) == []
@@ -178,11 +178,11 @@ def test_pretraining_has_panels_of_its_own(tmp_path):
     ]
     assert list(found) == [title.replace(", ", ", on CUB’s images, ", 1) for title in own] + own
     words, cells, rank = (found[own[place]] for place in (0, 1, 4))
-    assert "scorer, seed 1: minimum 4.00, last 4.00; scorer, seed 2: minimum 4.00" in words.told
-    assert "minimum 3.00" in cells.told, "what no iteration measured is left out"
-    assert rank.told.endswith("minimum 0.40, last 0.40. Chance: 0.5.")
-    assert found[own[5]].told.endswith("Chance: 0.143.")
-    assert "seed 1" not in found["Validation, on CUB’s images, masked words named"].told
+    assert "scorer, seed 1: minimum 4.00, last 4.00; scorer, seed 2: minimum 4.00" in words.description
+    assert "minimum 3.00" in cells.description, "what no iteration measured is left out"
+    assert rank.description.endswith("minimum 0.40, last 0.40. Chance: 0.5.")
+    assert found[own[5]].description.endswith("Chance: 0.143.")
+    assert "seed 1" not in found["Validation, on CUB’s images, masked words named"].description
     assert rank.svg.count("stroke-dasharray") > words.svg.count("stroke-dasharray")
     assert "#0f0f" not in rank.svg
     assert f"<figcaption>{own[0]}</figcaption>" in undrawn([results], params)

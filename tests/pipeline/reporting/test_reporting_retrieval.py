@@ -45,12 +45,12 @@ def test_the_retrieval_phase_has_its_loss_and_validation(study, html):
     results, _ = study
     assert results.searched == 10, "of 20 validation pairs; in the others nothing changed"
     loss, found = curves.adaptation(results)
-    assert loss.told.startswith(
+    assert loss.description.startswith(
         "Training loss, retrieval over iterations. clip4idc, seed 1: minimum 7.25, last"
     )
-    assert "scorer" not in loss.told
+    assert "scorer" not in loss.description
     assert found.title == "Validation, R@1: a sentence’s own pair found first of 10"
-    assert found.told.endswith("clip4idc_again, seed 2: maximum 0.50, last 0.50. Chance: 0.1.")
+    assert found.description.endswith("clip4idc_again, seed 2: maximum 0.50, last 0.50. Chance: 0.1.")
     assert f"<figcaption>{found.title}</figcaption>" in html
 
 

@@ -44,8 +44,9 @@ def judged(made, key):
         replace(
             run,
             metrics=with_key(run.metrics, shares[run.model]),
-            told={
-                name: told.model_copy(update={key: run.model == "scorer"}) for name, told in run.told.items()
+            scores={
+                name: score.model_copy(update={key: run.model == "scorer"})
+                for name, score in run.scores.items()
             },
         )
         for run in results.runs
@@ -69,9 +70,9 @@ def saying(results):
         replace(
             run,
             captions=own[run.model],
-            told={
-                name: told.model_copy(update={"true": own[run.model][name] != WRONG_CAPTION})
-                for name, told in run.told.items()
+            scores={
+                name: score.model_copy(update={"true": own[run.model][name] != WRONG_CAPTION})
+                for name, score in run.scores.items()
             },
         )
         for run in results.runs
@@ -154,7 +155,7 @@ def test_curves_of_truth_come_before_cider(made):
         "Validation, true captions of all pairs, percent",
         "Validation CIDEr-D × 100",
     ]
-    assert "scorer, seed 1: maximum 30.00, last 30.00" in panels[0].told
+    assert "scorer, seed 1: maximum 30.00, last 30.00" in panels[0].description
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from commands import run
 from pipeline.cli.arguments import parsed, to_read, word
 from pipeline.io.errors import InputError
 from pipeline.reporting.tables import show
-from pipeline.results import judged_judges
-from pipeline.results.results_tables import of_judges
+from pipeline.results import agreement_files
+from pipeline.results.results_tables import agreement_table
 
 
 def main() -> None:
@@ -33,15 +33,15 @@ def main() -> None:
     names, count = arguments.models or [None] * len(arguments.runs), len(arguments.runs)
     if len(names) != count:
         raise InputError(f"--models has {len(names)} name(s) for {count} run(s); name one per run")
-    runs = [judged_judges.read_run(path, name) for path, name in zip(arguments.runs, names, strict=True)]
-    found = judged_judges.known(runs)
+    runs = [agreement_files.read_run(path, name) for path, name in zip(arguments.runs, names, strict=True)]
+    found = agreement_files.of_verdicts(runs)
     for name, *files in arguments.scores:
-        found.append(judged_judges.of_scores(name, runs, [Path(file) for file in files]))
+        found.append(agreement_files.of_files(name, runs, [Path(file) for file in files]))
     if not found:
         raise InputError("there is no metric to compare with truth; name one with --scores NAME FILE")
     pairs = sum(len(each.places) for each in runs)
     print(f"{len(runs)} run(s), {pairs:,} judged captions of changed pairs")
-    show([of_judges([("", judge) for judge in found])])
+    show([agreement_table([("", own) for own in found])])
 
 
 if __name__ == "__main__":

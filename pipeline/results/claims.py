@@ -83,7 +83,7 @@ def _finding(better: Group, worse: Group, found: Comparison, seeds: int) -> Find
     margin = seeds_margin(better, worse, found.metric)
     sure = seeds >= LEAST_SEEDS and margin is not None and abs(found.difference) > margin
     said = OPEN if not (sure and found.significant) else HOLDS if found.difference > 0 else FAILS
-    return Finding(said if better.begun else CHANCE, found, margin)
+    return Finding(said if better.above_chance else CHANCE, found, margin)
 
 
 def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None:

@@ -48,8 +48,8 @@ class Faults:
     @property
     def invented(self) -> float | None:
         """Share of false alarms among unchanged pairs; None without unchanged pairs."""
-        told = [INVENTED in letters for run in self.others for letters in run]
-        return fmean(told) if told else None
+        invented = [INVENTED in letters for run in self.others for letters in run]
+        return fmean(invented) if invented else None
 
     def _mean(self, value: Callable[[str], float]) -> float:
         return fmean(value(letters) for run in self.changes for letters in run)

@@ -20,7 +20,7 @@ from pipeline.statistics.seeds import MeanSd, over_seeds
 UNCHANGED = "_n"  # suffix of ids in pipeline/datasets/clevr_change.py, which reads all rendered datasets
 Changes = Mapping[str, Any]
 MARKED = {TRUE: TRUE, TRUE_CHANGES: TRUE, ACCURACY: RIGHT}  # metric -> key of the marks in a record
-BEGUN = 0.1  # change accuracy of changed pairs; a model below is still at chance
+CHANCE = 0.1  # change accuracy of changed pairs; a model below is still at chance
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Group:
         return over_seeds([record["scores"][subset][metric] for record in self.records])
 
     @property
-    def begun(self) -> bool:
+    def above_chance(self) -> bool:
         """True if the model is above chance; otherwise it was not trained long enough."""
-        return self.score("change", ACCURACY).mean >= BEGUN
+        return self.score("change", ACCURACY).mean >= CHANCE
 
     def places(self, subset: str) -> Sequence[int]:
         """Return the positions of a subset among the test pairs."""
@@ -81,7 +81,7 @@ class Group:
         changed = set(self.changes_of(subset))
         asked = {metric: changed if metric == TRUE_CHANGES else set(places) for metric in MARKED}
         numbers = {
-            metric: np.array([[_told(r[own], p, asked[metric]) for p in places] for r in self.records])
+            metric: np.array([[_counted(r[own], p, asked[metric]) for p in places] for r in self.records])
             for metric, own in MARKED.items()
             if asked[metric]
         }
@@ -108,7 +108,7 @@ def folder(path: Path) -> tuple[dict[Path, Record], Record]:
     pairs = records.read_pairs_file(path / PAIRS)
     found = {file: records.read(file) for file in files}
     for file, record in found.items():
-        if not _of(record, pairs):
+        if not _fits(record, pairs):
             raise InputError(f"{file} is of other test pairs than {path / PAIRS}; {REMEDY}")
     return found, pairs
 
@@ -125,7 +125,7 @@ def groups(found: Sequence[Record], pairs: Record) -> list[Group]:
     ]
 
 
-def _of(record: Record, pairs: Record) -> bool:
+def _fits(record: Record, pairs: Record) -> bool:
     """Return True if a record was made from these pairs. An old record may lack the hash of its pairs."""
     lengths = {len(record[own]) for own in OF_PAIRS}
     return (
@@ -137,11 +137,11 @@ def _of(record: Record, pairs: Record) -> bool:
 
 
 def _share(marks: str, places: Sequence[int]) -> float:
-    told = [marks[place] for place in places]
-    return told.count("1") / (told.count("1") + told.count("0"))
+    known = [marks[place] for place in places if marks[place] in "01"]
+    return known.count("1") / len(known)
 
 
-def _told(marks: str, place: int, asked: Collection[int]) -> tuple[float, float]:
+def _counted(marks: str, place: int, asked: Collection[int]) -> tuple[float, float]:
     return (1_000_000.0 * (marks[place] == "1"), 1.0) if place in asked else (0.0, 0.0)
 
 

@@ -51,7 +51,7 @@ REMEDY = "restore it with git, or remove it and run the study again"
 Record = dict[str, Any]
 
 
-class Stored(BaseModel):
+class StoredRecord(BaseModel):
     """Fields of a record. `true`, `right` and `faults` are strings with the values of all test pairs."""
 
     dataset: str
@@ -69,7 +69,7 @@ class Stored(BaseModel):
     faults: str
 
 
-class Described(BaseModel):
+class PairsFile(BaseModel):
     """Content of a pairs.json: ids of the test pairs, positions of each subset, references of READ pairs."""
 
     pairs: list[str]
@@ -81,8 +81,8 @@ class Described(BaseModel):
 def name(model: str, changes: Mapping[str, Any], seed: int) -> str:
     """Return the file name of a published record: model, changed settings (text and hash), seed."""
     said = "".join(f"-{key.rsplit('.', 1)[-1]}={value}" for key, value in sorted(changes.items()))
-    told = f"{said[:LONGEST]}-{sha256(json.dumps(changes, sort_keys=True))[:8]}" if changes else ""
-    return re.sub(r"[^\w.=-]", "_", f"{model}{told}-{seed}") + ".json"
+    text = f"{said[:LONGEST]}-{sha256(json.dumps(changes, sort_keys=True))[:8]}" if changes else ""
+    return re.sub(r"[^\w.=-]", "_", f"{model}{text}-{seed}") + ".json"
 
 
 def name_of(record: Mapping[str, Any]) -> str:
@@ -231,7 +231,7 @@ def save(path: Path, tree: Record) -> None:
 
 def read(path: Path) -> Record:
     """Read a record, with the pairs' metrics and faults as lists. Raises InputError for a damaged file."""
-    read_record(path, Stored, REMEDY, "ignore")
+    read_record(path, StoredRecord, REMEDY, "ignore")
     found = read_json(path, REMEDY)
     try:
         numbers = {name: _unpacked(found[name], width) for name, width in WIDTHS.items()}
@@ -242,7 +242,7 @@ def read(path: Path) -> Record:
 
 def read_pairs_file(path: Path) -> Record:
     """Read a pairs.json. Raises InputError if the file is damaged."""
-    pairs = read_record(path, Described, REMEDY, "ignore")
+    pairs = read_record(path, PairsFile, REMEDY, "ignore")
     if any(not 0 <= place < len(pairs.pairs) for places in pairs.subsets.values() for place in places):
         raise InputError(f"{path}: a subset has an unknown pair; {REMEDY}")
     return dict(pairs)

@@ -10,12 +10,12 @@ from pipeline.config.params import Params
 from pipeline.io.outputs import write_text
 from pipeline.reporting.figures import HUES, RULE, WIDE, svg_file
 from pipeline.results.false_words import NAMES, PARTS, Faults, of_group
-from pipeline.results.judges import Judge, judges
+from pipeline.results.metric_agreement import MetricAgreement, metric_agreements
 from pipeline.results.record_comparisons import Group
 from pipeline.scoring.metric_names import HEADINGS, TRUE
 
 SEEDS = "results-seeds.svg"
-FALSE, JUDGES = "results-false-words.svg", "results-judges.svg"
+FALSE, AGREEMENT = "results-false-words.svg", "results-metric-agreement.svg"
 PART_HUES = ("#999999", "#bbbbbb", *HUES[:6], *HUES[7:])  # for PARTS; gray: no change is described
 GAP = 3  # empty places between two datasets
 TITLE = "True captions of changed pairs"
@@ -28,7 +28,9 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
     plain = [[group for group in groups if not group.changes] for groups in datasets]
     shown = [sorted(groups, key=lambda group: order.index(group.model)) for groups in plain if groups]
     faults = [of_group(g, g.dataset * (len(shown) > 1)) for groups in shown for g in groups]
-    judged = {groups[0].dataset: found for groups in datasets if groups and (found := judges(groups))}
+    agreements = {
+        groups[0].dataset: found for groups in datasets if groups and (found := metric_agreements(groups))
+    }
     every: dict[str, tuple[str, object, tuple[float, float], Callable[[Axes], None]]] = {
         SEEDS: (f"{TITLE}, of every seed", shown, WIDE, lambda axes: _seeds(axes, shown)),
         FALSE: (
@@ -37,7 +39,12 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
             of_bars(len(faults)),
             lambda axes: draw_faults(axes, faults),
         ),
-        JUDGES: ("Rank correlation with truth", judged, WIDE, lambda axes: draw_judges(axes, judged)),
+        AGREEMENT: (
+            "Rank correlation with truth",
+            agreements,
+            WIDE,
+            lambda axes: draw_agreement(axes, agreements),
+        ),
     }
     drawn = {name: own for name, own in every.items() if own[1]}
     for name, (_, _, size, draw) in drawn.items():
@@ -79,16 +86,23 @@ def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -below), ncols=5, handlelength=1)
 
 
-def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
+def draw_agreement(axes: Axes, datasets: Mapping[str, Sequence[MetricAgreement]]) -> None:
     """Draw each metric's rank correlation with truth: over runs (filled dots), over captions (open dots)."""
-    metrics = list(dict.fromkeys(judge.metric for found in datasets.values() for judge in found))
+    metrics = list(dict.fromkeys(agreement.metric for found in datasets.values() for agreement in found))
     for number, (dataset, found) in enumerate(datasets.items()):
-        for judge in found:
-            low = metrics.index(judge.metric) + 0.22 * (number - (len(datasets) - 1) / 2)
-            for told, fill, aside in ((judge.runs, "full", -0.08), (judge.pairs, "none", 0.08)):
-                if told and told.value is not None:
-                    axes.hlines(low + aside, told.low, told.high, colors=HUES[number], linewidth=1)
-                    axes.plot(told.value, low + aside, "o", color=HUES[number], fillstyle=fill, markersize=6)
+        for agreement in found:
+            low = metrics.index(agreement.metric) + 0.22 * (number - (len(datasets) - 1) / 2)
+            for correlation, fill, aside in (
+                (agreement.runs, "full", -0.08),
+                (agreement.pairs, "none", 0.08),
+            ):
+                if correlation and correlation.value is not None:
+                    axes.hlines(
+                        low + aside, correlation.low, correlation.high, colors=HUES[number], linewidth=1
+                    )
+                    axes.plot(
+                        correlation.value, low + aside, "o", color=HUES[number], fillstyle=fill, markersize=6
+                    )
         axes.plot([], [], "o", color=HUES[number], label=f"{dataset}: over runs")
         axes.plot(
             [], [], "o", color=HUES[number], fillstyle="none", label=f"{dataset}: over a run's captions"

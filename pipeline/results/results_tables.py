@@ -9,7 +9,7 @@ from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.reporting.tables import NONE, Table
 from pipeline.results import false_words, seed_spread
 from pipeline.results.claims import Verdict, verdicts
-from pipeline.results.judges import Judge, judges
+from pipeline.results.metric_agreement import MetricAgreement, metric_agreements
 from pipeline.results.record_comparisons import Group
 from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CLAIMED, CORPUS, HEADINGS, TRUE, TRUE_CHANGES
@@ -94,7 +94,7 @@ def _sizes(group: Group) -> list[tuple[str, float, str]]:
 def _scores(title: str, groups: Sequence[Group]) -> Table:
     rows = [
         [
-            group.name if group.begun else f"{group.name}, at chance",
+            group.name if group.above_chance else f"{group.name}, at chance",
             str(len(group.records)),
             "{iterations} × {batch}".format(**group.records[0]["train"]),
             *(printed(score(group)) for score in COLUMNS.values()),
@@ -135,29 +135,29 @@ def _claims(title: str, found: Sequence[Verdict]) -> Table:
 
 def _metrics(datasets: Datasets) -> Table:
     """Return a table of how well each metric agrees with truth, without models at chance."""
-    return of_judges(
+    return agreement_table(
         [
-            (name, judge)
+            (name, agreement)
             for name, groups in datasets.items()
-            for judge in judges([group for group in groups if group.begun])
+            for agreement in metric_agreements([group for group in groups if group.above_chance])
         ]
     )
 
 
-def of_judges(found: Sequence[tuple[str, Judge]]) -> Table:
+def agreement_table(found: Sequence[tuple[str, MetricAgreement]]) -> Table:
     """Return a table with a row for each (dataset, agreement of a metric with truth) in `found`."""
     headings = ["metric", "dataset", "correlation, runs", "pairs of runs ranked wrongly"]
     headings += ["correlation, captions of a run", "true caption preferred"]
     rows = [
         [
-            HEADINGS.get(judge.metric, judge.metric),
+            HEADINGS.get(agreement.metric, agreement.metric),
             name,
-            judge.runs.printed,
-            _percent(judge.otherwise),
-            judge.pairs.printed if judge.pairs else NONE,
-            _percent(judge.prefers),
+            agreement.runs.printed,
+            _percent(agreement.misranked),
+            agreement.pairs.printed if agreement.pairs else NONE,
+            _percent(agreement.preference),
         ]
-        for name, judge in found
+        for name, agreement in found
     ]
     return Table("Agreement of each metric with truth", headings, rows, texts=2)
 

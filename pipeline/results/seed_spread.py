@@ -21,7 +21,7 @@ def row(groups: Sequence[Group]) -> list[str] | None:
     deviations over seeds and over test pairs; difference that 1 in 20 pairs of runs exceeds; difference that
     five seeds show; number of seeds that show two points. Deviations and differences are in points.
     """
-    kept = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.begun]
+    kept = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.above_chance]
     if not kept:
         return None
     sd = pooled([group.score("change", TRUE).sd or 0.0 for group in kept])

@@ -38,7 +38,7 @@ from pipeline.study.study_runs import RETRIEVAL, Planned, Run, finished
 
 JUDGED = (TRUE, AGREES)
 PUBLISHED_WAYS = ("text_to_pair", "pair_to_text")
-TOLD = (
+METRICS = (
     *PLACES,  # over all pairs, truth is given for changed and unchanged pairs separately
     *JUDGED,
     *PRINTED,
@@ -126,17 +126,17 @@ def _scores(
         next((own.values for own in theirs.get(row.row.label, []) if own.subset == subset), {})
         for row in planned
     ]
-    ours = [m for m in TOLD if any(m in own for own in scores)]
-    theirs_told = [m for m in TOLD if any(own.get(m) is not None for own in papers)]
+    ours = [m for m in METRICS if any(m in own for own in scores)]
+    printed_in_papers = [m for m in METRICS if any(own.get(m) is not None for own in papers)]
     lines = [
         [
             *_row(root, row),
             *(own[m].printed() if m in own else NONE for m in ours),
-            *(number(paper.get(m)) for m in theirs_told),
+            *(number(paper.get(m)) for m in printed_in_papers),
         ]
         for row, own, paper in zip(planned, scores, papers, strict=True)
     ]
-    headings = ["", "seeds", *(HEADINGS.get(m, m) for m in ours), *(f"{PAPER}{m}" for m in theirs_told)]
+    headings = ["", "seeds", *(HEADINGS.get(m, m) for m in ours), *(f"{PAPER}{m}" for m in printed_in_papers)]
     return Table(f"{title}{_of(subset)}: × 100, mean ± sd over seeds", headings, lines, notes)
 
 
@@ -162,7 +162,7 @@ def _done(root: Path, row: Planned) -> list[Run]:
 def _spread(root: Path, subset: str, runs: Sequence[Run]) -> dict[str, MeanSd]:
     found = [read_metrics(root / run.folder / "metrics.json") for run in runs]
     each = [_total(metrics) if subset == TOTAL else metrics.subsets.get(subset, {}) for metrics in found]
-    common = [m for m in TOLD if each and all(m in scores for scores in each)]
+    common = [m for m in METRICS if each and all(m in scores for scores in each)]
     return {metric: over_seeds([scores[metric] for scores in each]) for metric in common}
 
 

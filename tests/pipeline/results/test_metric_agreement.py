@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from pipeline.results import judges, record_comparisons, records
+from pipeline.results import metric_agreement, record_comparisons, records
 from pipeline.scoring.metric_names import ACCURACY, CIDER, TRUE_CHANGES
 from tests.recorded import PAIRS, write
 
@@ -34,7 +34,7 @@ def groups(tmp_path):
 
 
 def by_name(groups):
-    return {own.metric: own for own in judges.judges(groups)}
+    return {own.metric: own for own in metric_agreement.metric_agreements(groups)}
 
 
 def test_the_correlation_over_runs_is_scipys(groups):
@@ -55,9 +55,9 @@ def test_the_interval_resamples_models_with_their_seeds(groups):
         [[one.score("total", metric).mean for one in group.each()] for group in groups]
         for metric in (TRUE_CHANGES, CIDER)
     )
-    random_ = np.random.default_rng(judges.SEED)
+    random_ = np.random.default_rng(metric_agreement.SEED)
     drawn = []
-    for models in random_.integers(0, len(groups), (judges.RESAMPLES, len(groups))):
+    for models in random_.integers(0, len(groups), (metric_agreement.RESAMPLES, len(groups))):
         a, b = ([value for model in models for value in own[model]] for own in (truth, cider))
         if len(set(a)) > 1 and len(set(b)) > 1:
             drawn.append(slow_spearman(a, b))
@@ -82,10 +82,10 @@ def test_the_correlation_over_captions_is_scipys(groups):
             each.append(spearmanr(*zip(*told, strict=True)).statistic)
             true, false = ([value for value, own in told if own is wanted] for wanted in (True, False))
             preferred.append(fmean((a > b) + (a == b) / 2 for a in true for b in false))
-    found = by_name(groups)[judges.CIDER_CHANGES]
+    found = by_name(groups)[metric_agreement.CIDER_CHANGES]
     assert found.pairs.value == pytest.approx(fmean(each))
-    assert found.prefers == pytest.approx(fmean(preferred))
-    assert 0.5 < found.prefers < 1
+    assert found.preference == pytest.approx(fmean(preferred))
+    assert 0.5 < found.preference < 1
 
 
 def test_runs_ranked_differently_by_a_loop(groups):
@@ -101,18 +101,20 @@ def test_runs_ranked_differently_by_a_loop(groups):
                     count += 1
                     wrong += 0.5 if cider == 0 else (true > 0) != (cider > 0)
     found = by_name(groups)
-    assert found[CIDER].otherwise == pytest.approx(wrong / count)
-    assert 0 < found[CIDER].otherwise < 0.5
-    assert found[ACCURACY].otherwise == 0
-    assert judges.otherwise([[1.0], [1.0]], [[0.5], [0.7]]) == 0.5
-    assert judges.otherwise([[1.0, 2.0]], [[0.5, 0.7]]) is None  # seeds of one model are not compared
+    assert found[CIDER].misranked == pytest.approx(wrong / count)
+    assert 0 < found[CIDER].misranked < 0.5
+    assert found[ACCURACY].misranked == 0
+    assert metric_agreement.misranked([[1.0], [1.0]], [[0.5], [0.7]]) == 0.5
+    assert (
+        metric_agreement.misranked([[1.0, 2.0]], [[0.5, 0.7]]) is None
+    )  # seeds of one model are not compared
 
 
 def test_an_undefined_correlation_is_unknown(groups):
-    assert judges.judges(groups[:1]) == []
+    assert metric_agreement.metric_agreements(groups[:1]) == []
     silent = [
         record_comparisons.replace(group, records=tuple(r | {"true": "0" * PAIRS} for r in group.records))
         for group in groups
     ]
-    found = by_name(silent)[judges.CIDER_CHANGES]
-    assert (found.runs.printed, found.otherwise, found.prefers) == ("–", None, None)
+    found = by_name(silent)[metric_agreement.CIDER_CHANGES]
+    assert (found.runs.printed, found.misranked, found.preference) == ("–", None, None)

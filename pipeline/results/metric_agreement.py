@@ -51,17 +51,17 @@ class Correlation:
 
 
 @dataclass(frozen=True)
-class Judge:
+class MetricAgreement:
     """Agreement of a metric with truth on a dataset."""
 
     metric: str
     runs: Correlation
-    otherwise: float | None  # share of pairs of runs that metric and truth rank differently; a tie is 1/2
+    misranked: float | None  # share of pairs of runs that metric and truth rank differently; a tie is 1/2
     pairs: Correlation | None  # over a run's changed pairs, mean over runs; None: no score per pair
-    prefers: float | None  # share of a run's (true, false) captions in which the true one scores higher
+    preference: float | None  # share of a run's (true, false) captions in which the true one scores higher
 
 
-def judges(groups: Sequence[Group]) -> list[Judge]:
+def metric_agreements(groups: Sequence[Group]) -> list[MetricAgreement]:
     """Return the agreement of each metric with truth on one dataset; [] for fewer than LEAST runs."""
     runs = [group.each() for group in groups]
     if sum(map(len, runs)) < LEAST:
@@ -72,29 +72,29 @@ def judges(groups: Sequence[Group]) -> list[Judge]:
         scores = [[one.score(subset, score).mean for one in own] for own in runs]
         key = OVER_PAIRS.get(metric)
         within = [_within(one, key) for own in runs for one in own] if key else []
-        found.append(agreement(metric, scores, truth, within))
+        found.append(agreement_of(metric, scores, truth, within))
     return found
 
 
-def agreement(
+def agreement_of(
     metric: str,
     scores: Sequence[Values],
     truth: Sequence[Values],
     within: Sequence[tuple[float, float]],
-) -> Judge:
+) -> MetricAgreement:
     """Return the agreement of a metric with truth.
 
     scores: for each model, the metric's value of each seed
     truth: for each model, the share of true captions of each seed
-    within: for each run, the two values that `over_captions` returns
+    within: for each run, the two values that `within_run` returns
     """
     counts = _drawn([len(own) for own in scores])
-    runs = _correlation(ranks_alike(np.concatenate(scores), np.concatenate(truth), counts))
-    pairs, prefers = None, None
+    runs = _correlation(spearman(np.concatenate(scores), np.concatenate(truth), counts))
+    pairs, preference = None, None
     if within:
         pairs = _correlation(_means(np.array([own[0] for own in within]), counts))
-        prefers = _known(_means(np.array([own[1] for own in within]), counts)[0])
-    return Judge(metric, runs, otherwise(scores, truth), pairs, prefers)
+        preference = _known(_means(np.array([own[1] for own in within]), counts)[0])
+    return MetricAgreement(metric, runs, misranked(scores, truth), pairs, preference)
 
 
 def _within(group: Group, metric: str) -> tuple[float, float]:
@@ -102,19 +102,19 @@ def _within(group: Group, metric: str) -> tuple[float, float]:
     places = group.changes_of("total")
     values = np.array([float(record[metric][place]) for place in places])
     true = np.array([record[TRUE][place] == "1" for place in places])
-    return over_captions(values, true)
+    return within_run(values, true)
 
 
-def over_captions(values: Array, true: Array) -> tuple[float, float]:
-    """Return the rank correlation of `values` with `true`, both (captions,), and the result of `prefers`."""
+def within_run(values: Array, true: Array) -> tuple[float, float]:
+    """Return the rank correlation of `values` with `true`, both (captions,), and their `preference`."""
     ranks, share = rankdata(values), true.astype(float)
     if not np.ptp(ranks) or not np.ptp(share):
-        return np.nan, prefers(values, true)
-    return float(np.corrcoef(ranks, rankdata(share))[0, 1]), prefers(values, true)
+        return np.nan, preference(values, true)
+    return float(np.corrcoef(ranks, rankdata(share))[0, 1]), preference(values, true)
 
 
-def prefers(values: Array, true: Array) -> float:
-    """Return how often a true caption has a higher value than a false caption (area under the ROC curve).
+def preference(values: Array, true: Array) -> float:
+    """Return the area under the ROC curve: how often a true caption has a higher value than a false one.
 
     A tie counts half. NaN if all or no captions are true.
     """
@@ -124,8 +124,8 @@ def prefers(values: Array, true: Array) -> float:
     return float((rankdata(values)[true].sum() - ones * (ones + 1) / 2) / (ones * zeros))
 
 
-def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None:
-    """Return how often the metric ranks two runs of different models in another order than truth.
+def misranked(scores: Sequence[Values], truth: Sequence[Values]) -> float | None:
+    """Return the share of pairs of runs of different models that the metric orders differently than truth.
 
     A tie of the metric counts half, and a tie of truth is left out. None if all pairs of runs are left out.
     """
@@ -139,7 +139,7 @@ def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None
     return fmean(found) if found else None
 
 
-def ranks_alike(a: Array, b: Array, counts: Array) -> Array:
+def spearman(a: Array, b: Array, counts: Array) -> Array:
     """Return Spearman's correlation of `a` and `b` for each draw, (draws,); NaN if all values are equal.
 
     counts: weight of each value in each draw, (draws, values)

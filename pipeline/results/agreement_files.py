@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_records
-from pipeline.results.judges import Judge, agreement, over_captions
+from pipeline.results.metric_agreement import MetricAgreement, agreement_of, within_run
 from pipeline.scoring.caption_files import read_scores
 from pipeline.scoring.metric_names import CIDER, ROUGE_L
 from pipeline.statistics.pair_scores import Array
@@ -65,7 +65,7 @@ def read_run(path: Path, model: str | None = None) -> Run:
     return run
 
 
-def of_scores(name: str, runs: Sequence[Run], files: Sequence[Path]) -> Judge:
+def of_files(name: str, runs: Sequence[Run], files: Sequence[Path]) -> MetricAgreement:
     """Return how well the metric `name` agrees with truth. `files` has a file of scores for each run."""
     if len(files) != len(runs):
         raise InputError(
@@ -79,7 +79,7 @@ def of_scores(name: str, runs: Sequence[Run], files: Sequence[Path]) -> Judge:
     return _agreement(name, runs, found)
 
 
-def known(runs: Sequence[Run]) -> list[Judge]:
+def of_verdicts(runs: Sequence[Run]) -> list[MetricAgreement]:
     """Return how well ROUGE-L and CIDEr-D agree with truth, if the verdicts of all runs contain them."""
     found = []
     for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):
@@ -89,15 +89,15 @@ def known(runs: Sequence[Run]) -> list[Judge]:
     return found
 
 
-def _agreement(name: str, runs: Sequence[Run], values: Sequence[Array]) -> Judge:
+def _agreement(name: str, runs: Sequence[Run], values: Sequence[Array]) -> MetricAgreement:
     scores, truth = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     within = defaultdict[str, list[tuple[float, float]]](list)
     for run, own in zip(runs, values, strict=True):
         scores[run.model].append(float(own.mean()))
         truth[run.model].append(float(run.true.mean()))
-        within[run.model].append(over_captions(own, run.true))
+        within[run.model].append(within_run(own, run.true))
     flat = [each for own in within.values() for each in own]
-    return agreement(name, [*scores.values()], [*truth.values()], flat)
+    return agreement_of(name, [*scores.values()], [*truth.values()], flat)
 
 
 def _pair(line: Line) -> Pair:

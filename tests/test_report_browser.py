@@ -63,14 +63,14 @@ def test_pairs_are_filtered_by_kind_and_by_correctness(view):
     choose(view, kind="move")
     assert shown(view).evaluate_all("all => all.map((one) => one.dataset.kind)") == ["move", "move"]
     assert output.text_content() == "2 of 20 pairs shown"
-    choose(view, kind="", told="wrong", model="subtraction")
+    choose(view, kind="", verdict="wrong", model="subtraction")
     assert shown(view).evaluate_all("all => [...new Set(all.map((one) => one.dataset.kind))]") == [
         "no change"
     ]
     assert shown(view).count() == 10
     choose(view, model="scorer")
     assert (shown(view).count(), output.text_content()) == (0, "0 of 20 pairs shown")
-    choose(view, told="right", kind="color")
+    choose(view, verdict="right", kind="color")
     assert shown(view).count() == 2
 
 
@@ -99,8 +99,8 @@ def test_a_word_shows_its_attention_on_both_pictures(view):
         # a word looks at the cell after that of the word before it, and a little everywhere
         brightest = found.index(max(found))
         assert sorted(found)[-2] < 0.5 * max(found)
-    told = card.locator(".told")
-    assert told.text_content() == (
+    status = card.locator(".status")
+    assert status.text_content() == (
         "“ball”, scorer: the brightest cell has 53.1 % of the attention (uniform attention: 6.3 %)."
     )
     words.nth(2).click()
@@ -122,7 +122,7 @@ def test_a_word_with_weights_has_a_bar_and_a_text(view):
     )
     assert [width / sum(widths) for width in widths] == pytest.approx([0.08, 0.12, 0.8], abs=0.02)
     word.click()
-    assert card.locator(".told").text_content() == (
+    assert card.locator(".status").text_content() == (
         "“ball”, duda: the brightest cell has 53.1 % of the attention (uniform attention: 6.3 %); "
         "weights: before 8 %, the difference 12 %, after 80 %."
     )
@@ -160,4 +160,4 @@ def test_a_cell_of_the_after_image_shows_its_alignment(view):
     view.keyboard.press("ArrowDown")
     choose(view, aligned="scorer_cbr")
     said = "scorer_cbr aligns row 4, column 2 of after with row 4, column 3 of before."
-    assert card.locator(".told").text_content() == said
+    assert card.locator(".status").text_content() == said

@@ -67,7 +67,7 @@ class Card:
         """Return the models that are right about change or no change; those that are wrong if not `right`."""
         return " ".join(each.model for each in self.predictions if each.right is right)
 
-    def truthful(self, true: bool) -> str:
+    def true_or_false(self, true: bool) -> str:
         """Return the models whose caption is true; those whose caption is false if not `true`."""
         return " ".join(each.model for each in self.predictions if each.true is true)
 

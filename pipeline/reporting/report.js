@@ -17,10 +17,10 @@ for (const gallery of document.querySelectorAll(".gallery")) {
 }
 
 function filter(form, cards) {
-  const { kind, told, model } = form.elements;
+  const { kind, verdict, model } = form.elements;
   for (const card of cards) {
-    const judged = (card.dataset[told?.value] ?? "").split(" ");
-    card.hidden = (kind.value && card.dataset.kind !== kind.value) || (told?.value && !judged.includes(model.value));
+    const judged = (card.dataset[verdict?.value] ?? "").split(" ");
+    card.hidden = (kind.value && card.dataset.kind !== kind.value) || (verdict?.value && !judged.includes(model.value));
   }
   const shown = cards.filter((card) => !card.hidden).length;
   form.querySelector("output").textContent = `${shown} of ${cards.length} pairs shown`;
@@ -32,15 +32,15 @@ function prepare(card, form) {
   const words = [...card.querySelectorAll(".words button")];
   const blocks = [...card.querySelectorAll(".blocks button")];
   const after = card.querySelector(".after .picture");
-  const told = card.querySelector(".told");
-  const resting = told.textContent;
+  const status = card.querySelector(".status");
+  const resting = status.textContent;
   let cell = null; // [row, column] of the after image
 
   function clear() {
     cell = null;
     [...words, ...blocks].forEach((button) => button.setAttribute("aria-pressed", "false"));
     card.querySelectorAll(".picture").forEach((picture) => uncover(picture));
-    told.textContent = resting;
+    status.textContent = resting;
   }
 
   function showWord(button) {
@@ -56,7 +56,7 @@ function prepare(card, form) {
     const even = percent(1 / (own.grid[0] * own.grid[1]));
     const said = images ? `the brightest cell has ${held} (uniform attention: ${even})` : "its decoder has no attention to cells";
     const drawn = own.weighed?.map((name, number) => `${name} ${own.weights[place][number]} %`).join(", ");
-    told.textContent = `“${button.textContent}”, ${model}: ${said}${drawn ? `; weights: ${drawn}` : ""}.`;
+    status.textContent = `“${button.textContent}”, ${model}: ${said}${drawn ? `; weights: ${drawn}` : ""}.`;
   }
 
   function showBlock(button) {
@@ -65,7 +65,7 @@ function prepare(card, form) {
     const { model, place } = button.dataset;
     const own = maps[model];
     card.querySelectorAll(".picture").forEach((picture, side) => cover(picture, row(own.blocks, 2 * Number(place) + side, own.grid), own.grid));
-    told.textContent = `${model}, ${button.textContent}: attention of the image encoder’s class token, each image separately.`;
+    status.textContent = `${model}, ${button.textContent}: attention of the image encoder’s class token, each image separately.`;
   }
 
   function showCell(chosen) {
@@ -79,7 +79,7 @@ function prepare(card, form) {
     mark(after, cell, own.grid);
     const brightest = map.indexOf(Math.max(...map));
     const there = [Math.floor(brightest / columns), brightest % columns];
-    told.textContent = `${model} aligns row ${cell[0] + 1}, column ${cell[1] + 1} of after with row ${there[0] + 1}, column ${there[1] + 1} of before.`;
+    status.textContent = `${model} aligns row ${cell[0] + 1}, column ${cell[1] + 1} of after with row ${there[0] + 1}, column ${there[1] + 1} of before.`;
   }
 
   for (const button of words) {

@@ -47,6 +47,8 @@ def _phrase(prefix: str) -> str:
     return rf"the{adjectives} (?P<{prefix}shape>{_any(NOUNS)})"
 
 
+OF_OBJECTS = {word for meanings in MEANINGS.values() for word in meanings}
+"""Words for the attributes of objects: no true caption of an unchanged pair has one of them."""
 RELATIONS = (*words.RIGHT, *words.LEFT, *words.FRONT, *words.BEHIND)
 SENTENCE = re.compile(
     rf"(?P<subject>{_phrase('')}"
@@ -71,20 +73,19 @@ def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict
 
     A caption of a changed pair is true if its subject, with its relation, fits only the changed object, and
     if the kind of change and the new value are true. The subject is checked in the after image for an added
-    object, else in the before image. A caption of an unchanged pair is true if it contains one of `phrases`.
-    Raises InputError for a pair
-    whose scene lacks the changed object.
+    object, else in the before image. A caption of an unchanged pair is true if it contains one of `phrases`
+    and no word of OF_OBJECTS. Raises InputError for a pair whose scene lacks the changed object.
     """
     if pair.scene is None or pair.change_type is None:
         return None
     text = one_line(caption).rstrip(" .")
-    if pair.change_type == NO_CHANGE and says_no_change(text, phrases):
-        return Verdict(true=True, fits=True)
-    sentence = SENTENCE.fullmatch(text)
-    if sentence is None:
-        return _false([caption], SILENT if says_no_change(text, phrases) else UNREADABLE)
+    reports_none, sentence = says_no_change(text, phrases), SENTENCE.fullmatch(text)
     if pair.change_type == NO_CHANGE:
-        return _false([sentence["verb"]], INVENTED)
+        if reports_none and not OF_OBJECTS & set(text.lower().split()):
+            return Verdict(true=True, fits=True)
+        return _false([sentence["verb"]], INVENTED) if sentence else _false([caption], UNREADABLE)
+    if sentence is None:
+        return _false([caption], SILENT if reports_none else UNREADABLE)
     wrong = dict(_contradictions(sentence, pair, pair.scene))
     matching = _matching(sentence, *_described(pair.scene, pair.change_type))
     if wrong:

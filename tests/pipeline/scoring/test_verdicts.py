@@ -107,6 +107,8 @@ WHOLE = "the whole caption"
         ("There is no change.", STILL, "", ""),
         ("the ball has been moved", STILL, "t", "has been moved"),
         ("a ball", STILL, "g", WHOLE),
+        ("the large two scenes seem identical", STILL, "g", WHOLE),
+        ("Nothing but the red ball has been moved", STILL, "g", WHOLE),
     ],
 )
 def test_a_verdict(caption: str, pair: Pair, faults: str, wrong: str) -> None:

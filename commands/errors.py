@@ -9,13 +9,12 @@ Numbers are percent of the changed pairs. In the table, a caption counts once fo
 the figure, each false caption counts once: its count is divided equally among its false parts.
 """
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import pairs_of, parsed, to_read
+from pipeline.cli.arguments import new_parser, pairs_of, parsed, to_read
 from pipeline.config import params
 from pipeline.config.params import read_tree
 from pipeline.io.errors import InputError, printable
@@ -32,15 +31,12 @@ from pipeline.statistics.pair_scores import read_pairs
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.errors", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("cells", nargs="*", type=to_read, help="finished runs (default: all records)")
-    parser.add_argument(
-        "--pairs", type=to_read, help="prepared pairs; the other files are then captions in COCO's format"
-    )
-    parser.add_argument("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
-    parser.add_argument("--own", action="store_true", help="read your own records, if no run is named")
+    parser = new_parser("python -m commands.errors", __doc__)
+    add = parser.add_argument
+    add("cells", nargs="*", type=to_read, help="finished runs (default: all records)")
+    add("--pairs", type=to_read, help="prepared pairs; the other files are then captions in COCO's format")
+    add("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
+    add("--own", action="store_true", help="read your own records, if no run is named")
     arguments = parsed(parser)
     if arguments.pairs and not arguments.cells:
         raise InputError("--pairs needs a file of captions; name it")

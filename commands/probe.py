@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from commands import run
-from pipeline.cli.arguments import address_to_read, cells, parsed, to_read
+from pipeline.cli.arguments import address_to_read, cells, new_parser, parsed, to_read
 from pipeline.datasets.images import read_named
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import images_of, of_split
@@ -25,21 +25,22 @@ from pipeline.probe.linear_probe import Cells, Scores
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
+    parser = new_parser("python -m commands.probe", __doc__)
+    add = parser.add_argument
+    add(
         "--features",
         type=address_to_read,
         required=True,
         help="the store: a folder, or an address (http, s3, gs)",
     )
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--images", type=to_read, required=True, help="the index of the images")
-    parser.add_argument("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")
-    parser.add_argument("--split", choices=("val", "test"), default="val", help="the split to test on")
-    parser.add_argument("--cells", type=cells, default=20_000, help="greatest number of cells per split")
-    parser.add_argument("--labelled", type=to_read, help="also test on this folder of labelled images")
-    parser.add_argument("--lab", type=to_read, default=Path(), help="the repository that filled the store")
-    parser.add_argument("--out", type=file_to_write, help="a JSON file for the figures")
+    add("--pairs", type=to_read, required=True)
+    add("--images", type=to_read, required=True, help="the index of the images")
+    add("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")
+    add("--split", choices=("val", "test"), default="val", help="the split to test on")
+    add("--cells", type=cells, default=20_000, help="greatest number of cells per split")
+    add("--labelled", type=to_read, help="also test on this folder of labelled images")
+    add("--lab", type=to_read, default=Path(), help="the repository that filled the store")
+    add("--out", type=file_to_write, help="a JSON file for the figures")
     probe(parsed(parser))
 
 

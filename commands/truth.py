@@ -6,12 +6,11 @@ python -m commands.truth --weights demo/clip4idc --labelled FOLDER
     real images that you labelled in FOLDER/labels.jsonl (docs/evaluation.md, "Truth")
 """
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commands import run
-from pipeline.cli.arguments import SEEDS, beam, check_there, parsed, to_read, whole
+from pipeline.cli.arguments import SEEDS, beam, check_there, new_parser, parsed, to_read, whole
 from pipeline.io.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter, prog="python -m commands.truth"
-    )
+    parser = new_parser("python -m commands.truth", __doc__)
     add = parser.add_argument
     add("--weights", type=to_read, required=True, help="a package, or trained weights")
     add("--lab", type=to_read, default=Path(), help="the repository that the weights belong to")

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pipeline.cli.arguments import parsed, part_of, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, part_of, to_read, word
 from pipeline.compute import devices
 from pipeline.compute.memory import keep_freed
 from pipeline.compute.process_group import Part, Ranks, join
@@ -36,23 +36,20 @@ Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--input", choices=(GRID, PIXELS), default=GRID)
-    parser.add_argument("--pairs", type=to_read)
-    parser.add_argument("--images", type=to_read, help="the index of the dataset's images")
-    parser.add_argument(
+    parser = new_parser("python -m stages.extract", __doc__)
+    add = parser.add_argument
+    add("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
+    add("--input", choices=(GRID, PIXELS), default=GRID)
+    add("--pairs", type=to_read)
+    add("--images", type=to_read, help="the index of the dataset's images")
+    add(
         "--records",
         type=to_read,
         help="for cub or nabirds, in place of --pairs and --images: the folder of their records",
     )
-    parser.add_argument(
-        "--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group"
-    )
-    parser.add_argument("--provenance", type=file_to_write, required=True, help="file of provenance to write")
-    parser.add_argument(
-        "--part", type=part_of, help="I/N: only these shards (python -m commands.parts starts all parts)"
-    )
+    add("--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group")
+    add("--provenance", type=file_to_write, required=True, help="file of provenance to write")
+    add("--part", type=part_of, help="I/N: only these shards (python -m commands.parts starts all parts)")
     arguments = parsed(parser)
     if not arguments.records and not (arguments.pairs and arguments.images):
         parser.error("the following arguments are required: --pairs and --images, or --records")

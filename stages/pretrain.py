@@ -12,7 +12,7 @@ from typing import Any
 
 from models.common.entry import EarlierPhase
 from pipeline.cli import phase_run
-from pipeline.cli.arguments import parsed, to_read
+from pipeline.cli.arguments import new_parser, parsed, to_read
 from pipeline.cli.phase_run import Measure
 from pipeline.config import params, recipe_file
 from pipeline.config.recipe_file import Recipe
@@ -37,12 +37,11 @@ from stages import run, train
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = new_parser("python -m stages.pretrain", __doc__)
+    add = parser.add_argument
     phase_run.add_arguments(parser)
-    parser.add_argument(
-        "--negatives", type=to_read, help="a file of negatives for the task fda; default: generate them"
-    )
-    parser.add_argument(
+    add("--negatives", type=to_read, help="a file of negatives for the task fda; default: generate them")
+    add(
         "--pretraining",
         type=to_read,
         default=cub_nabirds.FOLDER,

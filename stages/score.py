@@ -11,7 +11,7 @@ import sys
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from pipeline.cli.arguments import pairs_of, parsed, seconds, to_read, word
+from pipeline.cli.arguments import new_parser, pairs_of, parsed, seconds, to_read, word
 from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, Pair
@@ -62,9 +62,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m stages.score", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = new_parser("python -m stages.score", __doc__)
     add, against = parser.add_argument, parser.add_mutually_exclusive_group(required=True)
     add("--captions", type=to_read, required=True, help="captions of any program (docs/evaluation.md)")
     against.add_argument("--pairs", type=to_read, help="prepared pairs, for references and subsets")

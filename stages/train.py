@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from models.common.trainable import Trainable
-from pipeline.cli.arguments import parsed, to_read
+from pipeline.cli.arguments import new_parser, parsed, to_read
 from pipeline.cli.phase_run import CURVES, TRAINED, Measure, add_arguments, run_phase
 from pipeline.compute import devices, process_group
 from pipeline.config import recipe_file
@@ -38,20 +38,21 @@ INPUTS, REMEDY = "inputs.json", "run `dvc repro recipe` to make it"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = new_parser("python -m stages.train", __doc__)
+    add = parser.add_argument
     add_arguments(parser)
-    parser.add_argument(
+    add(
         # not --start: torchrun reads that as its own --start-method
         "--start-from",
         type=to_read,
         help="the folder of the run's inputs, with the weights of pre-training",
     )
-    parser.add_argument(
+    add(
         "--trained",
         type=to_read,
         help="weights of the same run, from which the reward phase starts (default: they are trained first)",
     )
-    parser.add_argument(
+    add(
         "--tokens",
         choices=tokenizer.TOKENIZERS,
         default="ptb",

@@ -1,9 +1,8 @@
 """vocab@dataset: write the vocabulary: the words of the training captions, or CLIP's tokens."""
 
-import argparse
 from collections.abc import Sequence
 
-from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params
 from pipeline.config.params import Params
 from pipeline.datasets import cub_nabirds, manifest, schema
@@ -16,11 +15,12 @@ from stages import run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB")
-    parser.add_argument("--out", type=file_to_write, required=True)
+    parser = new_parser("python -m stages.vocab", __doc__)
+    add = parser.add_argument
+    add("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
+    add("--pairs", type=to_read, required=True)
+    add("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB")
+    add("--out", type=file_to_write, required=True)
     arguments = parsed(parser)
     everything = params.load()
     captions, others = training_captions(manifest.read_pairs(arguments.pairs)), []

@@ -80,6 +80,13 @@ def address_to_read(text: str) -> str:
     return text
 
 
+def new_parser(program: str, description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the arguments of `program`. Its help shows the description with its line breaks."""
+    return argparse.ArgumentParser(
+        prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
 def is_output(action: argparse.Action) -> bool:
     """Return True if an argument has one of the types that name outputs."""
     return getattr(action.type, "__name__", "") in WRITTEN

@@ -52,7 +52,7 @@ def main() -> None:
     limits = Limits(arguments.at_least)
     for captioner in captioners.values():
         captioner.check_limits(Search(), limits)
-    drawn = settings(captioners, arguments.lab)
+    drawn = scene_settings(captioners, arguments.lab)
     with tempfile.TemporaryDirectory(prefix="uploads-") as uploads:
         for name in filter(MISLEADING.fullmatch, list(os.environ)):
             del os.environ[name]
@@ -72,7 +72,7 @@ def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
     return found
 
 
-def settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
+def scene_settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
     """Return settings for rendering scenes like the training scenes of one of the models.
 
     The settings come from a model's package, or else from params.yaml of the laboratory. Raises InputError if

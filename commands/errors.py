@@ -23,6 +23,7 @@ from pipeline.reporting.figures import svg_file
 from pipeline.reporting.tables import Table, show
 from pipeline.results import false_words, own_records, record_comparisons, records
 from pipeline.results.false_words import Faults
+from pipeline.results.record_comparisons import Group
 from pipeline.results.results_figures import draw_faults, of_bars
 from pipeline.scoring import results
 from pipeline.scoring.caption_files import read_results
@@ -50,13 +51,10 @@ def main() -> None:
 
 def _recorded(own: bool) -> list[Faults]:
     tree = read_tree(Path("params.yaml"))
-    groups = [
-        group
-        for dataset in params.load().tabletop.viewpoint
-        for group in (
-            own_records.read(Path(), tree, dataset)[0] if own else record_comparisons.read(Path(), dataset)
-        )
-    ]
+    groups: list[Group] = []
+    for dataset in params.load().tabletop.viewpoint:
+        read = own_records.read(Path(), tree, dataset)[0] if own else record_comparisons.read(Path(), dataset)
+        groups += read
     if not groups:
         where = f"record of this params.yaml in {records.OWN}" if own else f"record in {records.FOLDER}"
         raise InputError(f"there is no {where}; run a study, or name finished runs")

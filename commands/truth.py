@@ -31,7 +31,7 @@ def main() -> None:
     check_there([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
     check_there([arguments.labelled], "name a folder of labelled images")
     # imported late: the import takes seconds, and the arguments are checked first
-    from commands.demo import settings
+    from commands.demo import scene_settings
     from pipeline.captioning import judging
     from pipeline.captioning.picture_captioner import PictureCaptioner, Search
     from pipeline.compute import devices
@@ -42,7 +42,7 @@ def main() -> None:
     if arguments.labelled:
         found = judging.judged_labelled(captioner, arguments.labelled, Search(arguments.beam))
     else:
-        drawn = settings({str(arguments.weights): captioner}, arguments.lab)
+        drawn = scene_settings({str(arguments.weights): captioner}, arguments.lab)
         if drawn.seed == arguments.seed:
             raise InputError(f"--seed {arguments.seed} is the seed of the training scenes; name another")
         drawn = drawn.model_copy(update={"seed": arguments.seed})

@@ -7,7 +7,6 @@ On a cluster, as independent jobs: python -m commands.parts --parts 8 --on slurm
 import argparse
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from pipeline.io.scratch_folders import alone, clear
 from stages import run
 
 STAGE = "extract"
-Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
+Filled = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
 
 
 def main() -> None:
@@ -53,41 +52,38 @@ def main() -> None:
     arguments = parsed(parser)
     if not arguments.records and not (arguments.pairs and arguments.images):
         parser.error("the following arguments are required: --pairs and --images, or --records")
-    filling = fill_pretraining if arguments.records else fill
-    make(arguments, lambda ranks: filling(arguments, ranks))
-
-
-def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) -> None:
-    """Let all processes fill a store together. The first process then moves the store to --out."""
     start = time.monotonic()
     devices.repeatable()
     keep_freed()
     if arguments.part:
-        make_part(arguments, start, fill)
-        return
+        extract_part(arguments, start)
+    else:
+        extract_together(arguments, start)
+
+
+def extract_together(arguments: argparse.Namespace, start: float) -> None:
+    """Let all processes fill a store together. The first process then moves the store to --out."""
     ranks = join()
     with alone(arguments.out, first=ranks.rank == 0):
-        made = fill(ranks)
-        if made is not None and ranks.rank == 0:
-            finish(arguments, start, made, ranks)
+        filled = fill(arguments, ranks)
+        if filled is not None and ranks.rank == 0:
+            finish(arguments, start, filled, ranks)
     ranks.leave()
 
 
-def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks], Made | None]) -> None:
+def extract_part(arguments: argparse.Namespace, start: float) -> None:
     """Fill the shards of one part. The part that fills the last missing shard moves the store to --out."""
-    out: Path = arguments.out
-    index, count = arguments.part
-    part = Part(index, count, turn=partial(alone, out, wait=True))
-    made = fill(part)
-    if made is None:
-        return
-    with alone(out, wait=True):
-        if not made[0].missing:
-            finish(arguments, start, made, part)
+    part = Part(*arguments.part, turn=partial(alone, arguments.out, wait=True))
+    filled = fill(arguments, part)
+    with alone(arguments.out, wait=True):
+        if filled is not None and not filled[0].missing:
+            finish(arguments, start, filled, part)
 
 
-def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
-    """Fill a store by the dataset's settings. With .npy files, all but the first process return None."""
+def fill(arguments: argparse.Namespace, ranks: Ranks) -> Filled | None:
+    """Fill a store by the settings. With .npy files, all processes but the first return None."""
+    if arguments.records:
+        return fill_pretraining(arguments, ranks)
     everything = params.load()
     dataset = everything.of(arguments.dataset)
     index = read_index(arguments.images)
@@ -104,11 +100,11 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
         precision = everything.features_of(arguments.dataset).precision or "auto"
         return extract(arguments.out, precision, root, wanted, index, standard, ranks)
     if ranks.rank == 0:
-        return take_over(Path(dataset.features.npy), arguments.out, wanted, index)
+        return import_npy(Path(dataset.features.npy), arguments.out, wanted, index)
     return None
 
 
-def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
+def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Filled:
     """Fill the store of a dataset that only pre-training uses, by the settings in `pretraining`."""
     everything = params.load()
     own, settings = everything.pretraining, everything.features
@@ -120,13 +116,12 @@ def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
     return extract(arguments.out, precision, root, wanted, index, [], ranks)
 
 
-def finish(arguments: argparse.Namespace, start: float, made: Made, ranks: Ranks) -> None:
+def finish(arguments: argparse.Namespace, start: float, filled: Filled, ranks: Ranks) -> None:
     """Write the provenance, then move the store to --out. If writing fails, the filled store is kept."""
-    writer, described = made
-    images = len(described["keys"])
-    seconds = time.monotonic() - start
-    provenance.write(STAGE, arguments.provenance, seconds, images=images, processes=ranks.world)
-    writer.finish(arguments.out, described)
+    writer, attributes = filled
+    counts = {"images": len(attributes["keys"]), "processes": ranks.world}
+    provenance.write(STAGE, arguments.provenance, time.monotonic() - start, **counts)
+    writer.finish(arguments.out, attributes)
     clear(arguments.out)
 
 
@@ -138,7 +133,7 @@ def extract(
     index: list[Indexed],
     train: list[Indexed],
     ranks: Ranks,
-) -> Made:
+) -> Filled:
     """Fill a store with a backbone's feature grids, standardised by the statistics of the images `train`."""
     network, weights_id = backbone_weights.load(wanted)
     extractor = extraction.Extractor(network, root, index, wanted, precision)
@@ -154,13 +149,12 @@ def extract(
     return extraction.extract(extractor, ranks, folder), described
 
 
-def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Made:
+def import_npy(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Filled:
     """Fill a store with features from .npy files."""
     shape = grid_shape(wanted)
     files = npy_import.locate(folder, [image.name for image in index], shape)
-    scratch = provenance.scratch(
-        STAGE, out, "import", repr(wanted), repr(index), npy_import.fingerprint(files)
-    )
+    keys = ("import", repr(wanted), repr(index), npy_import.fingerprint(files))
+    scratch = provenance.scratch(STAGE, out, *keys)
     writer = Writer(scratch, len(index), shape)
     weights_id = npy_import.take_over(files, shape, writer)
     return writer, extraction.imported_attributes(wanted, weights_id, index)

@@ -60,11 +60,11 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
         if folder:
             imported_weights.check_kept(folder, arguments.imported, stage)
     imported = imported_weights.hashes(arguments.imported)
-    found = {"imported": imported} if imported else started_from(recipe, arguments)
+    found = {"imported": imported} if imported else pretraining_hashes(recipe, arguments)
     write_json(arguments.inputs, known | found)
 
 
-def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
+def pretraining_hashes(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return hashes of CLIP's weights, CUB and NABirds, and negatives' settings, if the run uses them."""
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train

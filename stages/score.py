@@ -46,9 +46,9 @@ def main() -> None:
     if arguments.attention:
         located = attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
     if pairs:
-        scores, truth = _of_pairs(captions, pairs, arguments)
+        scores, truth = _against_pairs(captions, pairs, arguments)
     else:
-        scores, truth = _alone(captions, arguments), results.UNKNOWN
+        scores, truth = _against_references(captions, arguments), results.UNKNOWN
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = prepared.references if prepared else None
@@ -93,7 +93,7 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _of_pairs(
+def _against_pairs(
     captions: dict[str, str], pairs: list[Pair], arguments: argparse.Namespace
 ) -> tuple[Scores, Correctness]:
     everything = params.load()
@@ -115,7 +115,7 @@ def _of_pairs(
     )
 
 
-def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
+def _against_references(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
     references = read_references(arguments.references)
     predicted = {key: own for key, own in references.items() if key in captions}
     if arguments.predicted_only:

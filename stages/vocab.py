@@ -27,7 +27,7 @@ def main() -> None:
     if other := everything.of(arguments.dataset).text.counted_with:
         own = cub_nabirds.records_of(arguments.pretraining, other)
         others = training_captions(schema.read_pairs(own / cub_nabirds.RECORDS, cub_nabirds.remedy(other)))
-    vocabulary = numbered(everything, arguments.dataset, captions, others)
+    vocabulary = make_vocabulary(everything, arguments.dataset, captions, others)
     counts = vocabularies.count_words([*captions, *others], everything.text.lower_case)
     vocabularies.save(arguments.out, vocabulary, counts, arguments.pairs)
     print(f"{arguments.dataset}: {len(vocabulary)} words, longest caption {vocabulary.longest} tokens")
@@ -38,7 +38,9 @@ def training_captions(pairs: Sequence[Pair]) -> list[str]:
     return [caption for pair in of_split(pairs, "train") for caption in pair.captions]
 
 
-def numbered(everything: Params, dataset: str, captions: list[str], others: Sequence[str] = ()) -> Vocabulary:
+def make_vocabulary(
+    everything: Params, dataset: str, captions: list[str], others: Sequence[str] = ()
+) -> Vocabulary:
     """Return the vocabulary that text.tokeniser and the dataset's settings determine.
 
     captions: the training captions. others: further captions whose words are counted, too.

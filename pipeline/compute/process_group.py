@@ -79,9 +79,8 @@ ALONE = Ranks(0, 1)
 class Part(Ranks):
     """A process that does one of `world` shards of a job, and does not communicate with other processes."""
 
-    turn: Callable[[], AbstractContextManager[None]] = (
-        nullcontext  # only one shard at a time is in this context
-    )
+    # returns a context that only one shard at a time is in
+    turn: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def wait(self) -> None:
         """Do nothing: shards do not wait for each other."""

@@ -88,7 +88,7 @@ def _caption(name: str, attended: Attended, pair: Pair | None) -> str:
     words = " ".join(
         f'<button type="button" class="lab-word"{UNTRUE if wrong else ""} aria-pressed="false"'
         f"{heat}>{escape(word)}</button>"
-        for word, heat, wrong in zip(attended.words, _heats(attended), marked, strict=True)
+        for word, heat, wrong in zip(attended.words, _heat_attributes(attended), marked, strict=True)
     )
     return (
         f'<h3>{escape(name)}</h3><p class="lab-words">{words or "(it says nothing)"}</p>'
@@ -108,7 +108,7 @@ def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
     )
 
 
-def _heats(attended: Attended) -> list[str]:
+def _heat_attributes(attended: Attended) -> list[str]:
     """Return, for each word, the HTML attributes with the word's attention maps; "" without attention."""
     names = ("heat", "heat-after")[: attended.images]
     return [

@@ -22,7 +22,7 @@ def serve(folder: str, port: str) -> None:
     # background jobs of a shell ignore SIGINT
     signal.signal(signal.SIGINT, signal.default_int_handler)
     demo.loaded = lambda places, lab: {"one": Brightness()}
-    demo.settings = lambda captioners, lab: SETTINGS
+    demo.scene_settings = lambda captioners, lab: SETTINGS
     run(demo.main)
 
 

@@ -28,7 +28,7 @@ from pipeline.cli.arguments import (
     new_parser,
     parsed,
     part_of,
-    real,
+    probability,
     to_read,
 )
 from pipeline.io.errors import InputError, printable
@@ -75,13 +75,8 @@ def parser() -> argparse.ArgumentParser:
     add("--beam", type=beam, help="beam width (default: --top, or greedy search)")
     add("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
     add("--top", type=beam, metavar="K", help="print the K best captions and log-probabilities")
-    add(
-        "--at-least",
-        type=real(0.0, 1.0),
-        default=0.0,
-        metavar="P",
-        help="withhold captions that are correct with a probability below P",
-    )
+    least = "withhold captions that are correct with a probability below P"
+    add("--at-least", type=probability, default=0.0, metavar="P", help=least)
     add("--any-images", action="store_true", help="also caption images unlike the training's")
     add("--confidence", type=to_read, help="a confidence.json in place of the weights' own")
     add("--json", action="store_true", help="print one JSON object")

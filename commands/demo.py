@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commands import run
-from pipeline.cli.arguments import PORTS, check_there, new_parser, parsed, real, to_read, whole
+from pipeline.cli.arguments import PORTS, check_there, new_parser, parsed, probability, to_read, whole
 from pipeline.config import params
 from pipeline.config.params import Tabletop
 from pipeline.io.errors import InputError
@@ -37,7 +37,7 @@ def main() -> None:
     add = parser.add_argument
     add("--weights", type=to_read, nargs="+", default=WEIGHTS, help="packages, or trained weights")
     add("--lab", type=to_read, default=Path(), help="the repository that the trained weights belong to")
-    add("--at-least", type=real(0.0, 1.0), default=0.0, metavar="P", help="as of commands.caption")
+    add("--at-least", type=probability, default=0.0, metavar="P", help="as of commands.caption")
     add("--port", type=whole(*PORTS), help="default: the first free port from 7860 on")
     add("--no-browser", action="store_true", help="only print the address")
     arguments = parsed(parser)

@@ -27,12 +27,7 @@ from pipeline.probe.linear_probe import Cells, Scores
 def main() -> None:
     parser = new_parser("python -m commands.probe", __doc__)
     add = parser.add_argument
-    add(
-        "--features",
-        type=address_to_read,
-        required=True,
-        help="the store: a folder, or an address (http, s3, gs)",
-    )
+    add("--features", type=address_to_read, required=True, help="the store: a folder, or an address")
     add("--pairs", type=to_read, required=True)
     add("--images", type=to_read, required=True, help="the index of the images")
     add("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")

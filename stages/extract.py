@@ -41,11 +41,7 @@ def main() -> None:
     add("--input", choices=(GRID, PIXELS), default=GRID)
     add("--pairs", type=to_read)
     add("--images", type=to_read, help="the index of the dataset's images")
-    add(
-        "--records",
-        type=to_read,
-        help="for cub or nabirds, in place of --pairs and --images: the folder of their records",
-    )
+    add("--records", type=to_read, help="of cub or nabirds: the folder of records (no --pairs, no --images)")
     add("--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group")
     add("--provenance", type=file_to_write, required=True, help="file of provenance to write")
     add("--part", type=part_of, help="I/N: only these shards (python -m commands.parts starts all parts)")

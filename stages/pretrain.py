@@ -41,12 +41,7 @@ def main() -> None:
     add = parser.add_argument
     phase_run.add_arguments(parser)
     add("--negatives", type=to_read, help="a file of negatives for the task fda; default: generate them")
-    add(
-        "--pretraining",
-        type=to_read,
-        default=cub_nabirds.FOLDER,
-        help="the folder of CUB's and NABirds' records and stores",
-    )
+    add("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds")
     arguments = parsed(parser)
     if read_yaml(arguments.recipe, train.REMEDY) is None:
         raise InputError(f"{arguments.recipe}: the model has no pre-training; choose another model")

@@ -22,14 +22,8 @@ def main() -> None:
     parser = new_parser("python -m stages.report", __doc__)
     either = parser.add_mutually_exclusive_group()
     either.add_argument("--out", type=CONTENTS.to_write, help=f"(default: {FOLDER})")
-    either.add_argument(
-        "--show",
-        type=to_read,
-        nargs="?",
-        const=FOLDER,
-        metavar="FOLDER",
-        help="print the score table in FOLDER, and write nothing",
-    )
+    only = "only print the score table in FOLDER"
+    either.add_argument("--show", type=to_read, nargs="?", const=FOLDER, metavar="FOLDER", help=only)
     arguments = parsed(parser)
     if arguments.show is None:
         write(arguments.out or FOLDER)

@@ -23,12 +23,7 @@ def main() -> None:
     parser = new_parser("python -m stages.settings", __doc__)
     add = parser.add_argument
     add("--code", type=CODE.to_write, required=True, help="the folder to write, a file for each stage")
-    add(
-        "--settings",
-        type=SETTINGS.to_write,
-        required=True,
-        help="the folder to write, a folder for each dataset",
-    )
+    add("--settings", type=SETTINGS.to_write, required=True, help="folder to write; one folder per dataset")
     arguments = parsed(parser)
     write_code(arguments.code)
     everything = params.load()

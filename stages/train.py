@@ -41,23 +41,11 @@ def main() -> None:
     parser = new_parser("python -m stages.train", __doc__)
     add = parser.add_argument
     phase_run.add_arguments(parser)
-    add(
-        # not --start: torchrun reads that as its own --start-method
-        "--start-from",
-        type=to_read,
-        help="the folder of the run's inputs, with the weights of pre-training",
-    )
-    add(
-        "--trained",
-        type=to_read,
-        help="weights of the same run, from which the reward phase starts (default: they are trained first)",
-    )
-    add(
-        "--tokens",
-        choices=tokenizer.TOKENIZERS,
-        default="ptb",
-        help="tokenizer of validation: ptb, as for scores (default) | plain: lower-case words, without Java",
-    )
+    # not --start: torchrun reads that as its own --start-method
+    add("--start-from", type=to_read, help="the folder of the run's inputs, with pre-trained weights")
+    add("--trained", type=to_read, help="weights for the reward phase to start from (default: train them)")
+    tokens = "tokeniser of validation: ptb (default), as for scores, or plain, which needs no Java"
+    add("--tokens", choices=tokenizer.TOKENIZERS, default="ptb", help=tokens)
     arguments = parsed(parser)
     recipe = recipe_file.load(arguments.recipe)
     if folder := imported_weights.found(arguments.imported, "train"):

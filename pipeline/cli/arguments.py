@@ -50,6 +50,7 @@ heads = whole(1, 1024)
 blocks = whole(0, 100)
 longest = whole(1, 1024)  # the tokens of a caption
 length_penalty = real(0.0, 10.0)
+probability = real(0.0, 1.0)
 seconds = real(0.001, 1_000_000.0)
 
 

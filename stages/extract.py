@@ -14,7 +14,7 @@ from typing import Any
 from pipeline.cli.arguments import new_parser, parsed, part_of, to_read, word
 from pipeline.compute import devices
 from pipeline.compute.memory import keep_freed
-from pipeline.compute.process_group import Part, Ranks, join
+from pipeline.compute.process_group import Part, Ranks, joined
 from pipeline.config import params
 from pipeline.config.store_contents import GRID, PIXELS, Spec, chosen, pixel_spec, spec
 from pipeline.datasets.cub_nabirds import IMAGES
@@ -59,12 +59,10 @@ def main() -> None:
 
 def extract_together(arguments: argparse.Namespace, start: float) -> None:
     """Let all processes fill a store together. The first process then moves the store to --out."""
-    ranks = join()
-    with alone(arguments.out, first=ranks.rank == 0):
+    with joined() as ranks, alone(arguments.out, first=ranks.rank == 0):
         filled = fill(arguments, ranks)
         if filled is not None and ranks.rank == 0:
             finish(arguments, start, filled, ranks)
-    ranks.leave()
 
 
 def extract_part(arguments: argparse.Namespace, start: float) -> None:

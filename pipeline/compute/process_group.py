@@ -66,11 +66,6 @@ class Ranks:
         for tensor in network.state_dict().values() if self.world > 1 else ():
             distributed.broadcast(tensor, 0)
 
-    def leave(self) -> None:
-        """Leave the group; called when the work is done."""
-        if self.world > 1:
-            distributed.destroy_process_group()
-
 
 ALONE = Ranks(0, 1)
 
@@ -101,11 +96,6 @@ class Part(Ranks):
         """Do nothing: every shard computes the same weights."""
 
 
-def join() -> Ranks:
-    """Join the group of processes as `joined` does, but stay in the group."""
-    return _meet()[0]
-
-
 @contextmanager
 def joined() -> Iterator[Ranks]:
     """Join the group of processes for the block, and leave it afterwards. Each process gets one GPU.
@@ -125,7 +115,8 @@ def joined() -> Iterator[Ranks]:
     except Exception:
         time.sleep(PATIENCE if store else 0)
         raise
-    ranks.leave()
+    if store:
+        distributed.destroy_process_group()
 
 
 def _is_first(store: distributed.Store) -> bool:

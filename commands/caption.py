@@ -54,7 +54,7 @@ def main() -> None:
     limits = Limits(arguments.at_least, arguments.any_images)
     captioner.check_limits(search, limits)
     if not arguments.pairs:
-        one(arguments, captioner, search, limits)
+        caption_pair(arguments, captioner, search, limits)
         return
     out, part = arguments.out, arguments.part
     if not many_pairs.caption(captioner, pairs, out, search, arguments.top, limits, part or (0, 1)):
@@ -112,15 +112,15 @@ def check(arguments: argparse.Namespace) -> None:
     check_there([arguments.before, arguments.after], "name an image file")
 
 
-def one(
+def caption_pair(
     arguments: argparse.Namespace, captioner: "PictureCaptioner", search: "Search", limits: "Limits"
 ) -> None:
     """Caption two images: print the caption and, with --overlay, draw the attention."""
     from pipeline.captioning import overlay
-    from pipeline.captioning.features import opened, turned
+    from pipeline.captioning.features import opened, rotation_warning
 
     before, after = opened(arguments.before), opened(arguments.after)
-    if warning := turned(before, after):
+    if warning := rotation_warning(before, after):
         print(f"warning: {warning}", file=sys.stderr)
     found = captioner.answer(before, after, limits, search)
     wanted = arguments.top and found.caption is not None

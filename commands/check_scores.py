@@ -30,7 +30,7 @@ def main() -> None:
     parser = new_parser("python -m commands.check_scores", __doc__)
     parser.add_argument("--against", type=word, default="HEAD", help="git revision (default: HEAD)")
     arguments = parsed(parser)
-    fallen, compared = falls(arguments.against, params.load().check.tolerance)
+    fallen, compared = fallen_scores(arguments.against, params.load().check.tolerance)
     for line in fallen:
         print(printable(line), file=sys.stderr)
     if fallen:
@@ -38,7 +38,7 @@ def main() -> None:
     print(printable(f"none of {compared} scores fell since {arguments.against}"))
 
 
-def falls(revision: str, tolerance: Mapping[str, float]) -> tuple[list[str], int]:
+def fallen_scores(revision: str, tolerance: Mapping[str, float]) -> tuple[list[str], int]:
     """Return a line for each score that fell since the revision, and the number of compared scores.
 
     The runs are those whose metrics.json the revision contains. Raises InputError if git cannot read the

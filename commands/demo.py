@@ -48,7 +48,7 @@ def main() -> None:
 
     devices.repeatable()
     print("loading the models and rendering a first scene", file=sys.stderr)
-    captioners = loaded(arguments.weights, arguments.lab)
+    captioners = load_captioners(arguments.weights, arguments.lab)
     limits = Limits(arguments.at_least)
     for captioner in captioners.values():
         captioner.check_limits(Search(), limits)
@@ -60,7 +60,7 @@ def main() -> None:
         serve(captioners, drawn, arguments.port, not arguments.no_browser, limits)
 
 
-def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
+def load_captioners(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
     """Load a captioner for each package or folder of weights in `places`. Return name -> captioner."""
     from pipeline.captioning import PictureCaptioner
 

@@ -41,15 +41,18 @@ def main() -> None:
     arguments = parsed(parser)
     if arguments.pairs and not arguments.cells:
         raise InputError("--pairs needs a file of captions; name it")
-    found = [_judged(path, arguments.pairs) if arguments.pairs else _scored(path) for path in arguments.cells]
-    found = found or _recorded(arguments.own)
+    found = [
+        _faults_of_captions(path, arguments.pairs) if arguments.pairs else _faults_of_run(path)
+        for path in arguments.cells
+    ]
+    found = found or _faults_of_records(arguments.own)
     if arguments.figure:
         drawn = svg_file(lambda axes: draw_faults(axes, found), of_bars(len(found)))
         write_text(arguments.figure, drawn)
     show([Table("", false_words.HEADINGS, [false_words.row(own) for own in found])])
 
 
-def _recorded(own: bool) -> list[Faults]:
+def _faults_of_records(own: bool) -> list[Faults]:
     tree = read_tree(Path("params.yaml"))
     groups: list[Group] = []
     for dataset in params.load().tabletop.viewpoint:
@@ -62,7 +65,7 @@ def _recorded(own: bool) -> list[Faults]:
     return [false_words.of_group(group, group.dataset * several) for group in groups]
 
 
-def _scored(path: Path) -> Faults:
+def _faults_of_run(path: Path) -> Faults:
     file = path / "pairs.jsonl" if path.is_dir() else path
     lines = read_pairs(file)
     unread = [line.pair_id for line in lines if line.not_judged]
@@ -76,8 +79,8 @@ def _scored(path: Path) -> Faults:
     return _faults(name, [(str(line.faults), bool(line.changed)) for line in lines])
 
 
-def _judged(path: Path, pairs: Path) -> Faults:
-    """Return the false parts of the captions in the file `path`. `pairs`: file of the dataset's pairs."""
+def _faults_of_captions(path: Path, pairs: Path) -> Faults:
+    """Return the false parts of the captions in the file `path`, by the scenes in the file `pairs`."""
     captions, found, unread = read_results(path), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from pipeline.captioning.features import opened, turned
+from pipeline.captioning.features import opened, rotation_warning
 from pipeline.captioning.pair_jobs import Job
 from pipeline.captioning.picture_captioner import ALL, Limits, PictureCaptioner, Search, Squashed
 from pipeline.datasets.checking import on_disk
@@ -137,7 +137,7 @@ def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Squashe
         before, after = (opened(job.root / on_disk(job.root, name)) for name in (job.before, job.after))
     except InputError as error:
         return printable(str(error))
-    if warning := turned(before, after):
+    if warning := rotation_warning(before, after):
         warnings.append(f"{job.pair_id}: {warning}")
     return captioner.features.squashed(before), captioner.features.squashed(after)
 

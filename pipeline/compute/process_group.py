@@ -30,10 +30,10 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Ranks:
-    """Number of this process in its group, and the size of the group."""
+    """Number of this process in its group, from 0, and the number of processes in the group."""
 
-    rank: int  # number of this process, from 0
-    world: int  # number of processes
+    rank: int
+    world: int
 
     def wait(self) -> None:
         """Wait until all processes have called this method."""
@@ -120,7 +120,7 @@ def joined() -> Iterator[Ranks]:
 
 
 def _is_first(store: distributed.Store) -> bool:
-    """Return True if this process is the first with an error; False also if the store's process has ended."""
+    """Return True if this process is the first with an error, False also if the store cannot be reached."""
     try:
         return store.add("errors", 1) == 1
     except distributed.DistError:

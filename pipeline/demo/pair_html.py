@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pipeline.captioning.features import opened, turned
+from pipeline.captioning.features import opened, rotation_warning
 from pipeline.captioning.overlay import HEAT, opacities
 from pipeline.captioning.picture_captioner import ALL, Answer, Limits, PictureCaptioner
 from pipeline.datasets.images import read_bytes
@@ -36,7 +36,11 @@ HINT = "Point at a word, or tap it: its attention is shown in red, in both image
 def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn, limits: Limits = ALL) -> str:
     """Return the HTML section for a pair. Raises InputError for an image that does not open."""
     before, after = _opened(drawn.before, "before"), _opened(drawn.after, "after")
-    warning = f'<p class="lab-hint">Take care: {escape(note)}.</p>' if (note := turned(before, after)) else ""
+    warning = (
+        f'<p class="lab-hint">Take care: {escape(note)}.</p>'
+        if (note := rotation_warning(before, after))
+        else ""
+    )
     shown = _figure("before", before) + _figure("after", after)
     found = {name: captioner.answer(before, after, limits) for name, captioner in captioners.items()}
     said = "".join(_answer(name, answer, drawn.pair) for name, answer in found.items())

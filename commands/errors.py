@@ -41,11 +41,10 @@ def main() -> None:
     arguments = parsed(parser)
     if arguments.pairs and not arguments.cells:
         raise InputError("--pairs needs a file of captions; name it")
-    found = [
-        _faults_of_captions(path, arguments.pairs) if arguments.pairs else _faults_of_run(path)
-        for path in arguments.cells
-    ]
-    found = found or _faults_of_records(arguments.own)
+    if arguments.pairs:
+        found = [_faults_of_captions(path, arguments.pairs) for path in arguments.cells]
+    else:
+        found = [_faults_of_run(path) for path in arguments.cells] or _faults_of_records(arguments.own)
     if arguments.figure:
         drawn = svg_file(lambda axes: draw_faults(axes, found), of_bars(len(found)))
         write_text(arguments.figure, drawn)

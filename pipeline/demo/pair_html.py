@@ -36,11 +36,8 @@ HINT = "Point at a word, or tap it: its attention is shown in red, in both image
 def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn, limits: Limits = ALL) -> str:
     """Return the HTML section for a pair. Raises InputError for an image that does not open."""
     before, after = _opened(drawn.before, "before"), _opened(drawn.after, "after")
-    warning = (
-        f'<p class="lab-hint">Take care: {escape(note)}.</p>'
-        if (note := rotation_warning(before, after))
-        else ""
-    )
+    note = rotation_warning(before, after)
+    warning = f'<p class="lab-hint">Take care: {escape(note)}.</p>' if note else ""
     shown = _figure("before", before) + _figure("after", after)
     found = {name: captioner.answer(before, after, limits) for name, captioner in captioners.items()}
     said = "".join(_answer(name, answer, drawn.pair) for name, answer in found.items())

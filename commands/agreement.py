@@ -8,11 +8,10 @@ scores, which any program may write, has an id and a score for each caption of a
 true or false.
 """
 
-import argparse
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.io.errors import InputError
 from pipeline.reporting.tables import show
 from pipeline.results import agreement_files
@@ -20,11 +19,7 @@ from pipeline.results.results_tables import agreement_table
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.agreement",
-        description=__doc__,
-        formatter_class=argparse.RawTextHelpFormatter,
-    )
+    parser = new_parser("python -m commands.agreement", __doc__)
     add, files = parser.add_argument, "a metric's name, and one file of scores per run; may be repeated"
     add("runs", type=to_read, nargs="+", help="verdicts of each run")
     add("--scores", type=word, nargs="+", action="append", default=[], metavar="NAME FILE", help=files)

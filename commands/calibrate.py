@@ -8,34 +8,26 @@ python -m commands.calibrate --weights demo/clip4idc --labelled FOLDER --out min
     refitted to your own labelled pairs (docs/cookbook.md, "Recalibrate on 50 pairs of your own")
 """
 
-import argparse
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import beam, check_there, length_penalty, parsed, to_read
+from pipeline.cli.arguments import beam, check_there, length_penalty, new_parser, parsed, to_read
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write, write_text
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(
-        prog="python -m commands.calibrate",
-        description=__doc__,
-        formatter_class=argparse.RawTextHelpFormatter,
-    )
-    made.add_argument("--weights", type=to_read, required=True, help="a folder of weights, or a package")
-    made.add_argument("--lab", type=to_read, default=Path(), help="the repository with pairs and features")
-    made.add_argument("--labelled", type=to_read, help="a folder of your own labelled pairs: only refit")
-    made.add_argument(
-        "--confidence", type=to_read, help="the confidence.json to refit (default: the weights')"
-    )
-    made.add_argument("--beam", type=beam, default=1, help="as decode.beam")
-    made.add_argument("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
-    made.add_argument(
-        "--out", type=file_to_write, help="default: in the package, else data/confidence of the laboratory"
-    )
-    made.add_argument("--figure", type=file_to_write, help="an SVG to write: wrong captions against coverage")
-    arguments = parsed(made)
+    parser = new_parser("python -m commands.calibrate", __doc__)
+    add = parser.add_argument
+    add("--weights", type=to_read, required=True, help="a folder of weights, or a package")
+    add("--lab", type=to_read, default=Path(), help="the repository with pairs and features")
+    add("--labelled", type=to_read, help="a folder of your own labelled pairs: only refit")
+    add("--confidence", type=to_read, help="the confidence.json to refit (default: the weights')")
+    add("--beam", type=beam, default=1, help="as decode.beam")
+    add("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
+    add("--out", type=file_to_write, help="default: in the package, else data/confidence of the laboratory")
+    add("--figure", type=file_to_write, help="an SVG to write: wrong captions against coverage")
+    arguments = parsed(parser)
     check_there([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
     check_there([arguments.labelled], "name a folder of labelled images")
     # imported late: the import takes seconds, and the arguments are checked first

@@ -21,7 +21,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commands import run
-from pipeline.cli.arguments import beam, check_there, length_penalty, parsed, part_of, real, to_read
+from pipeline.cli.arguments import (
+    beam,
+    check_there,
+    length_penalty,
+    new_parser,
+    parsed,
+    part_of,
+    probability,
+    to_read,
+)
 from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, replacing
 
@@ -45,7 +54,7 @@ def main() -> None:
     limits = Limits(arguments.at_least, arguments.any_images)
     captioner.check_limits(search, limits)
     if not arguments.pairs:
-        one(arguments, captioner, search, limits)
+        caption_pair(arguments, captioner, search, limits)
         return
     out, part = arguments.out, arguments.part
     if not many_pairs.caption(captioner, pairs, out, search, arguments.top, limits, part or (0, 1)):
@@ -57,37 +66,25 @@ def main() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="python -m commands.caption", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    made.add_argument("before", type=to_read, nargs="?")
-    made.add_argument("after", type=to_read, nargs="?")
-    made.add_argument("--weights", type=to_read, required=True, help="a folder of weights, or a package")
-    made.add_argument(
-        "--lab", type=to_read, default=Path(), help="the repository that the folder of weights belongs to"
-    )
-    made.add_argument("--beam", type=beam, help="beam width (default: --top, or greedy search)")
-    made.add_argument("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
-    made.add_argument("--top", type=beam, metavar="K", help="print the K best captions and log-probabilities")
-    made.add_argument(
-        "--at-least",
-        type=real(0.0, 1.0),
-        default=0.0,
-        metavar="P",
-        help="withhold captions that are correct with a probability below P",
-    )
-    made.add_argument("--any-images", action="store_true", help="also caption images unlike the training's")
-    made.add_argument("--confidence", type=to_read, help="a confidence.json in place of the weights' own")
-    made.add_argument("--json", action="store_true", help="print one JSON object")
-    made.add_argument(
-        "--overlay", type=file_to_write, help="an image file to write: the attention at each word"
-    )
-    made.add_argument("--pairs", type=to_read, help="many pairs: a table or a folder")
-    made.add_argument("--out", type=file_to_write, help="captions of --pairs: JSON Lines")
-    made.add_argument(
-        "--part", type=part_of, help="I/N: only this part (python -m commands.parts starts all parts)"
-    )
-    return made
+    parser = new_parser("python -m commands.caption", __doc__)
+    add = parser.add_argument
+    add("before", type=to_read, nargs="?")
+    add("after", type=to_read, nargs="?")
+    add("--weights", type=to_read, required=True, help="a folder of weights, or a package")
+    add("--lab", type=to_read, default=Path(), help="the repository that the folder of weights belongs to")
+    add("--beam", type=beam, help="beam width (default: --top, or greedy search)")
+    add("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
+    add("--top", type=beam, metavar="K", help="print the K best captions and log-probabilities")
+    least = "withhold captions that are correct with a probability below P"
+    add("--at-least", type=probability, default=0.0, metavar="P", help=least)
+    add("--any-images", action="store_true", help="also caption images unlike the training's")
+    add("--confidence", type=to_read, help="a confidence.json in place of the weights' own")
+    add("--json", action="store_true", help="print one JSON object")
+    add("--overlay", type=file_to_write, help="an image file to write: the attention at each word")
+    add("--pairs", type=to_read, help="many pairs: a table or a folder")
+    add("--out", type=file_to_write, help="captions of --pairs: JSON Lines")
+    add("--part", type=part_of, help="I/N: only this part (python -m commands.parts starts all parts)")
+    return parser
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -115,15 +112,15 @@ def check(arguments: argparse.Namespace) -> None:
     check_there([arguments.before, arguments.after], "name an image file")
 
 
-def one(
+def caption_pair(
     arguments: argparse.Namespace, captioner: "PictureCaptioner", search: "Search", limits: "Limits"
 ) -> None:
     """Caption two images: print the caption and, with --overlay, draw the attention."""
     from pipeline.captioning import overlay
-    from pipeline.captioning.features import opened, turned
+    from pipeline.captioning.features import opened, rotation_warning
 
     before, after = opened(arguments.before), opened(arguments.after)
-    if warning := turned(before, after):
+    if warning := rotation_warning(before, after):
         print(f"warning: {warning}", file=sys.stderr)
     found = captioner.answer(before, after, limits, search)
     wanted = arguments.top and found.caption is not None

@@ -3,12 +3,11 @@
 python -m commands.check_data --dataset spot_the_diff    exit code 0: complete; 2: something is missing
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import parsed, word
+from pipeline.cli.arguments import new_parser, parsed, word
 from pipeline.config import params, resolving
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
 from pipeline.datasets.schema import Pair, images_of, read_pairs
@@ -19,11 +18,7 @@ SHOWN = 20
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.check_data",
-        description=__doc__,
-        formatter_class=argparse.RawTextHelpFormatter,
-    )
+    parser = new_parser("python -m commands.check_data", __doc__)
     parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
     name = parsed(parser).dataset
     everything = params.load()

@@ -6,22 +6,17 @@ replaces the truncated file.
 python -m commands.check_lock     run it before `dvc repro`; `make repro` runs it, too
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import parsed
+from pipeline.cli.arguments import new_parser, parsed
 from pipeline.io import dvc_lock, named_files
 from pipeline.io.errors import printable
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.check_lock",
-        description=__doc__,
-        formatter_class=argparse.RawTextHelpFormatter,
-    )
+    parser = new_parser("python -m commands.check_lock", __doc__)
     parsed(parser)
     if said := dvc_lock.check(Path()):
         print(said, file=sys.stderr)

@@ -4,7 +4,6 @@ python -m commands.check_scores --against HEAD
     exit code 0: no score fell; 1: scores fell, with a line for each; 2: the scores cannot be compared
 """
 
-import argparse
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import FiniteFloat, Strict
 
 from commands import run
-from pipeline.cli.arguments import parsed, word
+from pipeline.cli.arguments import new_parser, parsed, word
 from pipeline.config import params
 from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import json_of, read_json
@@ -28,14 +27,10 @@ RERUN = "run `dvc repro score constant` to make it"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.check_scores",
-        description=__doc__,
-        formatter_class=argparse.RawTextHelpFormatter,
-    )
+    parser = new_parser("python -m commands.check_scores", __doc__)
     parser.add_argument("--against", type=word, default="HEAD", help="git revision (default: HEAD)")
     arguments = parsed(parser)
-    fallen, compared = falls(arguments.against, params.load().check.tolerance)
+    fallen, compared = fallen_scores(arguments.against, params.load().check.tolerance)
     for line in fallen:
         print(printable(line), file=sys.stderr)
     if fallen:
@@ -43,7 +38,7 @@ def main() -> None:
     print(printable(f"none of {compared} scores fell since {arguments.against}"))
 
 
-def falls(revision: str, tolerance: Mapping[str, float]) -> tuple[list[str], int]:
+def fallen_scores(revision: str, tolerance: Mapping[str, float]) -> tuple[list[str], int]:
     """Return a line for each score that fell since the revision, and the number of compared scores.
 
     The runs are those whose metrics.json the revision contains. Raises InputError if git cannot read the

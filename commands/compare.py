@@ -5,18 +5,14 @@ The inputs are the pairs.jsonl that the stage score writes for each seed: the sc
 python -m commands.compare A/1/pairs.jsonl A/2/pairs.jsonl --against B/1/pairs.jsonl B/2/pairs.jsonl
 """
 
-import argparse
-
 from commands import run
-from pipeline.cli.arguments import SEEDS, parsed, resamples, to_read, whole, word
+from pipeline.cli.arguments import SEEDS, new_parser, parsed, resamples, to_read, whole, word
 from pipeline.io.errors import InputError, printable
 from pipeline.statistics import comparisons, pair_scores
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = new_parser("python -m commands.compare", __doc__)
     add, files = parser.add_argument, "pairs.jsonl of each seed of a model"
     add("model", type=to_read, nargs="+", help=files)
     add("--against", type=to_read, nargs="+", required=True, help=files)

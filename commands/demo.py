@@ -7,7 +7,6 @@ The server listens only on 127.0.0.1, and refuses requests that other web pages 
 machine, and uploads are deleted at the end (Ctrl-C, SIGTERM, or a closed terminal).
 """
 
-import argparse
 import os
 import re
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commands import run
-from pipeline.cli.arguments import PORTS, check_there, parsed, real, to_read, whole
+from pipeline.cli.arguments import PORTS, check_there, new_parser, parsed, probability, to_read, whole
 from pipeline.config import params
 from pipeline.config.params import Tabletop
 from pipeline.io.errors import InputError
@@ -34,20 +33,13 @@ QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "HF_HUB_DIS
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.demo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument(
-        "--weights", type=to_read, nargs="+", default=WEIGHTS, help="packages, or trained weights"
-    )
-    parser.add_argument(
-        "--lab", type=to_read, default=Path(), help="the repository that the trained weights belong to"
-    )
-    parser.add_argument(
-        "--at-least", type=real(0.0, 1.0), default=0.0, metavar="P", help="as of commands.caption"
-    )
-    parser.add_argument("--port", type=whole(*PORTS), help="default: the first free port from 7860 on")
-    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser = new_parser("python -m commands.demo", __doc__)
+    add = parser.add_argument
+    add("--weights", type=to_read, nargs="+", default=WEIGHTS, help="packages, or trained weights")
+    add("--lab", type=to_read, default=Path(), help="the repository that the trained weights belong to")
+    add("--at-least", type=probability, default=0.0, metavar="P", help="as of commands.caption")
+    add("--port", type=whole(*PORTS), help="default: the first free port from 7860 on")
+    add("--no-browser", action="store_true", help="only print the address")
     arguments = parsed(parser)
     check_there(arguments.weights, "name a folder of weights or a package, such as demo/clip4idc")
     # imported late: the import takes seconds, and the arguments are checked first
@@ -56,11 +48,11 @@ def main() -> None:
 
     devices.repeatable()
     print("loading the models and rendering a first scene", file=sys.stderr)
-    captioners = loaded(arguments.weights, arguments.lab)
+    captioners = load_captioners(arguments.weights, arguments.lab)
     limits = Limits(arguments.at_least)
     for captioner in captioners.values():
         captioner.check_limits(Search(), limits)
-    drawn = settings(captioners, arguments.lab)
+    drawn = scene_settings(captioners, arguments.lab)
     with tempfile.TemporaryDirectory(prefix="uploads-") as uploads:
         for name in filter(MISLEADING.fullmatch, list(os.environ)):
             del os.environ[name]
@@ -68,7 +60,7 @@ def main() -> None:
         serve(captioners, drawn, arguments.port, not arguments.no_browser, limits)
 
 
-def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
+def load_captioners(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
     """Load a captioner for each package or folder of weights in `places`. Return name -> captioner."""
     from pipeline.captioning import PictureCaptioner
 
@@ -80,7 +72,7 @@ def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
     return found
 
 
-def settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
+def scene_settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
     """Return settings for rendering scenes like the training scenes of one of the models.
 
     The settings come from a model's package, or else from params.yaml of the laboratory. Raises InputError if

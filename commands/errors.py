@@ -9,13 +9,12 @@ Numbers are percent of the changed pairs. In the table, a caption counts once fo
 the figure, each false caption counts once: its count is divided equally among its false parts.
 """
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import pairs_of, parsed, to_read
+from pipeline.cli.arguments import new_parser, pairs_of, parsed, to_read
 from pipeline.config import params
 from pipeline.config.params import read_tree
 from pipeline.io.errors import InputError, printable
@@ -24,6 +23,7 @@ from pipeline.reporting.figures import svg_file
 from pipeline.reporting.tables import Table, show
 from pipeline.results import false_words, own_records, record_comparisons, records
 from pipeline.results.false_words import Faults
+from pipeline.results.record_comparisons import Group
 from pipeline.results.results_figures import draw_faults, of_bars
 from pipeline.scoring import results
 from pipeline.scoring.caption_files import read_results
@@ -32,35 +32,31 @@ from pipeline.statistics.pair_scores import read_pairs
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.errors", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("runs", nargs="*", type=to_read, help="finished runs (default: all records)")
-    parser.add_argument(
-        "--pairs", type=to_read, help="prepared pairs; the other files are then captions in COCO's format"
-    )
-    parser.add_argument("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
-    parser.add_argument("--own", action="store_true", help="read your own records, if no run is named")
+    parser = new_parser("python -m commands.errors", __doc__)
+    add = parser.add_argument
+    add("runs", nargs="*", type=to_read, help="finished runs (default: all records)")
+    add("--pairs", type=to_read, help="prepared pairs; the other files are then captions in COCO's format")
+    add("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
+    add("--own", action="store_true", help="read your own records, if no run is named")
     arguments = parsed(parser)
     if arguments.pairs and not arguments.runs:
         raise InputError("--pairs needs a file of captions; name it")
-    found = [_judged(path, arguments.pairs) if arguments.pairs else _scored(path) for path in arguments.runs]
-    found = found or _recorded(arguments.own)
+    if arguments.pairs:
+        found = [_faults_of_captions(path, arguments.pairs) for path in arguments.runs]
+    else:
+        found = [_faults_of_run(path) for path in arguments.runs] or _faults_of_records(arguments.own)
     if arguments.figure:
         drawn = svg_file(lambda axes: draw_faults(axes, found), of_bars(len(found)))
         write_text(arguments.figure, drawn)
     show([Table("", false_words.HEADINGS, [false_words.row(own) for own in found])])
 
 
-def _recorded(own: bool) -> list[Faults]:
+def _faults_of_records(own: bool) -> list[Faults]:
     tree = read_tree(Path("params.yaml"))
-    groups = [
-        group
-        for dataset in params.load().tabletop.viewpoint
-        for group in (
-            own_records.read(Path(), tree, dataset)[0] if own else record_comparisons.read(Path(), dataset)
-        )
-    ]
+    groups: list[Group] = []
+    for dataset in params.load().tabletop.viewpoint:
+        read = own_records.read(Path(), tree, dataset)[0] if own else record_comparisons.read(Path(), dataset)
+        groups += read
     if not groups:
         where = f"record of this params.yaml in {records.OWN}" if own else f"record in {records.FOLDER}"
         raise InputError(f"there is no {where}; run a study, or name finished runs")
@@ -68,7 +64,7 @@ def _recorded(own: bool) -> list[Faults]:
     return [false_words.of_group(group, group.dataset * several) for group in groups]
 
 
-def _scored(path: Path) -> Faults:
+def _faults_of_run(path: Path) -> Faults:
     file = path / "pairs.jsonl" if path.is_dir() else path
     lines = read_pairs(file)
     unread = [line.pair_id for line in lines if line.not_judged]
@@ -82,8 +78,8 @@ def _scored(path: Path) -> Faults:
     return _faults(name, [(str(line.faults), bool(line.changed)) for line in lines])
 
 
-def _judged(path: Path, pairs: Path) -> Faults:
-    """Return the false parts of the captions in the file `path`. `pairs`: file of the dataset's pairs."""
+def _faults_of_captions(path: Path, pairs: Path) -> Faults:
+    """Return the false parts of the captions in the file `path`, by the scenes in the file `pairs`."""
     captions, found, unread = read_results(path), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:

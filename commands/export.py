@@ -7,29 +7,25 @@ The file contains weights, vocabulary, settings, scores, a model card, and the n
 Model hubs read model.safetensors, config.json and the card's front matter.
 """
 
-import argparse
 from pathlib import Path
 
 from commands import run
 from pipeline.captioning import package
-from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.compute import devices
 
 LICENCE = "MIT, as the program that trained them. The terms of the dataset also apply."
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.export", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--weights", type=to_read, required=True, help="the folder that training wrote")
-    parser.add_argument("--out", type=package.to_write, required=True, help="FILE.zip, or a folder")
-    parser.add_argument("--lab", type=to_read, default=Path(), help="the repository that trained them")
-    parser.add_argument("--licence", type=word, help="a sentence for the model card")
-    parser.add_argument(
-        "--licence-id", type=word, help="for hubs, such as cc-by-4.0 (default: mit; other with --licence)"
-    )
-    parser.add_argument("--with-backbone", action="store_true", help="also pack backbone weights from a file")
+    parser = new_parser("python -m commands.export", __doc__)
+    add = parser.add_argument
+    add("--weights", type=to_read, required=True, help="the folder that training wrote")
+    add("--out", type=package.to_write, required=True, help="FILE.zip, or a folder")
+    add("--lab", type=to_read, default=Path(), help="the repository that trained them")
+    add("--licence", type=word, help="a sentence for the model card")
+    add("--licence-id", type=word, help="for hubs, such as cc-by-4.0 (default: mit; other with --licence)")
+    add("--with-backbone", action="store_true", help="also pack backbone weights from a file")
     arguments = parsed(parser)
     devices.repeatable()
     out: Path = arguments.out

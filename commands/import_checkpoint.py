@@ -1,8 +1,9 @@
 """Import a released checkpoint, without changes, as weights of the corresponding model of this project.
 
 Checkpoints of SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD and CARD can be imported. The command recognises
-model and phase by the tensors in the file. The weights go to data/imported. Then the stage train or pretrain
-of that dataset, model and seed uses them instead of training.
+model and phase by the tensors in the file, but these do not show the number of attention heads. The weights
+go to data/imported. Then the stage train or pretrain of that dataset, model and seed uses them instead of
+training. For CLIP4IDC, --vocab is the file that the stage vocab wrote, and --heads is not needed.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from models.common.captioner import Captioner
 from models.common.trainable import Trainable
 from pipeline.authors_checkpoints import checkpoint_file, idc_pcl
 from pipeline.authors_checkpoints.importing import Options, imported
-from pipeline.cli.arguments import SEEDS, blocks, heads, longest, parsed, to_read, whole, word
+from pipeline.cli.arguments import SEEDS, blocks, heads, longest, new_parser, parsed, to_read, whole, word
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import replacing, write_json
 from pipeline.weights import imported_weights, trained_model
@@ -23,34 +24,16 @@ from pipeline.weights.model_description import Trained
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("checkpoint", type=to_read, help="the file that the released program saved")
-    parser.add_argument(
-        "--vocab",
-        type=to_read,
-        required=True,
-        help="its vocabulary: JSON, word -> id; for CLIP4IDC the file that the stage vocab wrote",
-    )
-    parser.add_argument(
-        "--out",
-        type=trained_model.CONTENTS.to_write,
-        help="a folder to write; default: data/imported, where the stage of the run finds the weights",
-    )
-    parser.add_argument("--dataset", type=word, default="clevr_change", help="the dataset it was trained on")
-    parser.add_argument(
-        "--heads",
-        type=heads,
-        help="number of attention heads (not for CLIP4IDC); tensors do not show it; default: 8, for VARD 4",
-    )
-    parser.add_argument(
-        "--intra", type=blocks, default=9, help="CLIP4IDC's blocks on single images (default: 9)"
-    )
-    parser.add_argument(
-        "--longest",
-        type=longest,
-        help="tokens of the longest caption: IDC-PCL 40, for birds 80; DUDA and VARD 24",
-    )
-    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="seed of the run that uses the weights")
+    parser = new_parser("python -m commands.import_checkpoint", __doc__)
+    add = parser.add_argument
+    add("checkpoint", type=to_read, help="the file that the released program saved")
+    add("--vocab", type=to_read, required=True, help="its vocabulary: JSON, word -> id")
+    add("--out", type=trained_model.CONTENTS.to_write, help="a folder to write (default: in data/imported)")
+    add("--dataset", type=word, default="clevr_change", help="the dataset it was trained on")
+    add("--heads", type=heads, help="number of attention heads (default: 8, for VARD 4)")
+    add("--intra", type=blocks, default=9, help="CLIP4IDC's blocks on single images (default: 9)")
+    add("--longest", type=longest, help="longest caption in tokens: IDC-PCL 40, birds 80, DUDA and VARD 24")
+    add("--seed", type=whole(*SEEDS), default=1, help="seed of the run that uses the weights")
     import_checkpoint(parsed(parser))
 
 

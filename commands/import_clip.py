@@ -4,22 +4,22 @@ The file's tensors have OpenAI's or Hugging Face's names. This command is not a 
 `start` of <name>.own.clip in datasets.yaml names the output file.
 """
 
-import argparse
 from pathlib import Path
 
 from safetensors.torch import save_file
 
 from commands import run
 from pipeline.authors_checkpoints import checkpoint_file, clip
-from pipeline.cli.arguments import parsed, to_read
+from pipeline.cli.arguments import new_parser, parsed, to_read
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write, replacing
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("file", type=to_read, help="model.safetensors of CLIP ViT-B/32")
-    parser.add_argument("--out", type=file_to_write, default=Path("data/weights/clip.safetensors"))
+    parser = new_parser("python -m commands.import_clip", __doc__)
+    add = parser.add_argument
+    add("file", type=to_read, help="model.safetensors of CLIP ViT-B/32")
+    add("--out", type=file_to_write, default=Path("data/weights/clip.safetensors"))
     arguments = parsed(parser)
     out = arguments.out
     if out.exists() or out.is_symlink():

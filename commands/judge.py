@@ -6,10 +6,8 @@ of VLMEvalKit. Output: true captions in percent with intervals over scenes, faul
 If a dataset has no published scenes (CLEVR-Change), captions are compared with the references.
 """
 
-import argparse
-
 from commands import run
-from pipeline.cli.arguments import pairs_of, parsed, to_read, whole, word
+from pipeline.cli.arguments import new_parser, pairs_of, parsed, to_read, whole, word
 from pipeline.config import params
 from pipeline.datasets.schema import SPLITS
 from pipeline.io.content_hashes import file_hash
@@ -22,9 +20,7 @@ from pipeline.scoring.caption_files import read_predictions
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.judge", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = new_parser("python -m commands.judge", __doc__)
     add, how = parser.add_argument, "strict: the grammar of the dataset (default); free: free English"
     add("captions", type=to_read, help="the file of captions or answers")
     add("--pairs", type=to_read, required=True, help="prepared pairs")

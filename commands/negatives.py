@@ -3,12 +3,11 @@
 Pre-training (the task fda of IDC-PCL) generates the same negatives. Use this command to inspect them.
 """
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from commands import run
-from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.negatives import Negatives, write_negatives
@@ -18,14 +17,11 @@ from pipeline.negatives.generation import SPLITS, generate
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--dataset", type=word, required=True, help="its name under 'negatives.grammar' in params.yaml"
-    )
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument(
-        "--out", type=file_to_write, required=True, help="the file of negatives to write, JSON lines"
-    )
+    parser = new_parser("python -m commands.negatives", __doc__)
+    add = parser.add_argument
+    add("--dataset", type=word, required=True, help="its name under 'negatives.grammar' in params.yaml")
+    add("--pairs", type=to_read, required=True)
+    add("--out", type=file_to_write, required=True, help="the file of negatives to write, JSON lines")
     arguments = parsed(parser)
     grammar, seed = params.load().negatives.of(arguments.dataset)
     pairs = read_pairs(arguments.pairs)

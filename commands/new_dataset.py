@@ -8,27 +8,21 @@ of the dataset --like. Only `select: truth` is replaced, because it needs scenes
 of your own", describes the columns of pairs.csv.
 """
 
-import argparse
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.datasets import cards, new_entry
 from pipeline.io.outputs import file_to_write
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.new_dataset",
-        description=__doc__,
-        formatter_class=argparse.RawTextHelpFormatter,
-    )
-    parser.add_argument("name", type=word, help="letters, digits and _")
-    parser.add_argument("folder", type=to_read, help="the folder with the table; images are in it or below")
-    parser.add_argument(
-        "--like", type=word, default="spot_the_diff", help="the dataset whose settings it takes"
-    )
-    parser.add_argument("--params", type=file_to_write, default=Path("params.yaml"))
+    parser = new_parser("python -m commands.new_dataset", __doc__)
+    add = parser.add_argument
+    add("name", type=word, help="letters, digits and _")
+    add("folder", type=to_read, help="the folder with the table; images are in it or below")
+    add("--like", type=word, default="spot_the_diff", help="the dataset whose settings it takes")
+    add("--params", type=file_to_write, default=Path("params.yaml"))
     arguments = parsed(parser)
     name = arguments.name
     new = new_entry.add(arguments.params, name, arguments.folder, arguments.like)

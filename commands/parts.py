@@ -18,7 +18,7 @@ from pathlib import Path
 from commands import run
 from commands.study import add_places, place_of
 from pipeline.captioning import many_pairs
-from pipeline.cli.arguments import parsed, parts, word
+from pipeline.cli.arguments import new_parser, parsed, parts, word
 from pipeline.io.errors import InputError, listed
 from pipeline.io.outputs import remove
 from pipeline.io.provenance import sha256
@@ -57,14 +57,13 @@ class PartTask:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.parts", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--parts", type=parts, required=True)
+    parser = new_parser("python -m commands.parts", __doc__)
+    add = parser.add_argument
+    add("--parts", type=parts, required=True)
     add_places(parser)
-    parser.add_argument("--cancel", action="store_true", help="end the jobs, and nothing else")
-    parser.add_argument("command", choices=COMMANDS)
-    parser.add_argument("given", type=word, nargs=argparse.REMAINDER, help="the command's own arguments")
+    add("--cancel", action="store_true", help="end the jobs, and nothing else")
+    add("command", choices=COMMANDS)
+    add("given", type=word, nargs=argparse.REMAINDER, help="the command's own arguments")
     arguments = parsed(parser)
     if "--out" not in arguments.given[:-1]:
         raise InputError(f"{arguments.command} needs --out; name the output")

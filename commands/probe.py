@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from commands import run
-from pipeline.cli.arguments import address_to_read, cells, parsed, to_read
+from pipeline.cli.arguments import address_to_read, cells, new_parser, parsed, to_read
 from pipeline.datasets.images import read_named
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import images_of, of_split
@@ -22,24 +22,21 @@ from pipeline.io.outputs import file_to_write, write_json
 from pipeline.probe import grid_labels, labelled_cells, linear_probe
 from pipeline.probe.labelled_cells import ImageGrids
 from pipeline.probe.linear_probe import Cells, Scores
+from pipeline.reporting.tables import Table, show
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--features",
-        type=address_to_read,
-        required=True,
-        help="the store: a folder, or an address (http, s3, gs)",
-    )
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--images", type=to_read, required=True, help="the index of the images")
-    parser.add_argument("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")
-    parser.add_argument("--split", choices=("val", "test"), default="val", help="the split to test on")
-    parser.add_argument("--cells", type=cells, default=20_000, help="greatest number of cells per split")
-    parser.add_argument("--labelled", type=to_read, help="also test on this folder of labelled images")
-    parser.add_argument("--lab", type=to_read, default=Path(), help="the repository that filled the store")
-    parser.add_argument("--out", type=file_to_write, help="a JSON file for the figures")
+    parser = new_parser("python -m commands.probe", __doc__)
+    add = parser.add_argument
+    add("--features", type=address_to_read, required=True, help="the store: a folder, or an address")
+    add("--pairs", type=to_read, required=True)
+    add("--images", type=to_read, required=True, help="the index of the images")
+    add("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")
+    add("--split", choices=("val", "test"), default="val", help="the split to test on")
+    add("--cells", type=cells, default=20_000, help="greatest number of cells per split")
+    add("--labelled", type=to_read, help="also test on this folder of labelled images")
+    add("--lab", type=to_read, default=Path(), help="the repository that filled the store")
+    add("--out", type=file_to_write, help="a JSON file for the figures")
     probe(parsed(parser))
 
 
@@ -50,7 +47,7 @@ def probe(arguments: argparse.Namespace) -> None:
     scores = linear_probe.probe(train, held_out)
     counts = {"train": len(train.classes), arguments.split: len(held_out.classes)}
     figures = asdict(scores) | {"cells": counts, "split": arguments.split}
-    print(table(scores, arguments.split, len(held_out.classes), len(train.classes)))
+    show_accuracy(scores, arguments.split, len(held_out.classes), len(train.classes))
     if images:
         figures["labelled"] = labelled(arguments, store, images)
     if arguments.out:
@@ -58,16 +55,16 @@ def probe(arguments: argparse.Namespace) -> None:
 
 
 def labelled(arguments: argparse.Namespace, store: FeatureStore, images: ImageGrids) -> dict[str, object]:
-    """Train a probe on rendered cells at object centres, test it on labelled images, and print the scores.
+    """Train a probe on rendered cells at object centres, and test it on labelled images.
 
-    Returns the scores.
+    Prints and returns the scores.
     """
     train, held_out = (
         read(arguments, store, split, grid_labels.centres) for split in ("train", arguments.split)
     )
     real = labelled_cells.cells(images, arguments.labelled)
     scores, apart = linear_probe.probe(train, real), linear_probe.told_apart(held_out, real)
-    print(table(scores, str(arguments.labelled), len(real.classes), len(train.classes)))
+    show_accuracy(scores, str(arguments.labelled), len(real.classes), len(train.classes))
     print(f"accuracy of a linear classifier of rendered and labelled cells: {apart:.3f} (chance: 0.5)")
     return asdict(scores) | {"cells": len(real.classes), "told_apart": apart}
 
@@ -84,17 +81,15 @@ def read(
     return linear_probe.gather(store, names, labels, arguments.cells, f"reading cells of {split}")
 
 
-def table(scores: Scores, split: str, tested: int, trained: int) -> str:
-    """Return a table with a line per attribute: the accuracy of the probe, and the majority's accuracy.
+def show_accuracy(scores: Scores, split: str, tested: int, trained: int) -> None:
+    """Print, for each attribute, the accuracy of the probe and of the majority.
 
-    The majority's accuracy is the accuracy of a classifier that always predicts the most frequent class of
-    the training cells.
+    The majority is a classifier that always predicts the most frequent class of the training cells.
     """
-    rows = [
-        f"{name:<10}{right:>9.3f}{scores.majority[name]:>10.3f}" for name, right in scores.accuracy.items()
-    ]
-    head = f"{tested:,} cells of {split}, by a probe trained on {trained:,} cells of train"
-    return "\n".join([head, "attribute  accuracy  majority", *rows])
+    title = f"{tested:,} cells of {split}, by a probe trained on {trained:,} cells of train"
+    accuracies = [(name, right, scores.majority[name]) for name, right in scores.accuracy.items()]
+    rows = [[name, f"{right:.3f}", f"{majority:.3f}"] for name, right, majority in accuracies]
+    show([Table(title, ["attribute", "accuracy", "majority"], rows)])
 
 
 if __name__ == "__main__":

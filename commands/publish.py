@@ -7,21 +7,19 @@ The folder has images with metadata.parquet (load_dataset), conversations about 
 WebDataset shards, Croissant metadata, and the dataset's card. The licence is in data/cards/DATASET.yaml.
 """
 
-import argparse
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import parsed, word
+from pipeline.cli.arguments import new_parser, parsed, word
 from pipeline.publishing import dataset, folder, rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.publish", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("dataset", type=word, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--out", type=folder.CONTENTS.to_write, required=True, help="the folder to write")
-    parser.add_argument("--no-shards", action="store_true", help="no WebDataset shards: half the size")
+    parser = new_parser("python -m commands.publish", __doc__)
+    add = parser.add_argument
+    add("dataset", type=word, help="its name under 'dataset' in params.yaml")
+    add("--out", type=folder.CONTENTS.to_write, required=True, help="the folder to write")
+    add("--no-shards", action="store_true", help="no WebDataset shards: half the size")
     arguments = parsed(parser)
     rows.check_installed()
     found = dataset.load(arguments.dataset)

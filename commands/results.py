@@ -7,12 +7,11 @@ python -m commands.results --own    a page in results/own, from your own records
 In the pages in docs, only the blocks between `<!-- table: NAME -->` and `<!-- end -->` change.
 """
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import parsed
+from pipeline.cli.arguments import new_parser, parsed
 from pipeline.config import params
 from pipeline.config.params import read_tree
 from pipeline.io.errors import InputError
@@ -35,9 +34,7 @@ records.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.results", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = new_parser("python -m commands.results", __doc__)
     parser.add_argument("--own", action="store_true", help="write a page of your own records")
     if parsed(parser).own:
         write_own()

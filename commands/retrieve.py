@@ -4,10 +4,8 @@ The stage pretrain does this for the test pairs. Use this command for another sp
 rank ties.
 """
 
-import argparse
-
 from commands import run
-from pipeline.cli.arguments import address_to_read, parsed, to_read
+from pipeline.cli.arguments import address_to_read, new_parser, parsed, to_read
 from pipeline.datasets.schema import SPLITS
 from pipeline.features.object_storage import STORES
 from pipeline.io.errors import InputError
@@ -18,7 +16,7 @@ CONTENTS = Contents("retrieval")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = new_parser("python -m commands.retrieve", __doc__)
     add = parser.add_argument
     add("--first", type=to_read, required=True, help="the folder of weights that the stage pretrain wrote")
     add("--pairs", type=to_read, required=True)

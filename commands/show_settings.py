@@ -3,23 +3,19 @@
 python -m commands.show_settings tabletop scorer_cbr
 """
 
-import argparse
 import json
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import parsed, word
+from pipeline.cli.arguments import new_parser, parsed, word
 from pipeline.config import origins, params, resolving
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.show_settings",
-        description=__doc__,
-        formatter_class=argparse.RawTextHelpFormatter,
-    )
-    parser.add_argument("dataset", type=word)
-    parser.add_argument("model", type=word)
+    parser = new_parser("python -m commands.show_settings", __doc__)
+    add = parser.add_argument
+    add("dataset", type=word)
+    add("model", type=word)
     arguments = parsed(parser)
     path = Path("params.yaml")
     recipe = resolving.resolve(params.load(path), arguments.dataset, arguments.model)

@@ -6,12 +6,11 @@ python -m commands.truth --weights demo/clip4idc --labelled FOLDER
     real images that you labelled in FOLDER/labels.jsonl (docs/evaluation.md, "Truth")
 """
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commands import run
-from pipeline.cli.arguments import SEEDS, beam, check_there, parsed, to_read, whole
+from pipeline.cli.arguments import SEEDS, beam, check_there, new_parser, parsed, to_read, whole
 from pipeline.io.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter, prog="python -m commands.truth"
-    )
+    parser = new_parser("python -m commands.truth", __doc__)
     add = parser.add_argument
     add("--weights", type=to_read, required=True, help="a package, or trained weights")
     add("--lab", type=to_read, default=Path(), help="the repository that the weights belong to")
@@ -34,7 +31,7 @@ def main() -> None:
     check_there([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
     check_there([arguments.labelled], "name a folder of labelled images")
     # imported late: the import takes seconds, and the arguments are checked first
-    from commands.demo import settings
+    from commands.demo import scene_settings
     from pipeline.captioning import judging
     from pipeline.captioning.picture_captioner import PictureCaptioner, Search
     from pipeline.compute import devices
@@ -45,7 +42,7 @@ def main() -> None:
     if arguments.labelled:
         found = judging.judged_labelled(captioner, arguments.labelled, Search(arguments.beam))
     else:
-        drawn = settings({str(arguments.weights): captioner}, arguments.lab)
+        drawn = scene_settings({str(arguments.weights): captioner}, arguments.lab)
         if drawn.seed == arguments.seed:
             raise InputError(f"--seed {arguments.seed} is the seed of the training scenes; name another")
         drawn = drawn.model_copy(update={"seed": arguments.seed})
@@ -54,7 +51,7 @@ def main() -> None:
 
 
 def line(judged: "JudgedCaption") -> str:
-    """Return one line of text: the kind of change, the caption, its truth, and a true caption."""
+    """Return the kind of change, the caption, its truth and a true caption, as one line of text."""
     kind, pair, caption, verdict = judged
     said = "true" if verdict.true else f"not true ({', '.join(verdict.wrong)})"
     return f"{kind}: {caption} | {said} | {pair.captions[0] if pair.captions else pair.pair_id}"

@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import SEEDS, check_there, parsed, to_read, whole, word
+from pipeline.cli.arguments import SEEDS, check_there, new_parser, parsed, to_read, whole, word
 from pipeline.datasets.images import read_named
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import images_of, of_split
@@ -16,19 +16,16 @@ from pipeline.io.outputs import file_to_write, replacing
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", type=word, default="tabletop", help="a rendered dataset")
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--images", type=to_read, required=True, help="the index of the images")
-    parser.add_argument("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")
-    parser.add_argument(
-        "--first", type=word, default="blocks.4", help="the first layer to train, by its name"
-    )
-    parser.add_argument("--iterations", type=whole(1, 1_000_000), default=1000, help="each of 32 images")
-    parser.add_argument("--seed", type=whole(*SEEDS), default=1)
-    parser.add_argument(
-        "--out", type=file_to_write, required=True, help="a .safetensors file for the weights"
-    )
+    parser = new_parser("python -m commands.tune", __doc__)
+    add = parser.add_argument
+    add("--dataset", type=word, default="tabletop", help="a rendered dataset")
+    add("--pairs", type=to_read, required=True)
+    add("--images", type=to_read, required=True, help="the index of the images")
+    add("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")
+    add("--first", type=word, default="blocks.4", help="the first layer to train, by its name")
+    add("--iterations", type=whole(1, 1_000_000), default=1000, help="each of 32 images")
+    add("--seed", type=whole(*SEEDS), default=1)
+    add("--out", type=file_to_write, required=True, help="a .safetensors file for the weights")
     arguments = parsed(parser)
     inputs = [arguments.pairs, arguments.images, arguments.scenes]
     check_there(inputs, "run `dvc repro prepare` on a rendered dataset to make it")

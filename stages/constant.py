@@ -1,9 +1,8 @@
 """constant@dataset: score one caption, chosen on the validation pairs, as the caption of all test pairs."""
 
-import argparse
 import sys
 
-from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, of_split
@@ -14,7 +13,7 @@ from stages import run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = new_parser("python -m stages.constant", __doc__)
     add = parser.add_argument
     add("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
     add("--pairs", type=to_read, required=True)

@@ -4,9 +4,7 @@ For pairs of the report's gallery, the alignment of the two images is also writt
 With `decode.both_ways`, the images of each pair are also captioned in exchanged order.
 """
 
-import argparse
-
-from pipeline.cli.arguments import address_to_read, pairs_of, parsed, to_read
+from pipeline.cli.arguments import address_to_read, new_parser, pairs_of, parsed, to_read
 from pipeline.compute import devices
 from pipeline.config import params
 from pipeline.datasets import manifest
@@ -24,14 +22,15 @@ from stages import run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--weights", type=to_read, required=True, help="the folder that training wrote")
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--vocab", type=to_read, required=True)
-    parser.add_argument("--features", type=address_to_read, required=True, help=STORES)
-    parser.add_argument("--split", choices=SPLITS, default="test")
-    parser.add_argument("--out", type=file_to_write, required=True, help="captions.json to write")
-    parser.add_argument("--attention", type=file_to_write, required=True, help="attention.npz to write")
+    parser = new_parser("python -m stages.decode", __doc__)
+    add = parser.add_argument
+    add("--weights", type=to_read, required=True, help="the folder that training wrote")
+    add("--pairs", type=to_read, required=True)
+    add("--vocab", type=to_read, required=True)
+    add("--features", type=address_to_read, required=True, help=STORES)
+    add("--split", choices=SPLITS, default="test")
+    add("--out", type=file_to_write, required=True, help="captions.json to write")
+    add("--attention", type=file_to_write, required=True, help="attention.npz to write")
     arguments = parsed(parser)
     devices.repeatable()
     model, trained = trained_model.load(arguments.weights)

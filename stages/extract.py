@@ -7,15 +7,14 @@ On a cluster, as independent jobs: python -m commands.parts --parts 8 --on slurm
 import argparse
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pipeline.cli.arguments import parsed, part_of, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, part_of, to_read, word
 from pipeline.compute import devices
 from pipeline.compute.memory import keep_freed
-from pipeline.compute.process_group import Part, Ranks, join
+from pipeline.compute.process_group import Part, Ranks, joined
 from pipeline.config import params
 from pipeline.config.store_contents import GRID, PIXELS, Spec, chosen, pixel_spec, spec
 from pipeline.datasets.cub_nabirds import IMAGES
@@ -32,65 +31,53 @@ from pipeline.io.scratch_folders import alone, clear
 from stages import run
 
 STAGE = "extract"
-Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
+Filled = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--input", choices=(GRID, PIXELS), default=GRID)
-    parser.add_argument("--pairs", type=to_read)
-    parser.add_argument("--images", type=to_read, help="the index of the dataset's images")
-    parser.add_argument(
-        "--records",
-        type=to_read,
-        help="for cub or nabirds, in place of --pairs and --images: the folder of their records",
-    )
-    parser.add_argument(
-        "--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group"
-    )
-    parser.add_argument("--provenance", type=file_to_write, required=True, help="file of provenance to write")
-    parser.add_argument(
-        "--part", type=part_of, help="I/N: only these shards (python -m commands.parts starts all parts)"
-    )
+    parser = new_parser("python -m stages.extract", __doc__)
+    add = parser.add_argument
+    add("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
+    add("--input", choices=(GRID, PIXELS), default=GRID)
+    add("--pairs", type=to_read)
+    add("--images", type=to_read, help="the index of the dataset's images")
+    add("--records", type=to_read, help="of cub or nabirds: the folder of records (no --pairs, no --images)")
+    add("--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group")
+    add("--provenance", type=file_to_write, required=True, help="file of provenance to write")
+    add("--part", type=part_of, help="I/N: only these shards (python -m commands.parts starts all parts)")
     arguments = parsed(parser)
     if not arguments.records and not (arguments.pairs and arguments.images):
         parser.error("the following arguments are required: --pairs and --images, or --records")
-    filling = fill_pretraining if arguments.records else fill
-    make(arguments, lambda ranks: filling(arguments, ranks))
-
-
-def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) -> None:
-    """Let all processes fill a store together. The first process then moves the store to --out."""
     start = time.monotonic()
     devices.repeatable()
     keep_freed()
     if arguments.part:
-        make_part(arguments, start, fill)
-        return
-    ranks = join()
-    with alone(arguments.out, first=ranks.rank == 0):
-        made = fill(ranks)
-        if made is not None and ranks.rank == 0:
-            finish(arguments, start, made, ranks)
-    ranks.leave()
+        extract_part(arguments, start)
+    else:
+        extract_together(arguments, start)
 
 
-def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks], Made | None]) -> None:
+def extract_together(arguments: argparse.Namespace, start: float) -> None:
+    """Let all processes fill a store together. The first process then moves the store to --out."""
+    with joined() as ranks, alone(arguments.out, first=ranks.rank == 0):
+        filled = fill(arguments, ranks)
+        if filled is not None and ranks.rank == 0:
+            finish(arguments, start, filled, ranks)
+
+
+def extract_part(arguments: argparse.Namespace, start: float) -> None:
     """Fill the shards of one part. The part that fills the last missing shard moves the store to --out."""
-    out: Path = arguments.out
-    index, count = arguments.part
-    part = Part(index, count, turn=partial(alone, out, wait=True))
-    made = fill(part)
-    if made is None:
-        return
-    with alone(out, wait=True):
-        if not made[0].missing:
-            finish(arguments, start, made, part)
+    part = Part(*arguments.part, turn=partial(alone, arguments.out, wait=True))
+    filled = fill(arguments, part)
+    with alone(arguments.out, wait=True):
+        if filled is not None and not filled[0].missing:
+            finish(arguments, start, filled, part)
 
 
-def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
-    """Fill a store by the dataset's settings. With .npy files, all but the first process return None."""
+def fill(arguments: argparse.Namespace, ranks: Ranks) -> Filled | None:
+    """Fill a store by the settings. With .npy files, all processes but the first return None."""
+    if arguments.records:
+        return fill_pretraining(arguments, ranks)
     everything = params.load()
     dataset = everything.of(arguments.dataset)
     index = read_index(arguments.images)
@@ -107,11 +94,11 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
         precision = everything.features_of(arguments.dataset).precision or "auto"
         return extract(arguments.out, precision, root, wanted, index, standard, ranks)
     if ranks.rank == 0:
-        return take_over(Path(dataset.features.npy), arguments.out, wanted, index)
+        return import_npy(Path(dataset.features.npy), arguments.out, wanted, index)
     return None
 
 
-def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
+def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Filled:
     """Fill the store of a dataset that only pre-training uses, by the settings in `pretraining`."""
     everything = params.load()
     own, settings = everything.pretraining, everything.features
@@ -123,13 +110,12 @@ def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
     return extract(arguments.out, precision, root, wanted, index, [], ranks)
 
 
-def finish(arguments: argparse.Namespace, start: float, made: Made, ranks: Ranks) -> None:
+def finish(arguments: argparse.Namespace, start: float, filled: Filled, ranks: Ranks) -> None:
     """Write the provenance, then move the store to --out. If writing fails, the filled store is kept."""
-    writer, described = made
-    images = len(described["keys"])
-    seconds = time.monotonic() - start
-    provenance.write(STAGE, arguments.provenance, seconds, images=images, processes=ranks.world)
-    writer.finish(arguments.out, described)
+    writer, attributes = filled
+    counts = {"images": len(attributes["keys"]), "processes": ranks.world}
+    provenance.write(STAGE, arguments.provenance, time.monotonic() - start, **counts)
+    writer.finish(arguments.out, attributes)
     clear(arguments.out)
 
 
@@ -141,7 +127,7 @@ def extract(
     index: list[Indexed],
     train: list[Indexed],
     ranks: Ranks,
-) -> Made:
+) -> Filled:
     """Fill a store with a backbone's feature grids, standardised by the statistics of the images `train`."""
     network, weights_id = backbone_weights.load(wanted)
     extractor = extraction.Extractor(network, root, index, wanted, precision)
@@ -157,13 +143,12 @@ def extract(
     return extraction.extract(extractor, ranks, folder), described
 
 
-def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Made:
+def import_npy(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Filled:
     """Fill a store with features from .npy files."""
     shape = grid_shape(wanted)
     files = npy_import.locate(folder, [image.name for image in index], shape)
-    scratch = provenance.scratch(
-        STAGE, out, "import", repr(wanted), repr(index), npy_import.fingerprint(files)
-    )
+    keys = ("import", repr(wanted), repr(index), npy_import.fingerprint(files))
+    scratch = provenance.scratch(STAGE, out, *keys)
     writer = Writer(scratch, len(index), shape)
     weights_id = npy_import.take_over(files, shape, writer)
     return writer, extraction.imported_attributes(wanted, weights_id, index)

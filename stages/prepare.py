@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params
 from pipeline.datasets import cards, checking, counts, cub_nabirds, images, manifest, readers
 from pipeline.datasets.manifest import Manifest
@@ -22,15 +22,14 @@ from stages import run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--card", type=to_read, help="the dataset's card, with the published counts")
-    parser.add_argument("--pairs", type=file_to_write, help="the file of pairs to write, JSON lines")
-    parser.add_argument("--images", type=file_to_write, help="the index of images to write, JSON lines")
-    parser.add_argument("--manifest", type=file_to_write, help="the manifest of the preparation to write")
-    parser.add_argument(
-        "--records", type=cub_nabirds.CONTENTS.to_write, help="for cub or nabirds: the only output, a folder"
-    )
+    parser = new_parser("python -m stages.prepare", __doc__)
+    add = parser.add_argument
+    add("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
+    add("--card", type=to_read, help="the dataset's card, with the published counts")
+    add("--pairs", type=file_to_write, help="the file of pairs to write, JSON lines")
+    add("--images", type=file_to_write, help="the index of images to write, JSON lines")
+    add("--manifest", type=file_to_write, help="the manifest of the preparation to write")
+    add("--records", type=cub_nabirds.CONTENTS.to_write, help="for cub or nabirds: the only output, a folder")
     arguments = parsed(parser)
     needed = ("card", "pairs", "images", "manifest")
     if arguments.records:

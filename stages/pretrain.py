@@ -12,7 +12,7 @@ from typing import Any
 
 from models.common.entry import EarlierPhase
 from pipeline.cli import phase_run
-from pipeline.cli.arguments import parsed, to_read
+from pipeline.cli.arguments import new_parser, parsed, to_read
 from pipeline.cli.phase_run import Measure
 from pipeline.config import params, recipe_file
 from pipeline.config.recipe_file import Recipe
@@ -37,24 +37,18 @@ from stages import run, train
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = new_parser("python -m stages.pretrain", __doc__)
+    add = parser.add_argument
     phase_run.add_arguments(parser)
-    parser.add_argument(
-        "--negatives", type=to_read, help="a file of negatives for the task fda; default: generate them"
-    )
-    parser.add_argument(
-        "--pretraining",
-        type=to_read,
-        default=cub_nabirds.FOLDER,
-        help="the folder of CUB's and NABirds' records and stores",
-    )
+    add("--negatives", type=to_read, help="a file of negatives for the task fda; default: generate them")
+    add("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds")
     arguments = parsed(parser)
     if read_yaml(arguments.recipe, train.REMEDY) is None:
         raise InputError(f"{arguments.recipe}: the model has no pre-training; choose another model")
     recipe = recipe_file.load(arguments.recipe)
     measure = retrieval(arguments) if recipe.entry.retrieves else None
     if folder := imported_weights.found(arguments.imported, "pretrain"):
-        train.take_over("pretrain", arguments, folder, trained_model.load_first, measure)
+        train.use_imported("pretrain", arguments, folder, trained_model.load_first, measure)
     elif imported_weights.found(arguments.imported, "train"):
         folders = ((arguments.weights, trained_model.CONTENTS), (arguments.curves, phase_run.CURVES))
         for path, contents in folders:
@@ -73,7 +67,7 @@ def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | N
     *earlier, last = recipe.before
     found = other_inputs(arguments, recipe, last)
     for each in earlier:
-        weights, curves = on_images(arguments, recipe, each)
+        weights, curves = train_on_cub(arguments, recipe, each)
         found = replace(found, weights=weights, curves={phase_run.IMAGES: curves})
     phase = phases.before(recipe, last, found)
     phase_run.run_phase("pretrain", arguments, recipe, phase, found.weights, measure=measure)
@@ -93,7 +87,7 @@ def other_inputs(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPh
     if FDA in tasks:
         found = negatives(arguments, recipe.dataset)
     if CLASS_PAIRS in tasks:
-        classes, key = classes_of(arguments.pretraining, recipe, phase)
+        classes, key = nabirds_pairs(arguments.pretraining, recipe, phase)
         found = replace(found, classes=classes, keys=(*found.keys, key))
     return found
 
@@ -108,18 +102,18 @@ def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
                 raise InputError(
                     f"{arguments.negatives}: {own.pair_id} has other captions here; {REMEDY} again"
                 )
-        return negatives_of(arguments.negatives, REMEDY)
+        return negatives_in(arguments.negatives, REMEDY)
     grammar, seed = params.load().negatives.of(dataset)
     made = captions_of(generate(grammar, pairs, seed))
     return OtherInputs(made, keys=(sha256(repr(made)),))
 
 
-def negatives_of(path: Path, how: str) -> OtherInputs:
+def negatives_in(path: Path, how: str) -> OtherInputs:
     """Read a file of negatives. If the file is missing, an InputError tells the user `how` to make it."""
     return OtherInputs(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
 
 
-def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:
+def nabirds_pairs(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:
     """Return split -> NABirds' pairs, and a hash of their records and features."""
     path, how = records_of(folder, "nabirds") / RECORDS, remedy("nabirds")
     pairs = list(read_records(path, ClassPair, how))
@@ -132,13 +126,13 @@ def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[
     return found, sha256(path.read_bytes(), store.record)
 
 
-def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
+def train_on_cub(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
     """Train the phase on CUB, unless it is finished; return the folders (weights, curves)."""
     records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
     pairs, how = records / RECORDS, remedy("cub")
     read_text(pairs, how)  # a missing file is named here
     asked = FDA in recipe.settings_of(declared)["tasks"]
-    found = negatives_of(records / NEGATIVES, how) if asked else OtherInputs()
+    found = negatives_in(records / NEGATIVES, how) if asked else OtherInputs()
     phase = phases.before(recipe, declared, found)
     name, features = phase_run.IMAGES, str(stores)
     return train.run_earlier("pretrain", arguments, recipe, phase, name, pairs=pairs, features=features)

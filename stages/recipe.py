@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params, recipe_file, resolving
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
@@ -26,20 +26,17 @@ STORE = ("zarr.json", "features/zarr.json")  # hashes of the images, their proce
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--dataset", type=word, required=True)
-    parser.add_argument("--model", type=word, required=True)
-    parser.add_argument("--out", type=file_to_write, required=True, help="recipe.yaml to write")
-    parser.add_argument("--pretrain", type=file_to_write, help="pretrain.yaml to write")
-    parser.add_argument("--inputs", type=file_to_write, help="inputs.json to write")
-    parser.add_argument(
-        "--features", type=to_read, help="the folder of the dataset's feature stores, for --inputs"
-    )
-    parser.add_argument(
-        "--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds"
-    )
-    parser.add_argument("--imported", type=to_read, help="the folder of the run's imported weights")
-    parser.add_argument("--weights", type=to_read, help="the folder that `train` would replace")
+    parser = new_parser("python -m stages.recipe", __doc__)
+    add = parser.add_argument
+    add("--dataset", type=word, required=True)
+    add("--model", type=word, required=True)
+    add("--out", type=file_to_write, required=True, help="recipe.yaml to write")
+    add("--pretrain", type=file_to_write, help="pretrain.yaml to write")
+    add("--inputs", type=file_to_write, help="inputs.json to write")
+    add("--features", type=to_read, help="the folder of the dataset's feature stores, for --inputs")
+    add("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds")
+    add("--imported", type=to_read, help="the folder of the run's imported weights")
+    add("--weights", type=to_read, help="the folder that `train` would replace")
     arguments = parsed(parser)
     recipe = resolving.resolve(params.load(), arguments.dataset, arguments.model)
     if arguments.inputs:
@@ -63,11 +60,11 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
         if folder:
             imported_weights.check_kept(folder, arguments.imported, stage)
     imported = imported_weights.hashes(arguments.imported)
-    found = {"imported": imported} if imported else started_from(recipe, arguments)
+    found = {"imported": imported} if imported else pretraining_hashes(recipe, arguments)
     write_json(arguments.inputs, known | found)
 
 
-def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
+def pretraining_hashes(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return hashes of CLIP's weights, CUB and NABirds, and negatives' settings, if the run uses them."""
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train

@@ -1,24 +1,22 @@
 """render@dataset: render a dataset with the settings and the seed in params.yaml."""
 
-import argparse
 import os
 from pathlib import Path
 
 import stages
-from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params
 from pipeline.io.outputs import file_to_write
 from pipeline.tabletop import dataset, dataset_card
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--dataset", type=word, required=True, help="its name under 'tabletop.viewpoint' in params.yaml"
-    )
-    parser.add_argument("--out", type=dataset.CONTENTS.to_write, required=True, help="the folder to write")
-    parser.add_argument("--card", type=file_to_write, required=True, help="the dataset card to write")
-    parser.add_argument("--params", type=to_read, default=Path("params.yaml"))
+    parser = new_parser("python -m stages.render", __doc__)
+    add = parser.add_argument
+    add("--dataset", type=word, required=True, help="its name under 'tabletop.viewpoint' in params.yaml")
+    add("--out", type=dataset.CONTENTS.to_write, required=True, help="the folder to write")
+    add("--card", type=file_to_write, required=True, help="the dataset card to write")
+    add("--params", type=to_read, default=Path("params.yaml"))
     arguments = parsed(parser)
     settings = params.load(arguments.params).tabletop.of(arguments.dataset)
     # only the cores that this process may use, where the system tells them

@@ -4,10 +4,9 @@ python -m stages.report --out FOLDER    write index.html, scores.json, and the t
 python -m stages.report --show          print the score table of the written report
 """
 
-import argparse
 from pathlib import Path
 
-from pipeline.cli.arguments import parsed, to_read
+from pipeline.cli.arguments import new_parser, parsed, to_read
 from pipeline.config import params
 from pipeline.io.errors import printable
 from pipeline.io.outputs import Contents, replacing, write_json, write_text
@@ -20,19 +19,11 @@ FOLDER = Path("results/report")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m stages.report", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = new_parser("python -m stages.report", __doc__)
     either = parser.add_mutually_exclusive_group()
     either.add_argument("--out", type=CONTENTS.to_write, help=f"(default: {FOLDER})")
-    either.add_argument(
-        "--show",
-        type=to_read,
-        nargs="?",
-        const=FOLDER,
-        metavar="FOLDER",
-        help="print the score table in FOLDER, and write nothing",
-    )
+    only = "only print the score table in FOLDER"
+    either.add_argument("--show", type=to_read, nargs="?", const=FOLDER, metavar="FOLDER", help=only)
     arguments = parsed(parser)
     if arguments.show is None:
         write(arguments.out or FOLDER)

@@ -8,10 +8,7 @@ On its own:       python -m stages.score --captions FILE --references FILE --out
 import argparse
 import sys
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
-from pipeline.cli.arguments import pairs_of, parsed, seconds, to_read, word
+from pipeline.cli.arguments import new_parser, pairs_of, parsed, seconds, to_read, word
 from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, Pair
@@ -19,7 +16,7 @@ from pipeline.decoding import attention_maps
 from pipeline.free_english.agreement import FREE
 from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write
-from pipeline.io.progress import PlainConsole
+from pipeline.reporting import tables
 from pipeline.scoring import attention_localisation, results, run_files
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.caption_files import read_predictions, read_references, read_results
@@ -28,8 +25,6 @@ from pipeline.scoring.results import Correctness
 from pipeline.scoring.tokenizer import OF_SCORES
 from pipeline.scoring.truth import UNREADABLE
 from stages import run
-
-WIDTH = 500  # columns; a narrow terminal wraps lines, but no number is cut off
 
 
 def main() -> None:
@@ -46,9 +41,9 @@ def main() -> None:
     if arguments.attention:
         located = attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
     if pairs:
-        scores, truth = _of_pairs(captions, pairs, arguments)
+        scores, truth = _against_pairs(captions, pairs, arguments)
     else:
-        scores, truth = _alone(captions, arguments), results.UNKNOWN
+        scores, truth = _against_references(captions, arguments), results.UNKNOWN
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = prepared.references if prepared else None
@@ -62,9 +57,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m stages.score", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = new_parser("python -m stages.score", __doc__)
     add, against = parser.add_argument, parser.add_mutually_exclusive_group(required=True)
     add("--captions", type=to_read, required=True, help="captions of any program (docs/evaluation.md)")
     against.add_argument("--pairs", type=to_read, help="prepared pairs, for references and subsets")
@@ -95,7 +88,7 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _of_pairs(
+def _against_pairs(
     captions: dict[str, str], pairs: list[Pair], arguments: argparse.Namespace
 ) -> tuple[Scores, Correctness]:
     everything = params.load()
@@ -117,7 +110,7 @@ def _of_pairs(
     )
 
 
-def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
+def _against_references(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
     references = read_references(arguments.references)
     predicted = {key: own for key, own in references.items() if key in captions}
     if arguments.predicted_only:
@@ -128,21 +121,16 @@ def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
 
 
 def _show(scores: Scores, truth: Correctness) -> None:
-    table = Table(title="scores × 100, as papers print them", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("")
-    for name in scores.subsets["total"]:
-        table.add_column(name.replace("/", "\n"), justify="right")
-    for name, values in scores.subsets.items():
-        table.add_row(name, *("–" if value is None else f"{100 * value:.1f}" for value in values.values()))
-    console = PlainConsole(width=WIDTH)
-    console.print(table)
+    headings = ["", *(name.replace("/", " ") for name in scores.subsets["total"])]
+    rows = [[name, *map(tables.number, values.values())] for name, values in scores.subsets.items()]
+    notes = []
     if truth.change_accuracy is not None:
-        console.print(f"change/no-change accuracy: {_percent(truth.change_accuracy)}")
+        notes.append(f"change/no-change accuracy: {_percent(truth.change_accuracy)}")
     judged = [faults for faults in truth.faults.values() if faults is not None]
     if unreadable := judged.count(UNREADABLE):
-        console.print(f"unreadable: {_percent(unreadable / len(judged))}")
-    for name, value in truth.attributes.items():
-        console.print(f"{name} named correctly: {_percent(value)}")
+        notes.append(f"unreadable: {_percent(unreadable / len(judged))}")
+    notes += [f"{name} named correctly: {_percent(value)}" for name, value in truth.attributes.items()]
+    tables.show([tables.Table("scores × 100, as papers print them", headings, rows, notes)])
 
 
 def _percent(share: float | None) -> str:

@@ -5,12 +5,11 @@ Stages also depend on the resolved settings of a dataset, a file for each sectio
 files that the section names.
 """
 
-import argparse
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pipeline.cli.arguments import parsed
+from pipeline.cli.arguments import new_parser, parsed
 from pipeline.config import params, resolving
 from pipeline.config.params import Params
 from pipeline.io import named_files, source_code
@@ -21,16 +20,10 @@ CODE, SETTINGS = Contents("code"), Contents("settings")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--code", type=CODE.to_write, required=True, help="the folder to write, a file for each stage"
-    )
-    parser.add_argument(
-        "--settings",
-        type=SETTINGS.to_write,
-        required=True,
-        help="the folder to write, a folder for each dataset",
-    )
+    parser = new_parser("python -m stages.settings", __doc__)
+    add = parser.add_argument
+    add("--code", type=CODE.to_write, required=True, help="the folder to write, a file for each stage")
+    add("--settings", type=SETTINGS.to_write, required=True, help="folder to write; one folder per dataset")
     arguments = parsed(parser)
     write_code(arguments.code)
     everything = params.load()

@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 
 from models.common.trainable import Trainable
-from pipeline.cli.arguments import parsed, to_read
-from pipeline.cli.phase_run import CURVES, TRAINED, Measure, add_arguments, run_phase
+from pipeline.cli import phase_run
+from pipeline.cli.arguments import new_parser, parsed, to_read
+from pipeline.cli.phase_run import run_phase
 from pipeline.compute import devices, process_group
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import manifest
-from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore
 from pipeline.io import provenance
 from pipeline.io.errors import InputError
@@ -38,29 +38,18 @@ INPUTS, REMEDY = "inputs.json", "run `dvc repro recipe` to make it"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    add_arguments(parser)
-    parser.add_argument(
-        # not --start: torchrun reads that as its own --start-method
-        "--start-from",
-        type=to_read,
-        help="the folder of the run's inputs, with the weights of pre-training",
-    )
-    parser.add_argument(
-        "--trained",
-        type=to_read,
-        help="weights of the same run, from which the reward phase starts (default: they are trained first)",
-    )
-    parser.add_argument(
-        "--tokens",
-        choices=tokenizer.TOKENIZERS,
-        default="ptb",
-        help="tokenizer of validation: ptb, as for scores (default) | plain: lower-case words, without Java",
-    )
+    parser = new_parser("python -m stages.train", __doc__)
+    add = parser.add_argument
+    phase_run.add_arguments(parser)
+    # not --start: torchrun reads that as its own --start-method
+    add("--start-from", type=to_read, help="the folder of the run's inputs, with pre-trained weights")
+    add("--trained", type=to_read, help="weights for the reward phase to start from (default: train them)")
+    tokens = "tokeniser of validation: ptb (default), as for scores, or plain, which needs no Java"
+    add("--tokens", choices=tokenizer.TOKENIZERS, default="ptb", help=tokens)
     arguments = parsed(parser)
     recipe = recipe_file.load(arguments.recipe)
     if folder := imported_weights.found(arguments.imported, "train"):
-        take_over("train", arguments, folder, trained_model.load)
+        use_imported("train", arguments, folder, trained_model.load)
         return
     before = arguments.start_from
     first = before / PRETRAINED if recipe.adapt and before else None
@@ -70,8 +59,8 @@ def main() -> None:
         run_phase("train", arguments, recipe, phase, first, checks=checks)
         return
     if arguments.trained is None:
-        trained, own = run_earlier("train", arguments, recipe, phase, TRAINED, first, checks)
-        curves = {TRAINED: own}
+        trained, own = run_earlier("train", arguments, recipe, phase, phase_run.TRAINED, first, checks)
+        curves = {phase_run.TRAINED: own}
     else:
         trained, curves = arguments.trained, {}
     after = replace(phases.reinforcing(recipe, trained, arguments.tokens), others=OtherInputs(curves=curves))
@@ -96,9 +85,8 @@ def run_earlier(
     before, checks: see run_phase
     """
     given = argparse.Namespace(**vars(arguments) | changes)
-    inputs = [path.read_bytes() for path in (given.recipe, given.pairs, given.vocab)]
-    inputs += [trained_model.identity(before)] if before else []
-    store = FeatureStore(store_of(given.features, recipe.input), expected=recipe.features)
+    store = phase_run.feature_store(given, recipe)
+    inputs = phase_run.input_contents(given, before)
     keys = (*inputs, store.record, *phase.keys, str(given.seed), devices.identity())
     given.weights, given.curves = (
         provenance.scratch(stage, arguments.weights, name, what, *keys) for what in ("weights", "curves")
@@ -130,36 +118,35 @@ def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = No
     trained_model.check_place(arguments.weights, recipe, arguments.seed, arguments.recipe)
     manifest.read_pairs(arguments.pairs)
     vocabularies.check_pairs(arguments.vocab, arguments.pairs)
-    store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
+    store = phase_run.feature_store(arguments, recipe)
     manifest.check_images(arguments.pairs, store.location.name, store.images)
-    check_started((getattr(arguments, "start_from", None) or arguments.weights.parent) / INPUTS, store)
+    check_store_hash((getattr(arguments, "start_from", None) or arguments.weights.parent) / INPUTS, store)
     if first is not None:
         check_fits(trained_model.check_first(first, recipe, arguments.seed), arguments)
 
 
-def check_started(started: Path, store: FeatureStore) -> None:
-    """Raise InputError if the store's hash is not the one that the stage `recipe` wrote to `started`."""
-    known = read_json(started, REMEDY) if started.is_file() else {}
+def check_store_hash(inputs: Path, store: FeatureStore) -> None:
+    """Raise InputError if `inputs`, a file of the stage `recipe`, has the hash of another store."""
+    known = read_json(inputs, REMEDY) if inputs.is_file() else {}
     if not isinstance(known, dict) or "sha256" not in known:
         return  # nothing was recorded
     array = store.location.get("features/zarr.json") or b""
     if provenance.sha256(store.record, array) != known["sha256"]:
-        raise InputError(f"{store.location.name} is not the store that {started} names; {REMEDY} again")
+        raise InputError(f"{store.location.name} is not the store that {inputs} names; {REMEDY} again")
 
 
 def check_fits(trained: Trained, arguments: argparse.Namespace) -> None:
     """Raise InputError if weights do not fit the vocabulary or the store that the arguments name."""
     trained.check_vocabulary(vocabularies.load(arguments.vocab), arguments.vocab)
-    recipe = trained.recipe
-    trained.check_store(FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features))
+    trained.check_store(phase_run.feature_store(arguments, trained.recipe))
 
 
-def take_over(
+def use_imported(
     stage: str,
     arguments: argparse.Namespace,
     imported: Path,
     load: Callable[[Path], tuple[Trainable, Trained]],
-    measure: Measure | None = None,
+    measure: phase_run.Measure | None = None,
 ) -> None:
     """Write imported weights and empty learning curves instead of training; `measure`: see run_phase."""
     start = time.monotonic()
@@ -170,7 +157,7 @@ def take_over(
     source = read_json(imported / imported_weights.SOURCE, imported_weights.AGAIN)
     with (
         replacing(arguments.weights, trained_model.CONTENTS) as weights,
-        replacing(arguments.curves, CURVES) as curves,
+        replacing(arguments.curves, phase_run.CURVES) as curves,
     ):
         shutil.copytree(imported / imported_weights.WEIGHTS, weights)
         shutil.copytree(imported / imported_weights.CURVES, curves)

@@ -1,9 +1,8 @@
 """vocab@dataset: write the vocabulary: the words of the training captions, or CLIP's tokens."""
 
-import argparse
 from collections.abc import Sequence
 
-from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params
 from pipeline.config.params import Params
 from pipeline.datasets import cub_nabirds, manifest, schema
@@ -16,18 +15,19 @@ from stages import run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB")
-    parser.add_argument("--out", type=file_to_write, required=True)
+    parser = new_parser("python -m stages.vocab", __doc__)
+    add = parser.add_argument
+    add("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
+    add("--pairs", type=to_read, required=True)
+    add("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB")
+    add("--out", type=file_to_write, required=True)
     arguments = parsed(parser)
     everything = params.load()
     captions, others = training_captions(manifest.read_pairs(arguments.pairs)), []
     if other := everything.of(arguments.dataset).text.counted_with:
         own = cub_nabirds.records_of(arguments.pretraining, other)
         others = training_captions(schema.read_pairs(own / cub_nabirds.RECORDS, cub_nabirds.remedy(other)))
-    vocabulary = numbered(everything, arguments.dataset, captions, others)
+    vocabulary = make_vocabulary(everything, arguments.dataset, captions, others)
     counts = vocabularies.count_words([*captions, *others], everything.text.lower_case)
     vocabularies.save(arguments.out, vocabulary, counts, arguments.pairs)
     print(f"{arguments.dataset}: {len(vocabulary)} words, longest caption {vocabulary.longest} tokens")
@@ -38,7 +38,9 @@ def training_captions(pairs: Sequence[Pair]) -> list[str]:
     return [caption for pair in of_split(pairs, "train") for caption in pair.captions]
 
 
-def numbered(everything: Params, dataset: str, captions: list[str], others: Sequence[str] = ()) -> Vocabulary:
+def make_vocabulary(
+    everything: Params, dataset: str, captions: list[str], others: Sequence[str] = ()
+) -> Vocabulary:
     """Return the vocabulary that text.tokeniser and the dataset's settings determine.
 
     captions: the training captions. others: further captions whose words are counted, too.

@@ -22,14 +22,19 @@ STAGES = (
     ),
     MAKE_VOCAB,
 )
+BEFORE, AFTER = (
+    f"data/raw/tabletop/{name}_000001.png" for name in ("images/CLEVR_default", "sc_images/CLEVR_semantic")
+)
 SHAPES = {"grid": (272, 4, 4), "pixels": (3, 32, 48)}
 
 
-def make_lab(folder: Path, scenes: int = 10) -> Path:
-    """Prepare a dataset with its features and vocabulary."""
+def make_lab(folder: Path, *models: str, scenes: int = 10) -> Path:
+    """Prepare a dataset with its features and vocabulary, and random weights of the models."""
     raw(folder, scenes, dataset__tabletop__features__pixels=list(SHAPES["pixels"][1:]))
     for command in STAGES:
         succeed(folder, command)
+    for model in models:
+        add_weights(folder, model)
     return folder
 
 

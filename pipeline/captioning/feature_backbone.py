@@ -29,8 +29,8 @@ REMAKE = "run `dvc repro extract` to make it again"
 
 
 @dataclass(frozen=True)
-class Made:
-    """How a model's features are computed: the backbone's weights, and the precision."""
+class FeatureSource:
+    """How a model's features are computed: the backbone's weights, and the precision (features.yaml)."""
 
     weights_id: str  # a hash, as in the store; "pixels" if the model reads pixels
     precision: Literal["float32", "bfloat16"]
@@ -39,7 +39,7 @@ class Made:
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
 
-def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
+def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, FeatureSource]:
     """Load the backbone that computed the features in `lab`. Raises InputError if it is not available."""
     place = lab / f"data/features/{trained.recipe.dataset}/{GRID}.zarr"
     if spec.weights == IMPORTED:
@@ -52,24 +52,24 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
     return of_store(store, spec, lab)
 
 
-def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
+def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, FeatureSource]:
     """Load the backbone that computed the features in `store`, with the store's channel statistics."""
     place, attributes = Path(store.location.name), store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
-    made = plain(place, Made, said, REMAKE)
+    made = plain(place, FeatureSource, said, REMAKE)
     # stages name a file of weights by its path from the laboratory's root
     here = spec if spec.weights == IMAGENET else replace(spec, weights=str(lab / spec.weights))
     network, _ = backbone_weights.load(here)
     _check_identity(network, made, here.weights, place)
     if network.standardise is not None:
         numbers = plain(place, dict[str, list[float]], attributes.get(STATISTICS), REMAKE)
-        _take_statistics(network, {key: torch.tensor(own) for key, own in numbers.items()}, place)
+        _set_statistics(network, {key: torch.tensor(own) for key, own in numbers.items()}, place)
     return network, made
 
 
-def of_package(folder: Path, spec: Spec) -> tuple[Backbone, Made]:
+def of_package(folder: Path, spec: Spec) -> tuple[Backbone, FeatureSource]:
     """Load the backbone of the package in `folder`. Raises InputError if the backbone is not available."""
-    made = plain(folder / MADE, Made, read_yaml(folder / MADE, REMEDY, foreign=True), REMEDY)
+    made = plain(folder / MADE, FeatureSource, read_yaml(folder / MADE, REMEDY, foreign=True), REMEDY)
     if made.carried:
         source = str(folder / WEIGHTS)
         network = backbone_weights.untrained(spec)
@@ -79,27 +79,26 @@ def of_package(folder: Path, spec: Spec) -> tuple[Backbone, Made]:
         network, _ = backbone_weights.load(spec)
     _check_identity(network, made, source, folder)
     if network.standardise is not None:
-        _take_statistics(network, _tensors(folder / CHANNELS), folder / CHANNELS)
+        _set_statistics(network, _tensors(folder / CHANNELS), folder / CHANNELS)
     return network, made
 
 
-def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
+def pack(folder: Path, network: Backbone, made: FeatureSource, carried: bool) -> FeatureSource:
     """Write channel statistics and, if `carried`, the backbone's weights. Return `made` with `carried`."""
     if network.standardise is not None:
         save_file(network.standardise.state_dict(), folder / CHANNELS)
     if carried:
         state = network.network.state_dict()
-        save_file({name: _smallest(tensor) for name, tensor in state.items()}, folder / WEIGHTS)
+        save_file({name: _halved_if_exact(tensor) for name, tensor in state.items()}, folder / WEIGHTS)
     return replace(made, carried=carried)
 
 
-def _smallest(tensor: Tensor) -> Tensor:
-    """Return the tensor in float16 if this changes no value, otherwise unchanged."""
+def _halved_if_exact(tensor: Tensor) -> Tensor:
     half = tensor.half()
     return (half if torch.equal(half.to(tensor.dtype), tensor) else tensor).contiguous()
 
 
-def _check_identity(network: Backbone, made: Made, source: str, whose: Path) -> None:
+def _check_identity(network: Backbone, made: FeatureSource, source: str, whose: Path) -> None:
     if (found := backbone_weights.identity(network)) != made.weights_id:
         raise InputError(
             f"{source} holds {found}; {whose} was made with features of {made.weights_id}: "
@@ -107,8 +106,7 @@ def _check_identity(network: Backbone, made: Made, source: str, whose: Path) -> 
         )
 
 
-def _take_statistics(network: Backbone, found: dict[str, Tensor], path: Path) -> None:
-    """Set the channel statistics of `network` to `found`. Raises InputError if `found` is invalid."""
+def _set_statistics(network: Backbone, found: dict[str, Tensor], path: Path) -> None:
     part = network.standardise
     assert part is not None
     for key, own in part.state_dict().items():

@@ -76,7 +76,7 @@ def opened(picture: Picture, name: str = "the image") -> Image.Image:
     return Image.fromarray(picture)
 
 
-def turned(before: Image.Image, after: Image.Image) -> str | None:
+def rotation_warning(before: Image.Image, after: Image.Image) -> str | None:
     """Return a warning if two opened images have different EXIF orientations; else None."""
     sides = [picture.info.get(TURNED, 1) for picture in (before, after)]
     if sides[0] == sides[1]:

@@ -9,13 +9,14 @@ all shards exist, they become the output.
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from pipeline.captioning.features import opened, turned
+from pipeline.captioning.features import opened, rotation_warning
 from pipeline.captioning.pair_jobs import Job
 from pipeline.captioning.picture_captioner import ALL, Limits, PictureCaptioner, Search, Squashed
 from pipeline.datasets.checking import on_disk
@@ -46,7 +47,7 @@ def caption(
     `part` is (i, n), and i counts from 0: part i of n writes the shards i, i + n, … Returns True if `out` is
     complete. Raises InputError if `out` has lines of other pairs, weights or settings.
     """
-    by = _described(captioner, search, top, limits)
+    by = _origin_of(captioner, search, top, limits)
     if out.exists():
         _check(out, pairs, by)
         return True
@@ -57,7 +58,8 @@ def caption(
     todo = {shard: shards[shard] for shard in [*shards][part[0] :: part[1]] if not shard.exists()}
     with writing(out):
         begin(folder)
-    work = _written(captioner, todo, by, search, top, limits)
+    entries = partial(_entries, captioner, search=search, top=top, limits=limits)
+    work = _write_shards(captioner, todo, by, entries)
     for _ in track(work, "captioning", "pairs", sum(map(len, todo.values()))):
         pass
     try:
@@ -77,8 +79,8 @@ def errors_in(out: Path) -> int:
         return sum("error" in json.loads(line) for line in file)
 
 
-def _described(captioner: PictureCaptioner, search: Search, top: int | None, limits: Limits) -> str:
-    """Return the text that names weights, features, search and limits in each line of the output."""
+def _origin_of(captioner: PictureCaptioner, search: Search, top: int | None, limits: Limits) -> str:
+    """Return the text that ends each line of the output: weights, features, search and limits."""
     recipe, own = captioner.trained.recipe, captioner.calibration
     limited = f", at least {limits.at_least:g}" + ", any images" * limits.any_images
     confidence = f", confidence {sha256(own.model_dump_json())[:12]}{limited}" if own else ""
@@ -90,7 +92,7 @@ def _described(captioner: PictureCaptioner, search: Search, top: int | None, lim
 
 
 def _check(out: Path, pairs: Sequence[Job], by: str) -> None:
-    """Raise InputError if a line of `out` is of another pair than in `pairs`, or lacks the text `by`."""
+    """Raise InputError if `out` does not have a line for each pair, in this order, with the text `by`."""
     lines = read_text(out, REMEDY).removesuffix("\n").split("\n")
     end = json.dumps({"by": by}, ensure_ascii=False)[1:]
     for number, (line, job) in enumerate(zip_longest(lines, pairs), 1):
@@ -99,32 +101,27 @@ def _check(out: Path, pairs: Sequence[Job], by: str) -> None:
             raise InputError(f"{out}, line {number} is not of these pairs, weights and settings; {REMEDY}")
 
 
-def _written(
+def _write_shards(
     captioner: PictureCaptioner,
     shards: Mapping[Path, Sequence[Job]],
     by: str,
-    search: Search,
-    top: int | None,
-    limits: Limits,
+    entries: Callable[[Sequence[Squashed]], list[dict[str, Any]]],
 ) -> Iterator[None]:
     """Write `shards` (file -> pairs). Yield after each pair. Threads read images in advance.
 
     At the end, print the number of pairs with a warning, and one of the warnings.
     """
     warnings: list[str] = []
-
-    def load(job: Job) -> Squashed | str:
-        return _load(captioner, job, warnings)
-
+    load = partial(_load, captioner, warnings=warnings)
     for shard, pairs in shards.items():
         lines = []
         loaded = prefetch(load, pairs, os.cpu_count() or 1, 2 * BATCH)
         for start in range(0, len(pairs), BATCH):
             batch = [(job, next(loaded)) for job in pairs[start : start + BATCH]]
             images = [each for _, each in batch if not isinstance(each, str)]
-            said = iter(_said(captioner, images, search, top, limits) if images else [])
+            found = iter(entries(images) if images else [])
             for job, each in batch:
-                own = {"error": each} if isinstance(each, str) else next(said)
+                own = {"error": each} if isinstance(each, str) else next(found)
                 lines.append(json.dumps(_names(job) | own | {"by": by}, ensure_ascii=False) + "\n")
                 yield
         write_text(shard, "".join(lines))
@@ -140,7 +137,7 @@ def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Squashe
         before, after = (opened(job.root / on_disk(job.root, name)) for name in (job.before, job.after))
     except InputError as error:
         return printable(str(error))
-    if warning := turned(before, after):
+    if warning := rotation_warning(before, after):
         warnings.append(f"{job.pair_id}: {warning}")
     return captioner.features.squashed(before), captioner.features.squashed(after)
 
@@ -149,17 +146,15 @@ def _names(job: Job) -> dict[str, str]:
     return {"pair_id": job.pair_id, "before": job.before, "after": job.after}
 
 
-def _said(
+def _entries(
     captioner: PictureCaptioner, pairs: Sequence[Squashed], search: Search, top: int | None, limits: Limits
 ) -> list[dict[str, Any]]:
-    """Return the JSON entries of each pair's answer and, unless `top` is None, of the `top` best captions."""
+    """Return each pair's answer as JSON. Unless `top` is None, it has the `top` best captions, too."""
     answers = [each.record for each in captioner.answers(pairs, search, limits)]
     if top is None:
         return answers
-    ranked = captioner.ranked_of_squashed(pairs, top, search)
-    best = [
-        [{"caption": c.caption, "log_probability": round(c.log_probability, 4)} for c in own]
-        for own in ranked
-    ]
-    each = zip(answers, best, strict=True)
-    return [answer if answer["caption"] is None else answer | {"top": own} for answer, own in each]
+    for answer, ranked in zip(answers, captioner.ranked_of_squashed(pairs, top, search), strict=True):
+        if answer["caption"] is not None:
+            best = [(each.caption, round(each.log_probability, 4)) for each in ranked]
+            answer["top"] = [{"caption": text, "log_probability": value} for text, value in best]
+    return answers

@@ -6,7 +6,7 @@ from typing import Any
 
 import jinja2
 
-from pipeline.captioning.feature_backbone import Made
+from pipeline.captioning.feature_backbone import FeatureSource
 from pipeline.config.store_contents import recorded_spec
 from pipeline.datasets import cards
 from pipeline.datasets.manifest import read as read_manifest
@@ -58,7 +58,7 @@ def front(trained: Trained, scores: Mapping[str, Any], licence: str) -> str:
 
 
 def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the scores of the weights' run in percent, in the format of model hubs; truth comes first."""
+    """Return the scores of the weights' own run, in percent, in the format of model hubs."""
     own = dict(scores["own"] or {})
     own[TRUE_NO_CHANGE] = scores["truth"].get("no_change", {}).get(TRUE)
     names = [name for name in (TRUE_CHANGES, TRUE_NO_CHANGE, *SHOWN[1:]) if own.get(name) is not None]
@@ -72,7 +72,7 @@ def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licence: str) -> str:
+def text(trained: Trained, made: FeatureSource, scores: dict[str, Any], lab: Path, licence: str) -> str:
     """Render the card as Markdown, without its front matter. `licence` is a sentence."""
     recipe, select = trained.recipe, trained.recipe.train.get("select", "CIDEr-D")
     card = lab / cards.path_of(recipe.dataset)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.captioning import feature_backbone, model_card, sources
-from pipeline.captioning.feature_backbone import Made
+from pipeline.captioning.feature_backbone import FeatureSource
 from pipeline.confidence import calibration
 from pipeline.config import params
 from pipeline.config.store_contents import IMAGENET, PixelSpec, recorded_spec
@@ -109,7 +109,7 @@ def config(trained: Trained) -> dict[str, Any]:
     }
 
 
-def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:
+def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> FeatureSource:
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):
         return sources.READ

@@ -5,7 +5,6 @@ Nothing is skipped silently: a pair that cannot be captioned has a reason, and i
 
 import os
 import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,14 +26,14 @@ class Job:
     fault: str | None = None
 
 
-def jobs(place: Path, say: Callable[[str], None] = print) -> list[Job]:
+def jobs(place: Path) -> list[Job]:
     """Return the pairs to caption. `place` is a table (.csv, .jsonl) or a folder.
 
     The folder has a table, or the folders before/ and after/. Names in a table are relative to the table's
-    folder. `say` is called with messages about ignored files. Raises InputError if `place` has no pairs.
+    folder. The number of ignored files is printed. Raises InputError if `place` has no pairs.
     """
     if place.is_dir() and not any((place / name).is_file() for name in NAMES):
-        return _of_folders(place, say)
+        return _of_folders(place)
     table = find(place) if place.is_dir() else place
     if table.suffix.lower() not in ENDINGS:
         raise InputError(f"{table} is neither a .csv nor a .jsonl of pairs, nor a folder; name one of these")
@@ -48,34 +47,31 @@ def _of_row(row: Row, root: Path) -> Job:
     return Job(pair_id, before, after, root, fault and f"line {row.line}: {fault}")
 
 
-def _of_folders(place: Path, say: Callable[[str], None]) -> list[Job]:
+def _of_folders(place: Path) -> list[Job]:
     if missing := [name for name in FOLDERS if not (place / name).is_dir()]:
         raise InputError(
             f"{place} has neither {' nor '.join(NAMES)}, nor a folder {missing[0]}/; put the images of a "
             "pair into before/ and after/, under the same name"
         )
-    sides = [_pictures(place, side, say) for side in FOLDERS]
+    sides = [_pictures(place, side) for side in FOLDERS]
     names = sorted({name for side in sides for name in side})
     if not names:
         raise InputError(f"{place} has no images; put them into before/ and after/")
     return [_pair(place, name, *(side.get(name) for side in sides)) for name in names]
 
 
-def _pictures(place: Path, side: str, say: Callable[[str], None]) -> dict[str, str]:
-    """Return file name in Unicode's form NFC -> name on the disk, for the images in the folder `side`.
-
-    The number of other files is reported with `say`.
-    """
+def _pictures(place: Path, side: str) -> dict[str, str]:
+    """Return file name in Unicode's form NFC -> name on the disk, for the images in the folder `side`."""
     names = list(files_below(place / side))
     found = [name for name in names if not is_systems(name) and is_picture(place / side / name)]
     if others := sorted({*names} - {*found}):
-        say(printable(f"left out: {len(others):,} files that are no images, such as {side}/{others[0]}"))
+        print(printable(f"left out: {len(others):,} files that are no images, such as {side}/{others[0]}"))
     # macOS writes an accented letter as two characters, other systems as one
     return {unicodedata.normalize("NFC", name): name for name in found}
 
 
 def _pair(place: Path, name: str, before: str | None, after: str | None) -> Job:
-    shown, first, second = (_text(each or name) for each in (name, before, after))
+    shown, first, second = (_as_text(each or name) for each in (name, before, after))
     fault = None
     if shown != name:
         fault = f"the name {shown} is not UTF-8 text; rename the file"
@@ -84,6 +80,6 @@ def _pair(place: Path, name: str, before: str | None, after: str | None) -> Job:
     return Job(shown, f"before/{first}", f"after/{second}", place, fault)
 
 
-def _text(name: str) -> str:
+def _as_text(name: str) -> str:
     """Return a file name as text; bytes that are not UTF-8 become \\xNN."""
     return os.fsencode(name).decode(errors="backslashreplace")

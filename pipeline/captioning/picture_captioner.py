@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.common.captioner import Captioner, Difference
 from pipeline.captioning import sources
-from pipeline.captioning.feature_backbone import Made
+from pipeline.captioning.feature_backbone import FeatureSource
 from pipeline.captioning.features import Features, Picture
 from pipeline.confidence import calibration
 from pipeline.confidence.calibration import Calibration
@@ -51,7 +51,7 @@ class Limits:
     any_images: bool = False  # also caption images that are unlike the training images
 
 
-ALL = Limits()
+GREEDY, ALL = Search(), Limits()
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class PictureCaptioner:
     trained: Trained
     vocabulary: Vocabulary
     features: Features
-    made: Made
+    made: FeatureSource
     scores: dict[str, Any] | None  # scores.json of a package; None without it
     sha256: str  # hash of the weights' file
     calibration: Calibration | None = None  # confidence.json; None without it
@@ -127,20 +127,19 @@ class PictureCaptioner:
         """First twelve digits of the weights' SHA-256."""
         return self.sha256[:12]
 
-    def __call__(self, before: Picture, after: Picture, search: Search | None = None) -> str:
+    def __call__(self, before: Picture, after: Picture, search: Search = GREEDY) -> str:
         """Return the caption. Raises InputError for an image that does not open."""
         return self.attended(before, after, search).caption
 
-    def attended(self, before: Picture, after: Picture, search: Search | None = None) -> Attended:
+    def attended(self, before: Picture, after: Picture, search: Search = GREEDY) -> Attended:
         """Return the caption with each word's attention, and the images' alignment if the model has one."""
-        return self.of_squashed([self._squashed(before, after)], search or Search())[0]
+        return self.of_squashed([self._squashed(before, after)], search)[0]
 
     def answer(
-        self, before: Picture, after: Picture, limits: Limits | None = None, search: Search | None = None
+        self, before: Picture, after: Picture, limits: Limits = ALL, search: Search = GREEDY
     ) -> Answer:
         """Return the caption with the probability that it is correct, or the reason why it is withheld."""
-        pair = self._squashed(before, after)
-        return self.answers([pair], search or Search(), limits or Limits())[0]
+        return self.answers([self._squashed(before, after)], search, limits)[0]
 
     def ranked(
         self, before: Picture, after: Picture, count: int, search: Search | None = None
@@ -153,9 +152,8 @@ class PictureCaptioner:
     def of_squashed(self, pairs: Sequence[Squashed], search: Search) -> list[Attended]:
         """Return the captions of pairs of resized images, with attention and alignment."""
         difference = self.model.encode(*self._grids(pairs))
-        return self._attended(
-            searching(search.beam, search.length_penalty)(self.model, difference), difference
-        )
+        method = searching(search.beam, search.length_penalty)
+        return self._attended(method(self.model, difference), difference)
 
     @torch.inference_mode()
     def answers(self, pairs: Sequence[Squashed], search: Search, limits: Limits = ALL) -> list[Answer]:
@@ -217,7 +215,6 @@ class PictureCaptioner:
         return self.features.squashed(before, "before"), self.features.squashed(after, "after")
 
     def _attended(self, found: Any, difference: Difference) -> list[Attended]:
-        """Return the captions of a search's result, with the images' alignment if the model has one."""
         captions = attended_captions_of(found, self.model, self.vocabulary)
         alignment = difference.alignment(list(range(len(captions))))
         if alignment is None:
@@ -233,12 +230,7 @@ class PictureCaptioner:
 
 
 def _answer(own: Calibration, attended: Attended, signalled: Signalled | None, limits: Limits) -> Answer:
-    """Return the answer about a pair whose images are accepted.
-
-    `signalled` is None if the calibration `own` was made with other settings of the search. The answer then
-    has no probability.
-    """
-    if signalled is None:
+    if signalled is None:  # the calibration was made with other settings of the search
         return Answer(attended.caption, attended=attended)
     found = own.probability(signalled.numbers[None], np.array([signalled.reports_change]))
     chance = round(float(found[0]), DIGITS)

@@ -14,7 +14,7 @@ from typing import Any
 from models.backbones.backbone import Backbone
 from models.common.captioner import Captioner
 from pipeline.captioning import feature_backbone
-from pipeline.captioning.feature_backbone import REMEDY, Made
+from pipeline.captioning.feature_backbone import REMEDY, FeatureSource
 from pipeline.confidence import calibration
 from pipeline.confidence.calibration import Calibration
 from pipeline.config.store_contents import PIXELS, PixelSpec, recorded_spec
@@ -36,8 +36,8 @@ FILES = (
 )
 LARGEST = 4 << 20  # maximum size of a text file in bytes
 OF_LAB = "name the laboratory that made the weights by --lab"
-READ = Made(PIXELS, "float32")
-"""The Made of a model whose input is pixels: the model has its own image encoder and needs no features."""
+READ = FeatureSource(PIXELS, "float32")
+"""Source of the features of a model with its own image encoder, which reads pixels."""
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def confidence(
     return calibration.read(path, sha256) if given or path.exists() else None
 
 
-def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, Made]:
+def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, FeatureSource]:
     """Return the backbone of the weights, None if the model reads pixels, and how features are computed."""
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):

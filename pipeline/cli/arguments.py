@@ -50,6 +50,7 @@ heads = whole(1, 1024)
 blocks = whole(0, 100)
 longest = whole(1, 1024)  # the tokens of a caption
 length_penalty = real(0.0, 10.0)
+probability = real(0.0, 1.0)
 seconds = real(0.001, 1_000_000.0)
 
 
@@ -78,6 +79,13 @@ def to_read(text: str) -> Path:
 def address_to_read(text: str) -> str:
     """Argument type for an input: a folder of feature stores, or the address of such a folder."""
     return text
+
+
+def new_parser(program: str, description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the arguments of `program`. Its help shows the description with its line breaks."""
+    return argparse.ArgumentParser(
+        prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def is_output(action: argparse.Action) -> bool:

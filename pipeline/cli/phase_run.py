@@ -43,24 +43,18 @@ Measure = Callable[[Path, Path], object]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that all phases share."""
-    parser.add_argument("--recipe", type=to_read, required=True)
-    parser.add_argument("--seed", type=whole(*SEEDS), required=True)
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--vocab", type=to_read, required=True)
-    parser.add_argument("--features", type=address_to_read, required=True, help=STORES)
-    parser.add_argument(
-        "--weights", type=trained_model.CONTENTS.to_write, required=True, help="folder to write"
-    )
-    parser.add_argument(
-        "--curves", type=CURVES.to_write, required=True, help="the folder of loss.csv and validation.csv"
-    )
-    parser.add_argument("--provenance", type=file_to_write, required=True)
-    parser.add_argument("--imported", type=to_read, help="the folder of the run's imported weights, if any")
-    parser.add_argument(
-        "--live",
-        type=live_curves.CONTENTS.to_write,
-        help="the folder of live learning curves (train.log in params.yaml)",
-    )
+    add = parser.add_argument
+    add("--recipe", type=to_read, required=True)
+    add("--seed", type=whole(*SEEDS), required=True)
+    add("--pairs", type=to_read, required=True)
+    add("--vocab", type=to_read, required=True)
+    add("--features", type=address_to_read, required=True, help=STORES)
+    add("--weights", type=trained_model.CONTENTS.to_write, required=True, help="folder to write")
+    add("--curves", type=CURVES.to_write, required=True, help="the folder of loss.csv and validation.csv")
+    add("--provenance", type=file_to_write, required=True)
+    add("--imported", type=to_read, help="the folder of the run's imported weights, if any")
+    log = "the folder of live learning curves (train.log in params.yaml)"
+    add("--live", type=live_curves.CONTENTS.to_write, help=log)
 
 
 def run_phase(
@@ -106,9 +100,7 @@ def train(
     pairs = read_pairs(arguments.pairs)
     words = vocabularies.load(arguments.vocab)
     vocabulary = phase.cut(words)
-    store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
-    inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    inputs += [trained_model.identity(before)] if before else []
+    store = feature_store(arguments, recipe)
     first = ranks.rank == 0
 
     seed_all(arguments.seed, 0)
@@ -116,9 +108,10 @@ def train(
         model = phase.make(store.shape, vocabulary)
         code = json.dumps(source_code.of_class(type(model)))  # a hand-written recipe may list other code
         keys = (str(arguments.seed), code, *phase.keys, devices.identity())
+        inputs = input_contents(arguments, before)
         scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
         validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if first else None
-        live = growing(arguments.live if first else None, phase)
+        live = live_writer(arguments.live if first else None, phase)
         train_pairs = of_split(pairs, "train")
         objective = phase.objective(train_pairs, vocabulary) if phase.objective else None
         training = Training(
@@ -131,16 +124,8 @@ def train(
     if not first:
         return
     hashes: dict[Any, str] = {"vocabulary": vocabularies.identity(words), **store.hashes}
-    trained = Trained(
-        recipe,
-        arguments.seed,
-        store.shape,
-        len(vocabulary),
-        vocabulary.longest,
-        history.best_iteration,
-        history.best_score,
-        hashes,
-    )
+    sizes = (store.shape, len(vocabulary), vocabulary.longest)
+    trained = Trained(recipe, arguments.seed, *sizes, history.best_iteration, history.best_score, hashes)
     write(arguments, trained, history, phase.others.curves, measure)
     made = {"precision": str(training.dtype), "processes": ranks.world}
     provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
@@ -148,7 +133,18 @@ def train(
     print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
 
 
-def growing(folder: Path | None, phase: Phase) -> LiveCurves:
+def feature_store(arguments: argparse.Namespace, recipe: Recipe) -> FeatureStore:
+    """Return the recipe's store in --features. Raises InputError if other settings filled it."""
+    return FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
+
+
+def input_contents(arguments: argparse.Namespace, before: Path | None) -> list[str | bytes]:
+    """Return the contents of a phase's inputs, and the identity of the weights in `before`."""
+    files = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
+    return [*files, trained_model.identity(before)] if before else [*files]
+
+
+def live_writer(folder: Path | None, phase: Phase) -> LiveCurves:
     """Return a writer of live learning curves. Without a folder, the writer writes nothing."""
     log = params.load().train.log if folder and Path("params.yaml").exists() else None
     return LiveCurves(folder, log or "dvclive", images=2 * phase.settings["batch"])

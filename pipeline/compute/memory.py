@@ -63,8 +63,8 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
 def keep_freed() -> bool:
     """Make the C library keep freed memory for later use; return False if that is not possible.
 
-    By default, glibc returns blocks above 32 MiB to the kernel, which clears the pages of the next one. That
-    was two fifths of an extraction (benchmarks/README.md, "Extraction of the embedded dataset's features").
+    By default, glibc returns blocks above 32 MiB to the kernel, which clears the pages of a new block. This
+    took two fifths of an extraction (benchmarks/README.md, "Extraction of the embedded dataset's features").
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -30,10 +30,10 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Ranks:
-    """Number of this process in its group, and the size of the group."""
+    """Number of this process in its group, from 0, and the number of processes in the group."""
 
-    rank: int  # number of this process, from 0
-    world: int  # number of processes
+    rank: int
+    world: int
 
     def wait(self) -> None:
         """Wait until all processes have called this method."""
@@ -66,11 +66,6 @@ class Ranks:
         for tensor in network.state_dict().values() if self.world > 1 else ():
             distributed.broadcast(tensor, 0)
 
-    def leave(self) -> None:
-        """Leave the group; called when the work is done."""
-        if self.world > 1:
-            distributed.destroy_process_group()
-
 
 ALONE = Ranks(0, 1)
 
@@ -79,9 +74,8 @@ ALONE = Ranks(0, 1)
 class Part(Ranks):
     """A process that does one of `world` shards of a job, and does not communicate with other processes."""
 
-    turn: Callable[[], AbstractContextManager[None]] = (
-        nullcontext  # only one shard at a time is in this context
-    )
+    # returns a context that only one shard at a time is in
+    turn: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def wait(self) -> None:
         """Do nothing: shards do not wait for each other."""
@@ -100,11 +94,6 @@ class Part(Ranks):
 
     def agree(self, network: nn.Module) -> None:
         """Do nothing: every shard computes the same weights."""
-
-
-def join() -> Ranks:
-    """Join the group of processes as `joined` does, but stay in the group."""
-    return _meet()[0]
 
 
 @contextmanager
@@ -126,11 +115,12 @@ def joined() -> Iterator[Ranks]:
     except Exception:
         time.sleep(PATIENCE if store else 0)
         raise
-    ranks.leave()
+    if store:
+        distributed.destroy_process_group()
 
 
 def _is_first(store: distributed.Store) -> bool:
-    """Return True if this process is the first with an error; False also if the store's process has ended."""
+    """Return True if this process is the first with an error, False also if the store cannot be reached."""
     try:
         return store.add("errors", 1) == 1
     except distributed.DistError:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pipeline.captioning.features import opened, turned
+from pipeline.captioning.features import opened, rotation_warning
 from pipeline.captioning.overlay import HEAT, opacities
 from pipeline.captioning.picture_captioner import ALL, Answer, Limits, PictureCaptioner
 from pipeline.datasets.images import read_bytes
@@ -36,7 +36,8 @@ HINT = "Point at a word, or tap it: its attention is shown in red, in both image
 def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn, limits: Limits = ALL) -> str:
     """Return the HTML section for a pair. Raises InputError for an image that does not open."""
     before, after = _opened(drawn.before, "before"), _opened(drawn.after, "after")
-    warning = f'<p class="lab-hint">Take care: {escape(note)}.</p>' if (note := turned(before, after)) else ""
+    note = rotation_warning(before, after)
+    warning = f'<p class="lab-hint">Take care: {escape(note)}.</p>' if note else ""
     shown = _figure("before", before) + _figure("after", after)
     found = {name: captioner.answer(before, after, limits) for name, captioner in captioners.items()}
     said = "".join(_answer(name, answer, drawn.pair) for name, answer in found.items())
@@ -88,7 +89,7 @@ def _caption(name: str, attended: Attended, pair: Pair | None) -> str:
     words = " ".join(
         f'<button type="button" class="lab-word"{UNTRUE if wrong else ""} aria-pressed="false"'
         f"{heat}>{escape(word)}</button>"
-        for word, heat, wrong in zip(attended.words, _heats(attended), marked, strict=True)
+        for word, heat, wrong in zip(attended.words, _heat_attributes(attended), marked, strict=True)
     )
     return (
         f'<h3>{escape(name)}</h3><p class="lab-words">{words or "(it says nothing)"}</p>'
@@ -108,7 +109,7 @@ def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
     )
 
 
-def _heats(attended: Attended) -> list[str]:
+def _heat_attributes(attended: Attended) -> list[str]:
     """Return, for each word, the HTML attributes with the word's attention maps; "" without attention."""
     names = ("heat", "heat-after")[: attended.images]
     return [

@@ -74,7 +74,6 @@ def load(name: str) -> Published:
 
 
 def _permitting(path: Path, card: Card, rendered: bool) -> Licence:
-    """Return the licence of the dataset whose card is at `path`. Raises InputError if it allows no copies."""
     licence = RENDERED if rendered else card.licence
     if licence is None:
         raise InputError(

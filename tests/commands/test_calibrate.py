@@ -9,30 +9,21 @@ from pipeline.captioning import PictureCaptioner
 from pipeline.captioning.picture_captioner import UNSURE_WHAT, UNSURE_WHETHER, Limits
 from pipeline.confidence.calibration import FILE
 from tests.running import refuse, succeed
-from tests.small_lab import add_weights, make_lab
+from tests.small_lab import AFTER, BEFORE, add_weights, make_lab
 
 pytestmark = pytest.mark.slow
 
 WEIGHTS = "data/weights/tabletop/scorer_cbr/1"
 PLACE = "data/confidence/tabletop/scorer_cbr/1.json"
-BEFORE, AFTER = (
-    f"data/raw/tabletop/{name}_000001.png" for name in ("images/CLEVR_default", "sc_images/CLEVR_semantic")
-)
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory):
-    folder = make_lab(tmp_path_factory.mktemp("lab"), scenes=60)
-    add_weights(folder, "scorer_cbr")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def lab(fresh):
+def lab(tmp_path_factory):
+    folder = make_lab(tmp_path_factory.mktemp("lab"), "scorer_cbr", scenes=60)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pipeline.captioning.calibrating.LEAST", 10)
-        succeed(fresh, f"calibrate --weights {WEIGHTS} --figure risk.svg")
-    return fresh
+        succeed(folder, f"calibrate --weights {WEIGHTS} --figure risk.svg")
+    return folder
 
 
 def widened(lab, **changes):

@@ -6,21 +6,16 @@ import pytest
 from PIL import Image
 
 from tests.running import refuse, stage, succeed
-from tests.small_lab import add_weights, make_lab
+from tests.small_lab import AFTER, BEFORE, make_lab
 
 pytestmark = pytest.mark.slow
 
 WEIGHTS = "--weights data/weights/tabletop/subtraction/1"
-BEFORE, AFTER = (
-    f"data/raw/tabletop/{name}_000001.png" for name in ("images/CLEVR_default", "sc_images/CLEVR_semantic")
-)
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    folder = make_lab(tmp_path_factory.mktemp("lab"))
-    add_weights(folder, "subtraction")
-    return folder
+    return make_lab(tmp_path_factory.mktemp("lab"), "subtraction")
 
 
 def test_one_pair_printed_packed_and_drawn(lab, capsys):

@@ -3,17 +3,14 @@
 import hashlib
 import json
 import math
-import sys
 from unittest.mock import patch
 
 import pytest
 
-import stages
-from commands import import_checkpoint
 from pipeline.weights import trained_model
 from tests import released
 from tests.released import CASES
-from tests.running import stage
+from tests.running import refuse, stage, succeed
 
 
 @pytest.fixture
@@ -24,25 +21,18 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(folder, *options, checkpoint="checkpoint_9000.pt", vocab="vocab.json"):
-    """Return the exit code and the text on stderr."""
-    arguments = [folder / checkpoint, "--vocab", folder / vocab, "--heads", 2]
-    done = stage(folder, ["import_checkpoint", *arguments, *options])
-    return done.returncode, done.stderr
+COMMAND = "import_checkpoint checkpoint_9000.pt --vocab vocab.json --heads 2"
 
 
-def refused(folder, said, *options, **names):
+def refused(folder, said, command):
+    """Check that the command ends with one line, and writes nothing."""
     before = sorted(folder.rglob("*"))
-    code, stderr = run(folder, *options, **names)
-    assert code == 2
-    assert stderr.startswith("error: ")
-    assert stderr.count("\n") == 1
-    assert said in stderr
+    assert refuse(folder, command, said).count("\n") == 1
     assert [path for path in sorted(folder.rglob("*")) if path not in before] == []
 
 
 def test_the_source_is_recorded(folder, capsys):
-    assert run(folder, "--seed", 3) == (0, "")
+    assert succeed(folder, f"{COMMAND} --seed 3").stderr == ""
     kept = folder / "data/imported/clevr_change/scorer/3/train"
     _, trained = trained_model.load(kept / "weights")
     assert trained.iteration == 0
@@ -55,7 +45,7 @@ def test_the_source_is_recorded(folder, capsys):
 
 
 def test_with_out_only_the_weights_are_written(folder):
-    assert run(folder, "--out", folder / "weights/1") == (0, "")
+    assert succeed(folder, f"{COMMAND} --out weights/1").stderr == ""
     made = {"checkpoint_9000.pt", "params.yaml", "vocab.json", "weights"}
     assert {path.name for path in folder.iterdir()} == made
     written = {path.name for path in (folder / "weights/1").iterdir()}
@@ -66,37 +56,31 @@ def test_with_out_only_the_weights_are_written(folder):
     "out", ["data/weights/clevr_change/scorer/1", "data/recipes/x/pretrained", "data/weights"]
 )
 def test_folders_that_a_stage_would_remove_are_refused(folder, out):
-    refused(folder, f"{out} belongs to a stage", "--out", out)
+    refused(folder, f"{out} belongs to a stage", f"{COMMAND} --out {out}")
     (folder / "link").symlink_to(folder / "data")
-    refused(folder, "belongs to a stage", "--out", out.replace("data", "link", 1))
+    refused(folder, "belongs to a stage", f"{COMMAND} --out {out.replace('data', 'link', 1)}")
 
 
 def test_existing_files_are_kept(folder):
     out = folder / "weights/1"
     out.mkdir(parents=True)
     (out / "mine").write_text("x")
-    own = ("--out", out)
-    refused(folder, "weights/1 holds 'mine'", *own)
-    assert run(folder) == (0, "")
-    refused(folder, "data/imported/clevr_change/scorer/1/train exists already")
+    refused(folder, "weights/1 holds 'mine'", f"{COMMAND} --out weights/1")
+    assert succeed(folder, COMMAND).stderr == ""
+    refused(folder, "data/imported/clevr_change/scorer/1/train exists already", COMMAND)
 
 
 def test_other_files_are_refused_and_nothing_is_written(folder):
-    refused(folder, "absent.pt cannot be read", checkpoint="absent.pt")
-    refused(folder, "absent.json is missing", vocab="absent.json")
+    refused(folder, "absent.pt cannot be read", COMMAND.replace("checkpoint_9000", "absent"))
+    refused(folder, "absent.json is missing", COMMAND.replace("vocab.json", "absent.json"))
     (folder / "list.json").write_text("[1]")
-    refused(folder, "list.json must map words to ids", vocab="list.json")
-    refused(folder, "unknown dataset 'nowhere'", "--dataset", "nowhere")
+    refused(folder, "list.json must map words to ids", COMMAND.replace("vocab.json", "list.json"))
+    refused(folder, "unknown dataset 'nowhere'", f"{COMMAND} --dataset nowhere")
 
 
 def test_a_failure_while_writing_leaves_nothing(folder):
     before = sorted(folder.iterdir())
-    arguments = [folder / "checkpoint_9000.pt", "--vocab", folder / "vocab.json", "--heads", 2]
-    with (
-        patch("commands.import_checkpoint.write_json", side_effect=RuntimeError("late")),
-        patch.object(sys, "argv", ["x", *map(str, arguments)]),
-        pytest.raises(SystemExit, match="1"),
-    ):
-        stages.run(import_checkpoint.main)
+    with patch("commands.import_checkpoint.write_json", side_effect=RuntimeError("late")):
+        assert stage(folder, COMMAND).returncode == 1
     left = [path for path in sorted(folder.rglob("*")) if path not in before]
     assert [path.name for path in left] == ["data", "imported", "clevr_change", "scorer", "1"]

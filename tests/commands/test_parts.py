@@ -5,8 +5,9 @@ import json
 import pytest
 
 from pipeline.captioning import many_pairs
+from tests.folders import contents
 from tests.running import ROOT, stage, succeed
-from tests.small_lab import add_weights, make_lab
+from tests.small_lab import make_lab
 from tests.stage_commands import EXTRACT, PREPARE, STORE
 
 pytestmark = pytest.mark.slow
@@ -15,8 +16,7 @@ WEIGHTS = "--weights data/weights/tabletop/subtraction/1"
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    folder = make_lab(tmp_path_factory.mktemp("parts"))
-    add_weights(folder, "subtraction")
+    folder = make_lab(tmp_path_factory.mktemp("parts"), "subtraction")
     rows = [
         f"data/raw/tabletop/images/CLEVR_default_{n:06}.png,data/raw/tabletop/sc_images/CLEVR_semantic_{n:06}.png"
         for n in (1, 2, 3, 4, 5)
@@ -57,7 +57,3 @@ def test_a_store_of_two_parts_is_the_one_of_one_process(raw):
     succeed(raw, f"{command} --part 0/2")
     assert contents(raw / "parts.zarr") == contents(raw / "whole.zarr")
     assert json.loads((raw / "extract.json").read_text())["images"] == 30
-
-
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

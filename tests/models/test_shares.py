@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models.common.trainable import Labels
-from pipeline.compute.process_group import join
+from pipeline.compute.process_group import joined
 from tests.models.test_conformance import EVERY, built, captions, images
 from tests.spawned import spawn
 
@@ -53,12 +53,11 @@ def learned(name, variant, switches=None, phase=None, pairs=slice(None), spoil=F
 
 
 def share(folder):
-    ranks = join()
-    found = [learned(*case, pairs=ranks.part(4)) for case in SHARED]
-    spoilt = learned("subtraction", "paper", pairs=ranks.part(4), spoil=True)
-    torch.save([*found, spoilt], folder / f"{ranks.rank}.pt")
-    ranks.wait()
-    ranks.leave()
+    with joined() as ranks:
+        found = [learned(*case, pairs=ranks.part(4)) for case in SHARED]
+        spoilt = learned("subtraction", "paper", pairs=ranks.part(4), spoil=True)
+        torch.save([*found, spoilt], folder / f"{ranks.rank}.pt")
+        ranks.wait()
 
 
 @pytest.fixture(scope="module")

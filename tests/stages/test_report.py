@@ -1,29 +1,23 @@
 """The stages `constant` and `report`: outputs, printed tables, and mistakes."""
 
 import json
-import sys
 
 import pytest
 
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.io.folder_records import RECORD
-from tests import running
 from tests.folders import contents
 from tests.report_lab import make_cell, make_study, write_json
+from tests.running import refuse, succeed
 
-
-def stage(folder, *words):
-    """Run a stage in `folder`, in this process; its exit code."""
-    done = running.stage(folder, words)
-    print(done.stderr, end="", file=sys.stderr)  # for capsys
-    return done.returncode
+INPUTS = "--pairs data/pairs/tabletop.jsonl --manifest data/pairs/tabletop.manifest.json"
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     make_study(root)
-    assert stage(root, "report", "--out", "results/report") == 0
+    succeed(root, "report --out results/report")
     return root
 
 
@@ -51,7 +45,7 @@ def test_a_second_report_has_the_same_bytes_and_ignores_stale_runs(study):
     test = of_split(read_pairs(study / "data/pairs/tabletop.jsonl"), "test")
     make_cell(study, "tabletop", "rr", 1, test, 0.9)
     (study / "results/cells/clevr_change/constant").mkdir(parents=True)
-    assert stage(study, "report") == 0
+    succeed(study, "report")
     assert contents(study / "results/report") == before
 
 
@@ -63,7 +57,7 @@ def test_show_prints_truth_first_in_80_columns(tmp_path, capsys):
         for subset, own in (("total", {}), ("change", {"true": true[0]}), ("no_change", {"true": true[1]}))
     ]
     write_json(tmp_path / "results/report/scores.json", records)
-    assert stage(tmp_path, "report", "--show") == 0
+    succeed(tmp_path, "report --show")
     _, *heads, rule, constant, model, _ = capsys.readouterr().out.splitlines()
     assert max(map(len, (*heads, rule, constant, model))) <= 80
     assert constant.split() == ["constant", "0.0", "100.0", "50.0", "25.0", "75.0", *["125.0"] * 2, "50.0"]
@@ -71,47 +65,43 @@ def test_show_prints_truth_first_in_80_columns(tmp_path, capsys):
 
 
 def test_show_without_a_report_is_one_line(tmp_path, capsys):
-    assert stage(tmp_path, "report", "--show") == 2
-    said = capsys.readouterr()
-    assert said.err == "error: results/report/scores.json is missing; run `dvc repro` to make it\n"
-    assert said.out == ""
+    said = "error: results/report/scores.json is missing; run `dvc repro` to make it\n"
+    assert refuse(tmp_path, "report --show", said) == said
+    assert capsys.readouterr().out == ""
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_run_is_named_and_the_old_report_stays(study, capsys):
+def test_a_missing_run_is_named_and_the_old_report_stays(study):
     path = study / "results/cells/tabletop/scorer/1/captions.json"
     kept, before = path.read_bytes(), contents(study / "results/report")
     path.unlink()
     try:
-        assert stage(study, "report") == 2
+        refuse(study, "report", "results/cells/tabletop/scorer/1/captions.json is missing; run `dvc repro`")
     finally:
         path.write_bytes(kept)
-    said = capsys.readouterr().err
-    assert "results/cells/tabletop/scorer/1/captions.json is missing; run `dvc repro`" in said
     assert contents(study / "results/report") == before
 
 
 @pytest.mark.usefixtures("made_up_meteor")
 def test_the_constant_caption_is_chosen_on_validation_and_scored_on_test_as_a_models(study):
-    pairs = ("--pairs", "data/pairs/tabletop.jsonl", "--manifest", "data/pairs/tabletop.manifest.json")
-    captions = ("--captions", "captions.json")
-    assert stage(study, "constant", "--dataset", "tabletop", *pairs, *captions, "--out", "metrics.json") == 0
+    inputs = f"--dataset tabletop {INPUTS} --captions captions.json"
+    succeed(study, f"constant {inputs} --out metrics.json")
     entries = json.loads((study / "captions.json").read_text())
-    test = of_split(read_pairs(study / pairs[1]), "test")
+    test = of_split(read_pairs(study / "data/pairs/tabletop.jsonl"), "test")
     assert [entry["image_id"] for entry in entries] == [pair.pair_id for pair in test]
     # half of the validation pairs have not changed, and a caption of four words has n-grams of four
     assert {entry["caption"] for entry in entries} == {"there is no change"}
-    assert stage(study, "score", *pairs, *captions, "--dataset", "tabletop", "--out", "model.json") == 0
+    succeed(study, f"score {inputs} --out model.json")
     assert (study / "metrics.json").read_bytes() == (study / "model.json").read_bytes()
-    assert json.loads((study / "metrics.json").read_text())["total"]["agrees"] == 0.5  # no scenes there
-    assert json.loads((study / "metrics.json").read_text())["change_accuracy"] == 0.5
-    assert json.loads((study / "metrics.json").read_text())["scorers"]["references"] == "clevr_change"
+    metrics = json.loads((study / "metrics.json").read_text())
+    assert metrics["total"]["agrees"] == 0.5  # no scenes there
+    assert metrics["change_accuracy"] == 0.5
+    assert metrics["scorers"]["references"] == "clevr_change"
 
 
-def test_the_constant_caption_needs_test_pairs(study, tmp_path, capsys):
+def test_the_constant_caption_needs_test_pairs(study, tmp_path):
     lines = (study / "data/pairs/tabletop.jsonl").read_text().split("\n")
     (tmp_path / "pairs.jsonl").write_text("\n".join(line for line in lines if '"test"' not in line))
     (tmp_path / "params.yaml").write_bytes((study / "params.yaml").read_bytes())
-    outs = ("--manifest", "manifest.json", "--captions", "captions.json", "--out", "metrics.json")
-    assert stage(tmp_path, "constant", "--dataset", "tabletop", "--pairs", "pairs.jsonl", *outs) == 2
-    assert "has no pair of the split test" in capsys.readouterr().err
+    files = "--pairs pairs.jsonl --manifest manifest.json --captions captions.json --out metrics.json"
+    refuse(tmp_path, f"constant --dataset tabletop {files}", "has no pair of the split test")

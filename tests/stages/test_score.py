@@ -1,4 +1,4 @@
-"""The stage `score`, with pairs, and with a file of references under a German locale."""
+"""The stage `score` with pairs, with references under a German locale, and with parts of either."""
 
 import json
 import os
@@ -13,7 +13,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from pipeline.datasets import manifest
 from pipeline.datasets.images import Indexed, write_index
+from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import ChangedObject, Look, Pair, Placed, SceneFacts, images_of, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
@@ -235,3 +237,44 @@ def test_a_split_without_pairs_and_an_unknown_dataset_are_refused(tmp_path: Path
     assert "no pair of the split val" in refused(*chosen, "--split", "val")
     said = refused(*chosen, "--split", "train", "--dataset", "tabeltop")
     assert said.startswith("error: unknown dataset 'tabeltop'; params.yaml has tabletop")
+
+
+@pytest.mark.usefixtures("made_up_meteor")
+def test_references_of_more_than_the_predicted_ids(tmp_path: Path, leaves) -> None:
+    """Some programs' files hold the references of all splits, and some of these are empty."""
+    given = write_captions(tmp_path / "captions.json", [("1", "a car"), (2, "a man")])
+    found = {"1": ["a car"], "2": ["a man"], "3": ["a dog"], "4": []}
+    (tmp_path / "references.json").write_text(json.dumps(found))
+    out = tmp_path / "out.json"
+    command = ["--captions", given, "--references", str(tmp_path / "references.json"), "--tokeniser", "none"]
+
+    def score(*arguments: str) -> str:
+        return leaves("score", *command, *arguments, "--out", str(out))
+
+    code, _, said = score()
+    assert (code, out.exists()) == (2, False)
+    assert "--predicted-only" in said
+    assert "3: has no prediction" in said
+    code, printed, said = score("--predicted-only")
+    assert code == 0, said
+    assert printed.startswith("2 ids are predicted and scored; 2 of the references are not\n")
+    assert json.loads(out.read_text())["exact_match"] == 1.0
+    del found["2"]
+    (tmp_path / "references.json").write_text(json.dumps(found))
+    code, _, said = score("--predicted-only")
+    assert code == 2
+    assert "2: is predicted but has no references" in said
+
+
+@pytest.mark.parametrize("name", ["score", "constant"])
+def test_part_of_the_prepared_pairs_is_refused(tmp_path, leaves, monkeypatch, name) -> None:
+    monkeypatch.chdir(ROOT)
+    given = write_captions(tmp_path / "captions.json", [*CAPTIONS.items()][:3])
+    test = [pair for pair in PAIRS if pair.split == "test"]
+    pairs, out = tmp_path / "pairs", tmp_path / "out.json"
+    write_pairs(pairs, test[:3])
+    manifest.write(tmp_path / "manifest", Manifest("table", None, {}, {"test": {"pairs": len(test)}}))
+    command = [*("--pairs", pairs, "--manifest", tmp_path / "manifest"), "--captions", given, "--out", out]
+    code, _, said = leaves(name, *command, *(["--dataset", "tabletop"] if name == "constant" else []))
+    assert (code, out.exists()) == (2, False)
+    assert f"{pairs} has 3 pairs of the split test, and its manifest says 5" in said

@@ -3,10 +3,10 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.folders import contents
 from tests.running import ROOT, succeed
 from tests.stage_commands import EXTRACT, PREPARE, STORE
 from tests.two_nodes import needs_slurm, two_nodes
@@ -15,10 +15,6 @@ pytestmark = [needs_slurm, pytest.mark.slow]
 # the cookbook's command; the nodes of this machine have no host names
 NODES = "srun --nodes 2 --ntasks-per-node 1"
 TORCHRUN = "--nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:29517"
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_torchrun_over_two_nodes_fills_the_store_of_one_process(raw):

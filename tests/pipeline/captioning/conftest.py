@@ -10,9 +10,7 @@ from tests.small_lab import add_weights, make_lab
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = make_lab(tmp_path_factory.mktemp("lab"))
-    add_weights(folder, "scorer_cbr")
-    return folder
+    return make_lab(tmp_path_factory.mktemp("lab"), "scorer_cbr")
 
 
 def weights_of(lab: Path, model: str) -> Path:

@@ -240,7 +240,7 @@ def test_terminal_escapes_in_a_word_are_not_printed(package, capsys):
     sample = [str(SHIPPED.parents[1] / f"docs/sample/{name}.png") for name in ("before", "after")]
     for more in ([], ["--json", "--top", "2"]):
         arguments = caption.parser().parse_args([*sample, "--weights", "x", *more])
-        caption.one(arguments, captioner, Search(arguments.top or 1), Limits(any_images=True))
+        caption.caption_pair(arguments, captioner, Search(arguments.top or 1), Limits(any_images=True))
         said = capsys.readouterr().out
         assert "\\u001b[3" in said
         assert not set(said) & {"\x1b", "\x07", "\x9b"}

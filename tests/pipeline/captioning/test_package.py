@@ -1,4 +1,4 @@
-"""Exported packages: the files for hubs, the scores on the card, and scores that are refused."""
+"""Exported packages: files for hubs, scores on the card, scores that are refused, backbones of a file."""
 
 import json
 import shutil
@@ -9,18 +9,21 @@ import torch
 import yaml
 
 from pipeline.captioning import PictureCaptioner, package
+from pipeline.datasets.schema import read_pairs
 from pipeline.io import front_matter
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.errors import InputError
 from pipeline.scoring import run_files
 from pipeline.scoring.results import summary
 from pipeline.weights import trained_model
+from tests.backbones import TINY, write_tiny
 from tests.forged import forge
-from tests.running import ROOT, succeed
-from tests.small_lab import add_weights
-from tests.stage_commands import INPUTS
+from tests.running import ROOT, set_params, succeed
+from tests.small_lab import STAGES, add_weights
+from tests.stage_commands import INPUTS, PAIRS
 
 SHIPPED = ROOT / "demo/clip4idc"
+BACKBONE = "data/backbone.safetensors"
 SAMPLE = [ROOT / f"docs/sample/{name}.png" for name in ("before", "after")]
 WEIGHTS = "data/weights/tabletop/scorer_cbr/1"
 CELLS = "results/cells/tabletop/scorer_cbr"
@@ -200,3 +203,40 @@ def test_features_that_overflow_name_the_image(here):
     image = here.features.squashed(torch.zeros(8, 8, 3, dtype=torch.uint8).numpy())
     with pytest.raises(InputError, match=r"the features of it\.png overflow float16"):
         features.grids([image], ["it.png"])
+
+
+@pytest.fixture(scope="module")
+def of_a_file(lab, tmp_path_factory):
+    """Laboratory whose features are from a backbone of a file, and a folder of weights."""
+    folder = tmp_path_factory.mktemp("file") / "lab"
+    shutil.copytree(lab, folder, ignore=shutil.ignore_patterns("weights"))
+    write_tiny(folder / BACKBONE)
+    set_params(folder, features__backbone=TINY, dataset__tabletop__features__weights=BACKBONE)
+    succeed(folder, STAGES[1])
+    return folder, add_weights(folder, "scorer_cbr", shape=(176, 4, 4))
+
+
+def first_captions(captioner, lab):
+    pairs = read_pairs(lab / PAIRS)[:4]
+    return [
+        captioner(lab / "data/raw/tabletop" / pair.before, lab / "data/raw/tabletop" / pair.after)
+        for pair in pairs
+    ]
+
+
+@pytest.mark.slow
+def test_a_package_with_the_backbone_needs_nothing_else(of_a_file, tmp_path, monkeypatch):
+    lab, weights = of_a_file
+    monkeypatch.chdir(lab)
+    wanted = first_captions(PictureCaptioner.load(weights, lab), lab)
+    package.write(weights, lab, tmp_path / "whole.zip", "a licence", with_backbone=True)
+    package.write(weights, lab, tmp_path / "small.zip", "a licence")
+    assert first_captions(PictureCaptioner.load(tmp_path / "small.zip", tmp_path), lab) == wanted
+    monkeypatch.chdir(tmp_path)  # without the backbone's file
+    assert first_captions(PictureCaptioner.load(tmp_path / "whole.zip", tmp_path), lab) == wanted
+    with pytest.raises(InputError, match=r"data/backbone\.safetensors is missing"):
+        PictureCaptioner.load(tmp_path / "small.zip", tmp_path)
+    (tmp_path / BACKBONE).parent.mkdir()
+    write_tiny(tmp_path / BACKBONE, name="tf_efficientnet_lite0")
+    with pytest.raises(InputError, match=r"backbone\.safetensors holds no weights"):
+        PictureCaptioner.load(tmp_path / "small.zip", tmp_path)

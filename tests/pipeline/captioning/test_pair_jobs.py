@@ -50,18 +50,17 @@ def errors(jobs):
     return found
 
 
-def test_every_image_is_in_a_pair_and_other_files_are_counted(tmp_path):
+def test_every_image_is_in_a_pair_and_other_files_are_counted(tmp_path, capsys):
     for side in SIDES:
         for name, kind in READ.items():
             picture(tmp_path / side / name, kind)
         for name in OTHERS:
             (tmp_path / side / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / side / name).write_bytes(b"" if name == "empty" else b"no image")
-    said = []
-    jobs = pair_jobs.jobs(tmp_path, said.append)
+    jobs = pair_jobs.jobs(tmp_path)
     assert [job.pair_id for job in jobs] == sorted(READ)
     assert errors(jobs) == {}
-    assert [int(line.split()[2]) for line in said] == [len(OTHERS)] * 2
+    assert [int(line.split()[2]) for line in capsys.readouterr().out.splitlines()] == [len(OTHERS)] * 2
 
 
 FAULTY = {

@@ -11,7 +11,7 @@ from torch import distributed
 
 from models.backbones.backbone import Backbone
 from pipeline.compute import process_group
-from pipeline.compute.process_group import Ranks, join, joined
+from pipeline.compute.process_group import Ranks, joined
 from pipeline.config.store_contents import Spec
 from pipeline.datasets import images
 from pipeline.features import extraction, preprocessing, store_codec
@@ -37,22 +37,21 @@ def extract(root: Path, folder: Path, out: Path) -> None:
     """Extract in one process of a group; process 1 gets other train images, which must not matter."""
     store_codec.SHARD, preprocessing.BATCH = 4, 2
     write = Writer.write
-    ranks = join()
-
-    def noted(self, shard, block):
-        (out.parent / f"{out.name}.{shard}.{ranks.rank}").touch(exist_ok=False)
-        write(self, shard, block)
-
-    Writer.write = noted
     torch.manual_seed(1)
     network = spread(Backbone(TINY, 16, finer=True, standardise=True)).eval()
     index = list(images.index(root, [f"images/CLEVR_default_{number:06d}.png" for number in range(10)]))
-    extractor = Extractor(network, root, index, SPEC, "float32")
-    extractor.standardise(ranks, index[ranks.rank :])
-    writer = extraction.extract(extractor, ranks, folder)
-    if ranks.rank == 0:
-        writer.finish(out, attributes(extractor, "a"))
-    ranks.leave()
+    with joined() as ranks:
+        extractor = Extractor(network, root, index, SPEC, "float32")
+
+        def noted(self, shard, block):
+            (out.parent / f"{out.name}.{shard}.{ranks.rank}").touch(exist_ok=False)
+            write(self, shard, block)
+
+        Writer.write = noted
+        extractor.standardise(ranks, index[ranks.rank :])
+        writer = extraction.extract(extractor, ranks, folder)
+        if ranks.rank == 0:
+            writer.finish(out, attributes(extractor, "a"))
 
 
 def test_two_processes_make_the_bytes_of_one(root, tmp_path):
@@ -71,8 +70,8 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for name, value in {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "2"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(InputError, match="process 2 of this machine has no GPU, there are 2"):
-        join()
+    with pytest.raises(InputError, match="process 2 of this machine has no GPU, there are 2"), joined():
+        pass
 
 
 @pytest.fixture
@@ -100,14 +99,15 @@ def environment(monkeypatch):
 )
 def test_wrong_variables_of_a_launcher_are_named(environment, line, named):
     environment(line)
-    with pytest.raises(InputError, match=re.escape(named)):
-        join()
+    with pytest.raises(InputError, match=re.escape(named)), joined():
+        pass
 
 
 @pytest.mark.parametrize("line", ["WORLD_SIZE=1 RANK=5", "LOCAL_RANK=one MASTER_PORT=x", "SLURM_PROCID=1"])
 def test_without_a_group_a_process_works_alone(environment, line):
     environment(line)
-    assert join() == Ranks(0, 1)
+    with joined() as ranks:
+        assert ranks == Ranks(0, 1)
 
 
 def test_processes_that_do_not_meet_are_an_error(environment, monkeypatch):
@@ -116,8 +116,8 @@ def test_processes_that_do_not_meet_are_an_error(environment, monkeypatch):
         port = taken.getsockname()[1]
         environment(f"RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT={port}")
         monkeypatch.setattr(process_group, "START", timedelta(seconds=1))
-        with pytest.raises(InputError, match="the 2 processes cannot meet"):
-            join()
+        with pytest.raises(InputError, match="the 2 processes cannot meet"), joined():
+            pass
 
 
 def test_an_error_after_the_process_with_the_store_has_ended_is_not_printed_again(monkeypatch):

@@ -21,8 +21,8 @@ def serve(folder: str, port: str) -> None:
     sys.argv = ["demo", "--no-browser", "--port", port]
     # background jobs of a shell ignore SIGINT
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    demo.loaded = lambda places, lab: {"one": Brightness()}
-    demo.settings = lambda captioners, lab: SETTINGS
+    demo.load_captioners = lambda places, lab: {"one": Brightness()}
+    demo.scene_settings = lambda captioners, lab: SETTINGS
     run(demo.main)
 
 

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from models.backbones import backbone
 from models.backbones.backbone import Backbone
 from pipeline.captioning import feature_backbone
-from pipeline.captioning.feature_backbone import Made
+from pipeline.captioning.feature_backbone import FeatureSource
 from pipeline.config.store_contents import Spec
 from pipeline.datasets import images as image_files
 from pipeline.features import backbone_weights
@@ -124,7 +124,7 @@ def test_a_package_keeps_compact_weights_as_they_are(tmp_path):
     tuned = backbone.load(network(), compact(network().network.state_dict()))
     for name, weights in (("tuned", tuned), ("other", network(2))):
         (tmp_path / name).mkdir()
-        feature_backbone.pack(tmp_path / name, weights, Made("", "float32"), carried=True)
+        feature_backbone.pack(tmp_path / name, weights, FeatureSource("", "float32"), carried=True)
     stored = {name: load_file(tmp_path / name / "backbone.safetensors") for name in ("tuned", "other")}
     kernel = "inner.conv_stem.weight"
     assert (stored["tuned"][kernel].dtype, stored["other"][kernel].dtype) == (torch.float16, torch.float32)

@@ -1,4 +1,4 @@
-"""Other tools load a published dataset offline. A test is skipped if its library is not installed."""
+"""Published datasets are loaded by other tools, offline, and any pair is kept. A test needs its library."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -7,20 +7,46 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from change_captioning_lab.judge import judge, pair_of
 from pipeline.compute import worker_processes
-from pipeline.datasets.schema import read_pairs
+from pipeline.datasets.schema import CHANGE_TYPES, ChangedObject, Look, Pair, Placed, SceneFacts, read_pairs
 from pipeline.io.errors import InputError
+from pipeline.publishing import rows as published_rows
 from pipeline.publishing.dataset import FOLDERS
 from tests import project_params
 from tests.running import refuse, succeed
 from tests.stage_commands import PAIRS, PREPARE
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-pytest.importorskip("pyarrow", reason="the extra `publish` is not installed")
+pq = pytest.importorskip("pyarrow.parquet", reason="the extra `publish` is not installed")
 SMALL = {"tabletop__scenes": 10, "tabletop__width": 48, "tabletop__height": 32}
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+NUMBER = st.floats(-1e6, 1e6)
+POINT = st.tuples(NUMBER, NUMBER, NUMBER)
+LOOK = st.builds(Look, TEXT, TEXT, TEXT, TEXT)
+OBJECTS = st.lists(st.builds(Placed, st.integers(0, 9), TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER), max_size=3)
+CHANGED = st.none() | st.integers(0, 9)
+SCENES = st.builds(SceneFacts, OBJECTS.map(tuple), OBJECTS.map(tuple), POINT, POINT, CHANGED)
+BOX = st.none() | st.tuples(NUMBER, NUMBER, NUMBER, NUMBER)
+ANY_PAIRS = st.builds(
+    Pair,
+    pair_id=TEXT,
+    scene_id=TEXT,
+    split=st.just("test"),
+    before=TEXT,
+    after=TEXT,
+    captions=st.lists(TEXT, min_size=1, max_size=3).map(tuple),
+    change_type=st.none() | st.sampled_from(CHANGE_TYPES),
+    before_box=BOX,
+    after_box=BOX,
+    viewpoint_iou=st.none() | st.floats(0, 1),
+    changed_object=st.none() | st.builds(ChangedObject, st.none() | LOOK, st.none() | LOOK),
+    scene=st.none() | SCENES,
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +94,6 @@ def test_load_dataset_gives_pixels_references_and_scenes(lab, tmp_path, monkeypa
 
 
 def test_rows_are_pairs_again_and_are_judged(lab):
-    import pyarrow.parquet as pq
-
     rows = pq.read_table(lab / "out/test/metadata.parquet").to_pylist()
     pairs = [pair for pair in read_pairs(lab / PAIRS) if pair.split == "test"]
     assert [pair_of(row, "test") for row in rows] == pairs
@@ -111,3 +135,12 @@ def test_settings_that_changed_after_rendering_are_refused(lab, tmp_path):
     project_params.write(tmp_path, **SMALL, tabletop__seed=2)
     refuse(tmp_path, "publish tabletop --out out", "tabletop")
     assert not (tmp_path / "out").exists()
+
+
+@given(pairs=st.lists(ANY_PAIRS, min_size=1, max_size=4))
+def test_pairs_are_the_same_after_parquet_and_json(tmp_path_factory, pairs):
+    path = tmp_path_factory.mktemp("rows") / published_rows.NAME
+    written = [published_rows.row_of(pair, 1, "mit") for pair in pairs]
+    published_rows.write(path, iter(written))
+    assert [pair_of(row, "test") for row in pq.read_table(path).to_pylist()] == pairs
+    assert [pair_of(row, "test") for row in json.loads(json.dumps(written))] == pairs

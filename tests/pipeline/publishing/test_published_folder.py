@@ -16,6 +16,7 @@ from pipeline.io.outputs import yaml_of
 from pipeline.publishing.dataset import FOLDERS
 from pipeline.publishing.rows import NAME
 from tests import project_params
+from tests.folders import contents
 from tests.running import ROOT, refuse, succeed
 from tests.synthetic_real import MAKERS, write_images
 
@@ -122,12 +123,11 @@ def shard(path):
 
 def test_equal_datasets_give_equal_bytes_and_a_second_run_replaces_the_folder(tmp_path):
     prepare(tmp_path, OWN)
-    contents = []
+    written = []
     for _ in range(2):
         succeed(tmp_path, f"publish {OWN} --out out")
-        files = sorted(path for path in (tmp_path / "out").rglob("*") if path.is_file())
-        contents.append([(path, path.read_bytes()) for path in files])
-    assert contents[0] == contents[1]
+        written.append(contents(tmp_path / "out"))
+    assert written[0] == written[1]
     succeed(tmp_path, f"publish {OWN} --out small --no-shards")
     assert not (tmp_path / "small/webdataset").exists()
     assert "webdataset" not in (tmp_path / "small/README.md").read_text()

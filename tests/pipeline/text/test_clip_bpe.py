@@ -15,7 +15,7 @@ from pipeline.io.errors import InputError
 from pipeline.text import clip_bpe, vocabularies
 from pipeline.text.clip_bpe import FILE, MARKS, bpe
 from pipeline.text.vocabularies import END, NULL, START, ClipVocabulary
-from stages.vocab import numbered
+from stages.vocab import make_vocabulary
 from tests import project_params
 
 PACKAGE = Path(find_spec("clip").origin).parent
@@ -85,14 +85,16 @@ def test_a_words_map_is_the_mean_of_its_tokens():
 def test_settings_choose_the_tokeniser(monkeypatch):
     everything = project_params.settings()
     text = everything.text.model_copy(update={"tokeniser": "clip_bpe"})
-    assert numbered(everything.model_copy(update={"text": text}), "tabletop", ["a cube"]) == ClipVocabulary(4)
+    assert make_vocabulary(
+        everything.model_copy(update={"text": text}), "tabletop", ["a cube"]
+    ) == ClipVocabulary(4)
     other = everything.model_copy(update={"text": text.model_copy(update={"tokeniser": "words"})})
-    assert len(numbered(other, "tabletop", ["a cube"])) == 6
+    assert len(make_vocabulary(other, "tabletop", ["a cube"])) == 6
     own = everything.of("tabletop")
     named = own.model_copy(update={"text": own.text.model_copy(update={"vocabulary": "words.json"})})
     wrong = everything.model_copy(update={"text": text, "dataset": {"tabletop": named}})
     with pytest.raises(InputError, match=r"clip_bpe, and dataset\.tabletop\.text\.vocabulary names a file"):
-        numbered(wrong, "tabletop", ["a cube"])
+        make_vocabulary(wrong, "tabletop", ["a cube"])
     monkeypatch.setattr(clip_bpe, "find_spec", lambda _: None)
     with pytest.raises(InputError, match="install the package clip-anytorch"):
         clip_bpe.merges()

@@ -18,7 +18,7 @@ from pipeline.training.sampling import Sampler, sentences_of, training_batches
 from pipeline.weights import trained_model
 from pipeline.weights.first_weights import identity, name_in_file
 from pipeline.weights.model_description import Trained
-from stages.recipe import started_from
+from stages.recipe import pretraining_hashes
 from tests.killed import KilledError, train
 from tests.own_settings import phase_before
 
@@ -230,5 +230,5 @@ def test_the_first_phase_starts_from_the_weights_of_clip(pixels, tmp_path, phase
     assert torch.equal(made[f"{here}mlp.0.weight"], file["blocks.1.mlp.0.weight"])
     assert torch.equal(made["encoding.patches.token"], file["patches.token"])
     assert set(make(chosen).keys) - set(make(plain).keys) == {identity(tmp_path / "clip")}
-    assert started_from(plain, None) == {}
-    assert started_from(chosen, None) == {"clip": identity(tmp_path / "clip")}
+    assert pretraining_hashes(plain, None) == {}
+    assert pretraining_hashes(chosen, None) == {"clip": identity(tmp_path / "clip")}

@@ -9,7 +9,7 @@ import torch
 
 from models import Sizes, build
 from models.common.trainable import Labels
-from pipeline.compute.process_group import join
+from pipeline.compute.process_group import joined
 from pipeline.config import recipe_file
 from pipeline.datasets.schema import NO_CHANGE, exchanged
 from pipeline.decoding.greedy import sample
@@ -164,10 +164,9 @@ def test_every_model_has_the_phase(name, variant):
 
 
 def share(folder):
-    ranks = join()
-    torch.save(half(ranks.part(4)), folder / f"{ranks.rank}.pt")
-    ranks.wait()
-    ranks.leave()
+    with joined() as ranks:
+        torch.save(half(ranks.part(4)), folder / f"{ranks.rank}.pt")
+        ranks.wait()
 
 
 def half(part):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pipeline.compute import devices
-from pipeline.compute.process_group import ALONE, join
+from pipeline.compute.process_group import ALONE, joined
 from pipeline.config import recipe_file
 from pipeline.datasets.schema import images_of, of_split
 from pipeline.features.store import FeatureStore
@@ -72,10 +72,8 @@ def measure(data, folder, ranks):
 
 
 def work(data, folder):
-    ranks = join()
-    found = measure(data, folder, ranks)
-    torch.save(found, folder / f"{ranks.rank}.pt")
-    ranks.leave()
+    with joined() as ranks:
+        torch.save(measure(data, folder, ranks), folder / f"{ranks.rank}.pt")
 
 
 @pytest.fixture(scope="module")

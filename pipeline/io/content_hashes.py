@@ -39,9 +39,9 @@ def file_hash(path: str | Path) -> str:
 
 def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
     """Return a copy of the record with `hashes` and a hash of the record itself."""
-    found = {**record, KEY: dict(hashes)}
-    found[KEY][RECORD] = _own(found)
-    return found
+    hashed = {**record, KEY: dict(hashes)}
+    hashed[KEY][RECORD] = _record_hash(hashed)
+    return hashed
 
 
 def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
@@ -49,18 +49,18 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 
     Without hashes, a note is printed and {} is returned.
     """
-    found = record.get(KEY) if isinstance(record, dict) else None
-    if found is None:
+    hashes = record.get(KEY) if isinstance(record, dict) else None
+    if hashes is None:
         if str(path) not in _noted:
             _noted.add(str(path))
             note = f"note: {path} has no hashes, so neither it nor the files that it was made of are checked"
             print(printable(note), file=sys.stderr)
         return {}
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+    if not isinstance(hashes, dict) or not all(isinstance(value, str) for value in hashes.values()):
         raise InputError(f"{path}: {KEY} must have a hash for each name; {remedy}")
-    if found.get(RECORD) != _own(record):
+    if hashes.get(RECORD) != _record_hash(record):
         raise InputError(f"{path} was changed since it was written (its {KEY}.{RECORD}); {remedy}")
-    return found
+    return hashes
 
 
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
@@ -69,6 +69,6 @@ def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Pa
         raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")
 
 
-def _own(record: Mapping[str, Any]) -> str:
+def _record_hash(record: Mapping[str, Any]) -> str:
     others = {name: value for name, value in record[KEY].items() if name != RECORD}
     return of_json({**record, KEY: others})

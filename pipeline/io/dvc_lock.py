@@ -14,7 +14,7 @@ import yaml
 from pipeline.io.errors import InputError, writing
 from pipeline.io.outputs import write_text
 
-NAME, KEPT, CUT = "dvc.lock", Path(".scratch/dvc.lock"), Path(".scratch/dvc.lock.cut")
+NAME, COPY, CUT_COPY = "dvc.lock", Path(".scratch/dvc.lock"), Path(".scratch/dvc.lock.cut")
 Stages = dict[str, dict[str, Any]]  # name of a stage -> its entry in dvc.lock
 
 
@@ -23,19 +23,21 @@ def check(root: Path) -> str | None:
 
     The kept copy replaces it, or else the last commit's. Raises InputError if there is no good copy.
     """
-    if (found := problem(root)) is None:
+    if (fault := problem(root)) is None:
         keep(root)
         return None
-    if (good := _good(root)) is None:
+    if (good_text := _good_text(root)) is None:
         raise InputError(
-            f"{root / NAME} {found}, and there is no good copy of it; run `git checkout dvc.lock`, or remove "
+            f"{root / NAME} {fault}, and there is no good copy of it; run `git checkout dvc.lock`, or remove "
             "it: `dvc repro` then uses the results in DVC's cache"
         )
     with writing(root / NAME):
-        (root / CUT).parent.mkdir(exist_ok=True)
-        shutil.copyfile(root / NAME, root / CUT)
-        write_text(root / NAME, good)
-    return f"note: {root / NAME} {found}; the last good copy replaces it, and {root / CUT} is the cut file"
+        (root / CUT_COPY).parent.mkdir(exist_ok=True)
+        shutil.copyfile(root / NAME, root / CUT_COPY)
+        write_text(root / NAME, good_text)
+    return (
+        f"note: {root / NAME} {fault}; the last good copy replaces it, and {root / CUT_COPY} is the cut file"
+    )
 
 
 def problem(root: Path) -> str | None:
@@ -43,53 +45,55 @@ def problem(root: Path) -> str | None:
     if not (root / NAME).is_file():
         return None
     text = (root / NAME).read_text(encoding="utf-8", errors="replace")
-    if (stages := _stages(text)) is None:
+    if (stages := _complete_stages(text)) is None:
         return "is cut off or damaged"
-    good = _good(root)
-    if good is None or text in (good, _committed(root)):
+    good_text = _good_text(root)
+    if good_text is None or text in (good_text, _committed_text(root)):
         return None
-    if lost := _lost(stages, _stages(good) or {}):
-        return f"is cut off and lacks {len(lost)} stages ({lost[0]} is the first)"
+    if missing_stages := _missing_stages(stages, _complete_stages(good_text) or {}):
+        return f"is cut off and lacks {len(missing_stages)} stages ({missing_stages[0]} is the first)"
     return None
 
 
 def keep(root: Path) -> None:
     """Keep a copy of dvc.lock as the last good copy."""
     if (root / NAME).is_file():
-        write_text(root / KEPT, (root / NAME).read_text(encoding="utf-8"))
+        write_text(root / COPY, (root / NAME).read_text(encoding="utf-8"))
 
 
-def _stages(text: str) -> Stages | None:
+def _complete_stages(text: str) -> Stages | None:
     """Return the stages in the text of a dvc.lock; None if the text is incomplete."""
     try:
         stages: Stages = yaml.load(text, yaml.CSafeLoader)["stages"]
         # DVC writes the outputs at the end of an entry, and the hash and the size at the end of an output
-        last = [*stages.values()][-1]["outs"][-1]
-        complete = "size" in last and ("nfiles" in last or not last["md5"].endswith(".dir"))
+        last_output = [*stages.values()][-1]["outs"][-1]
+        is_complete = "size" in last_output and (
+            "nfiles" in last_output or not last_output["md5"].endswith(".dir")
+        )
     except (yaml.YAMLError, AttributeError, IndexError, KeyError, TypeError):
         return None
-    return stages if complete and text.endswith("\n") else None
+    return stages if is_complete and text.endswith("\n") else None
 
 
-def _lost(stages: Stages, good: Stages) -> list[str]:
+def _missing_stages(stages: Stages, good_stages: Stages) -> list[str]:
     """Return the stages at the end of the good copy that are missing in dvc.lock.
 
     The last stage of dvc.lock counts as missing if it has fewer outputs than in the good copy. If stages are
     missing elsewhere, the result is empty: DVC only appends stages, so dvc.lock was not cut off.
     """
-    names, wanted = list(stages), list(good)
-    if len(stages[names[-1]]["outs"]) < len(good.get(names[-1], {}).get("outs", [])):
-        return wanted[len(names) - 1 :]
-    return wanted[len(names) :] if names == wanted[: len(names)] else []
+    names, good_names = list(stages), list(good_stages)
+    if len(stages[names[-1]]["outs"]) < len(good_stages.get(names[-1], {}).get("outs", [])):
+        return good_names[len(names) - 1 :]
+    return good_names[len(names) :] if names == good_names[: len(names)] else []
 
 
-def _good(root: Path) -> str | None:
+def _good_text(root: Path) -> str | None:
     """Return the kept copy of dvc.lock if it is complete, or the last commit's; None if neither is."""
-    kept = (root / KEPT).read_text(encoding="utf-8") if (root / KEPT).is_file() else ""
-    return next((text for text in (kept, _committed(root)) if _stages(text) is not None), None)
+    copy = (root / COPY).read_text(encoding="utf-8") if (root / COPY).is_file() else ""
+    return next((text for text in (copy, _committed_text(root)) if _complete_stages(text) is not None), None)
 
 
-def _committed(root: Path) -> str:
+def _committed_text(root: Path) -> str:
     """Return the text of dvc.lock in the last commit; "" if git has none."""
     try:
         command = ["git", "show", f"HEAD:./{NAME}"]

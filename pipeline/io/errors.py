@@ -14,20 +14,20 @@ UNWRITABLE = {
     errno.EFBIG: "the file is larger than is allowed; raise the limit (`ulimit -f`)",
     errno.EROFS: "the file system is read-only; mount it for writing",
 }
-REFUSED = "there is no permission to; give yourself the right to write there"
+NO_PERMISSION = "there is no permission to; give yourself the right to write there"
 IN_THE_WAY = "a file, or a link to nothing, is in the way; move it away"
 FAULTS = UNWRITABLE | {
-    errno.EACCES: REFUSED,
-    errno.EPERM: REFUSED,
+    errno.EACCES: NO_PERMISSION,
+    errno.EPERM: NO_PERMISSION,
     errno.EEXIST: IN_THE_WAY,
     errno.ENOTDIR: IN_THE_WAY,
 }
 # finds the system's error code in messages of shutil, safetensors and TensorStore
-CODE = re.compile(r"(?:\[Errno |\(os error |os_error_code=')(\d+)")
-BESIDE = re.compile(r"\.(.+)\.\w+\.(partial|scratch)")
+ERROR_CODE = re.compile(r"(?:\[Errno |\(os error |os_error_code=')(\d+)")
+TEMPORARY_NAME = re.compile(r"\.(.+)\.\w+\.(partial|scratch)")
 # control characters except tab and newline, marks that change the text direction, surrogates
-STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-SHOWN = 20  # maximum number of problems that an error lists
+CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+MOST_LISTED = 20  # maximum number of problems that an error lists
 
 
 class InputError(Exception):
@@ -43,14 +43,14 @@ class InputError(Exception):
 
 def printable(text: str) -> str:
     """Escape control characters as in JSON (\\u001b), so that no text can control the terminal."""
-    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def listed(problems: list[str], what: str, remedy: str) -> InputError:
     """Return an InputError that begins with `what`, and has the number of problems and the first SHOWN."""
     count = len(problems)
-    rest = f" (the first {SHOWN} of {count})" if count > SHOWN else ""
-    return InputError(f"{what}: {count} problem(s){rest}; {remedy}", *problems[:SHOWN])
+    rest = f" (the first {MOST_LISTED} of {count})" if count > MOST_LISTED else ""
+    return InputError(f"{what}: {count} problem(s){rest}; {remedy}", *problems[:MOST_LISTED])
 
 
 @contextmanager
@@ -64,45 +64,45 @@ def writing(path: str | Path) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        if (refused := _refused(error, Path(path))) is None:
+        if (input_error := _input_error(error, Path(path))) is None:
             raise
-        raise refused from None
+        raise input_error from None
 
 
-def _refused(error: Exception, path: Path) -> InputError | None:
+def _input_error(error: Exception, path: Path) -> InputError | None:
     # torch.save hides the system's error behind its own
     if not isinstance(error, OSError) and isinstance(error.__context__, OSError):
         error = error.__context__
     # the error of a copy names both files; the second is the file that could not be written
-    code, name = _code(error), getattr(error, "filename2", None) or getattr(error, "filename", None)
+    code, name = _error_code(error), getattr(error, "filename2", None) or getattr(error, "filename", None)
     # errors of write() and close() have no file name
     file = Path(name) if isinstance(name, (str, os.PathLike)) else None
-    if code is None or (code not in UNWRITABLE and (file is None or not _belongs(file, path))):
+    if code is None or (code not in UNWRITABLE and (file is None or not _is_related(file, path))):
         return None
     fault = FAULTS.get(code, f"{os.strerror(code)}; correct that")
-    return InputError(f"cannot write {_shown(file or path)}: {fault}, and run it again")
+    return InputError(f"cannot write {_final_path(file or path)}: {fault}, and run it again")
 
 
-def _code(error: Exception) -> int | None:
+def _error_code(error: Exception) -> int | None:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
-    found = CODE.search(str(error))
-    return int(found[1]) if found else None
+    match = ERROR_CODE.search(str(error))
+    return int(match[1]) if match else None
 
 
-def _belongs(file: Path, path: Path) -> bool:
+def _is_related(file: Path, path: Path) -> bool:
     """Return True if `file` is `path`, lies above or below `path`, or is a temporary name of `path`."""
     file, path = file.absolute(), path.absolute()
     if file == path or file in path.parents:
         return True
-    below = file.relative_to(path.parent).parts[0] if path.parent in file.parents else ""
-    return below == path.name or below.startswith(f".{path.name}.")
+    name = file.relative_to(path.parent).parts[0] if path.parent in file.parents else ""
+    return name == path.name or name.startswith(f".{path.name}.")
 
 
-def _shown(path: Path) -> Path:
+def _final_path(path: Path) -> Path:
     """Return the final path for a temporary path (`.NAME.x.partial` or `.NAME.x.scratch`)."""
-    for place, part in enumerate(path.parts):
-        if found := BESIDE.fullmatch(part):
-            below = path.parts[place + 1 :] if found[2] == "partial" else ()
-            return Path(*path.parts[:place], found[1], *below)
+    for index, part in enumerate(path.parts):
+        if match := TEMPORARY_NAME.fullmatch(part):
+            below = path.parts[index + 1 :] if match[2] == "partial" else ()
+            return Path(*path.parts[:index], match[1], *below)
     return path

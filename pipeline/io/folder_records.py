@@ -15,7 +15,7 @@ from pipeline.io.inputs import opened, read_json
 
 RECORD = ".made.json"
 LARGEST = 64 << 20  # maximum size in bytes of a record, enough for half a million files
-HASHED = 8 << 20  # maximum size in bytes of a file that is hashed; of a larger file, the size is recorded
+LARGEST_HASHED = 8 << 20  # maximum bytes of a file that is hashed; of a larger file, the size is recorded
 Mark = str | int | None
 """SHA-256 of a file, size of a large file, or None for a file that its stage still changes."""
 
@@ -34,12 +34,12 @@ def described(folder: Path, by: str) -> dict[str, Any]:
 def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
     """Return file -> mark from a folder's record; None without a valid record of the kind `by`."""
     try:
-        found = read_json(folder / RECORD, "move it away", LARGEST)
+        content = read_json(folder / RECORD, "move it away", LARGEST)
     except InputError:
         return None
-    if not isinstance(found, dict) or found.get("by") != by:
+    if not isinstance(content, dict) or content.get("by") != by:
         return None
-    files = found.get("files")
+    files = content.get("files")
     if isinstance(files, list):  # a record of an earlier version, which has names only
         return dict.fromkeys(map(str, files))
     return files if isinstance(files, dict) else None
@@ -47,33 +47,33 @@ def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
 
 def check(folder: Path, by: str) -> None:
     """Raise InputError if a file of the folder is not in its record of the kind `by`, or has changed."""
-    known = recorded(folder, by)
+    marks = recorded(folder, by)
     for name in entries(folder):
-        if name == RECORD and known is not None:
+        if name == RECORD and marks is not None:
             continue
-        if known is None or name not in known:
-            without = f" (it has no record {RECORD} of this command)" if known is None else ""
+        if marks is None or name not in marks:
+            note = f" (it has no record {RECORD} of this command)" if marks is None else ""
             raise InputError(
-                f"{folder} holds {name!r}, which was not written by what would replace the folder{without}; "
+                f"{folder} holds {name!r}, which was not written by what would replace the folder{note}; "
                 "name another folder, or move or remove this one"
             )
         # earlier versions recorded the hash of large files, too
-        hashed = -1 if isinstance(known[name], int) else sys.maxsize
-        if known[name] is not None and mark(folder / name, hashed) != known[name]:
+        largest_hashed = -1 if isinstance(marks[name], int) else sys.maxsize
+        if marks[name] is not None and mark(folder / name, largest_hashed) != marks[name]:
             raise InputError(
                 f"{folder / name} was changed since it was written, and would be lost; name another folder, "
                 "or move the file away"
             )
 
 
-def mark(file: Path, hashed: int = HASHED) -> Mark:
-    """Return the hash of a file of at most `hashed` bytes, and the size of a larger file.
+def mark(file: Path, largest_hashed: int = LARGEST_HASHED) -> Mark:
+    """Return the hash of a file of at most `largest_hashed` bytes, and the size of a larger file.
 
     Raises InputError if the file is not regular.
     """
     with opened(file, largest=sys.maxsize) as data:
         size = file.stat().st_size
-        return size if size > hashed else hashlib.file_digest(data, "sha256").hexdigest()
+        return size if size > largest_hashed else hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def entries(folder: Path) -> Iterator[str]:

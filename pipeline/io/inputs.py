@@ -28,22 +28,22 @@ from pipeline.io.errors import InputError
 LARGEST = 1 << 30  # maximum size in bytes of a text file; every dataset's annotations are smaller
 LARGEST_YAML = 1 << 20  # maximum size of a YAML file: forty times params.yaml; parsing takes some seconds
 DEEPEST = 64  # maximum number of levels of nested lists and mappings in YAML
-HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair, as JSON writes characters above 16 bits
+HALF_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes half of a character above 16 bits
 LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 def check_regular(path: str | Path, largest: int = LARGEST) -> None:
     """Raise InputError for a pipe, a device, or a file above `largest` bytes; OSError for a folder."""
-    _check(path, Path(path).stat(), largest)
+    _check_status(path, Path(path).stat(), largest)
 
 
-def _check(path: str | Path, found: os.stat_result, largest: int) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _check_status(path: str | Path, status: os.stat_result, largest: int) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(21, "Is a directory", str(path))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{path} is a pipe or a device, which may never end; name a file")
-    if found.st_size > largest:
-        raise InputError(f"{path} has {found.st_size:,} bytes, and such a file {largest:,} at most")
+    if status.st_size > largest:
+        raise InputError(f"{path} has {status.st_size:,} bytes, and such a file {largest:,} at most")
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]
     """Open a file for reading. Raises InputError or OSError as `check_regular` does."""
     # without O_NONBLOCK, opening a pipe would block
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
-        _check(path, os.fstat(file.fileno()), largest)
+        _check_status(path, os.fstat(file.fileno()), largest)
         yield file
 
 
@@ -62,7 +62,7 @@ def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
 
 
 @contextmanager
-def _named(path: str | Path, remedy: str) -> Iterator[None]:
+def _os_errors_converted(path: str | Path, remedy: str) -> Iterator[None]:
     """Turn every OSError in the `with` block into an InputError that names `path` and ends with `remedy`."""
     try:
         yield
@@ -98,7 +98,7 @@ def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
 
     An InputError (missing, not UTF-8, not regular, above `largest` bytes) ends with `remedy`: what to do.
     """
-    with _named(path, remedy):
+    with _os_errors_converted(path, remedy):
         data = read_bytes(path, largest)
     return _decoded(data, path, remedy).replace("\r\n", "\n").replace("\r", "\n")
 
@@ -120,18 +120,22 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
     def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(items)  # the json module would keep the last of equal keys
         if len(value) < len(items):
-            doubled = next(key for key, count in Counter(key for key, _ in items).items() if count > 1)
-            raise InputError(f"{path} has the key {doubled!r} more than once in one object; keep one of them")
+            repeated_key = next(key for key, count in Counter(key for key, _ in items).items() if count > 1)
+            raise InputError(
+                f"{path} has the key {repeated_key!r} more than once in one object; keep one of them"
+            )
         return value
 
     try:
         value = json.loads(text, object_pairs_hook=object_of)
-        if HALF.search(text):
+        if HALF_SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except UnicodeEncodeError as error:
-        half = f"\\u{ord(error.object[error.start]):04x}"
-        raise InputError(f"{path} holds half a character ({half}), which no text can; {remedy}") from None
+        character = f"\\u{ord(error.object[error.start]):04x}"
+        raise InputError(
+            f"{path} holds half a character ({character}), which no text can; {remedy}"
+        ) from None
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None
     except ValueError:  # an integer has more than 4300 digits, Python's limit
@@ -144,36 +148,36 @@ def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreig
     Aliases are refused in an untrusted (`foreign`) file: they make a huge value of a small file.
     """
     text = read_text(path, remedy, largest)
-    with _yaml_of(path, remedy):
+    with _yaml_errors_converted(path, remedy):
         if foreign:
-            for event in _reader(text).parse(text):
+            for event in _yaml_reader(text).parse(text):
                 if isinstance(event, AliasEvent):
                     line = event.start_mark.line + 1
                     raise InputError(f"{path}, line {line}: an alias (*) is not allowed; write the value out")
-        return deepcopy(_value(text))
+        return deepcopy(_yaml_value(text))
 
 
 @lru_cache(maxsize=8)
-def _value(text: str) -> Any:
+def _yaml_value(text: str) -> Any:
     # the result is cached, because a study reads params.yaml and datasets.yaml repeatedly
-    return _reader(text).load(text)
+    return _yaml_reader(text).load(text)
 
 
-def _reader(text: str) -> YAML:
+def _yaml_reader(text: str) -> YAML:
     """Return a reader that uses libyaml, as DVC does. It is three times as fast as pure Python."""
-    made = YAML(typ="safe", pure=True)
-    made.max_depth = DEEPEST
-    made.Parser = lambda loader: CParser(text)
-    return made
+    reader = YAML(typ="safe", pure=True)
+    reader.max_depth = DEEPEST
+    reader.Parser = lambda loader: CParser(text)
+    return reader
 
 
 @contextmanager
-def _yaml_of(path: str | Path, remedy: str) -> Iterator[None]:
+def _yaml_errors_converted(path: str | Path, remedy: str) -> Iterator[None]:
     """Turn errors of YAML in the `with` block into an InputError that names `path`."""
     try:
         yield
     except (YAMLError, RecursionError, ValueError, TypeError, KeyError, AttributeError) as error:
         mark = getattr(error, "problem_mark", None)
-        said = f"line {mark.line + 1}: {getattr(error, 'problem', error)}" if mark else str(error)
-        reason = " ".join(said.split())[:300]
+        message = f"line {mark.line + 1}: {getattr(error, 'problem', error)}" if mark else str(error)
+        reason = " ".join(message.split())[:300]
         raise InputError(f"{path} is not valid YAML ({reason}); correct it, or {remedy}") from None

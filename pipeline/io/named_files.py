@@ -22,14 +22,14 @@ Tree = Mapping[str, Any]
 
 def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
     """Return the files that a dataset's settings name: section ("features", "text", "own") -> files."""
-    own = tree["dataset"][dataset]
-    features = own.get("features", {})
-    found = {
+    settings = tree["dataset"][dataset]
+    features = settings.get("features", {})
+    sections = {
         "features": [] if features.get("npy") else [_weights(tree, features)],
-        "text": [own.get("text", {}).get("vocabulary")],
-        "own": [each.get("start") for each in own.get("own", {}).values()],
+        "text": [settings.get("text", {}).get("vocabulary")],
+        "own": [model_settings.get("start") for model_settings in settings.get("own", {}).values()],
     }
-    return {section: sorted({name for name in names if name}) for section, names in found.items()}
+    return {section: sorted({name for name in names if name}) for section, names in sections.items()}
 
 
 def link(tree: Tree) -> None:
@@ -48,23 +48,23 @@ def hashes(files: Iterable[str]) -> dict[str, str | None]:
 
 def remove_dead() -> list[str]:
     """Remove the links to missing files, because DVC would fail. Return the targets of the removed links."""
-    found = []
+    targets = []
     for link in sorted(FOLDER.glob("*/*")):
         if link.is_symlink() and not link.exists() and re.fullmatch(r"[0-9a-f]{8}-.+", link.name):
-            found.append(str(link.readlink()))
+            targets.append(str(link.readlink()))
             with writing(link):
                 link.unlink()
-    return found
+    return targets
 
 
-def _weights(tree: Tree, own: Tree) -> str | None:
-    name = tree.get("features", {}).get("weights") or own.get("weights", HUB)
+def _weights(tree: Tree, settings: Tree) -> str | None:
+    name = tree.get("features", {}).get("weights") or settings.get("weights", HUB)
     return None if name == HUB else name
 
 
 def _link(folder: Path, files: Iterable[str]) -> None:
     """Link in `folder` to those `files` that exist (DVC cannot hash other links), and remove other links."""
-    wanted = {
+    targets = {
         f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{Path(name).name}": Path(name).absolute()
         for name in files
         if Path(name).is_file()
@@ -72,8 +72,8 @@ def _link(folder: Path, files: Iterable[str]) -> None:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for link in [path for path in folder.iterdir() if path.is_symlink()]:
-            if wanted.get(link.name) != link.readlink():
+            if targets.get(link.name) != link.readlink():
                 link.unlink(missing_ok=True)
-        for name, file in wanted.items():
+        for name, file in targets.items():
             if not (folder / name).is_symlink():
                 (folder / name).symlink_to(file)

@@ -93,55 +93,55 @@ def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Pa
     check(path, contents)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = free_name(path)
+        temporary_path = free_name(path)
         try:
-            yield beside
-            settle(beside)
-            place(beside, path, contents)
+            yield temporary_path
+            settle(temporary_path)
+            place(temporary_path, path, contents)
         finally:
-            remove(beside)
+            remove(temporary_path)
 
 
 def free_name(path: Path) -> Path:
     """Return an unused name next to `path`."""
     names = (f".{path.name}.{os.getpid()}{'_' * number}.partial" for number in count())
-    return next(each for each in map(path.with_name, names) if not os.path.lexists(each))
+    return next(candidate for candidate in map(path.with_name, names) if not os.path.lexists(candidate))
 
 
-def settle(made: Path) -> None:
+def settle(output: Path) -> None:
     """Flush a file, or a folder with its files, to disk, so that a power cut leaves no empty files."""
-    for each in (made, *made.rglob("*")):
-        file = os.open(each, os.O_RDONLY)
+    for path in (output, *output.rglob("*")):
+        file = os.open(path, os.O_RDONLY)
         try:
             os.fsync(file)
         finally:
             os.close(file)
 
 
-def place(made: Path, path: Path, contents: Contents | None = None) -> None:
-    """Rename `made` to `path`, and replace an existing `path`. Both must be on the same file system.
+def place(new_path: Path, path: Path, contents: Contents | None = None) -> None:
+    """Rename `new_path` to `path`, and replace an existing `path`. Both must be on the same file system.
 
-    `made` is a file if `contents` is None, otherwise a folder of the kind `contents`. Raises InputError if
+    `new_path` is a file if `contents` is None, else a folder of the kind `contents`. Raises InputError if
     `path` cannot or must not be replaced.
     """
-    assert made.is_dir() == (contents is not None)
+    assert new_path.is_dir() == (contents is not None)
     check(path, contents)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if contents is not None and any(made.iterdir()):
-            contents.seal(made)
+        if contents is not None and any(new_path.iterdir()):
+            contents.seal(new_path)
         if not path.is_dir():
-            made.replace(path)
+            new_path.replace(path)
             return
         # if the process is killed here, the old or the new folder is left, complete
-        aside = free_name(path)
-        path.replace(aside)
+        old_path = free_name(path)
+        path.replace(old_path)
         try:
-            made.replace(path)
+            new_path.replace(path)
         finally:
             if not os.path.lexists(path):
-                aside.replace(path)
-            remove(aside)
+                old_path.replace(path)
+            remove(old_path)
 
 
 def remove(path: Path) -> None:
@@ -154,8 +154,8 @@ def remove(path: Path) -> None:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a UTF-8 text file, completely or not at all."""
-    with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    with replacing(path) as temporary_path:
+        temporary_path.write_text(text, encoding="utf-8")
 
 
 def write_json(path: str | Path, value: Any) -> None:
@@ -165,7 +165,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 def write_json_lines(path: str | Path, values: Iterable[Any]) -> None:
     """Write one JSON value per line. Keys keep their order."""
-    with replacing(path) as beside, beside.open("w", encoding="utf-8") as file:
+    with replacing(path) as temporary_path, temporary_path.open("w", encoding="utf-8") as file:
         for value in values:
             file.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
 

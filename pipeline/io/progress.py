@@ -33,7 +33,7 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
     `done` items were done before this call. In a process group, only process 0 shows its progress.
     """
     console = PlainConsole(stderr=True)
-    if _is_later():
+    if _is_other_process():
         yield from items
     elif console.is_terminal:
         yield from _bar(items, description, unit, total, done, console)
@@ -41,7 +41,7 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
         yield from _lines(items, description, unit, total, done, console)
 
 
-def _is_later() -> bool:
+def _is_other_process() -> bool:
     """Return True in a process of torch's process group other than process 0.
 
     Environment variables may come from an earlier launch, so they are not used.
@@ -74,16 +74,16 @@ def _bar(
 def _lines(
     items: Iterable[Item], description: str, unit: str, total: int, done: int, console: PlainConsole
 ) -> Iterator[Item]:
-    start = said = time.monotonic()
+    start = last_print = time.monotonic()
     for count, item in enumerate(items, 1):
         yield item
         now = time.monotonic()
-        if now - said >= SECONDS_BETWEEN_LINES or done + count == total:
-            said = now
+        if now - last_print >= SECONDS_BETWEEN_LINES or done + count == total:
+            last_print = now
             rate = count / max(now - start, 1e-9)
-            left = (total - done - count) / rate
+            seconds = (total - done - count) / rate
             console.print(
-                f"{description}: {done + count}/{total} {unit}, {rate_of(rate, unit)}, {left:.0f} s left",
+                f"{description}: {done + count}/{total} {unit}, {rate_of(rate, unit)}, {seconds:.0f} s left",
                 highlight=False,
                 soft_wrap=True,
             )

@@ -83,7 +83,7 @@ def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
 
 def refusal(error: ValidationError, where: str, remedy: str) -> InputError:
     """Return an InputError that names the wrong key. For several wrong keys, each has its own line."""
-    problems = [_said(problem) for problem in error.errors(include_url=False)]
+    problems = [_fault_message(problem) for problem in error.errors(include_url=False)]
     if len(problems) > 1:
         return listed(problems, where, remedy)
     return InputError(f"{where}: {problems[0]}; {remedy}")
@@ -91,28 +91,28 @@ def refusal(error: ValidationError, where: str, remedy: str) -> InputError:
 
 def first_fault(error: ValidationError) -> str:
     """Return a message on the first fault, with its key."""
-    return _said(error.errors(include_url=False)[0])
+    return _fault_message(error.errors(include_url=False)[0])
 
 
 def all_faults(error: ValidationError) -> str:
     """Return a message on all faults in one line, each with its key."""
-    return "; ".join(_said(problem) for problem in error.errors(include_url=False))
+    return "; ".join(_fault_message(problem) for problem in error.errors(include_url=False))
 
 
-def _said(problem: Any) -> str:
-    where = problem["loc"]
-    if where and isinstance(where[0], int):
-        return f"entry {where[0]}: {_said({**problem, 'loc': where[1:]})}"
-    key = ".".join(str(part) for part in where if part != "[key]")[:LONGEST]
+def _fault_message(problem: Any) -> str:
+    location = problem["loc"]
+    if location and isinstance(location[0], int):
+        return f"entry {location[0]}: {_fault_message({**problem, 'loc': location[1:]})}"
+    key = ".".join(str(part) for part in location if part != "[key]")[:LONGEST]
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"unknown key {key}"
     if problem["type"] == "missing":
         return f"the key {key} is missing"
-    said = problem["msg"].removeprefix("Value error, ")
+    message = problem["msg"].removeprefix("Value error, ")
     value = repr(problem["input"])
-    told = isinstance(problem["input"], (dict, BaseModel)) or problem["type"] == "json_invalid"
-    found = "" if told else f", not {value if len(value) <= LONGEST else value[:LONGEST] + '…'}"
-    return f"{key}: {said}{found}" if key else f"{said}{found}"
+    hides_value = isinstance(problem["input"], (dict, BaseModel)) or problem["type"] == "json_invalid"
+    ending = "" if hides_value else f", not {value if len(value) <= LONGEST else value[:LONGEST] + '…'}"
+    return f"{key}: {message}{ending}" if key else f"{message}{ending}"
 
 
 def plain(path: Path, kind: type[Kind], record: Any, remedy: str) -> Kind:

@@ -18,7 +18,7 @@ from pipeline.io.folder_records import RECORD, record
 from pipeline.io.outputs import remove, write_json
 
 LOCK = "lock"  # the name of the lock file has this word in place of a key
-PID = 20  # maximum number of digits of a process id
+PID_DIGITS = 20  # maximum number of digits of a process id
 
 
 def scratch(out: Path, key: str) -> Path:
@@ -31,17 +31,17 @@ def scratch(out: Path, key: str) -> Path:
     root = os.environ.get("DVC_ROOT")  # DVC sets it
     if root and not out.parent.resolve().is_relative_to(Path(root).resolve()):
         command = [sys.executable, "-m", "dvc", "config", "core.no_scm"]
-        said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
-        if said.strip() != "true":
+        no_scm = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
+        if no_scm.strip() != "true":
             raise InputError(
                 f"{out.parent} is reached by a link out of the repository, where DVC takes no outputs; mount "
                 "the disk there (`mount --bind`), or do without `dvc exp`: "
                 "`dvc config --local core.no_scm true`"
             )
-    return _beside(out, key)
+    return _path_next_to(out, key)
 
 
-def _beside(out: Path, key: str) -> Path:
+def _path_next_to(out: Path, key: str) -> Path:
     return out.with_name(f".{out.name}.{key}.scratch")
 
 
@@ -61,8 +61,8 @@ def finish(folder: Path) -> None:
 def clear(out: Path) -> None:
     """Remove all scratch folders of `out` that `begin` made, whatever their key."""
     with writing(out):
-        for each in out.parent.glob(f".{glob.escape(out.name)}.*.scratch"):
-            finish(each)
+        for folder in out.parent.glob(f".{glob.escape(out.name)}.*.scratch"):
+            finish(folder)
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def alone(out: Path, first: bool = True, wait: bool = False) -> Iterator[None]:
     if not first:
         yield
         return
-    lock = _beside(out, LOCK)
+    lock = _path_next_to(out, LOCK)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         file = _locked(out, lock, wait)
@@ -93,7 +93,7 @@ def _locked(out: Path, lock: Path, wait: bool) -> int:
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            pid = os.pread(file, PID, 0).decode("ascii", "replace")
+            pid = os.pread(file, PID_DIGITS, 0).decode("ascii", "replace")
             os.close(file)
             if isinstance(error, BlockingIOError):
                 raise InputError(

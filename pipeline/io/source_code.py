@@ -24,8 +24,12 @@ BY_RECIPE = frozenset({"pretrain", "train", "decode"})
 
 def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
     """Return a stage's source files: path -> SHA-256. For stages in BY_RECIPE, models/ is left out."""
-    found = of_module(root / "stages" / f"{name}.py", root)
-    return {path: of for path, of in found.items() if name not in BY_RECIPE or not path.startswith("models/")}
+    files = of_module(root / "stages" / f"{name}.py", root)
+    return {
+        path: digest
+        for path, digest in files.items()
+        if name not in BY_RECIPE or not path.startswith("models/")
+    }
 
 
 def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
@@ -34,20 +38,20 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
     They are the module, its direct and indirect imports, and the files without Python code in the folder of a
     module that uses __file__.
     """
-    found, waiting = set(), [path]
-    while waiting:
-        if (file := waiting.pop()) not in found:
-            found.add(file)
-            waiting += imports(file, root)
-    for file in [file for file in found if b"__file__" in file.read_bytes()]:
-        found |= {data for data in file.parent.iterdir() if data.is_file() and data.suffix != ".py"}
-    files = {str(file.relative_to(root)): file for file in found}
+    used_files, unread_files = set(), [path]
+    while unread_files:
+        if (file := unread_files.pop()) not in used_files:
+            used_files.add(file)
+            unread_files += imports(file, root)
+    for file in [file for file in used_files if b"__file__" in file.read_bytes()]:
+        used_files |= {data for data in file.parent.iterdir() if data.is_file() and data.suffix != ".py"}
+    files = {str(file.relative_to(root)): file for file in used_files}
     return {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in sorted(files)}
 
 
-def of_class(found: Callable[..., Any]) -> dict[str, str]:
+def of_class(defined: Callable[..., Any]) -> dict[str, str]:
     """Return the source files (path -> SHA-256) of a class's, function's or functools.partial's module."""
-    return of_module(Path(inspect.getfile(getattr(found, "func", found))).resolve())
+    return of_module(Path(inspect.getfile(getattr(defined, "func", defined))).resolve())
 
 
 def imports(path: Path, root: Path = ROOT) -> set[Path]:
@@ -57,28 +61,31 @@ def imports(path: Path, root: Path = ROOT) -> set[Path]:
     contain a module do nothing, and do not count. Raises InputError for invalid Python or relative imports.
     """
     try:
-        names = _names(path.read_bytes())
+        names = _imported_names(path.read_bytes())
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path} cannot be read as Python of ours ({error}); correct it") from None
-    found = {(_file(f"{name}.{part}", root) if part else None) or _file(name, root) for name, part in names}
-    return {file for file in found if file is not None}
+    files = {
+        (_module_file(f"{name}.{part}", root) if part else None) or _module_file(name, root)
+        for name, part in names
+    }
+    return {file for file in files if file is not None}
 
 
 @cache
-def _names(source: bytes) -> frozenset[tuple[str, str]]:
+def _imported_names(source: bytes) -> frozenset[tuple[str, str]]:
     """Return a source's imports from PACKAGES: ("a", "b") for `from a import b`, ("a", "") for `import a`."""
-    found: set[tuple[str, str]] = set()
+    imported: set[tuple[str, str]] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {(alias.name, "") for alias in node.names}
+            imported |= {(alias.name, "") for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             if node.level or node.module is None:
                 raise ValueError(f"line {node.lineno}: imports must be written in full")
-            found |= {(node.module, alias.name) for alias in node.names}
-    return frozenset(names for names in found if names[0].partition(".")[0] in PACKAGES)
+            imported |= {(node.module, alias.name) for alias in node.names}
+    return frozenset((module, name) for module, name in imported if module.partition(".")[0] in PACKAGES)
 
 
-def _file(name: str, root: Path) -> Path | None:
+def _module_file(name: str, root: Path) -> Path | None:
     """Return the file of a module, or the __init__.py of a package; None for other projects' modules."""
     base = root.joinpath(*name.split("."))
     return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.exists()), None)

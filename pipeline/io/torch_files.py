@@ -37,13 +37,15 @@ def load(path: Path) -> Any:
     """
     with path.open("rb") as file:
         head = file.read(4)
-    if zipped := head == b"PK\x03\x04":
+    if is_zip := head == b"PK\x03\x04":
         _check_records(path)
     elif head[:1] != b"\x80":
         raise ValueError("it is not a file of torch.save")
-    empty: list[Any] = [(Empty, name) for name in _names(path, zipped) - _get_allowed_globals().keys()]
-    with torch.serialization.safe_globals(empty), warnings.catch_warnings(action="ignore"):
-        return _plain(torch.load(path, "cpu", weights_only=True, mmap=zipped), {})
+    replacements: list[Any] = [
+        (Empty, name) for name in _global_names(path, is_zip) - _get_allowed_globals().keys()
+    ]
+    with torch.serialization.safe_globals(replacements), warnings.catch_warnings(action="ignore"):
+        return _without_attributes(torch.load(path, "cpu", weights_only=True, mmap=is_zip), {})
 
 
 def _check_records(path: Path) -> None:
@@ -60,28 +62,34 @@ def _check_records(path: Path) -> None:
             raise ValueError(f"its record {damaged} is damaged")
 
 
-def _names(path: Path, zipped: bool) -> set[str]:
-    if zipped:
+def _global_names(path: Path, is_zip: bool) -> set[str]:
+    if is_zip:
         return set(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     with path.open("rb") as file:
         return set().union(*(get_globals_in_pkl(file) for _ in range(LEGACY_PICKLES)))
 
 
-def _plain(value: Any, made: dict[int, Any]) -> Any:
-    """Copy a tree of dictionaries and tensors without attributes. `made`: id of a dictionary -> its copy."""
+def _without_attributes(value: Any, copies: dict[int, Any]) -> Any:
+    """Copy a tree of dictionaries and tensors without attributes. `copies`: id of a dictionary -> copy."""
     if isinstance(value, Tensor):
         return Tensor.detach(value)
     if not isinstance(value, dict):
         return value
-    if id(value) not in made:
-        made[id(value)] = {key: _plain(entry, made) for key, entry in _entries(value).items()}
-    return made[id(value)]
+    if id(value) not in copies:
+        copies[id(value)] = {
+            key: _without_attributes(entry, copies) for key, entry in _entries(value).items()
+        }
+    return copies[id(value)]
 
 
 def _entries(value: dict[Any, Any]) -> dict[Any, Any]:
     """Return a dictionary's entries, or a replaced module's parameters, buffers and modules."""
-    own = getattr(value, "__dict__", {})
-    parts = [own[key] for key in ("_parameters", "_buffers", "_modules") if isinstance(own.get(key), dict)]
+    attributes = getattr(value, "__dict__", {})
+    parts = [
+        attributes[key]
+        for key in ("_parameters", "_buffers", "_modules")
+        if isinstance(attributes.get(key), dict)
+    ]
     if len(parts) < 3:
         return value
     return {key: entry for part in parts for key, entry in part.items() if entry is not None}

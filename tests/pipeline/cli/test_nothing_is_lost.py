@@ -92,7 +92,7 @@ def test_a_folder_replaces_its_own_kind_even_if_files_are_missing(tmp_path, kind
 
 def test_a_folder_with_the_record_of_an_earlier_version_is_replaced(tmp_path, monkeypatch):
     """Such a record has only the names of files, or the hash of every file, however large."""
-    monkeypatch.setattr(folder_records, "HASHED", 3)
+    monkeypatch.setattr(folder_records, "LARGEST_HASHED", 3)
     hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in OWN.items()}
     for number, files in enumerate((list(OWN), hashes)):
         folder = tmp_path / str(number)

@@ -9,7 +9,7 @@ from pipeline.io import dvc_lock
 from tests.running import ROOT, refuse, stage, succeed
 
 WHOLE = (ROOT / "dvc.lock").read_text(encoding="utf-8")
-NAMES = list(dvc_lock._stages(WHOLE))
+NAMES = list(dvc_lock._complete_stages(WHOLE))
 LINES = WHOLE.splitlines(keepends=True)
 FIRST_OF = [number for number, line in enumerate(LINES) if line.startswith("  ") and line[2] != " "]
 
@@ -35,21 +35,21 @@ def test_a_cut_file_is_replaced_and_kept(root, place):
     (root / "dvc.lock").write_text(WHOLE[:place], encoding="utf-8")
     assert "dvc.lock is cut off" in succeed(root, "check_lock").stderr
     assert (root / "dvc.lock").read_text(encoding="utf-8") == WHOLE
-    assert (root / dvc_lock.CUT).read_text(encoding="utf-8") == WHOLE[:place]
+    assert (root / dvc_lock.CUT_COPY).read_text(encoding="utf-8") == WHOLE[:place]
     assert succeed(root, "check_lock").stderr == ""
 
 
 def test_without_a_kept_copy_the_last_commit_replaces_it(root):
     for command in ("init -q", "add dvc.lock", "-c user.name=a -c user.email=a@b commit -qm x"):
         subprocess.run(["git", *command.split()], cwd=root, check=True)
-    (root / dvc_lock.KEPT).unlink()
+    (root / dvc_lock.COPY).unlink()
     (root / "dvc.lock").write_text(WHOLE[: end_of(FIRST_OF[3])])
     assert "is cut off" in succeed(root, "check_lock").stderr
     assert (root / "dvc.lock").read_text() == WHOLE
 
 
 def test_without_a_good_copy_it_is_refused_and_not_changed(root):
-    (root / dvc_lock.KEPT).unlink()
+    (root / dvc_lock.COPY).unlink()
     (root / "dvc.lock").write_text(WHOLE[:100])
     refuse(root, "check_lock", "dvc.lock")
     assert (root / "dvc.lock").read_text() == WHOLE[:100]
@@ -69,10 +69,10 @@ def grown(stages):
     ],
 )
 def test_a_complete_file_is_not_changed_and_is_the_next_good_copy(root, change):
-    dump_yaml(root / "dvc.lock", {"schema": "2.0", "stages": change(dvc_lock._stages(WHOLE))})
+    dump_yaml(root / "dvc.lock", {"schema": "2.0", "stages": change(dvc_lock._complete_stages(WHOLE))})
     text = (root / "dvc.lock").read_text()
     assert succeed(root, "check_lock").stderr == ""
-    assert (root / "dvc.lock").read_text() == text == (root / dvc_lock.KEPT).read_text()
+    assert (root / "dvc.lock").read_text() == text == (root / dvc_lock.COPY).read_text()
 
 
 def test_a_missing_file_is_no_cut_file(tmp_path):
@@ -84,7 +84,7 @@ def test_a_stage_that_dvc_runs_keeps_a_copy_and_notes_forgotten_stages(root, mon
     monkeypatch.setenv("DVC_ROOT", str(root))
     (root / "dvc.lock").write_text("".join(LINES[: FIRST_OF[4]]))
     assert "dvc.lock is cut off" in stage(root, "settings --code c --settings s").stderr
-    assert (root / dvc_lock.KEPT).read_text() == WHOLE
-    dump_yaml(root / "dvc.lock", {"schema": "2.0", "stages": grown(dvc_lock._stages(WHOLE))})
+    assert (root / dvc_lock.COPY).read_text() == WHOLE
+    dump_yaml(root / "dvc.lock", {"schema": "2.0", "stages": grown(dvc_lock._complete_stages(WHOLE))})
     stage(root, "settings --code c --settings s")
-    assert "\n  z:\n" in (root / dvc_lock.KEPT).read_text()
+    assert "\n  z:\n" in (root / dvc_lock.COPY).read_text()

@@ -34,7 +34,7 @@ def phrases(tokens: list[Token]) -> list[Token]:
     the left" first becomes "the cube" and "behind (the ball on the left)".
     """
     tokens = reduced(reduced(tokens, MARKS), NEIGHBOURS)
-    tokens = noun_phrases.values(reduced(noun_phrases.counted(noun_phrases.no_longer(tokens)), BASE))
+    tokens = noun_phrases.values(reduced(noun_phrases.count_from_side(noun_phrases.no_longer(tokens)), BASE))
     before: list[Token] = []
     while before != tokens:
         before = tokens
@@ -134,7 +134,7 @@ NEIGHBOURS: Forms = (
 BASE: Forms = (
     (f"COUNT (?:NOUN|EVERYTHING) {BECOMING} COUNT (?:NOUN)?", noun_phrases.grew),
     ("COUNT? OTHER COUNT? ATTR* (?:NOUN|EVERYTHING|COLOR)", noun_phrases.rest),
-    ("SAME (?:COUNT|ATTR)* NOUN", noun_phrases.cast),
+    ("SAME (?:COUNT|ATTR)* NOUN", noun_phrases.same_objects),
     (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", noun_phrases.noun_phrase),
     ("SOMETHING NEW?", noun_phrases.something),
     ("NEW? IT", _token("NP", Phrase(pronoun=True))),

@@ -104,7 +104,7 @@ def from_side(tokens: list[Token]) -> list[Token]:
 
 
 def in_brackets(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase with its place for "the red cube (front)"; None after a pronoun."""
+    """Return a noun phrase with its place for "the red cube (front)"; None for a pronoun."""
     return with_place([tokens[0], joined(tokens[2:3], "PLACE", rank(tokens[2]))])
 
 
@@ -152,7 +152,8 @@ def nth_alone(tokens: list[Token]) -> Token | None:
 def with_place(tokens: list[Token]) -> Token | None:
     """Return the noun phrase with the place that follows; None if the place is a separate claim.
 
-    It is one after a pronoun, with a relation such as "toward", and if it is about the second image.
+    The place is a separate claim after a pronoun, if its relation is toward, away or past, and if the words
+    name the second image.
     """
     phrase, times = tokens[0].meaning, _times(tokens)
     place = _of(tokens, "PLACE")[0].meaning
@@ -177,7 +178,7 @@ def before_phrase(tokens: list[Token]) -> Token | None:
 
 
 def seen(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "the cube that was in the first image"; None if it has a pronoun."""
+    """Return a noun phrase for "the cube that was in the first image"; None for "it"."""
     phrase, times = tokens[0].meaning, [token.meaning for token in _of(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:
         return None

@@ -27,8 +27,6 @@ def test_negatives_are_false_with_the_same_faults(pairs):
     assert len(negatives) == 6 * len(pairs)
     for pair_id, caption in negatives:
         free, strict = judge_free(caption, own[pair_id]), judge(caption, own[pair_id])
-        assert free is not None
-        assert strict is not None
         assert (free.true, free.fits, free.faults) == (False, False, strict.faults), caption
 
 
@@ -37,6 +35,4 @@ def test_captions_of_other_scenes_have_the_same_faults(pairs):
     for pair, other in zip(changed, changed[5:], strict=False):
         for caption in pair.captions:
             free, strict = judge_free(caption, other), judge(caption, other)
-            assert free is not None
-            assert strict is not None
             assert (free.true, free.fits, free.faults) == (strict.true, strict.fits, strict.faults), caption

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.negatives.tfidf import Index
+from pipeline.negatives.geometric import Index
 
 SENTENCE = st.lists(
     st.sampled_from(["the", "red", "ball", "cube", "is", "gone"]), min_size=1, max_size=6

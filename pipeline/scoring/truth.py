@@ -72,8 +72,7 @@ def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict
     A caption of a changed pair is true if its subject, with its relation, fits only the changed object, and
     if the kind of change and the new value are true. The subject is checked in the after image for an added
     object, else in the before image. A caption of an unchanged pair is true if it contains one of `phrases`.
-    Raises InputError for a pair
-    whose scene lacks the changed object.
+    Raises InputError for a pair whose scene lacks the changed object.
     """
     if pair.scene is None or pair.change_type is None:
         return None
@@ -136,7 +135,7 @@ def _matching(sentence: re.Match[str], objects: tuple[Placed, ...], camera: Poin
 def _relation_holds(
     sentence: re.Match[str], subject: Placed, objects: tuple[Placed, ...], camera: Point
 ) -> bool:
-    """Return True if the relation of the subject holds to another object that fits the second noun phrase."""
+    """Return True if `subject` has the caption's relation to an object that fits the second noun phrase."""
     relation = sentence["relation"].lower()
     return any(
         relation in wordings
@@ -157,7 +156,7 @@ def _agrees(word: str | None, attribute: str, item: Placed | None) -> bool:
 
 
 def marks(words: Sequence[str], wrong: Iterable[str]) -> list[bool]:
-    """Return a list with a value per word: True inside the first occurrence of a phrase in `wrong`."""
+    """Return True for each word in the first occurrence of a false phrase of `wrong`, else False."""
     marked: set[int] = set()
     for phrase in (each.split() for each in wrong if each.strip()):
         starts = range(len(words) - len(phrase) + 1)

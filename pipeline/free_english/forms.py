@@ -5,6 +5,7 @@ match. The function returns the tokens in place of the match, or None to keep th
 """
 
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from pipeline.free_english import noun_phrases, places
@@ -42,20 +43,13 @@ def phrases(tokens: list[Token]) -> list[Token]:
     return tokens
 
 
+_first: Build = itemgetter(0)
+_last: Build = itemgetter(-1)
+_all_but_last: Build = itemgetter(slice(None, -1))
+
+
 def _nothing(_: list[Token]) -> list[Token]:
     return []
-
-
-def _first(tokens: list[Token]) -> Token:
-    return tokens[0]
-
-
-def _last(tokens: list[Token]) -> Token:
-    return tokens[-1]
-
-
-def _no_last(tokens: list[Token]) -> list[Token]:
-    return tokens[:-1]
 
 
 def _time(tokens: list[Token]) -> Token:
@@ -89,8 +83,8 @@ MARKS: Forms = (
     ("THAN (?:IN? IMG|WHEN|DET? NTH)", _nothing),
     ("AROUND", _nothing),
     ("DET NTH (?=WHEN? (?:HAVE|SHOWS|DO|LACKS|NOLONGER|GAINED|REMAIN))", noun_phrases.ordinal_image),
-    ("^WHEN COMMA", _no_last),
-    ("(?:COMMA|AND|BUT) WHEN COMMA", _no_last),
+    ("^WHEN COMMA", _all_but_last),
+    ("(?:COMMA|AND|BUT) WHEN COMMA", _all_but_last),
 )
 NEIGHBOURS: Forms = (
     ("(?<=SIDE|MOST|NTH|ATTR) ONEOF", noun_phrases.one_of),

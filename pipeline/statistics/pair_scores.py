@@ -173,7 +173,7 @@ def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
 
 
 def _summed(numbers: Array, rows: Array, count: int) -> Array:
-    """Sum `numbers`, (seeds, pairs, n), over groups of pairs: (seeds, count, n). `rows`: group of each pair."""
+    """Sum `numbers`, (seeds, pairs, n), over groups: (seeds, count, n). `rows`: group of each pair."""
     sums = np.zeros((count, len(numbers), numbers.shape[2]))
     np.add.at(sums, rows, np.moveaxis(numbers, 1, 0))
     return np.moveaxis(sums, 0, 1)

@@ -154,7 +154,6 @@ sentences = st.one_of(
 @given(sentences, st.sampled_from([DROPPED, ADDED, GREEN, MATTE, STILL]))
 def test_any_text_is_judged_and_only_sentences_are_true(text: str, pair: Pair) -> None:
     verdict = judge(text, pair)
-    assert verdict is not None
     assert verdict.fits or not verdict.true
     assert (not verdict.wrong) == (verdict.faults == "") == verdict.true
     if verdict.true and pair is not STILL:

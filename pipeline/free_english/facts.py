@@ -46,11 +46,11 @@ class Facts:
     def faults(self, claim: Claim) -> str:
         """Return the letters of a claim's faults; "" for a correct claim."""
         if claim.kind == EXISTS:
-            return self._view_faults(claim, claim.target)
+            return self._view_faults(claim)
         if claim.kind == SAME:
             return self._same_faults(claim)
         if claim.kind in (STATE, SIT) and not self._tells_change(claim):
-            return self._view_faults(claim, claim.target)
+            return self._view_faults(claim)
         if self.kind == NO_CHANGE:
             return "" if claim.negated else INVENTED
         found = self._change_faults(claim)
@@ -73,10 +73,10 @@ class Facts:
         fitting = matching(claim.subject or Phrase(), self.described)
         return told and sum(_agrees(each, claim.old) for each in fitting) == 1
 
-    def _view_faults(self, claim: Claim, target: Sequence[Place]) -> str:
+    def _view_faults(self, claim: Claim) -> str:
         """Return KIND if a description of an image ("there is a cube behind the ball") is false, else ""."""
         subject = claim.subject or Phrase()
-        shown = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *target))
+        shown = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *claim.target))
         if claim.when in ("", "both"):
             sights = [self.before, self.after]
         else:

@@ -1,6 +1,7 @@
-"""Functions of the table forms.py that join tokens to noun phrases and values.
+"""Functions for forms.py that join tokens to noun phrases and values.
 
-A docstring quotes an example of the words whose tokens the function gets.
+A function gets the tokens of the words that its docstring quotes, or of similar words. It returns the tokens
+in their place, or None to leave them unchanged.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ def ordinal_image(tokens: list[Token]) -> Token | None:
     return joined(tokens, "IMG", meaning) if meaning else None
 
 
-def noun(tokens: list[Token]) -> Token:
+def change_noun(tokens: list[Token]) -> Token:
     """Join words such as "the most obvious change" to one noun token; return a single token unchanged."""
     return joined(tokens, "DIFFERENCE", "") if len(tokens) > 1 else tokens[0]
 
@@ -125,7 +126,7 @@ def something(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(indefinite=True, new=len(tokens) > 1))
 
 
-def grew(tokens: list[Token]) -> list[Token]:
+def number_change(tokens: list[Token]) -> list[Token]:
     """Replace "the number of objects rose from 3 to 4" by tokens of "a new object was added, there are 4"."""
     numbers = [token for token in tokens if token.symbol == "COUNT"]
     if tokens[0].symbol in ("TALLY", "COUNT") and not (numbers[0].meaning + numbers[1].meaning).isdigit():
@@ -161,7 +162,7 @@ def same_objects(tokens: list[Token]) -> Token | None:
     return joined(tokens, "CAST", number) if counts or tokens[-1].meaning[1] else None
 
 
-def rest(tokens: list[Token]) -> Token:
+def other_objects(tokens: list[Token]) -> Token:
     """Join "the other cubes" to one token, whose meaning is the noun phrase of one such object, "a cube"."""
     look = tuple(token.meaning for token in tokens if token.symbol == "ATTR")
     shape = (tokens[-1].meaning[0] or ()) if tokens[-1].symbol == "NOUN" else ()
@@ -169,7 +170,7 @@ def rest(tokens: list[Token]) -> Token:
     return joined(tokens, "ELSE" if none else "REST", Phrase((*look, *shape)))
 
 
-def values(tokens: list[Token]) -> list[Token]:
+def join_values(tokens: list[Token]) -> list[Token]:
     """Return the tokens, with attributes without a noun ("small and red") joined to one VALUE token."""
     found: list[Token] = []
     place = 0

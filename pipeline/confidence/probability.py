@@ -71,8 +71,8 @@ class Probability(Strict):
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The fitted probability, and the cross-validated log-loss of each method."""
+class Fitted:
+    """Result of `fit`: the probability, the chosen method, and the cross-validated log-loss of each method."""
 
     probability: Probability
     method: Method
@@ -81,7 +81,7 @@ class Choice:
 
 def fit(
     signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray, scenes: Sequence[str]
-) -> Choice:
+) -> Fitted:
     """Fit the probability that a caption is correct to S signals of P captions, (P, S).
 
     Cross-validation chooses the method. Its folds are groups of scenes. Raises ValueError if there are fewer
@@ -106,7 +106,7 @@ def fit(
     found = _logistics(signals, reports_change, correct)
     if method == "isotonic":
         found = found.model_copy(update={"steps": _steps(held_out, correct)})
-    return Choice(found, method, losses)
+    return Fitted(found, method, losses)
 
 
 def refit(

@@ -72,7 +72,7 @@ class Probability(Strict):
 
 @dataclass(frozen=True)
 class Fitted:
-    """Result of `fit`: the probability, the chosen method, and the cross-validated log-loss of each method."""
+    """The fitted probability, the chosen method, and the cross-validated log-loss of each method."""
 
     probability: Probability
     method: Method

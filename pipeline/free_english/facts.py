@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed, changed_objects
+from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed
 from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, SAME, SIT, STATE, Claim, Phrase, Place, Values
 from pipeline.free_english.whereabouts import AXES, Sight, beside, distance, holds, looks, matching
-from pipeline.io.errors import InputError
-from pipeline.scoring.truth import ATTRIBUTES, CHANGED, FAULTS, INVENTED, KIND, RELATION, VALUE
+from pipeline.scoring.truth import ATTRIBUTES, CHANGED, FAULTS, INVENTED, KIND, RELATION, VALUE, changed_of
 from pipeline.scoring.truth import OTHER as ANOTHER
 from pipeline.tabletop.words import NEAREST, offsets
 
@@ -26,13 +25,7 @@ class Facts:
         self.kind = str(pair.change_type)
         self.before = Sight(pair.scene.before, pair.scene.before_camera)
         self.after = Sight(pair.scene.after, pair.scene.after_camera)
-        self.old: Placed | None = None
-        self.new: Placed | None = None
-        if self.kind != NO_CHANGE:
-            try:
-                self.old, self.new = changed_objects(pair.scene, self.kind)
-            except ValueError as error:
-                raise InputError(f"pair {pair.pair_id}: {error}; run `dvc repro prepare` again") from None
+        self.old, self.new = (None, None) if self.kind == NO_CHANGE else changed_of(pair)
         self.described = self.after if self.kind == "add" else self.before
 
     @property

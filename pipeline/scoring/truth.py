@@ -84,7 +84,7 @@ def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict
         return _false([caption], SILENT if says_no_change(text, phrases) else UNREADABLE)
     if pair.change_type == NO_CHANGE:
         return _false([sentence["verb"]], INVENTED)
-    wrong = dict(_contradictions(sentence, pair, pair.scene))
+    wrong = dict(_contradictions(sentence, pair.change_type, pair.scene, *changed_of(pair)))
     matching = _matching(sentence, *_described(pair.scene, pair.change_type))
     if wrong:
         subject = wrong.keys() & {*ATTRIBUTES.values(), RELATION}
@@ -96,13 +96,22 @@ def _false(wrong: Iterable[str], *faults: str) -> Verdict:
     return Verdict(False, False, tuple(wrong), "".join(letter for letter in FAULTS if letter in faults))
 
 
-def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> Iterator[tuple[str, str]]:
-    """Yield (letter of FAULTS, false words) for each false part of a caption, in the caption's order."""
-    kind = str(pair.change_type)
+def changed_of(pair: Pair) -> tuple[Placed | None, Placed | None]:
+    """Return the changed object of a pair in the before and in the after image; None where it is absent.
+
+    Raises InputError if the pair's scene lacks the object.
+    """
+    assert pair.scene is not None
     try:
-        before, after = changed_objects(scene, kind)
+        return changed_objects(pair.scene, str(pair.change_type))
     except ValueError as error:
         raise InputError(f"pair {pair.pair_id}: {error}; run `dvc repro prepare` again") from None
+
+
+def _contradictions(
+    sentence: re.Match[str], kind: str, scene: SceneFacts, before: Placed | None, after: Placed | None
+) -> Iterator[tuple[str, str]]:
+    """Yield (letter of FAULTS, false words) for each false part of a caption, in the caption's order."""
     changed = before or after
     assert changed is not None  # it is in one of the images
     for attribute, letter in ATTRIBUTES.items():

@@ -52,7 +52,7 @@ class Calibration(Strict):
     measured: dict[str, dict[str, float | None]] = Field(default_factory=dict)  # split -> measure -> value
 
     def of(self, beam: int, length_penalty: float) -> bool:
-        """Return True if the calibration was made with these settings of the search."""
+        """Return True if the calibration was made for captions of this beam search."""
         return (self.beam, self.length_penalty) == (beam, length_penalty)
 
     @model_validator(mode="after")

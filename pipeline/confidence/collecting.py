@@ -34,12 +34,12 @@ class Collected:
 
     @property
     def signals(self) -> np.ndarray:
-        """Signals of the captions, an array (captions, signals)."""
+        """Signals of the captions, (P, S)."""
         return np.stack([each.numbers for each in self.captions])
 
     @property
     def reports_change(self) -> np.ndarray:
-        """True for each caption that reports a change, (captions,)."""
+        """True for each caption that reports a change, (P,)."""
         return np.array([each.reports_change for each in self.captions])
 
     @property
@@ -49,7 +49,7 @@ class Collected:
 
     @property
     def log_probability(self) -> np.ndarray:
-        """Log-probability of each caption, (captions,)."""
+        """Log-probability of each caption, (P,)."""
         return np.array([each.signals.log_probability for each in self.captions])
 
 

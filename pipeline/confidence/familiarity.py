@@ -53,7 +53,7 @@ class Familiarity(Strict):
 def fitted(training: np.ndarray) -> Familiarity:
     """Return the statistics of training images, with thresholds that refuse no pair.
 
-    `training`: channel means of the images, as `pooled` returns them, (images, C)
+    `training`: channel means of the images, (images, C); see `pooled`.
     """
     deviation = np.maximum(training.std(0), LEAST)
     return Familiarity(mean=_short(training.mean(0)), deviation=_short(deviation), unlike=1e9, scenes=2.0)

@@ -71,8 +71,8 @@ class Probability(Strict):
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The fitted probability, and the cross-validated log-loss of each method."""
+class Fitted:
+    """The fitted probability, the chosen method, and the cross-validated log-loss of each method."""
 
     probability: Probability
     method: Method
@@ -81,7 +81,7 @@ class Choice:
 
 def fit(
     signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray, scenes: Sequence[str]
-) -> Choice:
+) -> Fitted:
     """Fit the probability that a caption is correct to S signals of P captions, (P, S).
 
     Cross-validation chooses the method. Its folds are groups of scenes. Raises ValueError if there are fewer
@@ -89,13 +89,11 @@ def fit(
     """
     folds = _folds(scenes)
     held_out = np.zeros(len(signals))
-    for fold in range(FOLDS):
-        own = folds != fold
+    for own in folds:
         part = _logistics(signals[own], reports_change[own], correct[own])
         held_out[~own] = part.logits(signals[~own], reports_change[~own])
     stepped = np.zeros(len(signals))
-    for fold in range(FOLDS):
-        own = folds != fold
+    for own in folds:
         steps = _steps(held_out[own], correct[own])
         stepped[~own] = np.interp(held_out[~own], steps.logits, steps.probabilities)
     losses: dict[Method, float] = {
@@ -106,7 +104,7 @@ def fit(
     found = _logistics(signals, reports_change, correct)
     if method == "isotonic":
         found = found.model_copy(update={"steps": _steps(held_out, correct)})
-    return Choice(found, method, losses)
+    return Fitted(found, method, losses)
 
 
 def refit(
@@ -136,9 +134,8 @@ def held_out_refits(
     scenes: Sequence[str],
 ) -> np.ndarray:
     """Return the probability of each caption, (P,), by a refit without the captions of the same fold."""
-    folds, found = _folds(scenes), np.zeros(len(signals))
-    for fold in range(FOLDS):
-        part = folds != fold
+    found = np.zeros(len(signals))
+    for part in _folds(scenes):
         refitted = refit(own, signals[part], reports_change[part], correct[part])
         found[~part] = refitted(signals[~part], reports_change[~part])
     return found
@@ -150,11 +147,13 @@ def log_loss(probabilities: np.ndarray, correct: np.ndarray) -> float:
     return float(-np.where(correct, np.log(p), np.log1p(-p)).mean())
 
 
-def _folds(scenes: Sequence[str]) -> np.ndarray:
+def _folds(scenes: Sequence[str]) -> list[np.ndarray]:
+    """Return a mask (P,) for each fold: True for captions to fit to, False for captions that are held out."""
     numbers = {scene: number for number, scene in enumerate(dict.fromkeys(scenes))}
     if len(numbers) < FOLDS:
         raise ValueError(f"{len(numbers)} scenes are fewer than {FOLDS}")
-    return np.array([numbers[scene] % FOLDS for scene in scenes])
+    folds = np.array([numbers[scene] % FOLDS for scene in scenes])
+    return [folds != fold for fold in range(FOLDS)]
 
 
 def _logistics(signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray) -> Probability:

@@ -147,7 +147,7 @@ class Reader:
         )
 
     def _odds(self, side: _Side, said: Claims) -> float:
-        """Return log-odds, in the beam of `side`, that a caption does not contradict the claims `said`."""
+        """Return the log-odds, in the beam of `side`, that a caption does not contradict `said`."""
         groups: tuple[list[float], list[float]] = ([RARE], [RARE])
         for each in side.beam:
             claims = self._claims(self.vocabulary.decode(each.tokens))

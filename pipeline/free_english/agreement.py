@@ -32,7 +32,7 @@ def agreement(text: str, pair: Pair) -> Verdict | None:
 
 
 FREE = (judge_free, agrees_free)
-"""The reader of free English, in place of pipeline.scoring.results.STRICT."""
+"""Functions that judge free English: by the scene (first), by the references (second). See results.STRICT."""
 
 
 def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
@@ -41,7 +41,7 @@ def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
         return JudgedClaim(claim, NOT_PARSED, False)
     if claim.kind == NO_CHANGE:
         return JudgedClaim(claim, "" if unchanged else SILENT, unchanged)
-    if claim.kind in (REST, EXISTS, SAME) or (claim.kind in (STATE, SIT) and not _of_change(claim, truth)):
+    if claim.kind in (REST, EXISTS, SAME) or (claim.kind in (STATE, SIT) and not _tells_change(claim, truth)):
         return JudgedClaim(claim, "", False)
     if unchanged:
         return JudgedClaim(claim, "" if claim.negated else INVENTED, False)
@@ -52,8 +52,8 @@ def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
     return JudgedClaim(claim, faults, not faults and claim.kind != CHANGE and told)
 
 
-def _of_change(claim: Claim, truth: Claims) -> bool:
-    """Return True if a claim describes the second image and thereby tells the change ("is now red")."""
+def _tells_change(claim: Claim, truth: Claims) -> bool:
+    """Return True if a description of the second image tells the change: "the cube is now red"."""
     look = claim.subject.look if claim.subject else ()
     own = all(value in truth.look.get(name, NONE) for name, value in look)
     after = claim.kind == STATE and claim.when == "after" and own and bool(_named(claim, truth))
@@ -74,7 +74,10 @@ def _faults(claim: Claim, truth: Claims) -> str:
 
 
 def _named(claim: Claim, truth: Claims) -> Values:
-    """Return the claim's new values of the changed attribute: for a colour change, red of "red metal"."""
+    """Return the claim's new values of the attribute that changed.
+
+    If the colour changed and the claim says "is now red metal", the result is only red.
+    """
     kinds = {NEW_VALUE.get(name) for name, _ in claim.new} & truth.kinds
     return tuple(pair for pair in claim.new if NEW_VALUE.get(pair[0]) in kinds)
 

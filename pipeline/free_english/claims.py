@@ -27,21 +27,21 @@ from pipeline.free_english.tokens import Token
 from pipeline.tabletop.words import MATERIALS
 
 PUT, ONLY, LEFT, AWAY, VIEWS = "put", "only", "left", "away", "views"
-"""Kinds of rules, not of claims: "was put", "only in the first", "four are left", "no longer behind",
-"is on the left in the first image and on the right in the second"."""
+"""Kinds of rules, not of claims. Examples, in this order: "was put", "only in the first", "four are left",
+"no longer behind", "is on the left in the first image and on the right in the second"."""
 
 
 @dataclass(frozen=True)
 class Clause:
-    """A clause that a grammar rule matched: kind of the rule, tokens, tokens of each group, and text."""
+    """A clause that a rule of rules.yaml matched."""
 
-    kind: str
+    kind: str  # kind of the rule
     tokens: Sequence[Token]
-    groups: Mapping[str, Sequence[Token]]
+    groups: Mapping[str, Sequence[Token]]  # name of a group in the rule -> its tokens
     text: str
 
     def of(self, group: str, symbol: str) -> list[Token]:
-        """Return those tokens of a group that have this symbol."""
+        """Return the tokens of a group that have this symbol."""
         return [token for token in self.groups.get(group, ()) if token.symbol == symbol]
 
     def has(self, *symbols: str) -> bool:
@@ -214,7 +214,7 @@ def _located(claim: Claim, clause: Clause, landmarks: Sequence[Phrase]) -> Claim
         before = token.symbol if token.symbol not in (WHEN, "ASPECT", "BE") else before
     own = [*(claim.subject.places if claim.subject else ()), *source]
     known = [*landmarks, *(other for place in own for other in place.others)]
-    filled = beside(Phrase(places=tuple(target)), known).places
+    filled = with_landmark(Phrase(places=tuple(target)), known).places
     return replace(claim, source=tuple(source), target=filled, directions=tuple(directions))
 
 
@@ -225,8 +225,8 @@ def _place(token: Token) -> Place:
     return rank(token) if token.symbol == "MOST" else Place("side", side=token.meaning)
 
 
-def beside(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
-    """Return the phrase, with pronouns in its places ("next to it") replaced by the last landmark."""
+def with_landmark(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
+    """Return the phrase with the last landmark in place of pronouns: "it" in "the ball next to it"."""
     if not landmarks:
         return phrase
     named = [[landmarks[-1] if each.pronoun else each for each in place.others] for place in phrase.places]

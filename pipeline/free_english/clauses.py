@@ -30,7 +30,7 @@ VIEWPOINT = "VIEWPOINT"
 
 @cache
 def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return (kind, regular expression) of each rule. A match ends where another clause can begin."""
+    """Return (kind, regular expression) for each rule. A match ends where another clause can begin."""
     tree = read_yaml(RULES, "restore it from git")
     found = []
     for kind, form in (each for rule in tree["rules"] for each in rule.items()):
@@ -88,7 +88,7 @@ class Reading:
             rest = kind == REST or excepted or others
             self.claims.append(Claim(REST, text=clause.text) if rest else general_claims.none_changed(clause))
         elif kind == CAST:
-            self.claims += [_rest(claim, excepted) for claim in general_claims.same_cast(clause)]
+            self.claims += [_rest(claim, excepted) for claim in general_claims.same_objects(clause)]
         elif kind == REFINE:
             self._refine(clause)
         elif kind == BECOMES and any(clause.of("s", each) for each in UNNAMED):
@@ -126,13 +126,13 @@ class Reading:
         named = named or [token.meaning[1] for token in clause.tokens if token.symbol == "ASPECT"][:1]
         found: list[Phrase | None] = []
         last = [self.subject] if self.subject else []
-        for phrase in (claims.beside(each, last) for each in named):
+        for phrase in (claims.with_landmark(each, last) for each in named):
             found.append(self._referred(phrase))
             self.subject = found[-1] or self.subject
         return found or [self.subject]
 
     def _referred(self, phrase: Phrase) -> Phrase | None:
-        """Return the phrase with "it" or "one" resolved to an earlier object; None for an unresolved "it"."""
+        """Return the earlier object (or None) for "it"; give its attributes to "the red one"."""
         if phrase.pronoun:
             return self.subject
         if phrase.one and self.subject and self.subject.count > 1:  # "of the two cubes, the left one"

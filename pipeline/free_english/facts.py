@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed, changed_objects
+from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Placed
 from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, SAME, SIT, STATE, Claim, Phrase, Place, Values
 from pipeline.free_english.whereabouts import AXES, Sight, beside, distance, holds, looks, matching
-from pipeline.io.errors import InputError
-from pipeline.scoring.truth import ATTRIBUTES, CHANGED, FAULTS, INVENTED, KIND, RELATION, VALUE
+from pipeline.scoring.truth import ATTRIBUTES, CHANGED, FAULTS, INVENTED, KIND, RELATION, VALUE, changed_of
 from pipeline.scoring.truth import OTHER as ANOTHER
 from pipeline.tabletop.words import NEAREST, offsets
 
@@ -26,31 +25,28 @@ class Facts:
         self.kind = str(pair.change_type)
         self.before = Sight(pair.scene.before, pair.scene.before_camera)
         self.after = Sight(pair.scene.after, pair.scene.after_camera)
-        self.old: Placed | None = None
-        self.new: Placed | None = None
-        if self.kind != NO_CHANGE:
-            try:
-                self.old, self.new = changed_objects(pair.scene, self.kind)
-            except ValueError as error:
-                raise InputError(f"pair {pair.pair_id}: {error}; run `dvc repro prepare` again") from None
+        self.old, self.new = (None, None) if self.kind == NO_CHANGE else changed_of(pair)
         self.described = self.after if self.kind == "add" else self.before
 
     @property
     def changed(self) -> Placed | None:
-        """The changed object in the before image, or if it was added, in the after image; else None."""
+        """The changed object as the before image shows it; an added object as the after image shows it.
+
+        None for an unchanged pair.
+        """
         return self.old or self.new
 
     def faults(self, claim: Claim) -> str:
-        """Return the letters of a claim's faults. A correct claim has none."""
+        """Return the letters of a claim's faults; "" for a correct claim."""
         if claim.kind == EXISTS:
-            return self._of_view(claim, claim.target)
+            return self._view_faults(claim)
         if claim.kind == SAME:
-            return self._of_same(claim)
-        if claim.kind in (STATE, SIT) and not self._of_change(claim):
-            return self._of_view(claim, claim.target)
+            return self._same_faults(claim)
+        if claim.kind in (STATE, SIT) and not self._tells_change(claim):
+            return self._view_faults(claim)
         if self.kind == NO_CHANGE:
             return "" if claim.negated else INVENTED
-        found = self._of_claimed_change(claim)
+        found = self._change_faults(claim)
         if claim.negated:
             known = claim.kind not in ("move", CHANGE) or matching(claim.subject or Phrase(), self.described)
             return "" if found and known else KIND
@@ -63,17 +59,17 @@ class Facts:
         """
         if self.kind == NO_CHANGE or claim.negated or claim.kind in (EXISTS, SAME, CHANGE):
             return False
-        if claim.kind in (STATE, SIT) and not self._of_change(claim):
+        if claim.kind in (STATE, SIT) and not self._tells_change(claim):
             return False
         changed = CHANGED.get(self.kind)
         told = changed is None or any(name == changed for name, _ in claim.new)
         fitting = matching(claim.subject or Phrase(), self.described)
         return told and sum(_agrees(each, claim.old) for each in fitting) == 1
 
-    def _of_view(self, claim: Claim, target: Sequence[Place]) -> str:
-        """Return the faults of a description of an image: "there is a cube behind the ball"."""
+    def _view_faults(self, claim: Claim) -> str:
+        """Return KIND if a description of an image ("there is a cube behind the ball") is false, else ""."""
         subject = claim.subject or Phrase()
-        shown = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *target))
+        shown = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *claim.target))
         if claim.when in ("", "both"):
             sights = [self.before, self.after]
         else:
@@ -82,8 +78,12 @@ class Facts:
         found = all(seen) if claim.when == "both" else any(seen)
         return "" if found != claim.negated else KIND
 
-    def _of_same(self, claim: Claim) -> str:
-        """Return the faults of a claim that an object or a property ("its colour") stayed the same."""
+    def _same_faults(self, claim: Claim) -> str:
+        """Return KIND if a claim that nothing changed about an object is false, else "".
+
+        The claim is about the whole object ("the cube is the same"), or about one property ("the colour of
+        the cube is the same").
+        """
         fitting = matching(claim.subject or Phrase(), self.described)
         changed = self.changed is not None and (claim.subject is None or self.changed in fitting)
         if claim.aspect:
@@ -94,8 +94,8 @@ class Facts:
             wrong = not fitting or (changed and (len(fitting) == 1 or several))
         return KIND if wrong != claim.negated else ""
 
-    def _of_change(self, claim: Claim) -> bool:
-        """Return True if a claim describes the second image and thereby tells the change ("is now red")."""
+    def _tells_change(self, claim: Claim) -> bool:
+        """Return True if a description of the second image tells the change: "the cube is now red"."""
         if claim.when == "now":
             return True
         if claim.kind == SIT:
@@ -108,9 +108,9 @@ class Facts:
             CHANGED.get(self.kind) == name and getattr(self.new, name) == value for name, value in claim.new
         )
 
-    def _of_claimed_change(self, claim: Claim) -> str:
+    def _change_faults(self, claim: Claim) -> str:
         subject = claim.subject or Phrase()
-        found = {*self._of_subject(subject)}
+        found = {*self._subject_faults(subject)}
         if subject.count > 1 or (subject.new and self.kind != "add") or not self._right_kind(claim):
             found.add(KIND)
         elif not (_agrees(self.new, claim.new) and _agrees(self.old, claim.old)):
@@ -121,8 +121,8 @@ class Facts:
             found.add(ANOTHER)
         return "".join(letter for letter in FAULTS if letter in found)
 
-    def _of_subject(self, subject: Phrase) -> Iterable[str]:
-        """Yield the faults of a noun phrase for the changed object: wrong attributes and places."""
+    def _subject_faults(self, subject: Phrase) -> Iterable[str]:
+        """Yield the faults of a noun phrase about the changed object: wrong attributes and places."""
         changed = self.changed
         assert changed is not None
         yield from (ATTRIBUTES[name] for name, value in subject.look if getattr(changed, name) != value)
@@ -148,7 +148,7 @@ class Facts:
         return claim.kind in (self.kind, CHANGE)
 
     def _right_path(self, claim: Claim) -> bool:
-        """Return True if the claim is right about where the object was, where it is, and how it moved."""
+        """Return True if the claim is right about the changed object's old place, new place, and movement."""
         still = [place for place in claim.target if place.relation not in DYNAMIC]
         moving = [place for place in claim.target if place.relation in DYNAMIC]
         if claim.kind == "add" or (claim.kind == SIT and self.old is None):
@@ -172,14 +172,14 @@ class Facts:
         return item is not None and all(holds(place, item, sight.objects, sight) for place in places)
 
     def _moved(self, direction: str) -> bool:
-        """Return True if the object moved in this direction, as both cameras see it."""
+        """Return True if the changed object moved in this direction, as both cameras see it."""
         assert self.old is not None
         assert self.new is not None
         cameras = (self.before.camera, self.after.camera)
         return direction in AXES and all(beside(direction, self.new, self.old, camera) for camera in cameras)
 
     def _approached(self, place: Place) -> bool:
-        """Return True if the object moved "closer to", "away from" or "past" the objects in `place`."""
+        """Return True if the object moved "closer to", "away from" or "past" the objects of `place`."""
         others = [
             each
             for phrase in place.others

@@ -5,6 +5,7 @@ match. The function returns the tokens in place of the match, or None to keep th
 """
 
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from pipeline.free_english import noun_phrases, places
@@ -34,7 +35,8 @@ def phrases(tokens: list[Token]) -> list[Token]:
     the left" first becomes "the cube" and "behind (the ball on the left)".
     """
     tokens = reduced(reduced(tokens, MARKS), NEIGHBOURS)
-    tokens = noun_phrases.values(reduced(noun_phrases.counted(noun_phrases.no_longer(tokens)), BASE))
+    tokens = noun_phrases.count_from_side(noun_phrases.no_longer(tokens))
+    tokens = noun_phrases.join_values(reduced(tokens, BASE))
     before: list[Token] = []
     while before != tokens:
         before = tokens
@@ -42,20 +44,13 @@ def phrases(tokens: list[Token]) -> list[Token]:
     return tokens
 
 
+_first: Build = itemgetter(0)
+_last: Build = itemgetter(-1)
+_all_but_last: Build = itemgetter(slice(None, -1))
+
+
 def _nothing(_: list[Token]) -> list[Token]:
     return []
-
-
-def _first(tokens: list[Token]) -> Token:
-    return tokens[0]
-
-
-def _last(tokens: list[Token]) -> Token:
-    return tokens[-1]
-
-
-def _no_last(tokens: list[Token]) -> list[Token]:
-    return tokens[:-1]
 
 
 def _time(tokens: list[Token]) -> Token:
@@ -72,7 +67,7 @@ def _renamed(symbol: str, meaning: str = "") -> Build:
 
 
 MARKS: Forms = (
-    ("(?:DET|ONLY|NEW)* (?:SALIENT|VISIBLE|ATTR)* (?:DIFFERENCE|CHANGE)", noun_phrases.noun),
+    ("(?:DET|ONLY|NEW)* (?:SALIENT|VISIBLE|ATTR)* (?:DIFFERENCE|CHANGE)", noun_phrases.change_noun),
     ("(?:PRE|BETWEEN|IN|ACROSS) IMG (?:AND|TO) IMG", noun_phrases.forward),
     ("WHEN TO IMG", noun_phrases.forward),
     ("(?:COMPARED (?:IMG|WHEN)|WHEN COMPARED IMG) COMMA?", noun_phrases.forward),
@@ -89,8 +84,8 @@ MARKS: Forms = (
     ("THAN (?:IN? IMG|WHEN|DET? NTH)", _nothing),
     ("AROUND", _nothing),
     ("DET NTH (?=WHEN? (?:HAVE|SHOWS|DO|LACKS|NOLONGER|GAINED|REMAIN))", noun_phrases.ordinal_image),
-    ("^WHEN COMMA", _no_last),
-    ("(?:COMMA|AND|BUT) WHEN COMMA", _no_last),
+    ("^WHEN COMMA", _all_but_last),
+    ("(?:COMMA|AND|BUT) WHEN COMMA", _all_but_last),
 )
 NEIGHBOURS: Forms = (
     ("(?<=SIDE|MOST|NTH|ATTR) ONEOF", noun_phrases.one_of),
@@ -132,15 +127,15 @@ NEIGHBOURS: Forms = (
     ("ONLY (?!ADDED|HERE|SEEN|WHEN|BE|COMMA|$)", _nothing),
 )
 BASE: Forms = (
-    (f"COUNT (?:NOUN|EVERYTHING) {BECOMING} COUNT (?:NOUN)?", noun_phrases.grew),
-    ("COUNT? OTHER COUNT? ATTR* (?:NOUN|EVERYTHING|COLOR)", noun_phrases.rest),
-    ("SAME (?:COUNT|ATTR)* NOUN", noun_phrases.cast),
+    (f"COUNT (?:NOUN|EVERYTHING) {BECOMING} COUNT (?:NOUN)?", noun_phrases.number_change),
+    ("COUNT? OTHER COUNT? ATTR* (?:NOUN|EVERYTHING|COLOR)", noun_phrases.other_objects),
+    ("SAME (?:COUNT|ATTR)* NOUN", noun_phrases.same_objects),
     (f"(?:ONEOF|FEWER)? (?:COUNT|DET|NEW)* {MODIFIERS} NOUN", noun_phrases.noun_phrase),
     ("SOMETHING NEW?", noun_phrases.something),
     ("NEW? IT", _token("NP", Phrase(pronoun=True))),
     (
         "(?:GREW|FELL) (?:PRE COUNT TO COUNT)?|TALLY COLON? (?:BECAME|GONE|CHANGED)? PRE? COUNT TO COUNT",
-        noun_phrases.grew,
+        noun_phrases.number_change,
     ),
     ("LESS", _token("NP", Phrase(indefinite=True, fewer=True))),
     ("(?<=INSTEAD|COMPARED) COUNT", noun_phrases.instead_number),
@@ -148,7 +143,7 @@ BASE: Forms = (
     ("MOREOF", _token("NP", Phrase(indefinite=True, new=True))),
 )
 PLACES: Forms = (
-    ("(?:ITS|DET|NEW)* COLOR (?=WHICH? (?:BE|WAS)? PLACE)", places.position),
+    ("(?:ITS|DET|NEW)* COLOR (?=WHICH? (?:BE|WAS)? PLACE)", places.its_position),
     ("COLOR (?:(?:COMMA|AND|OR|DET)+ COLOR)* (?:OF|IN) (?:EVERYTHING|REST)", places.aspects),
     ("(?<=VALUE|MOVED|DROPPED|ADDED|PLACE|GONE) BE DIFFERENCE$", _nothing),
     (f"(?:ITS|DET)? COLOR (?:(?:COMMA|AND|OR)+ (?:ITS|DET)? (?:COLOR|ASPECT))+ (?={KEPT})", places.aspects),
@@ -158,7 +153,7 @@ PLACES: Forms = (
     (
         f"NP (?:WHICH|TO) (?=(?:BE|WAS|HAVE|WHEN)* {EVENT}+ (?:WHEN|PLACE)* (?:BE|WAS|COLON) "
         "(?:WHEN|DET)* NP)",
-        places.what,
+        places.the_object_that,
     ),
     ("DET PLACE", _last),
     ("(?:DET|VALUE)* (?:LABELMOVE|EVENTMOVE) (?:IN|OF|TO|DET)* VIEWPOINT", _last),
@@ -210,7 +205,7 @@ PLACES: Forms = (
     (f"NP COMMA VALUE COMMA {VERB}", places.with_value),
     ("VALUE OF NP", places.value_of),
     (f"^PLACE COMMA NP {VERB}", places.before_phrase),
-    ("NP (?=ASPECT (?:BE|HAVE)* CHANGED (?:BE|WAS) NP)", places.what),
+    ("NP (?=ASPECT (?:BE|HAVE)* CHANGED (?:BE|WAS) NP)", places.the_object_that),
     ("(?:WHEN|INSTEAD BE) (?:VALUE|PLACE) COMMA NP", places.before_phrase),
     ("NP (?:MADE|WITH|OF) VALUE", places.with_value),
     ("(?<!SHOWS)(?<!REMAIN) NP IN VALUE", places.with_value),

@@ -43,7 +43,7 @@ def none_changed(clause: Clause) -> Claim:
     return Claim(NO_CHANGE, aspect=" ".join(aspects), text=clause.text)
 
 
-def same_cast(clause: Clause) -> list[Claim]:
+def same_objects(clause: Clause) -> list[Claim]:
     """Return the claims of "both images show the same four objects": their number, and no change."""
     named = {token.meaning for token in clause.tokens if token.symbol == "COLOR"}
     aspects = named or ({"position"} if clause.has("SAME") else set())

@@ -1,6 +1,7 @@
-"""Functions of the table forms.py that join tokens to noun phrases and values.
+"""Functions for forms.py that join tokens to noun phrases and values.
 
-A docstring quotes an example of the words whose tokens the function gets.
+A function gets the tokens of the words that its docstring quotes, or of similar words. It returns the tokens
+in their place, or None to leave them unchanged.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ def ordinal_image(tokens: list[Token]) -> Token | None:
     return joined(tokens, "IMG", meaning) if meaning else None
 
 
-def noun(tokens: list[Token]) -> Token:
+def change_noun(tokens: list[Token]) -> Token:
     """Join words such as "the most obvious change" to one noun token; return a single token unchanged."""
     return joined(tokens, "DIFFERENCE", "") if len(tokens) > 1 else tokens[0]
 
@@ -53,11 +54,11 @@ def no_longer(tokens: list[Token]) -> list[Token]:
     return no_longer([*tokens[: nots[-1]], own, *tokens[nots[-1] + 1 : at], *tokens[at + 1 :]])
 
 
-def counted(tokens: list[Token]) -> list[Token]:
-    """Resolve the words "from left to right", which count objects from a side.
+def count_from_side(tokens: list[Token]) -> list[Token]:
+    """Apply words such as "from left to right" to the sentence in which they are.
 
-    If there are ordinals, such as "the second", they get the side "left" and the words are dropped. Otherwise
-    the words become one token, a direction.
+    A sentence with ordinals ("the second cube, from left to right"): each ordinal is counted from the left,
+    and the words are dropped. Other sentences: the words become a token for the direction to the right.
     """
     symbols = [token.symbol for token in tokens]
     if "COUNTED" not in symbols:
@@ -125,7 +126,7 @@ def something(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(indefinite=True, new=len(tokens) > 1))
 
 
-def grew(tokens: list[Token]) -> list[Token]:
+def number_change(tokens: list[Token]) -> list[Token]:
     """Replace "the number of objects rose from 3 to 4" by tokens of "a new object was added, there are 4"."""
     numbers = [token for token in tokens if token.symbol == "COUNT"]
     if tokens[0].symbol in ("TALLY", "COUNT") and not (numbers[0].meaning + numbers[1].meaning).isdigit():
@@ -151,23 +152,26 @@ def instead_number(tokens: list[Token]) -> Token:
     return joined(tokens, "NUMBER", int(tokens[0].meaning) if tokens[0].meaning.isdigit() else 0)
 
 
-def cast(tokens: list[Token]) -> Token | None:
-    """Return one token for words about several objects ("the same four objects"); None for one object."""
+def same_objects(tokens: list[Token]) -> Token | None:
+    """Join "the same four objects" to one token, whose meaning is the number (0: not said).
+
+    Return None for a single object: "the same cube".
+    """
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
     number = next((int(each[-1]) for each in counts if each[-1].isdigit()), 0)
     return joined(tokens, "CAST", number) if counts or tokens[-1].meaning[1] else None
 
 
-def rest(tokens: list[Token]) -> Token:
-    """Join the tokens of "the other cubes" into one, whose meaning describes one such object: "a cube"."""
+def other_objects(tokens: list[Token]) -> Token:
+    """Join "the other cubes" to one token, whose meaning is the noun phrase of one such object, "a cube"."""
     look = tuple(token.meaning for token in tokens if token.symbol == "ATTR")
     shape = (tokens[-1].meaning[0] or ()) if tokens[-1].symbol == "NOUN" else ()
     none = any(token.symbol == "OTHER" and token.meaning == "none" for token in tokens)
     return joined(tokens, "ELSE" if none else "REST", Phrase((*look, *shape)))
 
 
-def values(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with attributes that have no noun, such as "small and red", joined to one value."""
+def join_values(tokens: list[Token]) -> list[Token]:
+    """Return the tokens, with attributes without a noun ("small and red") joined to one VALUE token."""
     found: list[Token] = []
     place = 0
     while place < len(tokens):
@@ -190,7 +194,7 @@ def values(tokens: list[Token]) -> list[Token]:
 
 
 def _next_attribute(tokens: Sequence[Token], place: int, own: Sequence[Token]) -> int | None:
-    """Return the position of the attribute from `place` on that continues those in `own`, or None."""
+    """Return the position of the next attribute, after commas or "and", if it can join `own`; else None."""
     start = place
     while place < len(tokens) and tokens[place].symbol in (COMMA, "AND"):
         place += 1

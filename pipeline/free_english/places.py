@@ -1,6 +1,7 @@
-"""Functions of the table forms.py that join noun phrases with their places and attributes.
+"""Functions for forms.py that join noun phrases with their places and attributes.
 
-A docstring quotes an example of the words whose tokens the function gets.
+A function gets the tokens of the words that its docstring quotes, or of similar words. It returns the tokens
+in their place, or None to leave them unchanged.
 """
 
 from collections.abc import Sequence
@@ -14,43 +15,43 @@ from pipeline.free_english.tokens import Token
 SIDES = ("left", "right", "front", "behind")
 
 
-def _of(tokens: Sequence[Token], symbol: str) -> list[Token]:
+def _with_symbol(tokens: Sequence[Token], symbol: str) -> list[Token]:
     return [token for token in tokens if token.symbol == symbol]
 
 
 def _times(tokens: Sequence[Token]) -> set[str]:
-    return {token.meaning for token in _of(tokens, WHEN)}
+    return {token.meaning for token in _with_symbol(tokens, WHEN)}
 
 
 def aspect(tokens: list[Token]) -> Token | list[Token]:
     """Return one property token for "the colour of the cube" or "its colour"."""
-    owner = next((token.meaning for token in _of(tokens, "NP")), Phrase(pronoun=True))
-    aspect = joined(tokens, "ASPECT", (_of(tokens, "COLOR")[0].meaning, owner))
-    return [aspect, joined(tokens, WHEN, "now")] if _of(tokens, "NEW") else aspect
+    owner = next((token.meaning for token in _with_symbol(tokens, "NP")), Phrase(pronoun=True))
+    aspect = joined(tokens, "ASPECT", (_with_symbol(tokens, "COLOR")[0].meaning, owner))
+    return [aspect, joined(tokens, WHEN, "now")] if _with_symbol(tokens, "NEW") else aspect
 
 
 def aspects(tokens: list[Token]) -> Token:
     """Return one token for the properties in "the colours and positions of all objects"."""
-    kinds = {token.meaning for token in _of(tokens, "COLOR")}
-    for token in (*_of(tokens, "ASPECT"), *_of(tokens, "ASPECTS")):
+    kinds = {token.meaning for token in _with_symbol(tokens, "COLOR")}
+    for token in (*_with_symbol(tokens, "ASPECT"), *_with_symbol(tokens, "ASPECTS")):
         kinds |= {token.meaning[0]} if token.symbol == "ASPECT" else {*token.meaning[0]}
     owner = tokens[-1].meaning[1] if tokens[-1].symbol == "ASPECTS" else tokens[-1].symbol
     return joined(tokens, "ASPECTS", (tuple(sorted(kinds)), owner))
 
 
-def what(tokens: list[Token]) -> Token | None:
+def the_object_that(tokens: list[Token]) -> Token | None:
     """Return one token for "the object that" in "the object that was removed is the cube", or None."""
     phrase = tokens[0].meaning
     return None if phrase.look or phrase.places or phrase.pronoun else joined(tokens, "WHAT", "")
 
 
-def position(tokens: list[Token]) -> list[Token] | None:
+def its_position(tokens: list[Token]) -> list[Token] | None:
     """Return [] for "its position" in "from its position near the ball"; None for another property."""
-    return [] if _of(tokens, "COLOR")[0].meaning == "position" else None
+    return [] if _with_symbol(tokens, "COLOR")[0].meaning == "position" else None
 
 
 def place(tokens: list[Token]) -> Token:
-    others = tuple(token.meaning for token in _of(tokens, "NP"))
+    others = tuple(token.meaning for token in _with_symbol(tokens, "NP"))
     relation = "between" if tokens[0].symbol == "BETWEEN" else tokens[0].meaning
     return joined(tokens, "PLACE", Place(relation, others))
 
@@ -104,7 +105,7 @@ def from_side(tokens: list[Token]) -> list[Token]:
 
 
 def in_brackets(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase with its place for "the red cube (front)"; None after a pronoun."""
+    """Return a noun phrase with its place for "the red cube (front)"; None for a pronoun."""
     return with_place([tokens[0], joined(tokens[2:3], "PLACE", rank(tokens[2]))])
 
 
@@ -134,7 +135,7 @@ def nth_from(tokens: list[Token]) -> Token | None:
 
 
 def nth_after(tokens: list[Token]) -> Token | None:
-    """Return one noun phrase for "the blue cube, the second from the left,"; None as in `nth_alone`."""
+    """Return one noun phrase for "the blue cube, the second from the left,"; None for another side."""
     alone = nth_alone(tokens[2:])
     phrase = tokens[0].meaning
     return alone and joined(tokens, "NP", replace(phrase, places=(*phrase.places, *alone.meaning.places)))
@@ -142,7 +143,7 @@ def nth_after(tokens: list[Token]) -> Token | None:
 
 def nth_alone(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "the second from the left"; None if the side is not in SIDES."""
-    (nth,), (side,) = _of(tokens, "NTH"), _of(tokens, "SIDE")
+    (nth,), (side,) = _with_symbol(tokens, "NTH"), _with_symbol(tokens, "SIDE")
     if side.meaning not in SIDES:
         return None
     place = replace(rank(nth), side=side.meaning)
@@ -152,20 +153,21 @@ def nth_alone(tokens: list[Token]) -> Token | None:
 def with_place(tokens: list[Token]) -> Token | None:
     """Return the noun phrase with the place that follows; None if the place is a separate claim.
 
-    It is one after a pronoun, with a relation such as "toward", and if it is about the second image.
+    The place is a separate claim after a pronoun, if its relation is toward, away or past, and if the words
+    name the second image.
     """
     phrase, times = tokens[0].meaning, _times(tokens)
-    place = _of(tokens, "PLACE")[0].meaning
+    place = _with_symbol(tokens, "PLACE")[0].meaning
     if times & {*AFTER} or phrase.pronoun or place.relation in ("toward", "away", "past"):
         return None
-    past = "before" in times or bool(_of(tokens, "WAS"))
+    past = "before" in times or bool(_with_symbol(tokens, "WAS"))
     place = replace(place, when="before" if past else "")
     return joined(tokens, "NP", replace(phrase, places=(*phrase.places, place)))
 
 
 def with_value(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "the cube made of rubber"; None if the value is a separate claim."""
-    phrase, value = tokens[0].meaning, _of(tokens, "VALUE")[0].meaning
+    phrase, value = tokens[0].meaning, _with_symbol(tokens, "VALUE")[0].meaning
     if _times(tokens) & {*AFTER} or phrase.pronoun or dict(value).keys() & dict(phrase.look).keys():
         return None
     return joined(tokens, "NP", replace(phrase, look=(*phrase.look, *value)))
@@ -173,12 +175,12 @@ def with_value(tokens: list[Token]) -> Token | None:
 
 def before_phrase(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "originally on the right, the red ball"; None as in `with_place`."""
-    return (with_place if _of(tokens, "PLACE") else with_value)([tokens[-1], *tokens[:-1]])
+    return (with_place if _with_symbol(tokens, "PLACE") else with_value)([tokens[-1], *tokens[:-1]])
 
 
 def seen(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "the cube that was in the first image"; None if it has a pronoun."""
-    phrase, times = tokens[0].meaning, [token.meaning for token in _of(tokens, WHEN)]
+    """Return a noun phrase for "the cube that was in the first image"; None for "it"."""
+    phrase, times = tokens[0].meaning, [token.meaning for token in _with_symbol(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:
         return None
     return joined(tokens, "NP", replace(phrase, places=(*phrase.places, Place("seen", when=times[0]))))
@@ -235,12 +237,12 @@ def named_after(tokens: list[Token]) -> list[Token] | None:
     """Return one noun phrase for "one more object, a small red cube"; None if the first is not new."""
     first = tokens[0].meaning
     found = apposition(tokens) if first.new else None
-    return [found, *_of(tokens, WHEN)] if found else None
+    return [found, *_with_symbol(tokens, WHEN)] if found else None
 
 
 def apposition(tokens: list[Token]) -> Token | None:
     """Return one noun phrase for "a new object, a small red cube,"; None if the attributes differ."""
-    one, other = (token.meaning for token in _of(tokens, "NP"))
+    one, other = (token.meaning for token in _with_symbol(tokens, "NP"))
     look = dict(one.look) | dict(other.look)
     if look != dict(other.look) | dict(one.look) or one.pronoun or other.pronoun:
         return None

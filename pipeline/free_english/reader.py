@@ -32,7 +32,7 @@ def read(text: str) -> list[Claim]:
 
 
 def _together(claims: Sequence[Claim]) -> list[Claim]:
-    """Return the claims of a text. Two claims that together tell a change of one object are joined."""
+    """Return the claims, with any two that together tell the change of one object joined to one claim."""
     found: list[Claim] = []
     if any(is_change(claim) for claim in claims):
         claims = [own for claim in claims for own in _aspects(claim)]
@@ -69,7 +69,7 @@ def _aspects(claim: Claim) -> list[Claim]:
 
 
 def _both_images(last: Claim, claim: Claim) -> Claim | None:
-    """Join two claims on one subject, one on each image, to a claim of a change; None if they do not fit."""
+    """Join descriptions of one object, in each image, to a claim of a change; None if this is impossible."""
     value = claim.kind in (BECOMES, STATE) and is_change(claim)
     if value and last.kind == STATE and last.when == "before" and not last.negated:
         whole = claim.whole or claim.kind == STATE
@@ -108,7 +108,7 @@ def _sited(claim: Claim) -> tuple[Place, ...]:
 
 
 def _difference(before: Claim, after: Claim) -> Claim:
-    """Return the claim of the change from a description of the first image to one of the second."""
+    """Return the claim of a change, from the description of an object in each image."""
     assert before.subject
     assert after.subject
     if dict(before.subject.look).items() ^ dict(after.subject.look).items() and not _sited(after):
@@ -119,7 +119,7 @@ def _difference(before: Claim, after: Claim) -> Claim:
 
 
 def _described(last: Claim, claim: Claim) -> list[Claim]:
-    """Return the last claim with a description such as "it is red": joined, or as a second claim."""
+    """Join a description ("it is red") to the last claim, or return both claims."""
     if last.kind == BECOMES:
         return [last, replace(claim, when="now")]
     if claim.negated or claim.kind == SIT:  # "brown now, not green", "it moved: it is on the left"

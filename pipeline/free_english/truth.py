@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.free_english.facts import Facts
-from pipeline.free_english.phrase import REST, UNREADABLE, Claim, Phrase
+from pipeline.free_english.phrase import REST, UNREADABLE, Claim, Phrase, Place
 from pipeline.free_english.reader import read
 from pipeline.scoring.truth import ALSO, FAULTS, SILENT, Verdict
 from pipeline.scoring.truth import UNREADABLE as NOT_PARSED
@@ -17,7 +17,11 @@ from pipeline.scoring.truth import UNREADABLE as NOT_PARSED
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim, its faults (letters of truth.FAULTS), and whether it correctly identifies the change."""
+    """A claim and its judgement.
+
+    `faults`: letters of truth.FAULTS, empty for a correct claim. `identifies`: True if the claim correctly
+    says which object changed, and how.
+    """
 
     claim: Claim
     faults: str
@@ -25,7 +29,7 @@ class JudgedClaim:
 
     @property
     def verdict(self) -> str:
-        """Return correct, wrong or unreadable."""
+        """The judgement of the claim: "correct", "wrong" or "unreadable"."""
         return "unreadable" if NOT_PARSED in self.faults else "wrong" if self.faults else "correct"
 
 
@@ -46,9 +50,10 @@ def judged_claims(text: str, pair: Pair) -> list[JudgedClaim]:
 
 
 def verdict(text: str, judged: Sequence[JudgedClaim]) -> Verdict:
-    """Return the verdict on a text. If some claims are wrong, unreadable ones are ignored.
+    """Combine the judged claims of a text to the verdict on the text.
 
-    `wrong` holds the wrong clauses in lower case. `fits` is True if all claims are correct.
+    If some claims are wrong, unreadable claims are ignored. Verdict.wrong has the wrong clauses in lower
+    case. Verdict.fits is True if all claims are correct.
     """
     wrong = [each for each in judged if each.verdict == "wrong"]
     if wrong:
@@ -63,7 +68,7 @@ def verdict(text: str, judged: Sequence[JudgedClaim]) -> Verdict:
 
 
 def _judged(claim: Claim, facts: Facts) -> JudgedClaim:
-    if claim.kind == UNREADABLE or _open(claim):
+    if claim.kind == UNREADABLE or _has_open_place(claim):
         return JudgedClaim(claim, NOT_PARSED, False)
     if claim.kind == REST:
         return JudgedClaim(claim, "", False)
@@ -74,19 +79,15 @@ def _judged(claim: Claim, facts: Facts) -> JudgedClaim:
     return JudgedClaim(claim, faults, not faults and facts.identifies(claim))
 
 
-def _open(claim: Claim) -> bool:
-    """Return True if a place of the claim cannot be judged, such as "second" without a side."""
-    phrases: list[Phrase] = [claim.subject] if claim.subject else []
-    places = [*claim.source, *claim.target]
-    while phrases or places:
-        if phrases:
-            phrase = phrases.pop()
-            if phrase.pronoun:
-                return True
-            places += phrase.places
-        else:
-            place = places.pop()
-            if place.relation == "rank" and not place.side:
-                return True
-            phrases += place.others
-    return False
+def _has_open_place(claim: Claim) -> bool:
+    subject = claim.subject or Phrase()
+    return _is_open(subject) or any(map(_is_open_place, (*claim.source, *claim.target)))
+
+
+def _is_open(phrase: Phrase) -> bool:
+    return phrase.pronoun or any(map(_is_open_place, phrase.places))
+
+
+def _is_open_place(place: Place) -> bool:
+    """Return True if a place cannot be judged: it has a pronoun, or is "second" without a side."""
+    return (place.relation == "rank" and not place.side) or any(map(_is_open, place.others))

@@ -31,7 +31,10 @@ CENTRE = Placed(-1, "", "", "", "", 0.0, 0.0)
 
 
 def matching(phrase: Phrase, sight: Sight) -> list[Placed]:
-    """Return the objects that fit a noun phrase. Sides and ranks compare the objects that fit otherwise."""
+    """Return the objects that fit a noun phrase.
+
+    Sides and ranks ("the left cube") compare only the objects that fit the rest of the phrase.
+    """
     fitting = [each for each in sight.objects if looks(each, phrase)]
     relative = [place for place in phrase.places if place.relation not in ("side", "rank")]
     fitting = [each for each in fitting if all(holds(place, each, [], sight) for place in relative)]
@@ -45,7 +48,10 @@ def looks(item: Placed, phrase: Phrase) -> bool:
 
 
 def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight) -> bool:
-    """Return True if `item` is at a place. For a side or a rank, `item` is compared with `candidates`."""
+    """Return True if `item` is at a place.
+
+    `candidates` are the objects with which `item` is compared for a side ("left") or a rank ("leftmost").
+    """
     if place.relation == "seen":
         return True
     if place.relation == "count":

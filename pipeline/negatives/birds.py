@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.datasets.schema import Pair
-from pipeline.negatives.geometric import MOST, drawn, plain
-from pipeline.negatives.tfidf import Index
+from pipeline.negatives.geometric import MOST, Index, drawn, plain
 from pipeline.text import vocabularies
 
 

@@ -39,7 +39,7 @@ GRAMMARS: dict[Grammar, type[Geometric] | type[Birds]] = {"geometric": Geometric
 
 
 def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Negatives]:
-    """Yield the negatives of each training and validation pair, made from captions of its split.
+    """Yield the negatives of each training and validation pair, made from captions of the pair's split.
 
     Raises InputError naming a pair with too few negatives.
     """

@@ -1,4 +1,4 @@
-"""Accuracy of what captions report: change or no change, and the attributes of the changed object."""
+"""Accuracy of captions: change or no change, and the attributes of the changed object."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -92,7 +92,7 @@ def localise(
 
 
 def named_object(words: Sequence[str]) -> int | None:
-    """Return the position of the first noun, which names the changed object; None without a noun."""
+    """Return the position of the first noun of a caption (the changed object); None without a noun."""
     return next((place for place, word in enumerate(words) if word.lower() in OBJECTS), None)
 
 
@@ -153,7 +153,7 @@ def _overlap(box: Box, grid: tuple[int, int]) -> np.ndarray:
 
 
 def _covered(start: float, length: float, cells: int) -> np.ndarray:
-    """Divide 0 to 1 into `cells` parts; return the fraction of each from `start` to `start + length`."""
+    """Return how much of each of `cells` equal parts of the range 0 to 1 lies in the interval of a box."""
     edges = np.arange(cells + 1) / cells
     return np.diff(np.clip(edges, start, start + length)) * cells
 

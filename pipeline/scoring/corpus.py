@@ -1,4 +1,4 @@
-"""Scores of a corpus of captions, of its subsets, and of each pair; `score` is the entry point."""
+"""Score a corpus of captions, its subsets, and each pair; `score` is the entry point."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -106,7 +106,10 @@ def _tokenized(
 def _python_scores(
     captions: dict[str, str], references: dict[str, list[str]], subsets: dict[str, list[str]]
 ) -> tuple[dict[str, Values], dict[str, dict[str, Any]]]:
-    """Return BLEU, ROUGE-L and CIDEr-D: of each subset, and of each pair. METEOR and SPICE are None."""
+    """Return BLEU, ROUGE-L and CIDEr-D of each subset, and of each pair.
+
+    The entries METEOR and SPICE are None; they keep the order of the written metrics.
+    """
     grams = metrics.counted(captions, references)
     counts = metrics.bleu_counts(captions, references, grams)
     means = {name: of_pairs(captions, references) for name, of_pairs in metrics.MEANS.items()}

@@ -51,7 +51,7 @@ class Correctness:
     reversible: Mapping[str, reversal.Agreement]  # captions of both image orders
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
-        """Return metric -> share over these pairs. Metrics of JUDGED that no pair has are left out."""
+        """Return metric -> share of these pairs, 0 to 1. A metric of JUDGED that no pair has is left out."""
         ids = list(pair_ids)
         known = [name for name in JUDGED if any(own[name] is not None for own in self.judged.values())]
         both_ways = reversal.shares(self.reversible[key] for key in ids if key in self.reversible)
@@ -92,7 +92,7 @@ def score_pairs(
 
 
 def unread(ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
-    """Return [a warning that the captions of `ids` are not judged], or [] if `ids` is empty."""
+    """Return a list with a warning that the captions of `ids` are not judged; [] if `ids` is empty."""
     if not ids:
         return []
     return [

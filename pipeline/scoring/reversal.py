@@ -16,7 +16,7 @@ from pipeline.scoring.truth import CHANGED
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of the caption of (before, after) with the reversed caption of (after, before)."""
+    """Agreement of the caption of (before, after) with the caption of (after, before), which is reversed."""
 
     change: bool  # both report a change, or both report none
     # the other values are None without a grammar

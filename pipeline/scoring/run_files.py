@@ -69,7 +69,7 @@ def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None =
 
 
 def check_per_pair(file: Path) -> None:
-    """Raise InputError if the hash of a pairs.jsonl is not the hash in the same folder's metrics.json."""
+    """Raise InputError if a pairs.jsonl does not have the hash that metrics.json in its folder states."""
     metrics = file.with_name(METRICS)
     if file.name == PAIRS and file.is_file() and metrics.is_file():
         found = content_hashes.read(metrics, read_json(metrics, SCORE), SCORE)

@@ -106,7 +106,9 @@ def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
 
 
 def contradicts(candidate: Claims, truth: Claims) -> bool:
-    """Return True if both name kinds of change, or values of one attribute, and have none in common.
+    """Return True if the claims cannot both be true.
+
+    That is so if both name kinds of change, or values of the same attribute, and have none in common.
 
     A candidate whose subject already has its new value ("the rubber ball became rubber") never counts as a
     contradiction, because no reference contains such a sentence.

@@ -81,12 +81,12 @@ def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict
     text = one_line(caption).rstrip(" .")
     reports_none, sentence = says_no_change(text, phrases), SENTENCE.fullmatch(text)
     if pair.change_type == NO_CHANGE:
-        if reports_none and not OF_OBJECTS & set(text.lower().split()):
+        if reports_none and not OF_OBJECTS & set(re.findall(r"\w+", text.lower())):
             return Verdict(true=True, fits=True)
         return _false([sentence["verb"]], INVENTED) if sentence else _false([caption], UNREADABLE)
     if sentence is None:
         return _false([caption], SILENT if reports_none else UNREADABLE)
-    wrong = dict(_contradictions(sentence, pair, pair.scene))
+    wrong = dict(_contradictions(sentence, pair.change_type, pair.scene, *changed_of(pair)))
     matching = _matching(sentence, *_described(pair.scene, pair.change_type))
     if wrong:
         subject = wrong.keys() & {*ATTRIBUTES.values(), RELATION}
@@ -98,13 +98,22 @@ def _false(wrong: Iterable[str], *faults: str) -> Verdict:
     return Verdict(False, False, tuple(wrong), "".join(letter for letter in FAULTS if letter in faults))
 
 
-def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> Iterator[tuple[str, str]]:
-    """Yield (letter of FAULTS, false words) for each false part of a caption, in the caption's order."""
-    kind = str(pair.change_type)
+def changed_of(pair: Pair) -> tuple[Placed | None, Placed | None]:
+    """Return the changed object of a pair in the before and in the after image; None where it is absent.
+
+    Raises InputError if the pair's scene lacks the object.
+    """
+    assert pair.scene is not None
     try:
-        before, after = changed_objects(scene, kind)
+        return changed_objects(pair.scene, str(pair.change_type))
     except ValueError as error:
         raise InputError(f"pair {pair.pair_id}: {error}; run `dvc repro prepare` again") from None
+
+
+def _contradictions(
+    sentence: re.Match[str], kind: str, scene: SceneFacts, before: Placed | None, after: Placed | None
+) -> Iterator[tuple[str, str]]:
+    """Yield (letter of FAULTS, false words) for each false part of a caption, in the caption's order."""
     changed = before or after
     assert changed is not None  # it is in one of the images
     for attribute, letter in ATTRIBUTES.items():
@@ -137,7 +146,7 @@ def _matching(sentence: re.Match[str], objects: tuple[Placed, ...], camera: Poin
 def _relation_holds(
     sentence: re.Match[str], subject: Placed, objects: tuple[Placed, ...], camera: Point
 ) -> bool:
-    """Return True if the relation of the subject holds to another object that fits the second noun phrase."""
+    """Return True if `subject` has the caption's relation to an object that fits the second noun phrase."""
     relation = sentence["relation"].lower()
     return any(
         relation in wordings
@@ -158,7 +167,7 @@ def _agrees(word: str | None, attribute: str, item: Placed | None) -> bool:
 
 
 def marks(words: Sequence[str], wrong: Iterable[str]) -> list[bool]:
-    """Return a list with a value per word: True inside the first occurrence of a phrase in `wrong`."""
+    """Return True for each word in the first occurrence of a false phrase of `wrong`, else False."""
     marked: set[int] = set()
     for phrase in (each.split() for each in wrong if each.strip()):
         starts = range(len(words) - len(phrase) + 1)

@@ -1,4 +1,4 @@
-"""Significance of differences between models on the same test pairs."""
+"""Test whether two models differ significantly on the same test pairs, by a paired bootstrap."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

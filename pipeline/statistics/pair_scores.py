@@ -1,6 +1,6 @@
 """Numbers of each test pair and seed of a model, read from pairs.jsonl for the bootstrap.
 
-The functions in SUMMED compute corpus scores, as of pycocoevalcap and METEOR 1.5, from sums over pairs.
+The functions in SUMMED compute a corpus's scores from sums over pairs, as pycocoevalcap and METEOR 1.5 do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +79,10 @@ class Evidence:
         return len(set(self.scene_ids or self.pair_ids))
 
     def of_scenes(self) -> "Evidence":
-        """Return the sums over the pairs of each scene, in the order of the scenes' first pairs."""
+        """Return evidence with a scene in place of a pair: the sums over the scene's pairs.
+
+        Scenes are in the order of their first pairs.
+        """
         places = {scene: place for place, scene in enumerate(dict.fromkeys(self.scene_ids))}
         if len(places) in (0, len(self.pair_ids)):
             return self
@@ -170,7 +173,7 @@ def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
 
 
 def _summed(numbers: Array, rows: Array, count: int) -> Array:
-    """Sum `numbers`, (seeds, pairs, n), over `count` groups, (seeds, count, n). `rows`: group per pair."""
+    """Sum `numbers`, (seeds, pairs, n), over groups: (seeds, count, n). `rows`: group of each pair."""
     sums = np.zeros((count, len(numbers), numbers.shape[2]))
     np.add.at(sums, rows, np.moveaxis(numbers, 1, 0))
     return np.moveaxis(sums, 0, 1)

@@ -33,8 +33,7 @@ def change(
     item, others = before[at], before[:at] + before[at + 1 :]
     if kind == "drop":
         return item.number, others
-    draw = {"color": _recolored, "material": _other_material, "move": _moved}[kind]
-    changed = draw(item, others, view, rng)
+    changed = _moved(item, others, view, rng) if kind == "move" else _revalued(kind, item, others, rng)
     return item.number, (*before[:at], changed, *before[at + 1 :])
 
 
@@ -56,23 +55,17 @@ def new_object(others: tuple[SceneObject, ...], view: View, rng: np.random.Gener
     raise NoRoomError
 
 
-def _recolored(
-    item: SceneObject, others: tuple[SceneObject, ...], view: View, rng: np.random.Generator
+def _revalued(
+    attribute: str, item: SceneObject, others: tuple[SceneObject, ...], rng: np.random.Generator
 ) -> SceneObject:
-    choices = [replace(item, color=color) for color in COLORS if color != item.color]
+    if attribute == "color":
+        choices = [replace(item, color=color) for color in COLORS if color != item.color]
+    else:
+        choices = [replace(item, material=other) for other in MATERIALS if other != item.material]
     choices = [choice for choice in choices if _unlike(choice, others)]
     if not choices:
         raise NoRoomError
     return pick(choices, rng)
-
-
-def _other_material(
-    item: SceneObject, others: tuple[SceneObject, ...], view: View, rng: np.random.Generator
-) -> SceneObject:
-    changed = replace(item, material=MATERIALS[1 - MATERIALS.index(item.material)])
-    if not _unlike(changed, others):
-        raise NoRoomError
-    return changed
 
 
 def _moved(

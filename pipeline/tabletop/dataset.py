@@ -152,9 +152,9 @@ def _boxes(objects: tuple[scenes.SceneObject, ...], view: scenes.View) -> dict[i
 def _viewpoint_iou(
     scene: scenes.Scene, objects: tuple[scenes.SceneObject, ...], view: scenes.View
 ) -> float | None:
-    """Return the mean IoU between the boxes of unchanged objects in the default view and in `view`.
+    """Return the mean IoU of the unchanged objects' boxes in the default view and in `view`.
 
-    The result is None if no object is unchanged. `objects` are the objects in `view`.
+    The result is None without unchanged objects. `objects` are the objects in `view`.
     """
     default, other = _boxes(scene.before, scene.default), _boxes(objects, view)
     ious = [_iou(box, other[number]) for number, box in default.items() if number != scene.changed]

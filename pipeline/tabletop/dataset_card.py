@@ -31,7 +31,7 @@ FILES = {
 
 
 def facts(root: Path, settings: Tabletop) -> list[str]:
-    """Return sentences for the dataset card on the facts that make the dataset in `root` easy or hard."""
+    """Return sentences for the dataset card: the settings and measures that make the dataset easy or hard."""
     median, most = moved(
         read_json(root / "scenes.json", "render again")["scenes"], settings.width, settings.height
     )
@@ -72,7 +72,7 @@ def fingerprint(root: Path) -> str:
 
 
 def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[float, float]:
-    """Return the median and the 0.9 quantile of how far objects move between default and distractor view.
+    """Return the median and the 0.9 quantile of the objects' shifts from the default to the distractor view.
 
     Distances are between the centres of boxes, in cells of a GRID x GRID grid over the image.
     """

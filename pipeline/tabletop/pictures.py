@@ -7,11 +7,12 @@ import numpy as np
 from pipeline.tabletop import geometry, raytracer
 from pipeline.tabletop.effects import NONE, Effects, curves, develop
 from pipeline.tabletop.looks import STUDIO, Look
+from pipeline.tabletop.words import Point
 
 FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the image
 
 
-def identify(solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int) -> np.ndarray:
+def identify(solids: np.ndarray, camera: Point, width: int, height: int) -> np.ndarray:
     """Return the object-id buffer of an image, (height, width) int8, without antialiasing.
 
     A pixel's value is GROUND, SKY, or the number of the row of `solids`, (n, 10), with the pixel's object.
@@ -23,8 +24,8 @@ def identify(solids: np.ndarray, camera: tuple[float, float, float], width: int,
 
 def render(
     solids: np.ndarray,
-    camera: tuple[float, float, float],
-    lights: tuple[tuple[float, float, float], ...],
+    camera: Point,
+    lights: tuple[Point, ...],
     width: int,
     height: int,
     look: Look = STUDIO,
@@ -46,7 +47,7 @@ def render(
 
 
 def _seen(
-    solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int
+    solids: np.ndarray, camera: Point, width: int, height: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, ...], tuple[tuple[float, ...], ...]]:
     """Return the ray tracer's input: solids, masks of the pixels, and position and axes of the camera.
 
@@ -59,14 +60,14 @@ def _seen(
     return solids, _masks(solids, camera, axes, focal, width, height), tuple(map(float, camera)), scaled
 
 
-def _camera_axes(camera: tuple[float, float, float]) -> np.ndarray:
+def _camera_axes(camera: Point) -> np.ndarray:
     """Return the axes of a camera that looks at the origin, (3, 3): unit vectors right, down and forward."""
     forward = -np.asarray(camera) / math.hypot(*camera)
     right = np.array([forward[1], -forward[0], 0.0]) / math.hypot(forward[0], forward[1])
     return np.stack([right, np.cross(forward, right), forward])
 
 
-def lamp_table(lights: tuple[tuple[float, float, float], ...], look: Look = STUDIO) -> np.ndarray:
+def lamp_table(lights: tuple[Point, ...], look: Look = STUDIO) -> np.ndarray:
     """Return the lamps for the ray tracer, (lights, PLACES + 2, 3); see `lamps` in raytracer.py."""
     lamps = np.empty((len(lights), raytracer.PLACES + 2, 3))
     for i, light in enumerate(lights):
@@ -92,7 +93,7 @@ LAMP_GRID = _lamp_grid()
 
 def _masks(
     solids: np.ndarray,
-    camera: tuple[float, float, float],
+    camera: Point,
     axes: np.ndarray,
     focal: float,
     width: int,

@@ -1,4 +1,4 @@
-"""Agreement of free English with references, where no scene is published."""
+"""Free English against references, and the free reader against the strict parser of tabletop's grammar."""
 
 from dataclasses import replace
 
@@ -6,23 +6,19 @@ import pytest
 
 from pipeline.datasets.schema import Pair
 from pipeline.free_english.agreement import FREE, agreement, agrees_free
+from pipeline.free_english.truth import judge_free
+from pipeline.negatives.generation import generate
 from pipeline.scoring.results import GEOMETRIC, correctness
 from pipeline.scoring.sentences import agrees
+from pipeline.scoring.truth import judge
 from tests.pipeline.free_english.scenes import SCENES
 from tests.tabletop_pairs import draw_pairs
 
-GREEN = Pair(
-    "0.png",
-    "0",
-    "test",
-    "a",
-    "b",
-    (
-        "the small red metal ball turned green",
-        "the tiny red shiny sphere that is behind the cube became green",
-    ),
-    "color",
+TURNED_GREEN = (
+    "the small red metal ball turned green",
+    "the tiny red shiny sphere that is behind the cube became green",
 )
+GREEN = Pair("0.png", "0", "test", "a", "b", TURNED_GREEN, "color")
 STILL = replace(GREEN, captions=("there is no change",), change_type="none")
 
 
@@ -46,7 +42,6 @@ STILL = replace(GREEN, captions=("there is no change",), change_type="none")
 )
 def test_texts_are_compared_with_the_references(text, faults):
     verdict = agreement(text, GREEN)
-    assert verdict is not None
     assert (verdict.true, verdict.faults) == (faults is None, faults or "")
 
 
@@ -71,3 +66,33 @@ def test_references_agree_as_with_the_strict_reader():
         for caption in pair.captions:
             assert agrees_free(caption, pair) == agrees(caption, pair, ("no change",)) or not pair.changed
             assert agrees_free(caption, pair), caption
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return draw_pairs(seed=23, count=120)
+
+
+def test_every_reference_is_true(pairs):
+    for pair in pairs:
+        for caption in pair.captions:
+            assert judge_free(caption, pair) == judge(caption, pair), caption
+
+
+def test_negatives_are_false_with_the_same_faults(pairs):
+    own = {pair.pair_id: pair for pair in pairs}
+    negatives = [
+        (each.pair_id, one.caption) for each in generate("geometric", pairs, seed=4) for one in each.negatives
+    ]
+    assert len(negatives) == 6 * len(pairs)
+    for pair_id, caption in negatives:
+        free, strict = judge_free(caption, own[pair_id]), judge(caption, own[pair_id])
+        assert (free.true, free.fits, free.faults) == (False, False, strict.faults), caption
+
+
+def test_captions_of_other_scenes_have_the_same_faults(pairs):
+    changed = [pair for pair in pairs if pair.changed]
+    for pair, other in zip(changed, changed[5:], strict=False):
+        for caption in pair.captions:
+            free, strict = judge_free(caption, other), judge(caption, other)
+            assert (free.true, free.fits, free.faults) == (strict.true, strict.fits, strict.faults), caption

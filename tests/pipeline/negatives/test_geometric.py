@@ -1,15 +1,18 @@
-"""Negatives of coloured solids: none is true of its pair, by the facts of the rendered scenes."""
+"""Negatives of coloured solids: none is true of its pair. The TF-IDF index against loops over its formula."""
 
+import math
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
 from pipeline.negatives.generation import generate
+from pipeline.negatives.geometric import Index
 from pipeline.scoring import accuracy
 from pipeline.tabletop.words import MEANINGS, NO_CHANGE
 from tests.tabletop_pairs import draw_pairs
@@ -97,3 +100,39 @@ def test_a_split_with_too_few_captions_is_refused():
     pair = Pair("7.png", "7", "train", "a", "b", ("the thing has been moved",), change_type="move")
     with pytest.raises(InputError, match=r"only 0 of 6 .* pair 7\.png; give the split train more pairs"):
         list(generate("geometric", [pair], seed=1))
+
+
+SENTENCE = st.lists(
+    st.sampled_from(["the", "red", "ball", "cube", "is", "gone"]), min_size=1, max_size=6
+).map(" ".join)
+
+
+def vector(text, documents):
+    """Return count × (1 + ln((1 + n) / (1 + df))) of every word, as a vector of length 1."""
+    words = sorted({word for other in [*documents, text] for word in other.split()})
+    found = []
+    for word in words:
+        df = sum(word in other.split() for other in documents)
+        found.append(text.split().count(word) * (1 + math.log((1 + len(documents)) / (1 + df))))
+    return dict(zip(words, np.array(found) / np.linalg.norm(found), strict=True))
+
+
+@settings(max_examples=50)
+@given(st.lists(SENTENCE, min_size=1, max_size=8), SENTENCE)
+@example(["gone the red ball", "ball the red gone"], "the red ball gone")
+def test_captions_are_ranked_by_cosine_and_then_by_their_text(texts, query):
+    documents = sorted(set(texts))
+    own = vector(query, documents)
+    cosine = {
+        text: sum(value * own[word] for word, value in vector(text, documents).items() if word in own)
+        for text in documents
+    }
+    expected = sorted(documents, key=lambda text: (-round(cosine[text], 9), text))
+    assert list(Index(texts).ranked(query.split())) == expected
+
+
+def test_a_rare_word_weighs_more_than_a_common_one():
+    index = Index(["the ball is gone", "the cube is gone", "the cube is red"])
+    weights = index.weights(["the", "red", "cube", "that"])
+    assert weights["that"] > weights["red"] > weights["cube"] > weights["the"] == 1.0
+    assert index.weights(["red", "red"])["red"] == 2 * weights["red"]

@@ -108,7 +108,7 @@ WHOLE = "the whole caption"
         ("the ball has been moved", STILL, "t", "has been moved"),
         ("a ball", STILL, "g", WHOLE),
         ("the large two scenes seem identical", STILL, "g", WHOLE),
-        ("Nothing but the red ball has been moved", STILL, "g", WHOLE),
+        ("Nothing has changed, the ball, too.", STILL, "g", WHOLE),
     ],
 )
 def test_a_verdict(caption: str, pair: Pair, faults: str, wrong: str) -> None:
@@ -156,7 +156,6 @@ sentences = st.one_of(
 @given(sentences, st.sampled_from([DROPPED, ADDED, GREEN, MATTE, STILL]))
 def test_any_text_is_judged_and_only_sentences_are_true(text: str, pair: Pair) -> None:
     verdict = judge(text, pair)
-    assert verdict is not None
     assert verdict.fits or not verdict.true
     assert (not verdict.wrong) == (verdict.faults == "") == verdict.true
     if verdict.true and pair is not STILL:

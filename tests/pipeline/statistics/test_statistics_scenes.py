@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.statistics import bootstrap, comparisons, pair_scores
 from tests.scored import line, write
@@ -60,3 +62,25 @@ def test_scenes_are_drawn_with_all_their_pairs(tmp_path):
     assert " points of “true, changed”" in found["true_changes"].sentence("a", "b")
     # a part of the pairs keeps their scenes
     assert a.part([0, 3]).scene_ids == (runs[0][0]["scene_id"], runs[0][3]["scene_id"])
+
+
+def test_pairs_of_a_scene_that_agree_count_once_in_the_interval():
+    random = np.random.default_rng(0)
+    scenes = [str(n) for n in range(200)]
+    true = [bool(each) for each in random.random(200) < 0.5]
+    one = bootstrap.share(true, scenes)
+    twice = bootstrap.share(true * 2, scenes * 2)  # each scene has two pairs of equal truth
+    apart = bootstrap.share(true * 2, [*scenes, *(f"x{name}" for name in scenes)])
+    assert (twice.low, twice.high) == (one.low, one.high)
+    assert twice.high - twice.low > 1.3 * (apart.high - apart.low)
+    half = 1.96 * np.sqrt(one.value * (1 - one.value) / 200)
+    assert one.high - one.low == pytest.approx(2 * half, rel=0.1)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc")), min_size=1))
+def test_an_interval_holds_the_share(rows):
+    found = bootstrap.share([true for true, _ in rows], [scene for _, scene in rows])
+    assert 0 <= found.low <= found.high <= 1
+    assert found.number == len(rows)
+    if len({scene for _, scene in rows}) == 1:
+        assert found.low == pytest.approx(found.value) == found.high

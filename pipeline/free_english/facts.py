@@ -30,10 +30,7 @@ class Facts:
 
     @property
     def changed(self) -> Placed | None:
-        """The changed object as the before image shows it; an added object as the after image shows it.
-
-        None for an unchanged pair.
-        """
+        """The changed object in the first image that shows it; None for an unchanged pair."""
         return self.old or self.new
 
     def faults(self, claim: Claim) -> str:
@@ -79,11 +76,7 @@ class Facts:
         return "" if found != claim.negated else KIND
 
     def _same_faults(self, claim: Claim) -> str:
-        """Return KIND if a claim that nothing changed about an object is false, else "".
-
-        The claim is about the whole object ("the cube is the same"), or about one property ("the colour of
-        the cube is the same").
-        """
+        """Return KIND if a claim such as "the cube (or its colour) is the same" is false, else ""."""
         fitting = matching(claim.subject or Phrase(), self.described)
         changed = self.changed is not None and (claim.subject is None or self.changed in fitting)
         if claim.aspect:

@@ -153,10 +153,7 @@ def instead_number(tokens: list[Token]) -> Token:
 
 
 def same_objects(tokens: list[Token]) -> Token | None:
-    """Join "the same four objects" to one token, whose meaning is the number (0: not said).
-
-    Return None for a single object: "the same cube".
-    """
+    """Join "the same four objects" to a token with the number (0: not said); None for "the same cube"."""
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
     number = next((int(each[-1]) for each in counts if each[-1].isdigit()), 0)
     return joined(tokens, "CAST", number) if counts or tokens[-1].meaning[1] else None

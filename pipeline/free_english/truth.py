@@ -80,8 +80,7 @@ def _judged(claim: Claim, facts: Facts) -> JudgedClaim:
 
 
 def _has_open_place(claim: Claim) -> bool:
-    subject = claim.subject or Phrase()
-    return _is_open(subject) or any(map(_is_open_place, (*claim.source, *claim.target)))
+    return _is_open(claim.subject or Phrase()) or any(map(_is_open_place, (*claim.source, *claim.target)))
 
 
 def _is_open(phrase: Phrase) -> bool:

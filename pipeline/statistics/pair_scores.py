@@ -79,10 +79,7 @@ class Evidence:
         return len(set(self.scene_ids or self.pair_ids))
 
     def of_scenes(self) -> "Evidence":
-        """Return evidence with a scene in place of a pair: the sums over the scene's pairs.
-
-        Scenes are in the order of their first pairs.
-        """
+        """Return the sums over each scene's pairs. Scenes are in the order of their first pairs."""
         places = {scene: place for place, scene in enumerate(dict.fromkeys(self.scene_ids))}
         if len(places) in (0, len(self.pair_ids)):
             return self

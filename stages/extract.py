@@ -67,7 +67,8 @@ def extract_together(arguments: argparse.Namespace, start: float) -> None:
 
 def extract_part(arguments: argparse.Namespace, start: float) -> None:
     """Fill the shards of one part. The part that fills the last missing shard moves the store to --out."""
-    part = Part(*arguments.part, turn=partial(alone, arguments.out, wait=True))
+    index, count = arguments.part
+    part = Part(index, count, turn=partial(alone, arguments.out, wait=True))
     filled = fill(arguments, part)
     with alone(arguments.out, wait=True):
         if filled is not None and not filled[0].missing:

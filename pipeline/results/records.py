@@ -129,8 +129,8 @@ def write(root: Path, run: Run, changes: Tree, workspace: Path) -> Path | None:
     pairs = _test_pairs(workspace, run.dataset)
     if len(pairs) > MOST_PAIRS:
         return None
-    lines = _scored(workspace / run.made / "pairs.jsonl", pairs)
-    metrics = read_json(workspace / run.made / "metrics.json", REMEDY)
+    lines = _scored(workspace / run.scores_folder / "pairs.jsonl", pairs)
+    metrics = read_json(workspace / run.scores_folder / "metrics.json", REMEDY)
     record = {
         "dataset": run.dataset,
         "model": run.model,
@@ -147,7 +147,9 @@ def write(root: Path, run: Run, changes: Tree, workspace: Path) -> Path | None:
         },
         "attributes": metrics.get("attributes", {}),
         "localisation": metrics.get("localisation", {}),
-        "validation": _curves(workspace / "results/curves" / Path(*run.made.parts[2:]) / "validation.csv"),
+        "validation": _curves(
+            workspace / "results/curves" / Path(*run.scores_folder.parts[2:]) / "validation.csv"
+        ),
         **{name: "".join(MARKS[line[name]] for line in lines) for name in MARKED_OF_PAIRS},
         FAULTS: BETWEEN.join(MARKS[None] if line[FAULTS] is None else line[FAULTS] for line in lines),
         **{name: packed([line[name] for line in lines], width) for name, width in WIDTHS.items()},

@@ -12,7 +12,7 @@ from pipeline.reporting import paper_results
 from pipeline.reporting.dataset_results import Metrics, read_metrics
 from pipeline.reporting.overview_table import HEADINGS, TOTAL
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
-from pipeline.reporting.retrieval_results import FIGURES, WAYS, Figures, factor, printed
+from pipeline.reporting.retrieval_results import DIRECTIONS, FIGURES, Figures, factor, printed
 from pipeline.reporting.tables import NONE, Table, number
 from pipeline.results.own_records import recorded
 from pipeline.scoring.metric_names import (
@@ -37,7 +37,7 @@ from pipeline.study.study_file import Study
 from pipeline.study.study_runs import RETRIEVAL, Planned, Run, finished
 
 JUDGED = (TRUE, AGREES)
-PUBLISHED_WAYS = ("text_to_pair", "pair_to_text")
+PUBLISHED_DIRECTIONS = ("text_to_pair", "pair_to_text")
 METRICS = (
     *PLACES,  # over all pairs, truth is given for changed and unchanged pairs separately
     *JUDGED,
@@ -119,7 +119,7 @@ def _notes(root: Path, study: Study, dataset: str, planned: Sequence[Planned], p
             f"The paper's figures are of {published_dataset}, ours of {dataset}: only their order can agree."
         )
     elif differing := dict.fromkeys(
-        difference for row in published_rows for difference in paper_results.differs(row, params)
+        difference for row in published_rows for difference in paper_results.differing_conditions(row, params)
     ):
         notes.append(f"The paper's figures differ from ours in: {'; '.join(differing)}.")
     return notes
@@ -251,10 +251,10 @@ def _retrieval(
         figures = [Figures.model_validate_json((root / run.folder / RETRIEVAL).read_bytes()) for run in runs]
         rows_with_figures += [(row, figures)] * bool(figures)
     tables_of_directions = []
-    for direction, caption in WAYS.items() if rows_with_figures else ():
+    for direction, caption in DIRECTIONS.items() if rows_with_figures else ():
         paper_figures = [
             getattr(published.get(row.row.published or ""), direction, {})
-            if direction in PUBLISHED_WAYS
+            if direction in PUBLISHED_DIRECTIONS
             else {}
             for row, _ in rows_with_figures
         ]

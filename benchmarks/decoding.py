@@ -22,20 +22,20 @@ def rows() -> Iterator[Row]:
     """Yield the table's rows: each bias of <END>, against the reference on all pairs and pair by pair."""
     cells = SIZES.grid[0] * SIZES.grid[1]
     memory = torch.randn(PAIRS, cells, SIZES.width).to(devices.device())
-    for end in ENDS:
-        captioner = model(end)
-        mine = partial(ours, captioner, memory)
-        found = mine()
-        tokens = [len(caption) for caption in found]
+    for end_bias in ENDS:
+        captioner = model(end_bias)
+        our_search = partial(ours, captioner, memory)
+        captions = our_search()
+        tokens = [len(caption) for caption in captions]
         name = f"decode {PAIRS} pairs, {min(tokens)} to {max(tokens)} tokens, mean {sum(tokens) / PAIRS:.1f}"
-        for pairs, said in ((PAIRS, "all pairs together"), (1, "one pair at a time")):
-            theirs = partial(reference, captioner, memory, pairs)
-            assert theirs() == found
-            yield compare(name, mine, theirs, f"no cached keys and values, {said}", 3)
+        for pairs, description in ((PAIRS, "all pairs together"), (1, "one pair at a time")):
+            reference_search = partial(reference, captioner, memory, pairs)
+            assert reference_search() == captions
+            yield compare(name, our_search, reference_search, f"no cached keys and values, {description}", 3)
 
 
-def model(end: float) -> Captioner:
-    """Return an untrained model; `end` is the bias of the token <END>.
+def model(end_bias: float) -> Captioner:
+    """Return an untrained model; `end_bias` is the bias of the token <END>.
 
     The decoder's memory strongly influences the model's words, so captions differ between pairs.
     """
@@ -43,13 +43,13 @@ def model(end: float) -> Captioner:
     model = build("rr", SIZES, {"dropout": 0.1}).eval()
     with torch.no_grad():
         model.decoder.vocabulary.weight.mul_(8)
-        model.decoder.vocabulary.bias[END] = end
+        model.decoder.vocabulary.bias[END] = end_bias
         for layer in model.decoder.layers:
             layer.cross_attention.output.weight.mul_(20)
     return model.to(devices.device())
 
 
-def of_memory(memory: Tensor) -> Difference:
+def difference_of(memory: Tensor) -> Difference:
     """Wrap a decoder's memory, (B, N, D), as a Difference for decoding; its other tensors have no effect."""
     return Difference(memory, memory, memory)
 
@@ -58,7 +58,7 @@ def of_memory(memory: Tensor) -> Difference:
 def ours(captioner: Captioner, memory: Tensor) -> list[list[int]]:
     """Decode `memory` with our search; return the tokens of each caption up to its <END>."""
     return [
-        [token for token in row if token != NULL] for row in greedy(captioner, of_memory(memory)).tolist()
+        [token for token in row if token != NULL] for row in greedy(captioner, difference_of(memory)).tolist()
     ]
 
 
@@ -74,7 +74,7 @@ def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
     ended = torch.zeros(len(memory), dtype=torch.bool, device=memory.device)
     while tokens.shape[1] < model.sizes.longest and not ended.all():
         padded = torch.cat([tokens, torch.full_like(tokens[:, :1], NULL)], 1)
-        logits = model.decoder(padded, of_memory(memory)).logits[:, -1]
+        logits = model.decoder(padded, difference_of(memory)).logits[:, -1]
         logits[:, NEVER] = -torch.inf
         word = logits.argmax(-1).masked_fill(ended, NULL)
         tokens = torch.cat([tokens, word[:, None]], 1)

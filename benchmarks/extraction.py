@@ -31,18 +31,19 @@ def rows() -> Iterator[Row]:
     """Yield the table's row. Both sides have the same images, batches, weights and precision."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "raw")
-        own = extractor(root, render(root, IMAGES))
-        ready = [
-            torch.from_numpy(batch).to(own.device) for batch in preprocessing.batches(root, own.images, SPEC)
+        extractor = untrained_extractor(root, render(root, IMAGES))
+        batches = [
+            torch.from_numpy(batch).to(extractor.device)
+            for batch in preprocessing.batches(root, extractor.images, SPEC)
         ]
 
         @torch.inference_mode()
         def network_alone() -> None:
-            for batch in ready:
-                own.network(batch)
+            for batch in batches:
+                extractor.network(batch)
 
-        whole = partial(into_store, Path(folder, "scratch"), own)
-        yield compare(f"extract {IMAGES} images", whole, network_alone, "the network alone", 5)
+        extract_all = partial(into_store, Path(folder, "scratch"), extractor)
+        yield compare(f"extract {IMAGES} images", extract_all, network_alone, "the network alone", 5)
 
 
 def render(root: Path, images: int) -> list[Indexed]:
@@ -54,7 +55,7 @@ def render(root: Path, images: int) -> list[Indexed]:
     return list(index(root, [str(file.relative_to(root)) for file in files]))
 
 
-def extractor(root: Path, images: list[Indexed]) -> Extractor:
+def untrained_extractor(root: Path, images: list[Indexed]) -> Extractor:
     """Return an Extractor of the images with an untrained ResNet-101, in bfloat16 if the device supports it.
 
     The last batch norm of each residual branch is 0; otherwise features would overflow float16.
@@ -67,15 +68,17 @@ def extractor(root: Path, images: list[Indexed]) -> Extractor:
     return Extractor(network, root, images, SPEC, "auto")
 
 
-def into_store(scratch: Path, own: Extractor) -> Writer:
+def into_store(scratch: Path, extractor: Extractor) -> Writer:
     """Extract the features of all images of an Extractor; return the writer of the store in `scratch`."""
     shutil.rmtree(scratch, ignore_errors=True)
-    writer = Writer(scratch, len(own.images), backbone_weights.grid_shape(SPEC))
-    own.fill(writer, writer.missing)
+    writer = Writer(scratch, len(extractor.images), backbone_weights.grid_shape(SPEC))
+    extractor.fill(writer, writer.missing)
     return writer
 
 
-def store(folder: Path, own: Extractor) -> FeatureStore:
+def store(folder: Path, extractor: Extractor) -> FeatureStore:
     """Extract the features of all images of an Extractor; return the finished store, opened."""
-    into_store(folder / "scratch", own).finish(folder / "store.zarr", attributes(own, SPEC.weights))
+    into_store(folder / "scratch", extractor).finish(
+        folder / "store.zarr", attributes(extractor, SPEC.weights)
+    )
     return FeatureStore(folder / "store.zarr", {})

@@ -57,9 +57,11 @@ def run(row: str, limit: float, out: Path, small: bool) -> None:
 
     Results of an earlier run of the row are removed.
     """
-    kept = [line for line in lines(out) if line["row"] != row]
-    (out / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-    start, ended = time.monotonic(), {"status": "done"}
+    other_lines = [line for line in lines(out) if line["row"] != row]
+    (out / "rows.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in other_lines), encoding="utf-8"
+    )
+    start, outcome = time.monotonic(), {"status": "done"}
     with (out / "log.txt").open("ab") as log:
         process = subprocess.Popen(
             command(row, out, small), cwd=ROOT, stdout=log, stderr=log, start_new_session=True
@@ -67,17 +69,20 @@ def run(row: str, limit: float, out: Path, small: bool) -> None:
         try:
             code = process.wait(max(limit, 0))
         except subprocess.TimeoutExpired:
-            ended = {"status": "out of time", "error": f"ended after {limit:.0f} s"}
+            outcome = {"status": "out of time", "error": f"ended after {limit:.0f} s"}
         else:
             if code:
-                said = (out / "log.txt").read_text(encoding="utf-8", errors="replace").strip()
-                ended = {"status": "failed", "error": f"exit code {code}: {said.splitlines()[-1][:300]}"}
+                log_text = (out / "log.txt").read_text(encoding="utf-8", errors="replace").strip()
+                outcome = {
+                    "status": "failed",
+                    "error": f"exit code {code}: {log_text.splitlines()[-1][:300]}",
+                }
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)  # with the row's own processes
                 process.wait()
-    append(out, {"row": row, "seconds": round(time.monotonic() - start, 1)} | ended)
-    print(f"{row}: {ended['status']} {ended.get('error', '')}", flush=True)
+    append(out, {"row": row, "seconds": round(time.monotonic() - start, 1)} | outcome)
+    print(f"{row}: {outcome['status']} {outcome.get('error', '')}", flush=True)
 
 
 def append(out: Path, line: Line) -> None:
@@ -104,14 +109,14 @@ def machine() -> str:
     return f"{gpu}; {os.cpu_count()} cores of {platform.machine()}; {versions}"
 
 
-def markdown(found: Sequence[Line]) -> str:
+def markdown(result_lines: Sequence[Line]) -> str:
     """Return Markdown with a table of the results and a list of the failures."""
     text = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
     reached = {True: "yes", False: "no", None: ""}
-    for line in (line for line in found if "what" in line):
+    for line in (line for line in result_lines if "what" in line):
         cells = [*(str(line[key]) for key in HEAD[:-1]), reached[line["reached"]]]
         text.append(f"| {' | '.join(cells)} |")
-    failed = [line for line in found if line.get("status", "done") != "done"]
+    failed = [line for line in result_lines if line.get("status", "done") != "done"]
     text += ["", *(f"- {line['row']}: {line['status']}: {line['error']}" for line in failed)]
-    text += ["", *dict.fromkeys(line["machine"] for line in found)]
+    text += ["", *dict.fromkeys(line["machine"] for line in result_lines)]
     return "\n".join(text) + "\n"

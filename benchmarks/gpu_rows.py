@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from benchmarks import extraction, gpu, matching, training
-from benchmarks.measures import Call, Measured, finished, measured, ratio, seconds
+from benchmarks.measures import Call, Measured, call_and_wait, measured, ratio, seconds
 from benchmarks.training import LONGEST, WORDS, Case, fits
 from models.kernels import matching_plain
 from models.kernels.matching import implementation
@@ -74,7 +74,7 @@ SMALL = Size("tabletop", 7, 4, (8,), 6, 1, 2)
 
 
 @dataclass
-class Found:
+class Result:
     """A line of the table that `python -m benchmarks gpu` writes."""
 
     what: str
@@ -85,24 +85,24 @@ class Found:
     reached: bool | None = None
 
 
-def compared(what: str, ours: Measured | None, reference: Measured | None) -> Found:
+def compared(what: str, ours: Measured | None, reference: Measured | None) -> Result:
     """Return the table's line that compares our measurement with the reference's; None: memory ran out."""
-    return Found(what, str(ours or "no memory"), str(reference or "no memory"), ratio(ours, reference))
+    return Result(what, str(ours or "no memory"), str(reference or "no memory"), ratio(ours, reference))
 
 
-def right(what: str, said: str) -> Found:
+def passed(what: str, text: str) -> Result:
     """Return the line of the table for a check that has passed."""
-    return Found(what, said, goal=RIGHT, reached=True)
+    return Result(what, text, goal=RIGHT, reached=True)
 
 
-def kernels(size: Size) -> Iterator[Found]:
+def kernels(size: Size) -> Iterator[Result]:
     """Check the device's matching against plain torch."""
     for dtype, rounding in ROUNDING.items():
         for shape in SHAPES.values():
             _check(*_operands(*shape, dtype), rounding)
-        used = implementation(*_operands(*SHAPES["a paper's head"], dtype)[:2]).__name__.rpartition(".")[2]
-        said = f"{used}: all {len(SHAPES)} shapes the same places, gradients within {rounding:g}"
-        yield right(f"matching in {dtype} against plain torch: ties, odd sizes, 196 and 784 tokens", said)
+        kernel = implementation(*_operands(*SHAPES["a paper's head"], dtype)[:2]).__name__.rpartition(".")[2]
+        text = f"{kernel}: all {len(SHAPES)} shapes the same places, gradients within {rounding:g}"
+        yield passed(f"matching in {dtype} against plain torch: ties, odd sizes, 196 and 784 tokens", text)
 
 
 def _operands(
@@ -113,57 +113,57 @@ def _operands(
     Queries and keys are small integers, so products are exact and there are many ties. Their strides are
     those of the models' projections.
     """
-    random, on = torch.Generator().manual_seed(0), devices.device()
-    made = (torch.randint(-2, 3, shape, generator=random) for shape in ((B, N, h, d), (A, M, h, d)))
-    q, k = (x.to(dtype).transpose(1, 2).to(on) for x in made)
-    return q, k, torch.randn(B, A, h, generator=random).to(on)
+    generator, device = torch.Generator().manual_seed(0), devices.device()
+    operands = (torch.randint(-2, 3, shape, generator=generator) for shape in ((B, N, h, d), (A, M, h, d)))
+    q, k = (x.to(dtype).transpose(1, 2).to(device) for x in operands)
+    return q, k, torch.randn(B, A, h, generator=generator).to(device)
 
 
 def _check(q: Tensor, k: Tensor, grad: Tensor, rounding: float) -> None:
     module = implementation(q, k)
-    (found, *kept), (expected, *where) = module.locate(q, k), matching_plain.locate(q, k)
-    places = kept or module.places(q, k)
-    torch.testing.assert_close(found, expected.float(), rtol=1e-5, atol=1e-5)
-    assert all(torch.equal(x, y) for x, y in zip(places, where, strict=True))
-    gradients, again = (module.spread(grad, q, k, *kept) for _ in range(2))
+    (values, *kept_places), (expected, *expected_places) = module.locate(q, k), matching_plain.locate(q, k)
+    places = kept_places or module.places(q, k)
+    torch.testing.assert_close(values, expected.float(), rtol=1e-5, atol=1e-5)
+    assert all(torch.equal(x, y) for x, y in zip(places, expected_places, strict=True))
+    gradients, again = (module.spread(grad, q, k, *kept_places) for _ in range(2))
     assert all(torch.equal(x, y) for x, y in zip(gradients, again, strict=True))
-    for x, y in zip(gradients, matching_plain.spread(grad, q, k, *where), strict=True):
+    for x, y in zip(gradients, matching_plain.spread(grad, q, k, *expected_places), strict=True):
         torch.testing.assert_close(x, y, rtol=rounding, atol=rounding * float(y.float().abs().max()))
 
 
-def types(size: Size) -> Iterator[Found]:
+def types(size: Size) -> Iterator[Result]:
     """Check a training step against the reference: losses and gradients in float32, losses in bfloat16."""
     cases = [Case(size.model, "per_head", 4, size.grid), Case(size.model, "summed", 4, size.grid)]
     for case in (*cases, replace(cases[1], variant="released")):
         training.check(case)
-        said = "losses within 1e-4, gradients 3e-2 of the norm"
-        said += "; in bfloat16 losses within 3e-2" if "bfloat16" in training.TYPES else ""
-        yield right(f"a step of scorer_cbr, {case.mtm}, {case.variant}, against the plainest one", said)
+        text = "losses within 1e-4, gradients 3e-2 of the norm"
+        text += "; in bfloat16 losses within 3e-2" if "bfloat16" in training.TYPES else ""
+        yield passed(f"a step of scorer_cbr, {case.mtm}, {case.variant}, against the plainest one", text)
 
 
-def determinism(size: Size) -> Iterator[Found]:
+def determinism(size: Size) -> Iterator[Result]:
     """Check that steps with the same seed give equal weights, and with another seed different weights."""
     case = Case(size.model, "per_head", min(size.scenes, 32), size.grid)
     for dtype in training.TYPES:
         one, again, other = (_weights(case, dtype, seed) for seed in (1, 1, 2))
         assert one == again != other, (one, again, other)
-        yield right(f"4 steps in {dtype}, twice", f"the same bytes ({one[:8]}); another seed's differ")
+        yield passed(f"4 steps in {dtype}, twice", f"the same bytes ({one[:8]}); another seed's differ")
 
 
 def _weights(case: Case, dtype: str, seed: int) -> str:
     """Return a hash of the weights after 4 training steps."""
     devices.repeatable()
-    run, batch = training.ours(case, dtype), training.batch(case)
-    run.seed = seed
+    loop, batch = training.our_training(case, dtype), training.batch(case)
+    loop.seed = seed
     for iteration in range(4):
-        run.step(batch, iteration)
-    found = hashlib.sha256()
-    for tensor in run.model.state_dict().values():
-        found.update(tensor.cpu().numpy().tobytes())
-    return found.hexdigest()
+        loop.step(batch, iteration)
+    digest = hashlib.sha256()
+    for tensor in loop.model.state_dict().values():
+        digest.update(tensor.cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
-def matchings(size: Size) -> Iterator[Found]:
+def matchings(size: Size) -> Iterator[Result]:
     """Compare the matching, forward and backward, with a reference of einsum and max in float32.
 
     All pairs of images have a gradient, or one pair in twenty, as in training.
@@ -181,18 +181,18 @@ def matchings(size: Size) -> Iterator[Found]:
 def as_trained(case: Case, words: int = WORDS, longest: int = LONGEST) -> Training:
     """Return our training loop as stages.train sets it up: deterministic algorithms, compiled pieces."""
     devices.repeatable()
-    found = training.ours(case, FASTEST, words=words, longest=longest)
-    found.compile(compiling.backend("auto", found.device))
-    return found
+    loop = training.our_training(case, FASTEST, words=words, longest=longest)
+    loop.compile(compiling.backend("auto", loop.device))
+    return loop
 
 
-def steps(size: Size) -> Iterator[Found]:
+def steps(size: Size) -> Iterator[Result]:
     """Measure the training step on random features: the slowest case, because all pairs have a gradient."""
     for mtm, variant in (("summed", "released"), ("per_head", "paper")):
         case = Case(size.model, mtm, size.scenes, size.grid, variant)
         name = f"step as trained, {variant}, {mtm}, {FASTEST}"
         ours = measured(_step(case))
-        yield Found(f"{name}, {case.scenes} scenes", str(ours or "no memory"))
+        yield Result(f"{name}, {case.scenes} scenes", str(ours or "no memory"))
         while not fits(case) and case.scenes > 1:
             case = replace(case, scenes=case.scenes // 2)
         ours = measured(_step(case))
@@ -203,7 +203,7 @@ def steps(size: Size) -> Iterator[Found]:
 
 
 def _step(case: Case) -> Call:
-    return partial(as_trained(case).step, training.ready(case), 0)
+    return partial(as_trained(case).step, training.batch_on_device(case), 0)
 
 
 @contextmanager
@@ -217,58 +217,59 @@ def multiplying(products: str) -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
 
-def extracted(size: Size) -> Iterator[Found]:
+def extracted(size: Size) -> Iterator[Result]:
     """Measure the extraction of ResNet-101's features from PNG files, and training on the stored features."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "raw"
         index = extraction.render(root, max(size.rendered, 6 * size.scenes))
-        store = extraction.store(Path(folder), extraction.extractor(root, index))  # warms up libraries
+        # this warms up libraries
+        store = extraction.store(Path(folder), extraction.untrained_extractor(root, index))
         images = index * (-(-size.images[-1] // len(index)))
         for count in size.images:
             rate = count / _stored(root, images[:count])
-            said = f"{rate:,.0f} images/s with {os.cpu_count()} cores"
+            text = f"{rate:,.0f} images/s with {os.cpu_count()} cores"
             what = f"PNG files to a store, {count:,} images"
-            yield Found(what, said, goal="≥ 4,000 images/s", reached=rate >= 4000)
-        extractor = extraction.extractor(root, images)
+            yield Result(what, text, goal="≥ 4,000 images/s", reached=rate >= 4000)
+        extractor = extraction.untrained_extractor(root, images)
         side = extraction.SPEC.size
-        ready = torch.randint(0, 256, (GPU_BATCH, 3, side, side), dtype=torch.uint8)
-        network = torch.inference_mode()(partial(extractor.network, ready.to(extractor.device)))
+        batch = torch.randint(0, 256, (GPU_BATCH, 3, side, side), dtype=torch.uint8)
+        network = torch.inference_mode()(partial(extractor.network, batch.to(extractor.device)))
         rate = GPU_BATCH / seconds({"": network}, 5)[""]
-        yield Found(f"the network alone, batches of {GPU_BATCH}", f"{rate:,.0f} images/s")
+        yield Result(f"the network alone, batches of {GPU_BATCH}", f"{rate:,.0f} images/s")
         yield from trained(root, store, size)
 
 
 def _stored(root: Path, images: list[Indexed]) -> float:
     """Extract the features of images into a store; return the time, with the start of its processes."""
-    extractor, start = extraction.extractor(root, images), time.perf_counter()
+    extractor, start = extraction.untrained_extractor(root, images), time.perf_counter()
     extraction.into_store(root.parent / "scratch", extractor)
     return time.perf_counter() - start
 
 
-def trained(root: Path, store: FeatureStore, size: Size) -> Iterator[Found]:
+def trained(root: Path, store: FeatureStore, size: Size) -> Iterator[Result]:
     """Measure training on the stored features of the rendered images in `root`, with reading and copying.
 
     The first `size.warm` iterations do not count, because gradients become sparse only in training.
     """
     pairs = of_split(clevr_change.read(root), "train")
     captions = [caption for pair in pairs for caption in pair.captions]
-    words = vocabularies.build(captions, 1, True, None)
+    vocabulary = vocabularies.build(captions, 1, True, None)
     for variant, mtm in (("paper", "per_head"), ("released", "summed")):
         case = Case(size.model, mtm, size.scenes, store.shape[-1], variant)
-        run = as_trained(case, len(words), words.longest)
-        drawn = Sampler(pairs, size.scenes, 1, True)
-        batches = enumerate(training_batches(drawn, store, words, range(size.warm + size.timed)))
+        loop = as_trained(case, len(vocabulary), vocabulary.longest)
+        sampler = Sampler(pairs, size.scenes, 1, True)
+        batches = enumerate(training_batches(sampler, store, vocabulary, range(size.warm + size.timed)))
         for _ in range(size.warm):
             iteration, batch = next(batches)
-            finished(partial(run.step, batch, iteration))
+            call_and_wait(partial(loop.step, batch, iteration))
         start = time.perf_counter()
         for iteration, batch in batches:
-            run.step(batch, iteration)
-        finished(lambda: None)
-        took = (time.perf_counter() - start) / size.timed
-        said = f"{1000 * took:.1f} ms an iteration, 10,000 in {10_000 * took / 60:.1f} minutes"
+            loop.step(batch, iteration)
+        call_and_wait(lambda: None)
+        step_time = (time.perf_counter() - start) / size.timed
+        text = f"{1000 * step_time:.1f} ms an iteration, 10,000 in {10_000 * step_time / 60:.1f} minutes"
         what = f"training, {variant}, {FASTEST}, {size.scenes} scenes, read from a store"
-        yield Found(what, said, goal=f"≤ {GOAL * 1000:.0f} ms", reached=took <= GOAL)
+        yield Result(what, text, goal=f"≤ {GOAL * 1000:.0f} ms", reached=step_time <= GOAL)
 
 
 ROWS = {"kernels": kernels, "types": types, "determinism": determinism}
@@ -279,10 +280,10 @@ def main() -> None:
     torch.backends.cudnn.allow_tf32 = False  # float32 is float32 on both sides
     row, out = sys.argv[1], Path(sys.argv[2])
     size = SMALL if "--small" in sys.argv else FULL
-    for found in ROWS[row](size):
-        if found.goal != RIGHT and not torch.cuda.is_available():
-            found.reached = None  # the goals are a GPU's
-        gpu.append(out, {"row": row} | asdict(found))
+    for result in ROWS[row](size):
+        if result.goal != RIGHT and not torch.cuda.is_available():
+            result.reached = None  # the goals are a GPU's
+        gpu.append(out, {"row": row} | asdict(result))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from benchmarks.measures import Call, Row, of_case, ratio
+from benchmarks.measures import Call, Row, measure_case, ratio
 from benchmarks.reference_step import matching as reference
 from benchmarks.training import SIZES, Case
 from models.kernels import matching_plain
@@ -33,13 +33,13 @@ def rows() -> Iterator[Row]:
 
 def row(dtype: str, case: Case, compared: bool = True) -> Row:
     """Measure our side in `dtype` and, if `compared`, the reference in float32; return the table's row."""
-    kinds = {"ours": dtype, "reference": "float32"} if compared else {"ours": dtype}
-    sides = {side: partial(call, side, kind) for side, kind in kinds.items()}
-    both = of_case(sides, case, ROUNDS)
+    dtypes = {"ours": dtype, "reference": "float32"} if compared else {"ours": dtype}
+    sides = {side: partial(call, side, side_dtype) for side, side_dtype in dtypes.items()}
+    results = measure_case(sides, case, ROUNDS)
     name = f"matching, {case.mtm}, {dtype}, {case.scenes} pairs of {case.grid**2} tokens"
     against = f"all similarities at once, float32, median of {ROUNDS}"
-    ours, theirs = both["ours"], both.get("reference")
-    return name, against, str(ours), str(theirs or "–"), ratio(ours, theirs)
+    our_result, reference_result = results["ours"], results.get("reference")
+    return name, against, str(our_result), str(reference_result or "–"), ratio(our_result, reference_result)
 
 
 def check(case: Case, dtype: torch.dtype) -> None:
@@ -49,18 +49,20 @@ def check(case: Case, dtype: torch.dtype) -> None:
     larger, and gradients are compared with those of plain torch in bfloat16.
     """
     q, k, grad = operands(case, dtype)
-    exact = dtype == torch.float32
-    tolerance = {"rtol": 1e-4, "atol": 1e-4} if exact else {"rtol": 8e-3, "atol": 8e-3}
-    whole = [x.detach().float().requires_grad_() for x in (q, k)]
-    torch.testing.assert_close(token_matching(q, k), reference(*whole), **tolerance)
-    mine = gradients(token_matching, q, k, grad)
-    if exact:
-        theirs = gradients(reference, *whole, grad)
+    is_exact = dtype == torch.float32
+    tolerance = {"rtol": 1e-4, "atol": 1e-4} if is_exact else {"rtol": 8e-3, "atol": 8e-3}
+    float_operands = [x.detach().float().requires_grad_() for x in (q, k)]
+    torch.testing.assert_close(token_matching(q, k), reference(*float_operands), **tolerance)
+    our_gradients = gradients(token_matching, q, k, grad)
+    if is_exact:
+        reference_gradients = gradients(reference, *float_operands, grad)
     else:
-        theirs = matching_plain.spread(grad, q, k, *matching_plain.locate(q.detach(), k.detach())[1:])
-    for x, y in zip(mine, theirs, strict=True):
+        reference_gradients = matching_plain.spread(
+            grad, q, k, *matching_plain.locate(q.detach(), k.detach())[1:]
+        )
+    for x, y in zip(our_gradients, reference_gradients, strict=True):
         difference = (x - y).float().norm() / y.float().norm()
-        assert difference < (1e-4 if exact else 2e-2), difference
+        assert difference < (1e-4 if is_exact else 2e-2), difference
 
 
 def call(side: str, dtype: str, case: Case, share: float = 1.0) -> Call:
@@ -69,8 +71,8 @@ def call(side: str, dtype: str, case: Case, share: float = 1.0) -> Call:
     `share` is the fraction of image pairs whose matching gets a gradient other than 0.
     """
     device = devices.device()
-    made = operands(case, devices.precision(dtype, device))
-    q, k, grad = (x.detach().to(device).requires_grad_() for x in made)
+    tensors = operands(case, devices.precision(dtype, device))
+    q, k, grad = (x.detach().to(device).requires_grad_() for x in tensors)
     grad = grad.detach() * (torch.rand(grad.shape[:2], device=device) < share)[..., None]
     return partial(gradients, SIDES[side], q, k, grad)
 
@@ -83,9 +85,9 @@ def operands(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     B, N = case.scenes, case.grid**2
     h = 1 if case.mtm == "summed" else SIZES[case.size]["heads"]
     d = SIZES[case.size]["width"] // h
-    random = torch.Generator().manual_seed(0)
-    q, k = (torch.randn(B, N, h, d, generator=random).to(dtype).transpose(1, 2) for _ in range(2))
-    return q.requires_grad_(), k.requires_grad_(), torch.randn(B, B, h, generator=random)
+    generator = torch.Generator().manual_seed(0)
+    q, k = (torch.randn(B, N, h, d, generator=generator).to(dtype).transpose(1, 2) for _ in range(2))
+    return q.requires_grad_(), k.requires_grad_(), torch.randn(B, B, h, generator=generator)
 
 
 def gradients(match: Callable, q: Tensor, k: Tensor, grad: Tensor) -> tuple[Tensor, ...]:

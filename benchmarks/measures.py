@@ -26,10 +26,10 @@ class Measured:
     bytes: int
 
     def __str__(self) -> str:
-        return f"{shown(self.seconds)}, {self.bytes / 2**30:.2f} GiB"
+        return f"{duration(self.seconds)}, {self.bytes / 2**30:.2f} GiB"
 
 
-def shown(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Format a duration in seconds as text with a suitable unit."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
@@ -44,29 +44,35 @@ def ratio(ours: Measured | None, reference: Measured | None) -> str:
 
 def compare(name: str, ours: Call, reference: Call, against: str, rounds: int = ROUNDS) -> Row:
     """Measure the time of both sides; return the table's row. `against` describes the reference."""
-    mine, theirs = seconds({"ours": ours, "reference": reference}, rounds).values()
-    return name, f"{against}, median of {rounds}", shown(mine), shown(theirs), f"{theirs / mine:.1f}"
+    our_time, reference_time = seconds({"ours": ours, "reference": reference}, rounds).values()
+    return (
+        name,
+        f"{against}, median of {rounds}",
+        duration(our_time),
+        duration(reference_time),
+        f"{reference_time / our_time:.1f}",
+    )
 
 
 def seconds(sides: dict[str, Call], rounds: int) -> dict[str, float]:
     """Return side -> median time of a call in seconds. The sides alternate, after a warm-up of each side."""
-    taken: dict[str, list[float]] = {side: [] for side in sides}
+    durations: dict[str, list[float]] = {side: [] for side in sides}
     for turn in range(rounds + 1):
         for side, function in sides.items():
             start = time.perf_counter()
-            finished(function)
+            call_and_wait(function)
             if turn:
-                taken[side].append(time.perf_counter() - start)
-    return {side: statistics.median(each) for side, each in taken.items()}
+                durations[side].append(time.perf_counter() - start)
+    return {side: statistics.median(side_durations) for side, side_durations in durations.items()}
 
 
-def of_case(sides: Mapping[str, Callable[[Any], Call]], case: Any, rounds: int) -> dict[str, Measured]:
+def measure_case(sides: Mapping[str, Callable[[Any], Call]], case: Any, rounds: int) -> dict[str, Measured]:
     """Return side -> time and memory of the call that the side's function makes of a case (training.Case)."""
-    took = seconds({side: prepare(case) for side, prepare in sides.items()}, rounds)
-    return {side: Measured(took[side], _memory(prepare, case)) for side, prepare in sides.items()}
+    times = seconds({side: prepare(case) for side, prepare in sides.items()}, rounds)
+    return {side: Measured(times[side], _memory(prepare, case)) for side, prepare in sides.items()}
 
 
-def finished(function: Call) -> None:
+def call_and_wait(function: Call) -> None:
     """Call a function, and wait until the device has finished."""
     function()
     if torch.cuda.is_available():
@@ -76,15 +82,15 @@ def finished(function: Call) -> None:
 def measured(function: Call, rounds: int = 5) -> Measured | None:
     """Measure a call on a GPU, after a warm-up; return None if memory runs out."""
     try:
-        took = seconds({"": function}, rounds)[""]
-        return Measured(took, risen(function))
+        time_taken = seconds({"": function}, rounds)[""]
+        return Measured(time_taken, memory_increase(function))
     except torch.OutOfMemoryError:
         return None
     finally:
         torch.cuda.empty_cache()
 
 
-def risen(function: Call) -> int:
+def memory_increase(function: Call) -> int:
     """Call a function; return the largest increase of memory in bytes.
 
     On a CPU, it is the resident memory of this process. On a GPU, it is the memory that torch has allocated.
@@ -92,7 +98,7 @@ def risen(function: Call) -> int:
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        finished(function)
+        call_and_wait(function)
         return torch.cuda.max_memory_allocated() - before
     Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = psutil.Process().memory_info().rss
@@ -105,11 +111,11 @@ def _memory(prepare: Callable[[Any], Call], case: Any) -> int:
     """Return the memory in bytes of a call, measured in a new process; 0 if memory runs out."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         try:
-            return pool.submit(_risen_warm, prepare, case).result()
+            return pool.submit(_warm_memory_increase, prepare, case).result()
         except (BrokenProcessPool, torch.OutOfMemoryError):
             return 0
 
 
-def _risen_warm(prepare: Callable[[Any], Call], case: Any) -> int:
+def _warm_memory_increase(prepare: Callable[[Any], Call], case: Any) -> int:
     prepare(replace(case, scenes=2, grid=2))()  # load libraries and compile loops
-    return risen(prepare(case))
+    return memory_increase(prepare(case))

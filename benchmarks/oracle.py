@@ -41,10 +41,10 @@ def main() -> None:
     parser.add_argument("--dataset", required=True, help="name of a rendered dataset, already prepared")
     parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
     arguments = parser.parse_args()
-    everything = params.load()
-    own = everything.of(arguments.dataset)
-    shape = grid_shape(spec(everything.features, own))
-    scenes = read_scenes(Path(own.prepare.root) / "scenes.json")
+    settings = params.load()
+    dataset_settings = settings.of(arguments.dataset)
+    shape = grid_shape(spec(settings.features, dataset_settings))
+    scenes = read_scenes(Path(dataset_settings.prepare.root) / "scenes.json")
     index = read_index(Path(f"data/images/{arguments.dataset}.jsonl"))
     with replacing(arguments.out, CONTENTS) as folder:
         folder.mkdir()
@@ -53,7 +53,7 @@ def main() -> None:
             np.save(folder / f"{Path(image.name).name}.npy", symbols(scenes[image.name], image, shape))
 
 
-def symbols(shown: Shown, image: Indexed, shape: tuple[int, int, int]) -> np.ndarray:
+def symbols(labels: Shown, image: Indexed, shape: tuple[int, int, int]) -> np.ndarray:
     """Return an image's oracle features, float32, in the given shape (channels, H, W).
 
     Each object is described in the first CHANNELS channels of the cell that contains its centre. All other
@@ -65,13 +65,15 @@ def symbols(shown: Shown, image: Indexed, shape: tuple[int, int, int]) -> np.nda
         raise InputError(f"{CHANNELS} symbols do not fit into {channels} channels; take another backbone")
     grid = np.zeros(shape, np.float32)
     cells = np.stack(np.meshgrid(np.arange(height), np.arange(width), indexing="ij"), -1).reshape(-1, 2)
-    for box, classes in sorted(zip(shown.boxes, shown.classes, strict=False), key=lambda own: -own[0][2]):
-        left, top, wide, high = box
-        middle = np.array([(top + high / 2) / image.height * height, (left + wide / 2) / image.width * width])
+    for box, classes in sorted(zip(labels.boxes, labels.classes, strict=False), key=lambda pair: -pair[0][2]):
+        left, top, box_width, box_height = box
+        centre = np.array(
+            [(top + box_height / 2) / image.height * height, (left + box_width / 2) / image.width * width]
+        )
         free = cells[grid[0].reshape(-1) == 0]
-        row, column = free[np.abs(free + 0.5 - middle).sum(1).argmin()]
+        row, column = free[np.abs(free + 0.5 - centre).sum(1).argmin()]
         grid[0, row, column] = 1
-        for place, value in zip(np.cumsum([1, *CLASSES]), classes, strict=False):
-            grid[place + value, row, column] = 1
-        grid[CHANNELS - 2 : CHANNELS, row, column] = middle - (row + 0.5, column + 0.5)
+        for channel, value in zip(np.cumsum([1, *CLASSES]), classes, strict=False):
+            grid[channel + value, row, column] = 1
+        grid[CHANNELS - 2 : CHANNELS, row, column] = centre - (row + 0.5, column + 0.5)
     return grid

@@ -66,11 +66,13 @@ def read(weights: Path, lab: Path, labelled: Path) -> Row:
     """Caption the labelled images with a model; return the results, and the scores in its metrics.json."""
     captioner = PictureCaptioner.load(weights, lab)
     seed, model, dataset = weights.name, weights.parent.name, weights.parent.parent.name
-    place = lab / "results/cells" / dataset / model / seed / "metrics.json"
-    metrics = read_json(place, f"run `dvc repro score@{dataset}-{model}-{seed}`")
-    found = judging.judged_labelled(captioner, labelled, Search(1))
+    path = lab / "results/cells" / dataset / model / seed / "metrics.json"
+    metrics = read_json(path, f"run `dvc repro score@{dataset}-{model}-{seed}`")
+    judged = judging.judged_labelled(captioner, labelled, Search(1))
     true = {
-        unchanged: np.array([each.true for kind, _, _, each in found if (kind == NO_CHANGE) == unchanged])
+        unchanged: np.array(
+            [verdict.true for kind, _, _, verdict in judged if (kind == NO_CHANGE) == unchanged]
+        )
         for unchanged in (False, True)
     }
     rendered = {column: metrics[subset]["true"] for column, subset in RENDERED.items()}
@@ -84,9 +86,9 @@ def table(rows: Sequence[Row]) -> list[str]:
         "| real: changes (95 %) | real: unchanged (95 %) |",
         "|---|---|---|---|---|---|",
     ]
-    for row in sorted(rows, key=lambda each: -each.changed.mean()):
+    for row in sorted(rows, key=lambda row: -row.changed.mean()):
         shares = [f"{100 * row.rendered[column]:.1f}" for column in RENDERED]
-        real = [interval(each) for each in (row.changed, row.unchanged)]
+        real = [interval(true) for true in (row.changed, row.unchanged)]
         lines.append("| " + " | ".join([row.model, *shares, *real]) + " |")
     return lines
 
@@ -108,9 +110,10 @@ def correlations(rows: Sequence[Row]) -> list[str]:
         rendered = np.array([row.rendered[column] for row in rows])
         true = np.stack([getattr(row, real) for row in rows]).astype(float)  # models x scenes
         low, high = np.nanpercentile(list(resampled(rendered, true)), [2.5, 97.5])
-        found = spearmanr(rendered, true.mean(1)).statistic
+        correlation = spearmanr(rendered, true.mean(1)).statistic
         lines.append(
-            f"rank correlation, rendered {column} and real {real}: {found:.2f} ({low:.2f} to {high:.2f})"
+            f"rank correlation, rendered {column} and real {real}: "
+            f"{correlation:.2f} ({low:.2f} to {high:.2f})"
         )
     return lines
 
@@ -125,21 +128,21 @@ def resampled(rendered: np.ndarray, true: np.ndarray) -> np.ndarray:
     """
     random = np.random.default_rng(0)
     models, scenes = true.shape
-    found = np.full(RESAMPLES, np.nan)
-    for place in range(RESAMPLES):
-        some = random.integers(models, size=models)
-        real = true[np.ix_(some, random.integers(scenes, size=scenes))].mean(1)
-        if np.ptp(real) > 0 and np.ptp(rendered[some]) > 0:
-            found[place] = spearmanr(rendered[some], real).statistic
-    return found
+    correlations = np.full(RESAMPLES, np.nan)
+    for index in range(RESAMPLES):
+        sample = random.integers(models, size=models)
+        real = true[np.ix_(sample, random.integers(scenes, size=scenes))].mean(1)
+        if np.ptp(real) > 0 and np.ptp(rendered[sample]) > 0:
+            correlations[index] = spearmanr(rendered[sample], real).statistic
+    return correlations
 
 
 def scatter(axes: Axes, rows: Sequence[Row]) -> None:
     """Draw a point for each model: percentages of true captions of rendered (x) and of real changes (y)."""
     for number, row in enumerate(rows):
-        place = 100 * row.rendered["changes"], 100 * row.changed.mean()
-        look = {"color": f"C{number % 10}", "marker": "osD"[number // 10 % 3], "linestyle": "none"}
-        axes.plot(*place, label=row.model, **look)
+        point = 100 * row.rendered["changes"], 100 * row.changed.mean()
+        style = {"color": f"C{number % 10}", "marker": "osD"[number // 10 % 3], "linestyle": "none"}
+        axes.plot(*point, label=row.model, **style)
     axes.plot([0, 100], [0, 100], color=figures.RULE, zorder=0)
     axes.set_xlabel("true, changes, rendered test pairs, percent")
     axes.set_ylabel("true, changes, real images, percent")

@@ -46,8 +46,8 @@ class ReleasedStep(Step):
         H, W = self.sizes.grid
         x = (2 * torch.arange(W) / W - 1).expand(H, W)
         y = (2 * torch.arange(H) / H - 1)[:, None].expand(H, W)
-        places = torch.stack([x, y]).to(features).expand(len(features), 2, H, W)
-        return super().encoded(torch.cat([features, places], 1))
+        positions = torch.stack([x, y]).to(features).expand(len(features), 2, H, W)
+        return super().encoded(torch.cat([features, positions], 1))
 
     def joined(self, name: str, attended: Tensor) -> Tensor:
         """Apply the projection W^O in backward reasoning; elsewhere return `attended` unchanged."""
@@ -69,8 +69,8 @@ class ReleasedStep(Step):
 
     def sentence(self, hidden: Tensor, tokens: Tensor) -> Tensor:
         """Return the sum of the states without padding, divided by the length of the longest caption."""
-        read = (tokens[:, :-1] != NULL)[..., None].float()
-        return (hidden * read).sum(1) / self.sizes.longest
+        is_word = (tokens[:, :-1] != NULL)[..., None].float()
+        return (hidden * is_word).sum(1) / self.sizes.longest
 
     def back(self, to_after: Tensor, imagined: Tensor, after: Tensor) -> Tensor:
         return to_after.T

@@ -71,12 +71,12 @@ class Step:
         """
         b, a = before, after
         for layer in range(self.sizes.layers):
-            own = f"difference.attentions.{layer}"
-            qb, kb, vb = (self.heads(f"{own}.{name}", b) for name in ("query", "key", "value"))
-            qa, ka, va = (self.heads(f"{own}.{name}", a) for name in ("query", "key", "value"))
+            prefix = f"difference.attentions.{layer}"
+            qb, kb, vb = (self.heads(f"{prefix}.{name}", b) for name in ("query", "key", "value"))
+            qa, ka, va = (self.heads(f"{prefix}.{name}", a) for name in ("query", "key", "value"))
             cv = self.contrast("cv", self.matched(qb, ka), self.matched(qa, kb))  # the last is returned
-            from_after = self.joined(own, self.exchanged(qb, ka, va))  # Eq. 5
-            from_before = self.joined(own, self.exchanged(qa, kb, vb))
+            from_after = self.joined(prefix, self.exchanged(qb, ka, va))  # Eq. 5
+            from_before = self.joined(prefix, self.exchanged(qa, kb, vb))
             b, a = (self.norm(f"difference.norms.{layer}", x) for x in (b + from_after, a + from_before))
         return self.fused(b, a), cv
 
@@ -97,12 +97,12 @@ class Step:
         placed = words + sinusoids(tokens.shape[1], words.shape[-1]).to(words)
         x = self.norm("decoder.norm", self.drop(self.linear("decoder.project", placed)))
         for layer in range(self.sizes.decoder_layers):
-            own = f"decoder.layers.{layer}"
-            said = self.attention(f"{own}.self_attention", x, x, causal=True)
-            x = self.norm(f"{own}.norms.0", x + self.drop(said))
-            seen = self.attention(f"{own}.cross_attention", x, memory)
-            x = self.norm(f"{own}.norms.1", x + self.drop(seen))
-            x = self.norm(f"{own}.norms.2", self.fed_forward(f"{own}.feed_forward", x))
+            prefix = f"decoder.layers.{layer}"
+            self_attended = self.attention(f"{prefix}.self_attention", x, x, causal=True)
+            x = self.norm(f"{prefix}.norms.0", x + self.drop(self_attended))
+            cross_attended = self.attention(f"{prefix}.cross_attention", x, memory)
+            x = self.norm(f"{prefix}.norms.1", x + self.drop(cross_attended))
+            x = self.norm(f"{prefix}.norms.2", self.fed_forward(f"{prefix}.feed_forward", x))
         return self.linear("decoder.vocabulary", x), x
 
     def fed_forward(self, name: str, x: Tensor) -> Tensor:
@@ -112,8 +112,8 @@ class Step:
 
     def sentence(self, hidden: Tensor, tokens: Tensor) -> Tensor:
         """Return the mean of the last states, (B, L, D), that predict a word: (B, D)."""
-        kept = (tokens[:, 1:] != NULL)[..., None].float()  # (B, L, 1)
-        return (hidden * kept).sum(1) / kept.sum(1)
+        is_word = (tokens[:, 1:] != NULL)[..., None].float()  # (B, L, 1)
+        return (hidden * is_word).sum(1) / is_word.sum(1)
 
     def reasoned(self, before: Tensor, after: Tensor, sentence: Tensor) -> Tensor:
         """Return L_cm, the loss of backward reasoning (Eq. 9-11).
@@ -121,18 +121,18 @@ class Step:
         before, after: both images' encodings, (B, N, D) each
         sentence: vectors of the captions, (B, D)
         """
-        own = "regularisers.cbr"
+        prefix = "regularisers.cbr"
         joined = torch.cat([before, sentence[:, None].expand_as(before)], -1)  # (B, N, 2D)
-        joined = self.linear(f"{own}.join", joined)  # Eq. 9
-        attended = self.attention(f"{own}.attention", joined, joined, dropped=False)
-        imagined = self.linear(f"{own}.imagine", attended)  # Eq. 10
+        joined = self.linear(f"{prefix}.join", joined)  # Eq. 9
+        attended = self.attention(f"{prefix}.attention", joined, joined, dropped=False)
+        imagined = self.linear(f"{prefix}.imagine", attended)  # Eq. 10
         to_after = self.compared(imagined, after)
         return self.contrast("cbr", to_after, self.back(to_after, imagined, after))
 
     def compared(self, first: Tensor, second: Tensor) -> Tensor:
         """Match all images of two batches, (B, N, D) each, as backward reasoning does; return (B, B)."""
-        own = "regularisers.cbr.match"
-        return self.matched(self.heads(f"{own}.query", first), self.heads(f"{own}.key", second))
+        prefix = "regularisers.cbr.match"
+        return self.matched(self.heads(f"{prefix}.query", first), self.heads(f"{prefix}.key", second))
 
     def back(self, to_after: Tensor, imagined: Tensor, after: Tensor) -> Tensor:
         """Return the matching of the real "after" images with the imagined images, (B, B).
@@ -153,8 +153,10 @@ class Step:
     def contrast(self, term: str, one_way: Tensor, other_way: Tensor) -> Tensor:
         """Return the contrastive loss of a loss term, as the mean of both directions (Eq. 4 and 11)."""
         partner = torch.arange(len(one_way), device=one_way.device)
-        there, back = (F.cross_entropy(s * self.scale(term), partner) for s in (one_way, other_way))
-        return (there + back) / 2
+        one_way_loss, other_way_loss = (
+            F.cross_entropy(s * self.scale(term), partner) for s in (one_way, other_way)
+        )
+        return (one_way_loss + other_way_loss) / 2
 
     def scale(self, term: str) -> float | Tensor:
         """Return the factor by which the similarities of a loss term are multiplied."""
@@ -164,7 +166,7 @@ class Step:
         self, name: str, x: Tensor, memory: Tensor, causal: bool = False, dropped: bool = True
     ) -> Tensor:
         q = self.heads(f"{name}.query", x)
-        k, v = (self.heads(f"{name}.{own}", memory) for own in ("key", "value"))
+        k, v = (self.heads(f"{name}.{projection}", memory) for projection in ("key", "value"))
         attended = self.attended(q, k, v, causal, self.dropout if dropped else 0.0)
         return self.joined(name, attended)
 

@@ -33,8 +33,10 @@ def rows() -> Iterator[Row]:
     """Yield the table's row, after a check that both sides give exactly the same numbers."""
     corpus = captions_of(IMAGES)
     assert ours(*corpus) == one_after_another(*corpus)
-    mine, reference = partial(ours, *corpus), partial(one_after_another, *corpus)
-    yield compare(f"score {IMAGES:,} captions", mine, reference, "pycocoevalcap, one after another", 3)
+    our_call, reference_call = partial(ours, *corpus), partial(one_after_another, *corpus)
+    yield compare(
+        f"score {IMAGES:,} captions", our_call, reference_call, "pycocoevalcap, one after another", 3
+    )
 
 
 def captions_of(images: int) -> tuple[dict[str, str], dict[str, list[str]]]:
@@ -45,15 +47,15 @@ def captions_of(images: int) -> tuple[dict[str, str], dict[str, list[str]]]:
     """
     captions, references = {}, {}
     settings = params.load(ROOT / "params.yaml").tabletop.of("tabletop")
-    drawn = [
+    scenes = [
         scene_sampling.sample(settings, number, scene_sampling.generator(1, number))
         for number in range(images // 2 + 1)
     ]
-    for number, (scene, after) in enumerate(pairwise(drawn)):
+    for number, (scene, after) in enumerate(pairwise(scenes)):
         rng = np.random.default_rng([1, number])
-        described = after if number % 2 else scene
+        described_scene = after if number % 2 else scene
         references[f"{number}"] = grammar.change_captions(scene, rng)
-        captions[f"{number}"] = grammar.change_captions(described, rng)[0]
+        captions[f"{number}"] = grammar.change_captions(described_scene, rng)[0]
         references[f"{number}_n"] = grammar.no_change_captions(rng)
         captions[f"{number}_n"] = grammar.no_change_captions(rng)[0]
     return captions, references
@@ -64,20 +66,24 @@ def one_after_another(captions: dict[str, str], references: dict[str, list[str]]
     path = [str(java.find().parent), *os.environ["PATH"].split(os.pathsep)]
     os.environ["PATH"] = os.pathsep.join(dict.fromkeys(path))
     tokenizer = PTBTokenizer()
-    texts = {key: [{"caption": text} for text in own] for key, own in references.items()}
+    texts = {
+        key: [{"caption": text} for text in key_references] for key, key_references in references.items()
+    }
     references = tokenizer.tokenize(texts)
-    found = tokenizer.tokenize({key: [{"caption": text}] for key, text in captions.items()})
-    bleu, bleu_each = Bleu(4).compute_score(references, found, verbose=0)
+    tokenized = tokenizer.tokenize({key: [{"caption": text}] for key, text in captions.items()})
+    bleu, bleu_of_pairs = Bleu(4).compute_score(references, tokenized, verbose=0)
     scorers = {"METEOR": Meteor(), "ROUGE-L": Rouge(), "CIDEr-D": Cider()}
-    scored = {name: scorer.compute_score(references, found) for name, scorer in scorers.items()}
+    scored = {name: scorer.compute_score(references, tokenized) for name, scorer in scorers.items()}
     corpus = {f"BLEU-{n}": value for n, value in enumerate(bleu, 1)}
     corpus |= {name: value for name, (value, _) in scored.items()}
-    return corpus, {"BLEU-4": bleu_each[3]} | {name: list(each) for name, (_, each) in scored.items()}
+    return corpus, {"BLEU-4": bleu_of_pairs[3]} | {
+        name: list(pair_values) for name, (_, pair_values) in scored.items()
+    }
 
 
 def ours(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
     """Return our scores in the same form as `one_after_another`."""
     scores = score(captions, references, {}, TIMEOUT)
-    beyond = {"CIDEr-D/corpus-df", "SPICE"}
-    corpus = {name: value for name, value in scores.subsets["total"].items() if name not in beyond}
-    return corpus, {name: [own[name] for own in scores.pairs.values()] for name in OF_A_PAIR}
+    only_ours = {"CIDEr-D/corpus-df", "SPICE"}
+    corpus = {name: value for name, value in scores.subsets["total"].items() if name not in only_ours}
+    return corpus, {name: [pair_scores[name] for pair_scores in scores.pairs.values()] for name in OF_A_PAIR}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.measures import Call, Row, of_case, ratio
+from benchmarks.measures import Call, Row, measure_case, ratio
 from benchmarks.reference_released import ReleasedStep
 from benchmarks.reference_step import Part, Step
 from models.common.captioner import Captioner
@@ -63,30 +63,31 @@ def rows() -> Iterator[Row]:
         sides = {dtype: partial(step, "ours", dtype) for dtype in TYPES}
         if fits(case):
             sides["reference"] = partial(step, "reference", "float32")
-        both = of_case(sides, case, ROUNDS)
-        reference = both.get("reference")
+        results = measure_case(sides, case, ROUNDS)
+        reference = results.get("reference")
         for dtype in TYPES:
             name = f"training step, {variant}, {mtm}, {dtype}, {scenes} scenes (2 pairs each)"
             against = f"all similarities at once, float32, median of {ROUNDS}"
-            yield name, against, str(both[dtype]), str(reference or "–"), ratio(both[dtype], reference)
+            yield name, against, str(results[dtype]), str(reference or "–"), ratio(results[dtype], reference)
 
 
 def batch(case: Case) -> Batch:
     """Return random features and captions of each scene's changed pair, and then of its unchanged pair."""
-    random, S = torch.Generator().manual_seed(0), case.scenes
-    images = torch.randn(3 * S, CHANNELS, case.grid, case.grid, generator=random).half()
-    tokens = torch.randint(END + 1, WORDS, (2 * S, LONGEST), generator=random)
-    ends = torch.randint(5, LONGEST, (2 * S,), generator=random)[:, None]  # position of <END> in each caption
-    place = torch.arange(LONGEST)
+    generator, S = torch.Generator().manual_seed(0), case.scenes
+    images = torch.randn(3 * S, CHANNELS, case.grid, case.grid, generator=generator).half()
+    tokens = torch.randint(END + 1, WORDS, (2 * S, LONGEST), generator=generator)
+    # position of <END> in each caption
+    end_positions = torch.randint(5, LONGEST, (2 * S,), generator=generator)[:, None]
+    positions = torch.arange(LONGEST)
     tokens[:, 0] = START
-    tokens = tokens.where(place < ends, NULL).where(place != ends, END)
+    tokens = tokens.where(positions < end_positions, NULL).where(positions != end_positions, END)
     return Batch(images, torch.arange(S).repeat(2), torch.arange(S, 3 * S), tokens, 2)
 
 
-def ready(case: Case) -> Batch:
+def batch_on_device(case: Case) -> Batch:
     """Return the batch of a case in the device's memory; so the transfer is not measured."""
-    whole, on = batch(case), devices.device()
-    tensors = (x.to(on) for x in (whole.images, whole.before, whole.after, whole.tokens))
+    whole, device = batch(case), devices.device()
+    tensors = (x.to(device) for x in (whole.images, whole.before, whole.after, whole.tokens))
     return Batch(*tensors, whole.parts)
 
 
@@ -96,7 +97,7 @@ def parts(whole: Batch) -> list[Part]:
     return [(whole.images[b].float(), whole.images[a].float(), tokens) for b, a, tokens in chunks]
 
 
-def ours(
+def our_training(
     case: Case,
     dtype: str,
     dropout: float = DROPOUT,
@@ -114,9 +115,9 @@ def ours(
     return Training(model, recipe, 1, Path(tempfile.gettempdir()) / "no such state", lambda _: 0.0)
 
 
-def theirs(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[Captioner, Step]:
-    """Return a model with the same initial weights as in `ours`, and the reference's step for it."""
-    model = ours(case, "float32", dropout, loss).model
+def reference_step(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[Captioner, Step]:
+    """Return a model with the same initial weights as in `our_training`, and the reference's step for it."""
+    model = our_training(case, "float32", dropout, loss).model
     if case.variant == "released":
         return model, ReleasedStep(model, loss, RATE, dropout)
     return model, Step(model, loss, RATE, case.mtm, dropout)
@@ -125,35 +126,45 @@ def theirs(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[
 def step(side: str, dtype: str, case: Case) -> Call:
     """Return a function that makes a training step of one side, `ours` or `reference`."""
     if side == "ours":
-        return partial(ours(case, dtype).step, ready(case), 0)
-    return partial(theirs(case)[1], parts(ready(case)))
+        return partial(our_training(case, dtype).step, batch_on_device(case), 0)
+    return partial(reference_step(case)[1], parts(batch_on_device(case)))
 
 
 def check(case: Case) -> None:
     """Check, without dropout, that our losses (and in float32, gradients) agree with the reference's."""
     whole = batch(case)
-    model, plain = theirs(case, 0.0, ALIKE)
-    expected = plain(parts(whole))
+    model, reference = reference_step(case, 0.0, ALIKE)
+    expected = reference(parts(whole))
     for dtype, tolerance in zip(TYPES, (1e-4, 3e-2), strict=False):
-        mine = ours(case, dtype, 0.0, ALIKE)
-        torch.testing.assert_close(mine.step(whole, 0), expected, rtol=tolerance, atol=0.0)
+        loop = our_training(case, dtype, 0.0, ALIKE)
+        torch.testing.assert_close(loop.step(whole, 0), expected, rtol=tolerance, atol=0.0)
         if dtype == "float32":
-            _same_gradients(mine.model, model)
+            _same_gradients(loop.model, model)
 
 
-def _same_gradients(mine: Captioner, other: Captioner) -> None:
+def _same_gradients(our_model: Captioner, reference_model: Captioner) -> None:
     """Check that the gradients of two models differ by less than 3e-2 of a parameter's gradient norm.
 
     Rounding causes differences of 1e-5, and up to 4e-3 if two similarities are equal up to rounding. An error
     in the gradient, such as a missing mask, causes 9e-2 or more. Gradients of an attention's key biases are
     only rounding errors, so a small share of the norm of all gradients is also allowed.
     """
-    learns = {name: parameter for name, parameter in mine.named_parameters() if parameter.requires_grad}
-    theirs = {name: parameter.grad for name, parameter in other.named_parameters() if name in learns}
-    whole = torch.stack([grad.norm() for grad in theirs.values()]).norm()
-    for name, parameter in learns.items():
-        difference = (parameter.grad - theirs[name]).norm()
-        assert difference < 3e-2 * theirs[name].norm() + 1e-7 * whole, (name, difference, theirs[name].norm())
+    trained_parameters = {
+        name: parameter for name, parameter in our_model.named_parameters() if parameter.requires_grad
+    }
+    reference_gradients = {
+        name: parameter.grad
+        for name, parameter in reference_model.named_parameters()
+        if name in trained_parameters
+    }
+    total_norm = torch.stack([grad.norm() for grad in reference_gradients.values()]).norm()
+    for name, parameter in trained_parameters.items():
+        difference = (parameter.grad - reference_gradients[name]).norm()
+        assert difference < 3e-2 * reference_gradients[name].norm() + 1e-7 * total_norm, (
+            name,
+            difference,
+            reference_gradients[name].norm(),
+        )
 
 
 def fits(case: Case, at_once: float = AT_ONCE) -> bool:

@@ -35,25 +35,27 @@ def main() -> None:
 
 def write() -> None:
     """Write the records of all finished runs of params.yaml."""
-    done = [run for run in runs(Path()) if (run.made / "pairs.jsonl").exists()]
-    if not done:
+    finished_runs = [run for run in runs(Path()) if (run.scores_folder / "pairs.jsonl").exists()]
+    if not finished_runs:
         raise InputError("no run of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
-    for run in done:
+    for run in finished_runs:
         check(run)
-    for run in done:
-        written = records.write(Path(), run, {}, Path())
-        many = f"{run.made}: no record, as {run.dataset} has more than {records.MOST_PAIRS} test pairs"
-        print(written or many)
+    for run in finished_runs:
+        record_path = records.write(Path(), run, {}, Path())
+        message = (
+            f"{run.scores_folder}: no record, as {run.dataset} has more than {records.MOST_PAIRS} test pairs"
+        )
+        print(record_path or message)
 
 
 def promote() -> None:
     """Publish the user's own records that fit params.yaml and the prepared data."""
-    moved = own_records.promote(Path(), read_tree(Path("params.yaml")))
-    if not moved:
+    published_paths = own_records.promote(Path(), read_tree(Path("params.yaml")))
+    if not published_paths:
         raise InputError(
             f"{records.OWN} has no record of this params.yaml and the prepared data; run a study"
         )
-    print(*moved, "now write the page: `python -m commands.results`", sep="\n")
+    print(*published_paths, "now write the page: `python -m commands.results`", sep="\n")
 
 
 def runs(root: Path) -> list[Run]:
@@ -66,18 +68,18 @@ def runs(root: Path) -> list[Run]:
         for dataset in settings.datasets
         for row in study_runs.plan(root, "params.yaml", study, dataset, settings.seeds)
     ]
-    return [run for _, run in study_runs.each(planned)]
+    return [run for _, run in study_runs.distinct_runs(planned)]
 
 
 def check(run: Run) -> None:
     """Raise InputError if the run's files do not belong together, or if the run's recipe has changed."""
-    name = Path(run.dataset, run.model, str(run.seed))
-    weights = Path("data/weights", name)
-    run_files.check_scores(run.made, Path("data/pairs", f"{run.dataset}.jsonl"), weights)
-    run_curves.check(Path("results/curves", name), weights)
-    path = Path("data/recipes", name, "recipe.yaml")
+    run_path = Path(run.dataset, run.model, str(run.seed))
+    weights = Path("data/weights", run_path)
+    run_files.check_scores(run.scores_folder, Path("data/pairs", f"{run.dataset}.jsonl"), weights)
+    run_curves.check(Path("results/curves", run_path), weights)
+    path = Path("data/recipes", run_path, "recipe.yaml")
     if not path.exists() or not recipe_file.same(recipe_file.load(path), run.recipe):
-        raise InputError(f"{run.made} was made with other settings or code; run `dvc repro`")
+        raise InputError(f"{run.scores_folder} was made with other settings or code; run `dvc repro`")
 
 
 if __name__ == "__main__":

@@ -42,49 +42,58 @@ def main() -> None:
     tree = read_tree(Path("params.yaml"))
     for dataset in params.load().tabletop.viewpoint:
         groups = record_comparisons.read(Path(), dataset)
-        own_records.check(Path(), tree, dataset, [one for group in groups for one in group.records])
+        own_records.check(Path(), tree, dataset, [record for group in groups for record in group.records])
     write()
 
 
 def write(folder: Path = DOCS) -> None:
     """Draw the figures of the published records in `folder`, and write the filled pages of docs there."""
     settings = params.load()
-    found = {name: record_comparisons.read(Path(), name) for name in settings.tabletop.viewpoint}
-    made = tables(found, settings)
-    texts = {name: pages.filled(DOCS / name, made) for name in PAGES}
-    results_figures.write(folder, [*found.values()], settings)
+    groups_by_dataset = {name: record_comparisons.read(Path(), name) for name in settings.tabletop.viewpoint}
+    named_tables = tables(groups_by_dataset, settings)
+    texts = {name: pages.filled(DOCS / name, named_tables) for name in PAGES}
+    results_figures.write(folder, [*groups_by_dataset.values()], settings)
     for name, text in texts.items():
         write_text(folder / name, text)
-    _print(folder, found)
-    shown = [name for text in texts.values() for name in pages.blocks(text)]
-    if lacking := [name for name, table in made.items() if table.rows and name not in shown]:
-        print(f"no page has {', '.join(lacking)}; add `{pages.START}NAME -->` and `{pages.END}` for each")
+    _print(folder, groups_by_dataset)
+    names_on_pages = [name for text in texts.values() for name in pages.blocks(text)]
+    if missing_tables := [
+        name for name, table in named_tables.items() if table.rows and name not in names_on_pages
+    ]:
+        print(
+            f"no page has {', '.join(missing_tables)}; add `{pages.START}NAME -->` and `{pages.END}` for each"
+        )
 
 
 def write_own() -> None:
     """Write the page of a user's own records, with its figures. Print how many records are left out."""
     settings = params.load()
     tree = read_tree(Path("params.yaml"))
-    found: dict[str, list[Group]] = {}
-    left: list[Path] = []
+    groups_by_dataset: dict[str, list[Group]] = {}
+    left_out: list[Path] = []
     for dataset in settings.tabletop.viewpoint:
         groups, others = own_records.read(Path(), tree, dataset)
-        found |= {dataset: groups} if groups else {}
-        left += others
-    if left:
-        print(f"left out: {len(left)} own record(s) with other settings or data; the first is {left[0]}")
-    if not found:
+        groups_by_dataset |= {dataset: groups} if groups else {}
+        left_out += others
+    if left_out:
+        print(
+            f"left out: {len(left_out)} own record(s) with other settings or data; the first is {left_out[0]}"
+        )
+    if not groups_by_dataset:
         raise InputError(f"{records.OWN} has no record for the page; run a study with this params.yaml")
-    figures = results_figures.write(OWN, [*found.values()], settings)
+    figures = results_figures.write(OWN, [*groups_by_dataset.values()], settings)
     sections = [
-        f"## {table.title}\n\n{table.markdown}" for table in tables(found, settings).values() if table.rows
+        f"## {table.title}\n\n{table.markdown}"
+        for table in tables(groups_by_dataset, settings).values()
+        if table.rows
     ]
     write_text(OWN / PAGES[0], "\n".join([OWN_PAGE, *(f"{figure}\n" for figure in figures), *sections]))
-    _print(OWN, found)
+    _print(OWN, groups_by_dataset)
 
 
-def _print(folder: Path, found: Mapping[str, Sequence[Group]]) -> None:
-    print(f"{folder / PAGES[0]}: {sum(len(group.records) for own in found.values() for group in own)} runs")
+def _print(folder: Path, groups_by_dataset: Mapping[str, Sequence[Group]]) -> None:
+    runs = sum(len(group.records) for groups in groups_by_dataset.values() for group in groups)
+    print(f"{folder / PAGES[0]}: {runs} runs")
 
 
 if __name__ == "__main__":

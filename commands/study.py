@@ -50,9 +50,9 @@ def main() -> None:
         action="store_true",
         help="run only runs without a record, published or own",
     )
-    only = parser.add_mutually_exclusive_group()
-    only.add_argument("--show", action="store_true", help="print the finished runs; run and write nothing")
-    only.add_argument("--cancel", action="store_true", help="end the study's jobs, and nothing else")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--show", action="store_true", help="print the finished runs; run and write nothing")
+    modes.add_argument("--cancel", action="store_true", help="end the study's jobs, and nothing else")
     study(parsed(parser))
 
 
@@ -85,20 +85,20 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
     Raises InputError with the last line of each failed run, after the other runs are finished.
     """
     root, name, dataset = Path(), arguments.name, arguments.dataset
-    everything, own = params.load(), study_file.read(name)
-    planned = study_runs.plan(root, name, own, dataset, list(dict.fromkeys(arguments.seeds)))
-    study_table.check(root, own, dataset)
+    settings, definition = params.load(), study_file.read(name)
+    planned = study_runs.plan(root, name, definition, dataset, list(dict.fromkeys(arguments.seeds)))
+    study_table.check(root, definition, dataset)
     missing = _missing(root, planned, arguments.unrecorded)
     failed: list[str] = []
     if missing and not arguments.show:
         place = place_of(arguments)
         if arguments.cancel:
-            ended = cancel(place, workspace.workspaces([run for _, run in missing], root))
-            print(f"ended {ended} job(s); their work is kept, and the study continues from it when run again")
+            count = cancel(place, workspace.workspaces([run for _, run in missing], root))
+            print(f"ended {count} job(s); their work is kept, and the study continues from it when run again")
             return
         with opened(root, dataset, study_runs.inputs_of(planned)) as base:
             failed = _run(root, missing, base, place, arguments.commit)
-    tables = study_table.tables(root, own, dataset, planned, everything)
+    tables = study_table.tables(root, definition, dataset, planned, settings)
     show(tables)
     if not arguments.show:
         write_text(RESULTS / name / f"{dataset}.md", study_table.markdown(tables))
@@ -114,18 +114,18 @@ def _run(
     root: Path, missing: Sequence[tuple[Planned, Run]], base: Base, place: Place, commits: bool
 ) -> list[str]:
     """Run a job for each missing run. Return a line for each failed run."""
-    tasks = [RunTask(run, base, commits, partial(_take, root, row, run)) for row, run in missing]
+    tasks = [RunTask(run, base, commits, partial(_store_results, root, row, run)) for row, run in missing]
     return Queue(place, tasks).run()
 
 
-def _take(root: Path, row: Planned, run: Run, made: Path) -> None:
-    records.write(root, run, row.changes, made)
-    study_runs.keep(root, run, made)
+def _store_results(root: Path, row: Planned, run: Run, workspace_folder: Path) -> None:
+    records.write(root, run, row.changes, workspace_folder)
+    study_runs.keep_scores(root, run, workspace_folder)
 
 
 def _missing(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Run]]:
     """Return and print the rows and runs that are not finished or, if `unrecorded`, that have no record."""
-    runs = study_runs.each(planned)
+    runs = study_runs.distinct_runs(planned)
     missing = [
         (row, run)
         for row, run in runs
@@ -133,8 +133,8 @@ def _missing(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[t
             own_records.recorded(root, run, row.changes) if unrecorded else study_runs.finished(root, run)
         )
     ]
-    there = "recorded" if unrecorded else "finished"
-    print(f"{len(runs)} runs: {len(runs) - len(missing)} {there}, {len(missing)} missing", flush=True)
+    state = "recorded" if unrecorded else "finished"
+    print(f"{len(runs)} runs: {len(runs) - len(missing)} {state}, {len(missing)} missing", flush=True)
     for _, run in missing:
         print(f"  missing: {run.name}", flush=True)
     return missing

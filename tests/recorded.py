@@ -26,7 +26,7 @@ def write(root, model, seed, wrong, dataset="tabletop", changes=None):
         "faults": ",".join("" if one == "1" else "cs" if n % 2 == 0 else "t" for n, one in enumerate(right)),
         **{name: records.packed(map(int, right), width) for name, width in records.WIDTHS.items()},
         "validation": {"CIDEr-D": {"750": 0.5, "1500": 0.6}, "true/change": {"750": 0.0, "1500": 0.25}},
-        "captions": [f"{model} says {n}" for n in range(records.READ)],
+        "captions": [f"{model} says {n}" for n in range(records.KEPT_CAPTIONS)],
     }
     folder = root / "results/records" / dataset
     folder.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def write(root, model, seed, wrong, dataset="tabletop", changes=None):
     members = {"change": list(range(0, PAIRS, 2)), "no_change": list(range(1, PAIRS, 2))} | quarters
     members["color"] = members["change"]
     pairs = {"pairs": [f"{n}.png" for n in range(PAIRS)], "viewpoint_iou": [n / PAIRS for n in range(PAIRS)]}
-    read = {str(n): f"reference {n}" for n in range(records.READ)}
+    read = {str(n): f"reference {n}" for n in range(records.KEPT_CAPTIONS)}
     (folder / "pairs.json").write_text(json.dumps(pairs | {"subsets": members, "captions": read}))
 
 

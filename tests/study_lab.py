@@ -116,10 +116,10 @@ class Fake:
             raise KeyboardInterrupt
         self.ran.append((run.name, run.seed))
         make_pairs(self.folder, run.dataset)
-        curves = self.folder / "results/curves" / Path(*run.made.parts[2:])
+        curves = self.folder / "results/curves" / Path(*run.scores_folder.parts[2:])
         curves.mkdir(parents=True, exist_ok=True)
         (curves / "validation.csv").write_text("iteration,CIDEr-D,true/change\n300,0.25,0.0\n600,0.5,0.1\n")
-        write_run(self.folder / run.made, score_of(run.model, run.seed))
+        write_run(self.folder / run.scores_folder, score_of(run.model, run.seed))
 
 
 def pair(number: int) -> Pair:
@@ -163,5 +163,5 @@ def run_all(root: Path, missing, fake: Fake, place, commits: bool) -> list:
     """Replacement of `study._run` that makes up the runs one after the other."""
     for row, run in missing:
         fake.do(run)
-        study._take(root, row, run, fake.folder)
+        study._store_results(root, row, run, fake.folder)
     return []

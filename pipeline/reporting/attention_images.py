@@ -24,21 +24,21 @@ def embedded(attended: Attended) -> dict[str, Any]:
     """
     height, width = attended.grid
     maps = attended.maps.reshape(-1, height * width).astype(np.float32)
-    found: dict[str, Any] = {
+    encoded: dict[str, Any] = {
         "grid": [height, width],
-        "maps": _coded(maps),
+        "maps": _base64(maps),
         "peaks": [round(float(peak), 4) for peak in maps.max(1)],
     }
     if attended.images != 1:
-        found["images"] = attended.images
+        encoded["images"] = attended.images
     if attended.alignment is not None:
-        found["alignment"] = _coded(attended.alignment.astype(np.float32))
+        encoded["alignment"] = _base64(attended.alignment.astype(np.float32))
     if attended.blocks is not None:
-        both = np.stack(list(attended.blocks.values())).astype(np.float32)  # (K, 2, H, W)
-        found["blocks"] = _coded(both.reshape(-1, height * width))
+        both_images = np.stack(list(attended.blocks.values())).astype(np.float32)  # (K, 2, H, W)
+        encoded["blocks"] = _base64(both_images.reshape(-1, height * width))
     if attended.weights is not None:
-        found |= {"weighed": phrases(attended), "weights": percents(attended)}
-    return found
+        encoded |= {"weighed": phrases(attended), "weights": percents(attended)}
+    return encoded
 
 
 def phrases(attended: Attended) -> list[str]:
@@ -60,5 +60,5 @@ def quantised(rows: Array) -> Array:
     return np.rint(LEVELS * scaled).astype(np.uint8)
 
 
-def _coded(rows: Array) -> str:
+def _base64(rows: Array) -> str:
     return base64.b64encode(quantised(rows).tobytes()).decode()

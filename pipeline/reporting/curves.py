@@ -49,12 +49,12 @@ class Measure:
     factor: float = 1
 
 
-VALIDATED = (  # scores of captioning
+CAPTIONING_SCORES = (  # scores of captioning
     Measure("true/change", "Validation, true captions of changed pairs, percent", factor=100),
     Measure("true", "Validation, true captions of all pairs, percent", factor=100),
     Measure("CIDEr-D", "Validation CIDEr-D × 100", factor=100),
 )
-FOUND = (  # validation scores of a pre-training
+PRETRAINING_SCORES = (  # validation scores of a pre-training
     Measure("mlm_accuracy", "masked words named"),
     Measure("mvcl_rank", "rank of the masked cell, 0 the first", min, 1 / 2),
     Measure("fda_accuracy_change", "own caption found, change pairs", chance=1 / 7),
@@ -84,17 +84,20 @@ def captioning(results: Results) -> list[Panel]:
         for term in dict.fromkeys(terms)
         if term != "iteration"
     ]
-    return _panels(results, "captioning", [*VALIDATED, *losses])
+    return _panels(results, "captioning", [*CAPTIONING_SCORES, *losses])
 
 
 def pretraining(results: Results) -> list[Panel]:
     """Return panels for each pre-training phase: the training loss of each task, and validation scores."""
-    found: list[Panel] = []
-    for phase, where in PRETRAININGS:
-        tasks = [_loss(term, f"Training loss, {where}{name}") for term, name in TASKS.items()]
-        checks = [replace(measure, title=f"Validation, {where}{measure.title}") for measure in FOUND]
-        found += _panels(results, phase, [*tasks, *checks])
-    return found
+    panels: list[Panel] = []
+    for phase, title_part in PRETRAININGS:
+        tasks = [_loss(term, f"Training loss, {title_part}{name}") for term, name in TASKS.items()]
+        checks = [
+            replace(measure, title=f"Validation, {title_part}{measure.title}")
+            for measure in PRETRAINING_SCORES
+        ]
+        panels += _panels(results, phase, [*tasks, *checks])
+    return panels
 
 
 def adaptation(results: Results) -> list[Panel]:
@@ -110,31 +113,31 @@ def _loss(term: str, title: str) -> Measure:
 
 
 def _panels(results: Results, phase: PhaseName, measures: Iterable[Measure]) -> list[Panel]:
-    found = [(measure, _lines(results, phase, measure)) for measure in measures]
-    return [_panel(results.dataset, measure, lines) for measure, lines in found if lines]
+    measured = [(measure, _lines(results, phase, measure)) for measure in measures]
+    return [_panel(results.dataset, measure, lines) for measure, lines in measured if lines]
 
 
 def _lines(results: Results, phase: PhaseName, measure: Measure) -> list[Line]:
-    looks, found = styles(run.model for run in results.runs), []
+    styles_by_model, curve_lines = styles(run.model for run in results.runs), []
     for run in results.runs:
         curve = getattr(run.phases.get(phase), measure.kind, {})
         points = (
             zip(curve["iteration"], curve[measure.column], strict=True) if measure.column in curve else ()
         )
-        if known := [(x, measure.factor * y) for x, y in points if not math.isnan(y)]:
-            x, y = zip(*known, strict=True)
-            found.append(Line(looks[run.model], run.seed, x, list(y)))
-    return found
+        if finite_points := [(x, measure.factor * y) for x, y in points if not math.isnan(y)]:
+            x, y = zip(*finite_points, strict=True)
+            curve_lines.append(Line(styles_by_model[run.model], run.seed, x, list(y)))
+    return curve_lines
 
 
 def _panel(dataset: str, measure: Measure, lines: Sequence[Line]) -> Panel:
-    ends = "; ".join(
+    summaries = "; ".join(
         f"{line.style.model}, seed {line.seed}: {measure.best.__name__}imum {measure.best(line.y):.2f}, "
         f"last {line.y[-1]:.2f}"
         for line in lines
     )
-    level = "" if measure.chance is None else f" Chance: {measure.chance:.3g}."
-    description = f"{measure.title} over iterations. {ends}.{level}"
+    chance_text = "" if measure.chance is None else f" Chance: {measure.chance:.3g}."
+    description = f"{measure.title} over iterations. {summaries}.{chance_text}"
     return panel(measure.title, description, dataset, lambda axes: _draw(axes, lines, measure.chance))
 
 

@@ -97,21 +97,23 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
     if not (test := of_split(pairs, "test")):
         raise InputError(f"{path} has no pair of the split test; {REMEDY} again")
     gallery = attention_maps.gallery(test, params.report.gallery)
-    shown = [pair for pairs in gallery.values() for pair in pairs]
+    gallery_pairs = [pair for pairs in gallery.values() for pair in pairs]
     constant = root / "results/cells" / dataset / "constant"
     runs = [
-        _scored_run(root, Path(dataset, model, str(seed)), test, shown if seed == params.seeds[0] else [])
+        _scored_run(
+            root, Path(dataset, model, str(seed)), test, gallery_pairs if seed == params.seeds[0] else []
+        )
         for model in params.models
         for seed in params.seeds
     ]
-    if prepared := manifest.beside(path):
-        manifest.check_files(prepared, manifest.read(prepared), path, index)
+    if manifest_path := manifest.beside(path):
+        manifest.check_files(manifest_path, manifest.read(manifest_path), path, index)
     run_files.check_scores(constant, path)
     for run in runs:
         name = Path(dataset, run.model, str(run.seed))
         run_files.check_scores(root / "results/cells" / name, path, root / "data/weights" / name)
         run_curves.check(root / "results/curves" / name, root / "data/weights" / name)
-    published = root / paper_results.FOLDER
+    published_folder = root / paper_results.FOLDER
     return Results(
         dataset,
         test,
@@ -122,41 +124,41 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         runs,
         {model: _evidence([run for run in runs if run.model == model]) for model in params.models},
         gallery,
-        paper_results.rows(dataset, published),
+        paper_results.rows(dataset, published_folder),
         _retrieved(root / "results/curves" / dataset, params, path),
         sum(pair.change_type != NO_CHANGE for pair in of_split(pairs, "val")),
-        paper_results.retrieval(dataset, published),
+        paper_results.retrieval(dataset, published_folder),
     )
 
 
 def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int, Figures]]:
     """Return model -> seed -> retrieval results, for the models with retrieval results."""
-    found: dict[str, dict[int, Figures]] = {}
+    figures: dict[str, dict[int, Figures]] = {}
     for model in params.models:
         for seed in params.seeds:
-            place = curves / model / PRETRAIN / str(seed)
-            if (place / retrieval_results.SAID).is_file():
-                found.setdefault(model, {})[seed] = retrieval_results.read(place, pairs)
-    return found
+            folder = curves / model / PRETRAIN / str(seed)
+            if (folder / retrieval_results.FIGURES_FILE).is_file():
+                figures.setdefault(model, {})[seed] = retrieval_results.read(folder, pairs)
+    return figures
 
 
 def _evidence(runs: Sequence[ScoredRun]) -> Evidence:
-    named = {f"the scores of {run.model} {run.seed}": [*run.scores.values()] for run in runs}
-    return pair_scores.evidence(named)
+    scores_by_run = {f"the scores of {run.model} {run.seed}": [*run.scores.values()] for run in runs}
+    return pair_scores.evidence(scores_by_run)
 
 
-def _scored_run(root: Path, name: Path, test: Sequence[Pair], shown: Sequence[Pair]) -> ScoredRun:
-    """Read the run `name` (dataset/model/seed), with the attention of the pairs `shown`."""
-    place, curves = root / "results/cells" / name, root / "results/curves" / name.parent
-    scores = {pair.pair_id: pair for pair in pair_scores.read_pairs(place / "pairs.jsonl")}
+def _scored_run(root: Path, name: Path, test: Sequence[Pair], gallery_pairs: Sequence[Pair]) -> ScoredRun:
+    """Read the run `name` (dataset/model/seed), with the attention of the pairs `gallery_pairs`."""
+    folder, curves = root / "results/cells" / name, root / "results/curves" / name.parent
+    scores = {pair.pair_id: pair for pair in pair_scores.read_pairs(folder / "pairs.jsonl")}
     seed = int(name.name)
     return ScoredRun(
         name.parent.name,
         seed,
-        read_metrics(place / "metrics.json"),
-        read_captions(place / "captions.json", test),
-        _of_all(place / "pairs.jsonl", scores, test),
-        read_attended(place / "attention.npz", shown) if shown else {},
+        read_metrics(folder / "metrics.json"),
+        read_captions(folder / "captions.json", test),
+        _with_all_pairs(folder / "pairs.jsonl", scores, test),
+        read_attended(folder / "attention.npz", gallery_pairs) if gallery_pairs else {},
         read_phases(curves, seed),
     )
 
@@ -182,38 +184,44 @@ def read_metrics(path: Path) -> Metrics:
 
 def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
     """Read pair id -> caption from a captions.json, which must have a caption for each of `pairs`."""
-    return _of_all(path, caption_files.read_results(path, REMEDY), pairs)
+    return _with_all_pairs(path, caption_files.read_results(path, REMEDY), pairs)
 
 
 def read_attended(path: Path, pairs: Sequence[Pair]) -> dict[str, Attended]:
     """Read pair id -> attention from an attention.npz, for these pairs."""
-    found = _of_all(path, attention_maps.read(path), pairs)
-    return {pair.pair_id: found[pair.pair_id] for pair in pairs}
+    attended = _with_all_pairs(path, attention_maps.read(path), pairs)
+    return {pair.pair_id: attended[pair.pair_id] for pair in pairs}
 
 
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
     """Return phase -> learning curves of one seed, in the order of training."""
-    places: dict[PhaseName, Path] = {}
-    place = folder / PRETRAIN / str(seed)
-    if place.is_dir() and any(place.iterdir()):  # empty with imported weights
-        places |= {"images": place / "images"} if (place / "images").is_dir() else {}
-        retrieves = "retrieval" in read_curve(place / "loss.csv", "iteration")
-        places["adaptation" if retrieves else "pretraining"] = place
-    found = {
-        phase: Curves(*(read_curve(place / f"{name}.csv", "iteration") for name in ("loss", "validation")))
-        for phase, place in places.items()
+    folders: dict[PhaseName, Path] = {}
+    pretraining_folder = folder / PRETRAIN / str(seed)
+    if pretraining_folder.is_dir() and any(pretraining_folder.iterdir()):  # empty with imported weights
+        folders |= (
+            {"images": pretraining_folder / "images"} if (pretraining_folder / "images").is_dir() else {}
+        )
+        retrieves = "retrieval" in read_curve(pretraining_folder / "loss.csv", "iteration")
+        folders["adaptation" if retrieves else "pretraining"] = pretraining_folder
+    curves = {
+        phase: Curves(
+            *(read_curve(phase_folder / f"{name}.csv", "iteration") for name in ("loss", "validation"))
+        )
+        for phase, phase_folder in folders.items()
     }
-    place = folder / str(seed)
-    validation = read_curve(place / "validation.csv", "iteration", CIDER)
-    return found | {"captioning": Curves(read_curve(place / "loss.csv", "iteration"), validation)}
+    captioning_folder = folder / str(seed)
+    validation = read_curve(captioning_folder / "validation.csv", "iteration", CIDER)
+    return curves | {
+        "captioning": Curves(read_curve(captioning_folder / "loss.csv", "iteration"), validation)
+    }
 
 
-def _of_all(path: Path, values: dict[str, Value], pairs: Sequence[Pair]) -> dict[str, Value]:
+def _with_all_pairs(path: Path, values: dict[str, Value], pairs: Sequence[Pair]) -> dict[str, Value]:
     for pair in pairs:
         if pair.pair_id not in values:
             raise _wrong(path, f"lacks the test pair {pair.pair_id}")
     return values
 
 
-def _wrong(path: Path, what: str) -> InputError:
-    return InputError(f"{path} {what}; remove it and {REMEDY} again")
+def _wrong(path: Path, fault: str) -> InputError:
+    return InputError(f"{path} {fault}; remove it and {REMEDY} again")

@@ -18,25 +18,25 @@ TYPES = (*CHANGE_TYPES, "no_change")
 
 def tables(results: Sequence[Results]) -> dict[str, Rows]:
     """Return file name -> rows of all runs."""
-    runs = {f"{each.dataset}/{run.model}/{run.seed}": run for each in results for run in each.runs}
-    scored = {f"{each.dataset}/constant": each.constant for each in results}
+    runs = {f"{result.dataset}/{run.model}/{run.seed}": run for result in results for run in result.runs}
+    scored = {f"{result.dataset}/constant": result.constant for result in results}
     scored |= {name: run.metrics for name, run in runs.items()}
-    found: dict[str, Rows] = {VALIDATION: [], LOSSES: [], BY_TYPE: []}
+    rows_by_file: dict[str, Rows] = {VALIDATION: [], LOSSES: [], BY_TYPE: []}
     for name, run in runs.items():
         curves = run.phases["captioning"]
-        for file, kind, value, curve, terms in (
+        for file, curve_name, value, curve, terms in (
             (VALIDATION, "validation", CIDER, curves.validation, [CIDER]),
             (LOSSES, None, "loss", curves.losses, [term for term in curves.losses if term != "iteration"]),
         ):
-            found[file] += [
-                {"cell": name, "curve": kind or term, "iteration": iteration, value: number}
+            rows_by_file[file] += [
+                {"cell": name, "curve": curve_name or term, "iteration": iteration, value: number}
                 for term in terms
                 for iteration, number in zip(curve["iteration"], curve[term], strict=True)
             ]
-    found[BY_TYPE] = [
+    rows_by_file[BY_TYPE] = [
         {"cell": name, "type": kind, CIDER: metrics.subsets[kind][CIDER]}
         for name, metrics in scored.items()
         for kind in TYPES
         if kind in metrics.subsets
     ]
-    return found
+    return rows_by_file

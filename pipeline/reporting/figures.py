@@ -97,12 +97,12 @@ def panel(title: str, description: str, dataset: str, draw: Callable[[Axes], Non
 def svg(draw: Callable[[Axes], None], salt: str) -> str:
     """Return an SVG element for HTML. `draw` draws on axes; `salt` makes ids unique within the page."""
 
-    def on_lines(axes: Axes) -> None:
+    def draw_on_grid(axes: Axes) -> None:
         axes.grid(axis="y")
         axes.tick_params(length=0)
         draw(axes)
 
-    document = _document(on_lines, SIZE, salt, PAGE_COLOURS)
+    document = _document(draw_on_grid, SIZE, salt, PAGE_COLOURS)
     svg = document[document.index("<svg") :]
     svg = re.sub(r"<svg [^>]*(viewBox=\"[^\"]*\")[^>]*>", r'<svg \1 aria-hidden="true">', svg, count=1)
     svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, count=1, flags=re.DOTALL)
@@ -112,8 +112,8 @@ def svg(draw: Callable[[Axes], None], salt: str) -> str:
 
 def svg_file(draw: Callable[[Axes], None], size: tuple[float, float] = WIDE) -> str:
     """Return the content of an SVG file. `draw` draws its content on axes."""
-    written = _document(draw, size, "results", FILE_COLOURS)
-    return "\n".join(line.rstrip() for line in written.splitlines()) + "\n"
+    document = _document(draw, size, "results", FILE_COLOURS)
+    return "\n".join(line.rstrip() for line in document.splitlines()) + "\n"
 
 
 def _document(
@@ -122,10 +122,10 @@ def _document(
     with matplotlib.rc_context(STYLE | {"svg.hashsalt": salt}):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())
-        written = io.StringIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(written, format="svg", transparent=True, metadata=nothing)
-    document = written.getvalue()
-    for drawn, shown in colours.items():
-        document = document.replace(drawn, shown)
+        buffer = io.StringIO()
+        no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(buffer, format="svg", transparent=True, metadata=no_metadata)
+    document = buffer.getvalue()
+    for placeholder, colour in colours.items():
+        document = document.replace(placeholder, colour)
     return document

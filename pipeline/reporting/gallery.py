@@ -27,7 +27,7 @@ QUALITY = 85  # JPEG quality
 
 
 @dataclass(frozen=True)
-class Picture:
+class EmbeddedImage:
     """An image that is embedded in the page, as a data URL (`address`)."""
 
     address: str
@@ -58,64 +58,81 @@ class Card:
 
     pair: Pair
     kind: str
-    before: Picture
-    after: Picture
+    before: EmbeddedImage
+    after: EmbeddedImage
     predictions: list[Prediction]
     maps: Markup  # JSON that the page's script reads
 
     def right_or_wrong(self, right: bool) -> str:
         """Return the models that are right about change or no change; those that are wrong if not `right`."""
-        return " ".join(each.model for each in self.predictions if each.right is right)
+        return " ".join(prediction.model for prediction in self.predictions if prediction.right is right)
 
     def true_or_false(self, true: bool) -> str:
         """Return the models whose caption is true; those whose caption is false if not `true`."""
-        return " ".join(each.model for each in self.predictions if each.true is true)
+        return " ".join(prediction.model for prediction in self.predictions if prediction.true is true)
 
 
 def gallery(results: Results, params: Params) -> dict[str, Any]:
     """Return the cards of the pairs in `results.gallery`, and the data for the page's filters."""
-    own = [run for run in results.runs if run.seed == params.seeds[0]]
-    attended = {run.model: list(run.attended.values()) for run in own}
-    every = [one for each in attended.values() for one in each]
-    named = {KINDS.get(kind, str(kind)): (kind, pairs) for kind, pairs in results.gallery.items()}
+    first_seed_runs = [run for run in results.runs if run.seed == params.seeds[0]]
+    attention_by_model = {run.model: list(run.attended.values()) for run in first_seed_runs}
+    all_attended = [attended for pair_attention in attention_by_model.values() for attended in pair_attention]
+    pairs_by_kind = {KINDS.get(kind, str(kind)): (kind, pairs) for kind, pairs in results.gallery.items()}
     return {
         "cards": [
-            _card(pair, name, results, own, params) for name, (_, pairs) in named.items() for pair in pairs
+            _card(pair, name, results, first_seed_runs, params)
+            for name, (_, pairs) in pairs_by_kind.items()
+            for pair in pairs
         ],
         "kinds": {  # kind of change -> number of shown pairs, number of test pairs
             name: (len(pairs), sum(pair.change_type == kind for pair in results.test))
-            for name, (kind, pairs) in named.items()
+            for name, (kind, pairs) in pairs_by_kind.items()
         },
         # models whose captions are known to be right or wrong; True if the truth of any caption is known
-        "judged": [run.model for run in own if any(score.right is not None for score in run.scores.values())],
-        "checked": any(_true(score) is not None for run in own for score in run.scores.values()),
+        "judged": [
+            run.model
+            for run in first_seed_runs
+            if any(score.right is not None for score in run.scores.values())
+        ],
+        "checked": any(
+            _is_true(score) is not None for run in first_seed_runs for score in run.scores.values()
+        ),
         # models with cross-view attention
         "aligned": [
-            model for model, each in attended.items() if any(one.alignment is not None for one in each)
+            model
+            for model, pair_attention in attention_by_model.items()
+            if any(attended.alignment is not None for attended in pair_attention)
         ],
-        "grids": list(dict.fromkeys(one.grid for one in every if one.images)),  # rows, columns of maps
-        "encoded": [model for model, each in attended.items() if any(one.blocks for one in each)],
-        "weighed": _weighed(attended),
+        # rows, columns of maps
+        "grids": list(dict.fromkeys(attended.grid for attended in all_attended if attended.images)),
+        "encoded": [
+            model
+            for model, pair_attention in attention_by_model.items()
+            if any(attended.blocks for attended in pair_attention)
+        ],
+        "weighed": _weighed(attention_by_model),
     }
 
 
-def _weighed(attended: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...], list[str]]:
+def _weighed(attention_by_model: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...], list[str]]:
     """Return names of weighted decoder inputs -> models whose decoders give weights to these inputs."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for model, each in attended.items():
-        for names in dict.fromkeys(tuple(attention_images.phrases(one)) for one in each if one.weighed):
-            found.setdefault(names, []).append(model)
-    return found
+    models_by_inputs: dict[tuple[str, ...], list[str]] = {}
+    for model, pair_attention in attention_by_model.items():
+        for names in dict.fromkeys(
+            tuple(attention_images.phrases(attended)) for attended in pair_attention if attended.weighed
+        ):
+            models_by_inputs.setdefault(names, []).append(model)
+    return models_by_inputs
 
 
 def _card(pair: Pair, kind: str, results: Results, runs: Sequence[ScoredRun], params: Params) -> Card:
-    embedded = {run.model: attention_images.embedded(run.attended[pair.pair_id]) for run in runs}
+    attention = {run.model: attention_images.embedded(run.attended[pair.pair_id]) for run in runs}
     predictions = [_prediction(pair, run, params.score.no_change_phrases) for run in runs]
-    before, after = picture(results, pair.before), picture(results, pair.after)
-    return Card(pair, kind, before, after, predictions, script(embedded))
+    before, after = embedded_image(results, pair.before), embedded_image(results, pair.after)
+    return Card(pair, kind, before, after, predictions, script(attention))
 
 
-def picture(results: Results, name: str) -> Picture:
+def embedded_image(results: Results, name: str) -> EmbeddedImage:
     """Return an image of the dataset, scaled down. Raises InputError if the file has changed."""
     if name not in results.images:
         raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")
@@ -123,13 +140,13 @@ def picture(results: Results, name: str) -> Picture:
     data = read_bytes(path)
     if hashlib.sha256(data).hexdigest() != results.images[name].sha256:
         raise InputError(f"{path} has changed since the dataset was prepared; run `dvc repro`")
-    small = decode(data, str(path))
-    original = small.size
-    small.thumbnail((SIDE, SIDE))
+    thumbnail = decode(data, str(path))
+    original = thumbnail.size
+    thumbnail.thumbnail((SIDE, SIDE))
     buffer = io.BytesIO()
-    small.save(buffer, "JPEG", quality=QUALITY, optimize=True)
-    coded = base64.b64encode(buffer.getvalue()).decode()
-    return Picture(f"data:image/jpeg;base64,{coded}", *small.size, original)
+    thumbnail.save(buffer, "JPEG", quality=QUALITY, optimize=True)
+    encoded = base64.b64encode(buffer.getvalue()).decode()
+    return EmbeddedImage(f"data:image/jpeg;base64,{encoded}", *thumbnail.size, original)
 
 
 def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> Prediction:
@@ -143,7 +160,7 @@ def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> Predictio
         f"{100 * score.cider_d:.1f}",
         "no change" if says_no_change(caption, phrases) else "change",
         score.right,
-        _true(score),
+        _is_true(score),
         _judged(score, wrong),
         truth.marks(caption.split(), wrong),
         list(attended.blocks or ()),
@@ -151,14 +168,14 @@ def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> Predictio
     )
 
 
-def _true(score: ScoredPair) -> bool | None:
+def _is_true(score: ScoredPair) -> bool | None:
     return score.agrees if score.true is None else score.true
 
 
 def _judged(score: ScoredPair, wrong: Sequence[str]) -> str:
     if score.true is not None:
-        said = truth.quoted(wrong)
-        return "true" if score.true else f"not true: {said}" if said else "not true"
+        wrong_words = truth.quoted(wrong)
+        return "true" if score.true else f"not true: {wrong_words}" if wrong_words else "not true"
     if score.agrees is not None:
         return "agrees with the references" if score.agrees else "does not agree with the references"
     return ""

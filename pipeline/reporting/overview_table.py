@@ -65,14 +65,19 @@ class Row:
 
 def records(results: Sequence[Results]) -> list[Record]:
     """Return a record per run and subset. For each dataset, the baseline (a constant caption) comes first."""
-    found: list[Record] = []
-    for each in results:
-        scored = [(CONSTANT, None, each.constant), *((run.model, run.seed, run.metrics) for run in each.runs)]
+    all_records: list[Record] = []
+    for result in results:
+        scored = [
+            (CONSTANT, None, result.constant),
+            *((run.model, run.seed, run.metrics) for run in result.runs),
+        ]
         for model, seed, metrics in scored:
-            run = {"dataset": each.dataset, "model": model, "seed": seed}
+            run = {"dataset": result.dataset, "model": model, "seed": seed}
             for subset, values in metrics.subsets.items():
-                found.append(run | {"subset": subset} | values | (metrics.whole if subset == TOTAL else {}))
-    return found
+                all_records.append(
+                    run | {"subset": subset} | values | (metrics.whole if subset == TOTAL else {})
+                )
+    return all_records
 
 
 def rows(records: Sequence[Record], dataset: str) -> list[Row]:
@@ -81,11 +86,11 @@ def rows(records: Sequence[Record], dataset: str) -> list[Row]:
     for record in records:
         if record["dataset"] == dataset:
             runs.setdefault(record["model"], {}).setdefault(record["seed"], []).append(record)
-    found = []
+    all_rows = []
     for model, seeds in runs.items():
-        own = [Row(model, seed, 1, _scores(records)) for seed, records in seeds.items()]
-        found += [*own, _mean(own)] if len(own) > 1 else own
-    return found
+        seed_rows = [Row(model, seed, 1, _scores(records)) for seed, records in seeds.items()]
+        all_rows += [*seed_rows, _mean(seed_rows)] if len(seed_rows) > 1 else seed_rows
+    return all_rows
 
 
 def _scores(records: Sequence[Record]) -> dict[Key, MeanSd]:
@@ -111,7 +116,9 @@ def of_models(rows: Sequence[Row]) -> list[Row]:
 def columns(rows: Sequence[Row]) -> dict[Key, str]:
     """Return (subset, metric) -> heading. A column is left out if no row has its score."""
     return {
-        (subset, metric): heading(subset, metric) for subset, metric in COLUMNS if has(rows, subset, metric)
+        (subset, metric): heading(subset, metric)
+        for subset, metric in COLUMNS
+        if has_score(rows, subset, metric)
     }
 
 
@@ -119,8 +126,8 @@ def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
     """Return a table of scores with these columns (key -> heading)."""
     seeded = any(row.seed is not None for row in rows)
     kinds = {
-        place: "mean" if row.run == "mean" and seeded else CONSTANT
-        for place, row in enumerate(rows)
+        index: "mean" if row.run == "mean" and seeded else CONSTANT
+        for index, row in enumerate(rows)
         if (row.run == "mean" and seeded) or row.model == CONSTANT
     }
     lines = [[row.model, *[row.run] * seeded, *(row.printed(*column) for column in columns)] for row in rows]
@@ -130,12 +137,12 @@ def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
 
 def heading(subset: str, metric: str) -> str:
     """Return a column's heading: the metric, followed by the subset unless the subset is all pairs."""
-    headings = {place: HEADINGS[name] for name, place in PLACES.items()}
-    of = "" if subset == TOTAL else f", {subset}d"
-    return headings.get((subset, metric), HEADINGS.get(metric, metric) + of)
+    headings = {column: HEADINGS[name] for name, column in PLACES.items()}
+    suffix = "" if subset == TOTAL else f", {subset}d"
+    return headings.get((subset, metric), HEADINGS.get(metric, metric) + suffix)
 
 
-def has(rows: Sequence[Row], subset: str, metric: str) -> bool:
+def has_score(rows: Sequence[Row], subset: str, metric: str) -> bool:
     """Return True if any row has that score."""
     return any((subset, metric) in row.scores for row in rows)
 
@@ -145,18 +152,22 @@ def significance(results: Results) -> Table | None:
     if len(results.evidence) < 2:
         return None
     # a difference is the later minus the earlier model of params.yaml, because baselines come first there
-    found = compare_all(dict(reversed(results.evidence.items())))
-    metrics = dict.fromkeys(metric for own in found.values() for metric in own)
+    comparisons = compare_all(dict(reversed(results.evidence.items())))
+    metrics = dict.fromkeys(metric for by_metric in comparisons.values() for metric in by_metric)
     rows = [
-        [f"{a} − {b}", *(_difference(own[metric]) if metric in own else NONE for metric in metrics)]
-        for (a, b), own in found.items()
+        [
+            f"{a} − {b}",
+            *(_difference(by_metric[metric]) if metric in by_metric else NONE for metric in metrics),
+        ]
+        for (a, b), by_metric in comparisons.items()
     ]
     headings = ["models", *(HEADINGS.get(metric, metric) for metric in metrics)]
     return Table("Differences × 100 with their 95 % intervals.", headings, rows)
 
 
-def _difference(own: Comparison) -> str:
-    return f"{own.printed}\n{p_value(own.p)}{'' if own.significant else ', not significant'}"
+def _difference(comparison: Comparison) -> str:
+    remark = "" if comparison.significant else ", not significant"
+    return f"{comparison.printed}\n{p_value(comparison.p)}{remark}"
 
 
 class _Record(BaseModel):
@@ -170,6 +181,6 @@ class _Record(BaseModel):
 
 def read(path: Path) -> list[Record]:
     """Read the records of a scores.json. Raises InputError if the file is missing or malformed."""
-    found: list[Record] = read_json(path, REMEDY)
-    checked(list[_Record], found, str(path), REMEDY)
-    return found
+    stored_records: list[Record] = read_json(path, REMEDY)
+    checked(list[_Record], stored_records, str(path), REMEDY)
+    return stored_records

@@ -20,7 +20,7 @@ from pipeline.reporting.tables import Table
 from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, CORPUS, FITS, METEOR, REVERSED_EXACT, TRUE
 from pipeline.scoring.subsets import QUARTILES, subsets
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 TEMPLATE, SCRIPT = "report.html.j2", "report.js"
 PART_METRICS = {  # metric -> title of its table by subset; truth comes first
     TRUE: "Captions that are true, percent of each part of the test split.",
@@ -45,15 +45,15 @@ LOCALISATION = {
 def render(results: Sequence[Results], records: Sequence[overview_table.Record], params: Params) -> str:
     """Return the page's HTML. Raises InputError if an image has changed since it was prepared."""
     environment = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader(FOLDER),
         autoescape=True,  # a caption may contain any text
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    sections = [_section(each, overview_table.rows(records, each.dataset), params) for each in results]
-    script = (HERE / SCRIPT).read_text(encoding="utf-8")
+    sections = [_section(result, overview_table.rows(records, result.dataset), params) for result in results]
+    script = (FOLDER / SCRIPT).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template(TEMPLATE).render(
         params=params,
@@ -67,19 +67,19 @@ def render(results: Sequence[Results], records: Sequence[overview_table.Record],
 def _section(results: Results, rows: list[Row], params: Params) -> dict[str, Any]:
     """Return the data of a dataset's section, under the names that report.html.j2 uses."""
     models = overview_table.of_models(rows)
-    ours = [row for row in models if row.model != overview_table.CONSTANT]
+    our_rows = [row for row in models if row.model != overview_table.CONSTANT]
     columns = overview_table.columns(rows)
     return {
         "name": results.dataset,
         "pairs": len(results.test),
         "scores": table("Over all test pairs, unless a heading names a subset. All × 100.", columns, models),
         "runs": table("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
-        "checked": overview_table.has(rows, "change", TRUE),  # truth is known
-        "agreeing": overview_table.has(rows, "change", AGREES),  # agreement with references is known
-        "judged": overview_table.has(rows, TOTAL, ACCURACY),  # change accuracy is known
-        "reversed": overview_table.has(rows, "change", REVERSED_EXACT),  # captioned in both orders
+        "checked": overview_table.has_score(rows, "change", TRUE),  # truth is known
+        "agreeing": overview_table.has_score(rows, "change", AGREES),  # agreement with references is known
+        "judged": overview_table.has_score(rows, TOTAL, ACCURACY),  # change accuracy is known
+        "reversed": overview_table.has_score(rows, "change", REVERSED_EXACT),  # captioned in both orders
         "significance": significance(results),
-        "literature": literature(results, ours, params),
+        "literature": literature(results, our_rows, params),
         "details": list(_details(results, models)),
         "boxed": any(pair.before_box or pair.after_box for pair in results.test),
         "constant_caption": results.constant_caption,
@@ -97,27 +97,27 @@ def _section(results: Results, rows: list[Row], params: Params) -> dict[str, Any
 
 def _details(results: Results, models: list[Row]) -> Iterable[Table]:
     sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
-    parts = [part for part in PARTS if overview_table.has(models, part, CORPUS[0])]
+    parts = [part for part in PARTS if overview_table.has_score(models, part, CORPUS[0])]
     for metric, caption in PART_METRICS.items():
         columns = {
             (part, metric): f"{part.replace('_', ' ')}\n{sizes.get(part, '')}".strip() for part in parts
         }
-        if any(overview_table.has(models, *column) for column in columns):
+        if any(overview_table.has_score(models, *column) for column in columns):
             yield table(caption, columns, models)
     for group, names, caption in (
         (TOTAL, CAPTIONS, "The captions: exact matches in percent, and counts."),
         ("attributes", ATTRIBUTES, "Captions of changes that name the attribute correctly, percent."),
         ("localisation", LOCALISATION, "The decoder’s attention against the change boxes, percent."),
     ):
-        if known := [name for name in names if overview_table.has(models, group, name)]:
-            own = {(group, name): HEADINGS.get(name, name.replace("_", " ")) for name in known}
-            yield table(caption, own, models)
+        if present := [name for name in names if overview_table.has_score(models, group, name)]:
+            named_columns = {(group, name): HEADINGS.get(name, name.replace("_", " ")) for name in present}
+            yield table(caption, named_columns, models)
 
 
 def _scorers(results: Results) -> dict[str, str]:
     """Return scorer -> names of the programs that computed the scores."""
-    found: dict[str, dict[str, None]] = {}
+    programs: dict[str, dict[str, None]] = {}
     for metrics in (results.constant, *(run.metrics for run in results.runs)):
         for name, value in metrics.scorers.items():
-            found.setdefault(name, {})[value] = None
-    return {name: " and ".join(values) for name, values in found.items()}
+            programs.setdefault(name, {})[value] = None
+    return {name: " and ".join(values) for name, values in programs.items()}

@@ -7,7 +7,7 @@ from typing import Any
 from pipeline.config.params import Params
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.overview_table import TOTAL, Row
-from pipeline.reporting.paper_results import Published, differs
+from pipeline.reporting.paper_results import Published, differing_conditions
 from pipeline.reporting.tables import Table, number
 from pipeline.scoring.metric_names import PRINTED
 from pipeline.scoring.subsets import subsets
@@ -23,28 +23,34 @@ def literature(results: Results, rows: Sequence[Row], params: Params) -> dict[st
     published = [row for row in results.published if not row.ablation]
     sources = list(dict.fromkeys(row.source for row in published))
     letters: dict[str, str] = {}
-    theirs: dict[str, list[tuple[Published, list[str]]]] = {}
+    published_lines: dict[str, list[tuple[Published, list[str]]]] = {}
     for row in published:
-        conditions = differs(row, params, sizes.get(row.subset))
-        marks = " ".join(letters.setdefault(own, _letter(len(letters))) for own in conditions)
+        conditions = differing_conditions(row, params, sizes.get(row.subset))
+        marks = " ".join(letters.setdefault(condition, _letter(len(letters))) for condition in conditions)
         method = f"{row.method} ({row.note})" if row.note else row.method
         line = [method, str(sources.index(row.source) + 1), marks]
-        theirs.setdefault(row.subset, []).append((row, line))
+        published_lines.setdefault(row.subset, []).append((row, line))
     return {
-        "parts": {subset: _table(subset, rows, own) for subset, own in theirs.items()},
+        "parts": {subset: _table(subset, rows, lines) for subset, lines in published_lines.items()},
         "sources": sources,
         "marks": {letter: condition for condition, letter in letters.items()},
     }
 
 
-def _table(subset: str, ours: Sequence[Row], theirs: Sequence[tuple[Published, list[str]]]) -> Table:
-    metrics = [m for m in PRINTED if any(row.values[m] is not None for row, _ in theirs)]
-    lines = [[row.model, "here", "", *(row.printed(subset, metric) for metric in metrics)] for row in ours]
-    lines += [[*line, *(number(row.values[metric]) for metric in metrics)] for row, line in theirs]
+def _table(
+    subset: str, our_rows: Sequence[Row], published_lines: Sequence[tuple[Published, list[str]]]
+) -> Table:
+    metrics = [
+        metric for metric in PRINTED if any(row.values[metric] is not None for row, _ in published_lines)
+    ]
+    lines = [
+        [row.model, "here", "", *(row.printed(subset, metric) for metric in metrics)] for row in our_rows
+    ]
+    lines += [[*line, *(number(row.values[metric]) for metric in metrics)] for row, line in published_lines]
     title = f"{subset.replace('_', ' ').capitalize()}: ours, then the papers’. Every score × 100."
     headings = ["model", "source", "differs in", *metrics]
-    return Table(title, headings, lines, texts=3, kinds=dict.fromkeys(range(len(ours)), "ours"))
+    return Table(title, headings, lines, texts=3, kinds=dict.fromkeys(range(len(our_rows)), "ours"))
 
 
-def _letter(place: int) -> str:
-    return ascii_lowercase[place % 26] * (1 + place // 26)
+def _letter(index: int) -> str:
+    return ascii_lowercase[index % 26] * (1 + index // 26)

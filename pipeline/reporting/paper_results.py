@@ -85,37 +85,39 @@ def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
             row.note,
             row.ablation,
         )
-        for subset, own in file.rows.items()
-        for row in own
+        for subset, subset_rows in file.rows.items()
+        for row in subset_rows
     ]
 
 
-def differs(row: Published, params: Params, test_pairs: int | None = None) -> list[str]:
+def differing_conditions(row: Published, params: Params, test_pairs: int | None = None) -> list[str]:
     """Return the conditions of our runs that differ from a published row: "iterations: 10000, ours 1800".
 
     The last phrase lists the conditions that the source does not state. `test_pairs`: our number of test
     pairs of the subset; None: not compared.
     """
     conditions = row.conditions or Conditions()
-    own = conditions.model_dump(exclude={"settings_of", "features", "test_pairs"})
-    stated = conditions.features.model_dump() | own | {"test pairs": conditions.test_pairs.get(row.subset)}
+    settings = conditions.model_dump(exclude={"settings_of", "features", "test_pairs"})
+    stated = (
+        conditions.features.model_dump() | settings | {"test pairs": conditions.test_pairs.get(row.subset)}
+    )
     stated["learning rate"] = stated.pop("learning_rate")
-    ours = _ours(row.dataset, conditions.settings_of, params)
+    ours = _our_conditions(row.dataset, conditions.settings_of, params)
     ours |= {} if test_pairs is None else {"test pairs": test_pairs}
     if ours["protocol"] is None and stated["protocol"] is None:
         ours.pop("protocol")  # the dataset has only one
     if stated["tokeniser"] is None:
         ours.pop("tokeniser")  # papers name it only if it is unusual
-    found = [
+    differing = [
         f"{name}: {stated[name]}, ours {'not stated' if value is None else value}"
         for name, value in ours.items()
         if stated[name] is not None and stated[name] != value
     ]
-    silent = [name for name in ours if stated[name] is None]
-    return [*found, f"not stated: {', '.join(silent)}"] if silent else found
+    unstated = [name for name in ours if stated[name] is None]
+    return [*differing, f"not stated: {', '.join(unstated)}"] if unstated else differing
 
 
-def _ours(dataset: str, settings_of: str | None, params: Params) -> dict[str, Any]:
+def _our_conditions(dataset: str, settings_of: str | None, params: Params) -> dict[str, Any]:
     of_dataset, override = params.of(dataset), params.train
     settings = of_dataset.own.get(settings_of or "")
     clip = settings if settings_of == "clip" else None
@@ -142,11 +144,11 @@ def _grid(params: Params, dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _pixels(params: Params, dataset: Dataset, own: OwnSettings) -> dict[str, Any]:
-    found = pixel_spec(params.features, dataset)
-    size = found.height if found.height == found.width else f"{found.height} x {found.width}"
-    start = "random" if own.start is None else "clip"
-    return {"network": PIXELS_NETWORK, "size": size, "resize": found.resize, "weights": start}
+def _pixels(params: Params, dataset: Dataset, clip_settings: OwnSettings) -> dict[str, Any]:
+    pixels = pixel_spec(params.features, dataset)
+    size = pixels.height if pixels.height == pixels.width else f"{pixels.height} x {pixels.width}"
+    weights = "random" if clip_settings.start is None else "clip"
+    return {"network": PIXELS_NETWORK, "size": size, "resize": pixels.resize, "weights": weights}
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,10 @@ class _Row(_Method):
     @property
     def fractions(self) -> dict[str, float | None]:
         percents = self.model_dump(by_alias=True)
-        return {m: None if percents[m] is None else round(percents[m] / 100, 6) for m in PRINTED}
+        return {
+            metric: None if percents[metric] is None else round(percents[metric] / 100, 6)
+            for metric in PRINTED
+        }
 
     @model_validator(mode="after")
     def _reports(self) -> "_Row":
@@ -225,16 +230,18 @@ class _File(Strict):
 
     @model_validator(mode="after")
     def _named(self) -> "_File":
-        parts: dict[str, Sequence[_Method]] = {f"rows.{subset}": own for subset, own in self.rows.items()}
-        for part, own in (parts | {"retrieval": self.retrieval}).items():
-            for row in own:
+        parts: dict[str, Sequence[_Method]] = {
+            f"rows.{subset}": method_rows for subset, method_rows in self.rows.items()
+        }
+        for part, method_rows in (parts | {"retrieval": self.retrieval}).items():
+            for row in method_rows:
                 if row.source not in self.sources:
                     raise ValueError(f"{part}: {row.method} names the unknown source {row.source}")
                 if row.conditions not in (None, *self.conditions):
                     raise ValueError(f"{part}: {row.method} names the unknown conditions {row.conditions}")
-            methods = [(row.method, row.source) for row in own]
-            if twice := [one for one in methods if methods.count(one) > 1]:
-                raise ValueError(f"{part}: {twice[0][0]} of {twice[0][1]} appears twice")
+            methods = [(row.method, row.source) for row in method_rows]
+            if duplicates := [method for method in methods if methods.count(method) > 1]:
+                raise ValueError(f"{part}: {duplicates[0][0]} of {duplicates[0][1]} appears twice")
         return self
 
 

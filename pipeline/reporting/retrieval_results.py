@@ -15,12 +15,12 @@ from pipeline.reporting.tables import NONE, Table
 from pipeline.statistics.seeds import over_seeds
 
 REMEDY = "run `dvc repro pretrain` to make it"
-WAYS = {
+DIRECTIONS = {
     "text_to_pair": "Pairs found by a sentence",
     "text_to_pair_shared": "Pairs found by a sentence; another pair with the same sentence counts, too",
     "pair_to_text": "Sentences found by a pair",
 }
-SAID, RANKS = "retrieval.json", "retrieved.jsonl"
+FIGURES_FILE, RANKS_FILE = "retrieval.json", "retrieved.jsonl"
 FIGURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 
 
@@ -39,51 +39,62 @@ def read(folder: Path, pairs: Path) -> Figures:
 
     Raises InputError if a file is missing or damaged, or belongs to another run or other pairs.
     """
-    said = folder / SAID
-    figures = read_record(said, Figures, REMEDY, "ignore")
-    hashes = content_hashes.read(said, read_json(said, REMEDY), REMEDY)
+    path = folder / FIGURES_FILE
+    figures = read_record(path, Figures, REMEDY, "ignore")
+    hashes = content_hashes.read(path, read_json(path, REMEDY), REMEDY)
     dataset, model, _, seed = folder.absolute().parts[-4:]  # results/curves/DATASET/MODEL/pretrain/SEED
-    own = f"{dataset}/{model}/{seed}"
-    if hashes.get("run", own) != own:
-        raise InputError(f"{said} is of the run {hashes['run']}; {REMEDY} again")
-    for name, file in {"ranks": folder / RANKS, "pairs": pairs}.items():
-        content_hashes.check(said, hashes, name, file, f"{REMEDY} again")
+    run = f"{dataset}/{model}/{seed}"
+    if hashes.get("run", run) != run:
+        raise InputError(f"{path} is of the run {hashes['run']}; {REMEDY} again")
+    for name, file in {"ranks": folder / RANKS_FILE, "pairs": pairs}.items():
+        content_hashes.check(path, hashes, name, file, f"{REMEDY} again")
     return figures
 
 
 def section(
-    found: Mapping[str, Mapping[int, Figures]], published: Sequence[PublishedRetrieval]
+    figures_by_model: Mapping[str, Mapping[int, Figures]], published: Sequence[PublishedRetrieval]
 ) -> dict[str, Any] | None:
     """Return the data of the page's section on retrieval; None if there are no results."""
-    if not found:
+    if not figures_by_model:
         return None
-    first = next(iter(next(iter(found.values())).values()))
-    theirs = [row for row in published if not row.ablation]
-    ways = [_way(name, title, found, first, theirs) for name, title in WAYS.items()]
-    return {"pairs": first.pairs, "ways": ways}
+    first_figures = next(iter(next(iter(figures_by_model.values())).values()))
+    published_rows = [row for row in published if not row.ablation]
+    tables = [
+        _direction_table(name, title, figures_by_model, first_figures, published_rows)
+        for name, title in DIRECTIONS.items()
+    ]
+    return {"pairs": first_figures.pairs, "ways": tables}
 
 
-def _way(
+def _direction_table(
     name: str,
     title: str,
-    found: Mapping[str, Mapping[int, Figures]],
+    figures_by_model: Mapping[str, Mapping[int, Figures]],
     first: Figures,
     published: Sequence[PublishedRetrieval],
 ) -> Table:
-    theirs = [] if name.endswith("shared") else [(row.method, getattr(row, name)) for row in published]
-    figures = list(dict.fromkeys([*FIGURES, *(key for _, values in theirs for key in values)]))
+    published_values = (
+        [] if name.endswith("shared") else [(row.method, getattr(row, name)) for row in published]
+    )
+    figures = list(dict.fromkeys([*FIGURES, *(key for _, values in published_values for key in values)]))
     lines = [("chance", "", [first.chance])]
-    for model, seeds in found.items():
-        said = f"mean of {len(seeds)}" if len(seeds) > 1 else str(next(iter(seeds)))
-        lines.append((model, said, [getattr(each, name) for each in seeds.values()]))
-    lines += [(f"{method}\npublished", "", [values]) for method, values in theirs]
-    rows = [[who, seed, *(printed(key, values) for key in figures)] for who, seed, values in lines]
+    for model, seeds in figures_by_model.items():
+        seeds_text = f"mean of {len(seeds)}" if len(seeds) > 1 else str(next(iter(seeds)))
+        lines.append((model, seeds_text, [getattr(seed_figures, name) for seed_figures in seeds.values()]))
+    lines += [(f"{method}\npublished", "", [values]) for method, values in published_values]
+    rows = [
+        [model_text, seed, *(printed(key, values) for key in figures)] for model_text, seed, values in lines
+    ]
     return Table(f"{title}.", ["model", "seed", *figures], rows, texts=2, kinds={0: "constant"})
 
 
-def printed(figure: str, each: Sequence[Mapping[str, float]]) -> str:
+def printed(figure: str, figures_of_seeds: Sequence[Mapping[str, float]]) -> str:
     """Format the mean ± sd over seeds of a score: R@k in percent, or a rank."""
-    return over_seeds([own[figure] for own in each]).printed(factor(figure)) if figure in each[0] else NONE
+    return (
+        over_seeds([values[figure] for values in figures_of_seeds]).printed(factor(figure))
+        if figure in figures_of_seeds[0]
+        else NONE
+    )
 
 
 def factor(figure: str) -> int:

@@ -22,9 +22,9 @@ def read_curve(path: Path, *columns: str) -> Curve:
         names, rows = [], []
     if not set(columns) <= set(names) or len(set(names)) < len(names):
         raise _wrong(path, f"is not a learning curve with the columns {', '.join(columns)}, each once")
-    if odd := next((number for number, row in enumerate(rows, 2) if len(row) != len(names)), None):
-        raise _wrong(path, f"has another number of columns in line {odd} than in its first")
-    return {name: [_number(path, name, row[at]) for row in rows] for at, name in enumerate(names)}
+    if wrong_line := next((number for number, row in enumerate(rows, 2) if len(row) != len(names)), None):
+        raise _wrong(path, f"has another number of columns in line {wrong_line} than in its first")
+    return {name: [_number(path, name, row[index]) for row in rows] for index, name in enumerate(names)}
 
 
 def _number(path: Path, column: str, text: str) -> float:
@@ -50,10 +50,10 @@ def check(folder: Path, weights: Path) -> None:
     path = folder / "validation.csv"
     curve = read_curve(path, "iteration")
     rows = zip(*curve.values(), strict=True)
-    kept = [row[1:] for row in rows if row[0] == trained.iteration]
-    if not any(math.isclose(value, trained.validation) for row in kept for value in row):
+    rows_of_iteration = [row[1:] for row in rows if row[0] == trained.iteration]
+    if not any(math.isclose(value, trained.validation) for row in rows_of_iteration for value in row):
         raise _wrong(path, f"is not of the weights in {weights}")
 
 
-def _wrong(path: Path, what: str) -> InputError:
-    return InputError(f"{path} {what}; remove it and {REMEDY} again")
+def _wrong(path: Path, fault: str) -> InputError:
+    return InputError(f"{path} {fault}; remove it and {REMEDY} again")

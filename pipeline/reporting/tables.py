@@ -36,13 +36,13 @@ class Table:
     @property
     def terminal(self) -> TerminalTable:
         """This table for rich's console."""
-        found = TerminalTable(title=self.title or None, box=SIMPLE_HEAD, padding=0, show_edge=False)
-        for place, heading in enumerate(self.headings):
+        table = TerminalTable(title=self.title or None, box=SIMPLE_HEAD, padding=0, show_edge=False)
+        for index, heading in enumerate(self.headings):
             narrow = textwrap.fill(heading.replace("unchanged", "un-changed"), LONGEST)
-            found.add_column(narrow, justify="left" if place < self.texts else "right")
+            table.add_column(narrow, justify="left" if index < self.texts else "right")
         for row in self.rows:
-            found.add_row(*(cell.replace(" ± ", "±") for cell in row))  # the spaces do not fit 80 columns
-        return found
+            table.add_row(*(cell.replace(" ± ", "±") for cell in row))  # the spaces do not fit 80 columns
+        return table
 
 
 def number(value: float | None, factor: float = 100) -> str:

@@ -43,14 +43,14 @@ class Run:
     lines: Sequence[Line]
 
     @property
-    def places(self) -> list[int]:
+    def positions(self) -> list[int]:
         """Positions, in the list `lines`, of the changed pairs whose captions were judged."""
-        return [at for at, line in enumerate(self.lines) if line.changed and line.true is not None]
+        return [index for index, line in enumerate(self.lines) if line.changed and line.true is not None]
 
     @property
     def true(self) -> Array:
-        """Truth of the captions at the positions in `places`."""
-        return np.array([bool(self.lines[at].true) for at in self.places])
+        """Truth of the captions at the positions in `positions`."""
+        return np.array([bool(self.lines[index].true) for index in self.positions])
 
 
 def read_run(path: Path, model: str | None = None) -> Run:
@@ -60,7 +60,7 @@ def read_run(path: Path, model: str | None = None) -> Run:
     """
     file = path / "pairs.jsonl" if path.is_dir() else path
     run = Run(file, model or str(file), list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
-    if not run.places:
+    if not run.positions:
         raise InputError(f"{file} has no judged caption of a changed pair; {REMEDY}")
     return run
 
@@ -71,33 +71,35 @@ def of_files(name: str, runs: Sequence[Run], files: Sequence[Path]) -> MetricAgr
         raise InputError(
             f"{name} has {len(files)} file(s) of scores for {len(runs)} run(s); name one per run"
         )
-    found = []
+    scores_of_runs = []
     for run, file in zip(runs, files, strict=True):
         pairs = [_pair(line) for line in run.lines]
         scores = read_scores(file, pairs)
-        found.append(np.array([scores[run.lines[at].pair_id] for at in run.places]))
-    return _agreement(name, runs, found)
+        scores_of_runs.append(np.array([scores[run.lines[index].pair_id] for index in run.positions]))
+    return _agreement(name, runs, scores_of_runs)
 
 
 def of_verdicts(runs: Sequence[Run]) -> list[MetricAgreement]:
     """Return how well ROUGE-L and CIDEr-D agree with truth, if the verdicts of all runs contain them."""
-    found = []
+    agreements = []
     for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):
-        values: list[list[Any]] = [[getattr(run.lines[at], key) for at in run.places] for run in runs]
-        if all(value is not None for own in values for value in own):
-            found.append(_agreement(name, runs, [np.array(own, float) for own in values]))
-    return found
+        values: list[list[Any]] = [
+            [getattr(run.lines[index], key) for index in run.positions] for run in runs
+        ]
+        if all(value is not None for scores in values for value in scores):
+            agreements.append(_agreement(name, runs, [np.array(scores, float) for scores in values]))
+    return agreements
 
 
-def _agreement(name: str, runs: Sequence[Run], values: Sequence[Array]) -> MetricAgreement:
-    scores, truth = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
-    within = defaultdict[str, list[tuple[float, float]]](list)
-    for run, own in zip(runs, values, strict=True):
-        scores[run.model].append(float(own.mean()))
-        truth[run.model].append(float(run.true.mean()))
-        within[run.model].append(within_run(own, run.true))
-    flat = [each for own in within.values() for each in own]
-    return agreement_of(name, [*scores.values()], [*truth.values()], flat)
+def _agreement(name: str, runs: Sequence[Run], scores_of_runs: Sequence[Array]) -> MetricAgreement:
+    model_scores, model_truth = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    by_model = defaultdict[str, list[tuple[float, float]]](list)
+    for run, run_scores in zip(runs, scores_of_runs, strict=True):
+        model_scores[run.model].append(float(run_scores.mean()))
+        model_truth[run.model].append(float(run.true.mean()))
+        by_model[run.model].append(within_run(run_scores, run.true))
+    all_rank_values = [rank_values for run_scores in by_model.values() for rank_values in run_scores]
+    return agreement_of(name, [*model_scores.values()], [*model_truth.values()], all_rank_values)
 
 
 def _pair(line: Line) -> Pair:

@@ -49,7 +49,7 @@ def judged(
 
     Raises InputError for a pair that has neither a scene nor a kind of change.
     """
-    found = []
+    answers = []
     for pair in pairs:
         verdict = _verdict(texts[pair.pair_id], pair, reader, phrases)
         if verdict is None:
@@ -57,50 +57,58 @@ def judged(
                 f"pair {pair.pair_id} has no scene, and its references name no kind of change; score with "
                 "python -m stages.score"
             )
-        found.append(Answer(pair, texts[pair.pair_id], verdict))
-    return found
+        answers.append(Answer(pair, texts[pair.pair_id], verdict))
+    return answers
 
 
 def _verdict(text: str, pair: Pair, reader: str, phrases: Sequence[str]) -> Verdict | None:
     if reader == "free":
         return judge_free(text, pair) or agreement(text, pair)
-    found = truth.judge(text, pair, phrases)
-    agreed = None if found else agrees(text, pair, phrases)
+    verdict = truth.judge(text, pair, phrases)
+    agreed = None if verdict else agrees(text, pair, phrases)
     if agreed is None:
-        return found
+        return verdict
     faults = "" if agreed or readable(text, phrases) else UNREADABLE
     return Verdict(agreed, agreed, () if agreed else (text,), faults)
 
 
 def parts(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
     """Return the answers by table row, without empty rows: "all", "changed", kinds of change, "unchanged"."""
-    kinds = {kind: [each for each in answers if each.pair.change_type == kind] for kind in CHANGE_TYPES}
-    changed = [each for each in answers if each.pair.changed is not False]
-    same = [each for each in answers if each.pair.change_type == NO_CHANGE]
-    found = {"all": [*answers], "changed": changed} | kinds | {"unchanged": same}
-    return {name: own for name, own in found.items() if own}
+    kinds = {kind: [answer for answer in answers if answer.pair.change_type == kind] for kind in CHANGE_TYPES}
+    changed = [answer for answer in answers if answer.pair.changed is not False]
+    unchanged = [answer for answer in answers if answer.pair.change_type == NO_CHANGE]
+    by_row = {"all": [*answers], "changed": changed} | kinds | {"unchanged": unchanged}
+    return {name: members for name, members in by_row.items() if members}
 
 
-def _true(answers: Sequence[Answer]) -> Share:
-    return share([each.verdict.true for each in answers], [each.pair.scene_id for each in answers])
+def _true_share(answers: Sequence[Answer]) -> Share:
+    return share([answer.verdict.true for answer in answers], [answer.pair.scene_id for answer in answers])
 
 
-def _unread(answers: Sequence[Answer]) -> Share:
-    return share([each.unreadable for each in answers], [each.pair.scene_id for each in answers])
+def _unreadable_share(answers: Sequence[Answer]) -> Share:
+    return share([answer.unreadable for answer in answers], [answer.pair.scene_id for answer in answers])
 
 
 def table(answers: Sequence[Answer]) -> Table:
     """Return a table of the true captions in percent, with 95 % intervals over scenes."""
     title = "True captions in percent; intervals of 95 % over scenes"
     rows = []
-    for name, own in parts(answers).items():
-        true = _true(own)
-        percent = f"{100 * true.value:.1f}"
-        rows.append([name, str(true.number), percent, true.interval, f"{100 * _unread(own).value:.1f}"])
-    faults = Counter(truth.FAULTS[letter] for each in answers for letter in each.verdict.faults)
-    said = ", ".join(f"{name} {count:,}" for name, count in faults.most_common()) or "none"
+    for name, part_answers in parts(answers).items():
+        true_share = _true_share(part_answers)
+        percent = f"{100 * true_share.value:.1f}"
+        rows.append(
+            [
+                name,
+                str(true_share.number),
+                percent,
+                true_share.interval,
+                f"{100 * _unreadable_share(part_answers).value:.1f}",
+            ]
+        )
+    faults = Counter(truth.FAULTS[letter] for answer in answers for letter in answer.verdict.faults)
+    fault_counts = ", ".join(f"{name} {count:,}" for name, count in faults.most_common()) or "none"
     headings = ["pairs", "number", "true", "interval", "un-readable"]
-    return Table(title, headings, rows, [f"faults (captions): {said}"])
+    return Table(title, headings, rows, [f"faults (captions): {fault_counts}"])
 
 
 def leaderboard_row(
@@ -110,49 +118,56 @@ def leaderboard_row(
 
     hashes: name -> SHA-256 of a file, for the files of captions and pairs
     """
-    by_scene = all(each.pair.scene is not None for each in answers)
-    shares = {part: _written(_true(own)) for part, own in parts(answers).items()}
-    changed = [each for each in answers if each.pair.changed is not False]
-    faults = Counter(letter for each in changed for letter in each.verdict.faults)
-    counted = {truth.FAULTS[letter]: round(count / len(changed), DIGITS) for letter, count in faults.items()}
+    by_scene = all(answer.pair.scene is not None for answer in answers)
+    shares = {part: _rounded(_true_share(part_answers)) for part, part_answers in parts(answers).items()}
+    changed = [answer for answer in answers if answer.pair.changed is not False]
+    faults = Counter(letter for answer in changed for letter in answer.verdict.faults)
+    fault_shares = {
+        truth.FAULTS[letter]: round(count / len(changed), DIGITS) for letter, count in faults.items()
+    }
     row = {
         "name": name,
         "reader": reader,
         "judged_by": "scene" if by_scene else "references",
         "split": split,
-        "scenes": len({each.pair.scene_id for each in answers}),
+        "scenes": len({answer.pair.scene_id for answer in answers}),
         "true": shares,
-        "unreadable": _written(_unread(answers)),
-        "faults_of_changed": dict(sorted(counted.items())),
+        "unreadable": _rounded(_unreadable_share(answers)),
+        "faults_of_changed": dict(sorted(fault_shares.items())),
     }
     return with_hashes(row, hashes)
 
 
-def _written(own: Share) -> dict[str, float]:
-    bounds = {"value": own.value, "low": own.low, "high": own.high}
-    return {name: round(number, DIGITS) for name, number in bounds.items()} | {"pairs": own.number}
+def _rounded(true_share: Share) -> dict[str, float]:
+    bounds = {"value": true_share.value, "low": true_share.low, "high": true_share.high}
+    return {name: round(number, DIGITS) for name, number in bounds.items()} | {"pairs": true_share.number}
 
 
 def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
     """Return a JSON object per caption, with judged claims if `reader` is "free" and the scene is known."""
     return [
         {
-            "pair_id": each.pair.pair_id,
-            "scene_id": each.pair.scene_id,
-            "changed": each.pair.changed,
-            "caption": each.text,
-            TRUE: each.verdict.true,
-            FITS: each.verdict.fits,
-            FAULTS: each.verdict.faults,
-            "wrong": list(each.verdict.wrong),
+            "pair_id": answer.pair.pair_id,
+            "scene_id": answer.pair.scene_id,
+            "changed": answer.pair.changed,
+            "caption": answer.text,
+            TRUE: answer.verdict.true,
+            FITS: answer.verdict.fits,
+            FAULTS: answer.verdict.faults,
+            "wrong": list(answer.verdict.wrong),
         }
-        | ({"claims": _claims(each)} if reader == "free" and each.pair.scene else {})
-        for each in answers
+        | ({"claims": _claims(answer)} if reader == "free" and answer.pair.scene else {})
+        for answer in answers
     ]
 
 
 def _claims(answer: Answer) -> list[dict[str, str]]:
     return [
-        {"kind": each.claim.kind, "text": each.claim.text, "verdict": each.verdict, FAULTS: each.faults}
-        for each in judged_claims(answer.text, answer.pair)
+        {
+            "kind": judged_claim.claim.kind,
+            "text": judged_claim.claim.text,
+            "verdict": judged_claim.verdict,
+            FAULTS: judged_claim.faults,
+        }
+        for judged_claim in judged_claims(answer.text, answer.pair)
     ]

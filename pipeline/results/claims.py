@@ -36,13 +36,13 @@ LEAST_SEEDS = 3  # fewer seeds do not show the spread
 class Finding:
     """Result of checking a claim with one metric. `difference` and `margin` are fractions."""
 
-    said: str
+    result: str
     difference: Comparison
     margin: float | None  # half the 95 % interval over seeds; None if a model has one seed
 
     @property
     def decided(self) -> bool:
-        return self.said in (HOLDS, FAILS)
+        return self.result in (HOLDS, FAILS)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Verdict:
     claim: Claim
     dataset: str
     seeds: int  # number of seeds of the model with fewer seeds
-    by: dict[str, Finding]  # metric of CLAIMED -> finding
+    findings: dict[str, Finding]  # metric of CLAIMED -> finding
 
 
 def verdicts(groups: Sequence[Group]) -> list[Verdict]:
@@ -61,29 +61,33 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
     A metric decides a claim if the paired bootstrap over test pairs is significant after Holm's correction,
     and if the difference exceeds its margin over seeds. If the better model is at chance, no metric decides.
     """
-    named = {group.name: group for group in groups}
-    asked = [claim for claim in CLAIMS if {claim.better, claim.worse} <= named.keys()]
-    if not asked:
+    by_name = {group.name: group for group in groups}
+    known_claims = [claim for claim in CLAIMS if {claim.better, claim.worse} <= by_name.keys()]
+    if not known_claims:
         return []
-    between = [(claim.better, claim.worse) for claim in asked]
-    found = compare_all({name: group.evidence() for name, group in named.items()}, between=between)
+    model_pairs = [(claim.better, claim.worse) for claim in known_claims]
+    comparisons = compare_all(
+        {name: group.evidence() for name, group in by_name.items()}, between=model_pairs
+    )
     return [
-        _verdict(claim, named[claim.better], named[claim.worse], found[pair])
-        for claim, pair in zip(asked, between, strict=True)
+        _verdict(claim, by_name[claim.better], by_name[claim.worse], comparisons[pair])
+        for claim, pair in zip(known_claims, model_pairs, strict=True)
     ]
 
 
-def _verdict(claim: Claim, better: Group, worse: Group, found: dict[str, Comparison]) -> Verdict:
+def _verdict(claim: Claim, better: Group, worse: Group, comparisons: dict[str, Comparison]) -> Verdict:
     seeds = min(len(better.records), len(worse.records))
-    by = {metric: _finding(better, worse, found[metric], seeds) for metric in CLAIMED}
-    return Verdict(claim, better.dataset, seeds, by)
+    findings = {metric: _finding(better, worse, comparisons[metric], seeds) for metric in CLAIMED}
+    return Verdict(claim, better.dataset, seeds, findings)
 
 
-def _finding(better: Group, worse: Group, found: Comparison, seeds: int) -> Finding:
-    margin = seeds_margin(better, worse, found.metric)
-    sure = seeds >= LEAST_SEEDS and margin is not None and abs(found.difference) > margin
-    said = OPEN if not (sure and found.significant) else HOLDS if found.difference > 0 else FAILS
-    return Finding(said if better.above_chance else CHANCE, found, margin)
+def _finding(better: Group, worse: Group, comparison: Comparison, seeds: int) -> Finding:
+    margin = seeds_margin(better, worse, comparison.metric)
+    is_sure = seeds >= LEAST_SEEDS and margin is not None and abs(comparison.difference) > margin
+    result = (
+        OPEN if not (is_sure and comparison.significant) else HOLDS if comparison.difference > 0 else FAILS
+    )
+    return Finding(result if better.above_chance else CHANCE, comparison, margin)
 
 
 def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None:
@@ -94,9 +98,9 @@ def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None
     scores = [group.score("total", metric) for group in (a, b)]
     if any(score.sd is None for score in scores):
         return None
-    parts = [((score.sd or 0.0) ** 2 / score.runs, score.runs - 1) for score in scores]
-    variance = sum(part for part, _ in parts)
+    terms = [((score.sd or 0.0) ** 2 / score.runs, score.runs - 1) for score in scores]
+    variance = sum(term for term, _ in terms)
     if variance == 0:
         return 0.0
-    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)  # Welch and Satterthwaite
+    freedom = variance**2 / sum(term**2 / degrees for term, degrees in terms)  # Welch and Satterthwaite
     return math.sqrt(variance) * float(stdtrit(freedom, 0.975))

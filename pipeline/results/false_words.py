@@ -23,8 +23,8 @@ class Faults:
     """Letters of the false parts of each caption, by seed and pair; "" for a true caption."""
 
     name: str
-    changes: tuple[Sequence[str], ...]  # changed pairs
-    others: tuple[Sequence[str], ...]  # unchanged pairs
+    changed: tuple[Sequence[str], ...]  # changed pairs
+    unchanged: tuple[Sequence[str], ...]  # unchanged pairs
 
     @property
     def true(self) -> float:
@@ -42,29 +42,37 @@ class Faults:
     @property
     def single(self) -> float | None:
         """Share of the false captions that have exactly one false part; None if no caption is false."""
-        false = [letters.replace(OTHER, "") for run in self.changes for letters in run if letters]
-        return fmean(len(parts) == 1 for parts in false) if false else None
+        false = [letters.replace(OTHER, "") for run in self.changed for letters in run if letters]
+        return fmean(len(letters) == 1 for letters in false) if false else None
 
     @property
     def invented(self) -> float | None:
         """Share of false alarms among unchanged pairs; None without unchanged pairs."""
-        invented = [INVENTED in letters for run in self.others for letters in run]
+        invented = [INVENTED in letters for run in self.unchanged for letters in run]
         return fmean(invented) if invented else None
 
     def _mean(self, value: Callable[[str], float]) -> float:
-        return fmean(value(letters) for run in self.changes for letters in run)
+        return fmean(value(letters) for run in self.changed for letters in run)
 
 
 def of_group(group: Group, dataset: str = "") -> Faults:
     """Return the faults of the captions of all runs in a group."""
-    changes, others = (
-        tuple([record["faults"][place] for place in group.pairs["subsets"][part]] for record in group.records)
-        for part in ("change", "no_change")
+    changed, unchanged = (
+        tuple(
+            [record["faults"][position] for position in group.pairs["subsets"][subset]]
+            for record in group.records
+        )
+        for subset in ("change", "no_change")
     )
-    return Faults(f"{dataset} {group.name}".strip(), changes, others)
+    return Faults(f"{dataset} {group.name}".strip(), changed, unchanged)
 
 
-def row(found: Faults) -> list[str]:
+def row(faults: Faults) -> list[str]:
     """Return a model's table row in percent. Its columns are HEADINGS."""
-    shares = [found.true, *(found.share(letter) for letter in (*PARTS, OTHER)), found.single, found.invented]
-    return [found.name, *map(number, shares)]
+    shares = [
+        faults.true,
+        *(faults.share(letter) for letter in (*PARTS, OTHER)),
+        faults.single,
+        faults.invented,
+    ]
+    return [faults.name, *map(number, shares)]

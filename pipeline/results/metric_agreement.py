@@ -46,8 +46,8 @@ class Correlation:
     def printed(self) -> str:
         if self.value is None:
             return "–"
-        said = f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
-        return said.replace("-", "−")
+        text = f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        return text.replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,17 @@ class MetricAgreement:
 
 def metric_agreements(groups: Sequence[Group]) -> list[MetricAgreement]:
     """Return the agreement of each metric with truth on one dataset; [] for fewer than LEAST runs."""
-    runs = [group.each() for group in groups]
-    if sum(map(len, runs)) < LEAST:
+    runs_by_model = [group.by_seed() for group in groups]
+    if sum(map(len, runs_by_model)) < LEAST:
         return []
-    truth = [[one.score("total", TRUE_CHANGES).mean for one in own] for own in runs]
-    found = []
+    truth = [[run.score("total", TRUE_CHANGES).mean for run in runs] for runs in runs_by_model]
+    agreements = []
     for metric, (subset, score) in OVER_RUNS.items():
-        scores = [[one.score(subset, score).mean for one in own] for own in runs]
+        scores = [[run.score(subset, score).mean for run in runs] for runs in runs_by_model]
         key = OVER_PAIRS.get(metric)
-        within = [_within(one, key) for own in runs for one in own] if key else []
-        found.append(agreement_of(metric, scores, truth, within))
-    return found
+        within = [_rank_values(run, key) for runs in runs_by_model for run in runs] if key else []
+        agreements.append(agreement_of(metric, scores, truth, within))
+    return agreements
 
 
 def agreement_of(
@@ -88,20 +88,20 @@ def agreement_of(
     truth: for each model, the share of true captions of each seed
     within: for each run, the two values that `within_run` returns
     """
-    counts = _drawn([len(own) for own in scores])
+    counts = _drawn([len(values) for values in scores])
     runs = _correlation(spearman(np.concatenate(scores), np.concatenate(truth), counts))
     pairs, preference = None, None
     if within:
-        pairs = _correlation(_means(np.array([own[0] for own in within]), counts))
-        preference = _known(_means(np.array([own[1] for own in within]), counts)[0])
+        pairs = _correlation(_means(np.array([values[0] for values in within]), counts))
+        preference = _finite_or_none(_means(np.array([values[1] for values in within]), counts)[0])
     return MetricAgreement(metric, runs, misranked(scores, truth), pairs, preference)
 
 
-def _within(group: Group, metric: str) -> tuple[float, float]:
+def _rank_values(group: Group, metric: str) -> tuple[float, float]:
     (record,) = group.records
-    places = group.changes_of("total")
-    values = np.array([float(record[metric][place]) for place in places])
-    true = np.array([record[TRUE][place] == "1" for place in places])
+    positions = group.changed_positions("total")
+    values = np.array([float(record[metric][position]) for position in positions])
+    true = np.array([record[TRUE][position] == "1" for position in positions])
     return within_run(values, true)
 
 
@@ -118,10 +118,12 @@ def preference(values: Array, true: Array) -> float:
 
     A tie counts half. NaN if all or no captions are true.
     """
-    ones, zeros = int(true.sum()), int((~true).sum())
-    if not ones or not zeros:
+    true_count, false_count = int(true.sum()), int((~true).sum())
+    if not true_count or not false_count:
         return np.nan
-    return float((rankdata(values)[true].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+    return float(
+        (rankdata(values)[true].sum() - true_count * (true_count + 1) / 2) / (true_count * false_count)
+    )
 
 
 def misranked(scores: Sequence[Values], truth: Sequence[Values]) -> float | None:
@@ -129,14 +131,14 @@ def misranked(scores: Sequence[Values], truth: Sequence[Values]) -> float | None
 
     A tie of the metric counts half, and a tie of truth is left out. None if all pairs of runs are left out.
     """
-    found = []
-    for (a, true_a), (b, true_b) in combinations(list(zip(scores, truth, strict=True)), 2):
-        for score_a, own_a in zip(a, true_a, strict=True):
-            for score_b, own_b in zip(b, true_b, strict=True):
-                if own_a != own_b:
-                    same = (score_a - score_b) * (own_a - own_b)
-                    found.append(0.5 if same == 0 else float(same < 0))
-    return fmean(found) if found else None
+    errors = []
+    for (scores_a, truths_a), (scores_b, truths_b) in combinations(list(zip(scores, truth, strict=True)), 2):
+        for score_a, truth_a in zip(scores_a, truths_a, strict=True):
+            for score_b, truth_b in zip(scores_b, truths_b, strict=True):
+                if truth_a != truth_b:
+                    signs = (score_a - score_b) * (truth_a - truth_b)
+                    errors.append(0.5 if signs == 0 else float(signs < 0))
+    return fmean(errors) if errors else None
 
 
 def spearman(a: Array, b: Array, counts: Array) -> Array:
@@ -145,7 +147,9 @@ def spearman(a: Array, b: Array, counts: Array) -> Array:
     counts: weight of each value in each draw, (draws, values)
     """
     weights = counts / counts.sum(1, keepdims=True)
-    x, y = (own - (weights * own).sum(1, keepdims=True) for own in (_ranks(a, counts), _ranks(b, counts)))
+    x, y = (
+        ranks - (weights * ranks).sum(1, keepdims=True) for ranks in (_ranks(a, counts), _ranks(b, counts))
+    )
     xx, yy, xy = ((weights * product).sum(1) for product in (x * x, y * y, x * y))
     return np.divide(xy, np.sqrt(xx * yy), np.full(len(counts), np.nan), where=(xx > TINY) & (yy > TINY))
 
@@ -169,12 +173,12 @@ def _means(values: Array, counts: Array) -> Array:
     return np.divide(weights @ np.nan_to_num(values), sums, np.full(len(counts), np.nan), where=sums > 0)
 
 
-def _correlation(found: Array) -> Correlation:
-    """Return found[0], the correlation over all runs, with an interval from the draws found[1:]."""
-    known = found[1:][np.isfinite(found[1:])]
-    low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
-    return Correlation(_known(found[0]), float(low), float(high))
+def _correlation(correlations: Array) -> Correlation:
+    """Return the correlation over all runs, the first, with an interval from the other ones (draws)."""
+    finite = correlations[1:][np.isfinite(correlations[1:])]
+    low, high = np.quantile(finite, [0.025, 0.975]) if len(finite) else (np.nan, np.nan)
+    return Correlation(_finite_or_none(correlations[0]), float(low), float(high))
 
 
-def _known(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None

@@ -16,25 +16,25 @@ from pipeline.study.study_file import Row
 from pipeline.study.study_runs import Run
 
 
-def settings_now(tree: Tree, record: Record) -> str:
+def current_settings(tree: Tree, record: Record) -> str:
     """Return the hash of the current settings for a run with the record's model, changes and seed.
 
     `tree` is the content of params.yaml. Raises InputError if `tree` lacks the model or a changed key.
     """
     dataset, model = record["dataset"], record["model"]
-    where = records.name_of(record)
-    changed = overlay(tree, Row(label=model, model=model, set=record["changes"]), dataset, where)
+    record_name = records.name_of(record)
+    changed = overlay(tree, Row(label=model, model=model, set=record["changes"]), dataset, record_name)
     recipe = resolving.resolve(Params.model_validate(changed), dataset, model)
     return records.settings(Run("", dataset, model, record["seed"], changed, recipe, ""))
 
 
-def check(root: Path, tree: Tree, dataset: str, found: Iterable[Record]) -> None:
-    """Raise InputError if a record in `found` has other settings than params.yaml (`tree`)."""
-    wrong = [records.name_of(own) for own in found if not _fits(tree, own)]
-    if wrong:
+def check(root: Path, tree: Tree, dataset: str, dataset_records: Iterable[Record]) -> None:
+    """Raise InputError if a record in `dataset_records` has other settings than params.yaml (`tree`)."""
+    others = [records.name_of(record) for record in dataset_records if not _fits(tree, record)]
+    if others:
         raise InputError(
-            f"params.yaml has other settings than {len(wrong)} of the records in {root / FOLDER / dataset}, "
-            f"the first {wrong[0]}; restore params.yaml with git, or make them again"
+            f"params.yaml has other settings than {len(others)} of the records in {root / FOLDER / dataset}, "
+            f"the first {others[0]}; restore params.yaml with git, or make them again"
         )
 
 
@@ -53,20 +53,20 @@ def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]
 
     If a run has no own record, a published record of the same settings and pairs is used.
     """
-    now = root / OWN / dataset / records.data(root, dataset)
-    own, pairs = record_comparisons.folder(now)
-    fitting = {records.name_of(record): record for record in own.values() if _fits(tree, record)}
+    folder = root / OWN / dataset / records.data(root, dataset)
+    own_records, pairs = record_comparisons.read_folder(folder)
+    fitting = {records.name_of(record): record for record in own_records.values() if _fits(tree, record)}
     if fitting:
-        published, of = record_comparisons.folder(root / FOLDER / dataset)
+        published, published_pairs = record_comparisons.read_folder(root / FOLDER / dataset)
         for file, record in published.items():
-            if of == pairs and file.name not in fitting and _fits(tree, record):
+            if published_pairs == pairs and file.name not in fitting and _fits(tree, record):
                 fitting[file.name] = record
-    left = [
+    left_out = [
         file
         for file in sorted((root / OWN / dataset).glob("*/*.json"))
-        if file.name != PAIRS and not (file in own and _fits(tree, own[file]))
+        if file.name != PAIRS and not (file in own_records and _fits(tree, own_records[file]))
     ]
-    return record_comparisons.groups([fitting[name] for name in sorted(fitting)], pairs), left
+    return record_comparisons.groups([fitting[name] for name in sorted(fitting)], pairs), left_out
 
 
 def promote(root: Path, tree: Tree) -> list[Path]:
@@ -78,8 +78,8 @@ def promote(root: Path, tree: Tree) -> list[Path]:
     moved: dict[Path, Path] = {}
     for dataset in sorted(path.name for path in (root / OWN).glob("*")):
         folder = root / OWN / dataset / records.data(root, dataset)
-        own, pairs = record_comparisons.folder(folder)
-        fitting = {file: record for file, record in own.items() if _fits(tree, record)}
+        own_records, pairs = record_comparisons.read_folder(folder)
+        fitting = {file: record for file, record in own_records.items() if _fits(tree, record)}
         if fitting:
             moved |= _targets(root, tree, dataset, fitting, pairs)
     for file, target in moved.items():
@@ -91,17 +91,17 @@ def promote(root: Path, tree: Tree) -> list[Path]:
 
 
 def _targets(
-    root: Path, tree: Tree, dataset: str, own: Mapping[Path, Record], pairs: Record
+    root: Path, tree: Tree, dataset: str, own_records: Mapping[Path, Record], pairs: Record
 ) -> dict[Path, Path]:
     """Return path of an own record -> path of the record when published. Raises InputError like `promote`."""
     folder = root / FOLDER / dataset
-    published, theirs = record_comparisons.folder(folder)
+    published, published_pairs = record_comparisons.read_folder(folder)
     check(root, tree, dataset, published.values())
-    if published and theirs != pairs:
+    if published and published_pairs != pairs:
         raise InputError(
             f"the own records of {dataset} have other test pairs than {folder / PAIRS}; remove these first"
         )
-    targets = {file: folder / records.name_of(record) for file, record in own.items()}
+    targets = {file: folder / records.name_of(record) for file, record in own_records.items()}
     for file, target in targets.items():
         if target.exists() and read_bytes(target) != read_bytes(file):
             raise InputError(f"{target} is published, and {file} differs; `git rm` the former to replace it")
@@ -111,6 +111,6 @@ def _targets(
 def _fits(tree: Tree, record: Record) -> bool:
     """Return True if params.yaml has the record's model and settings."""
     try:
-        return settings_now(tree, record) == record["settings"]
+        return current_settings(tree, record) == record["settings"]
     except InputError:
         return False

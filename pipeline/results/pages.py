@@ -18,15 +18,15 @@ def filled(page: Path, tables: Mapping[str, Table]) -> str:
     Raises InputError if a block has no end or names an unknown table. The message names page and block.
     """
     text = page.read_text(encoding="utf-8")
-    ended = blocks(text)
-    started = re.findall(rf"^{START}(.+?) -->$", text, re.MULTILINE)
-    for place, name in enumerate(started):
-        if ended[place : place + 1] != [name]:
+    complete_blocks = blocks(text)
+    started_blocks = re.findall(rf"^{START}(.+?) -->$", text, re.MULTILINE)
+    for index, name in enumerate(started_blocks):
+        if complete_blocks[index : index + 1] != [name]:
             raise InputError(f"{page}: the block of the table {name!r} has no end; write {END} below it")
         if name not in tables:
             raise InputError(f"{page}: there is no table {name!r}; there are {', '.join(tables)}")
-    shown = {name: table.markdown if table.rows else NO_RECORD for name, table in tables.items()}
-    return BLOCK.sub(lambda block: f"{START}{block['name']} -->\n{shown[block['name']]}{END}", text)
+    contents = {name: table.markdown if table.rows else NO_RECORD for name, table in tables.items()}
+    return BLOCK.sub(lambda block: f"{START}{block['name']} -->\n{contents[block['name']]}{END}", text)
 
 
 def blocks(text: str) -> list[str]:

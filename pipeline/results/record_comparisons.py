@@ -36,10 +36,10 @@ class Group:
     @property
     def name(self) -> str:
         """Model, and in brackets the differences from params.yaml."""
-        said = [f"{key.rsplit('.', 1)[-1]} {plain(value)}" for key, value in self.changes.items()]
-        return f"{self.model} ({', '.join(said)})" if said else self.model
+        differences = [f"{key.rsplit('.', 1)[-1]} {plain(value)}" for key, value in self.changes.items()]
+        return f"{self.model} ({', '.join(differences)})" if differences else self.model
 
-    def each(self) -> "list[Group]":
+    def by_seed(self) -> "list[Group]":
         """Split this group into groups of one seed."""
         return [replace(self, records=(record,)) for record in self.records]
 
@@ -49,8 +49,8 @@ class Group:
         CIDEr-D uses the subset's document frequencies. TRUE_CHANGES covers the subset's changed pairs.
         """
         if metric in MARKED:
-            places = self.changes_of(subset) if metric == TRUE_CHANGES else self.places(subset)
-            return over_seeds([_share(record[MARKED[metric]], places) for record in self.records])
+            positions = self.changed_positions(subset) if metric == TRUE_CHANGES else self.positions(subset)
+            return over_seeds([_share(record[MARKED[metric]], positions) for record in self.records])
         return over_seeds([record["scores"][subset][metric] for record in self.records])
 
     @property
@@ -58,15 +58,15 @@ class Group:
         """True if the model is above chance; otherwise it was not trained long enough."""
         return self.score("change", ACCURACY).mean >= CHANCE
 
-    def places(self, subset: str) -> Sequence[int]:
+    def positions(self, subset: str) -> Sequence[int]:
         """Return the positions of a subset among the test pairs."""
         whole = range(len(self.pairs["pairs"]))
         return whole if subset == "total" else self.pairs["subsets"][subset]
 
-    def changes_of(self, subset: str) -> list[int]:
+    def changed_positions(self, subset: str) -> list[int]:
         """Return the positions of a subset's changed pairs."""
-        changed = set(self.places("change"))
-        return [place for place in self.places(subset) if place in changed]
+        changed = set(self.positions("change"))
+        return [position for position in self.positions(subset) if position in changed]
 
     def pointing(self) -> MeanSd | None:
         """Return the share of changed pairs with the highest attention in the change box; None if unknown."""
@@ -76,28 +76,35 @@ class Group:
 
     def evidence(self, subset: str = "total") -> Evidence:
         """Return the input of a paired bootstrap: truth, change accuracy and CIDEr-D per pair and seed."""
-        places = list(self.places(subset))
-        cider = [[[r["CIDEr-D"][p] * 1000.0, 1.0] for p in places] for r in self.records]
-        changed = set(self.changes_of(subset))
-        asked = {metric: changed if metric == TRUE_CHANGES else set(places) for metric in MARKED}
+        positions = list(self.positions(subset))
+        cider = [
+            [[record["CIDEr-D"][position] * 1000.0, 1.0] for position in positions] for record in self.records
+        ]
+        changed = set(self.changed_positions(subset))
+        counted = {metric: changed if metric == TRUE_CHANGES else set(positions) for metric in MARKED}
         numbers = {
-            metric: np.array([[_counted(r[own], p, asked[metric]) for p in places] for r in self.records])
-            for metric, own in MARKED.items()
-            if asked[metric]
+            metric: np.array(
+                [
+                    [_weighted_mark(record[key], position, counted[metric]) for position in positions]
+                    for record in self.records
+                ]
+            )
+            for metric, key in MARKED.items()
+            if counted[metric]
         }
-        ids = tuple(self.pairs["pairs"][place] for place in places)
+        pair_ids = tuple(self.pairs["pairs"][position] for position in positions)
         # records do not name scenes: a scene's unchanged pair has the id of the changed pair and a suffix
-        scenes = tuple(pair.removesuffix(UNCHANGED) for pair in ids)
-        return Evidence(ids, numbers | {CIDER: np.array(cider)}, scene_ids=scenes)
+        scenes = tuple(pair_id.removesuffix(UNCHANGED) for pair_id in pair_ids)
+        return Evidence(pair_ids, numbers | {CIDER: np.array(cider)}, scene_ids=scenes)
 
 
 def read(root: Path, dataset: str) -> list[Group]:
-    """Return the groups of a dataset's published records. Raises InputError like `folder`."""
-    found, pairs = folder(root / FOLDER / dataset)
-    return groups([*found.values()], pairs)
+    """Return the groups of a dataset's published records. Raises InputError like `read_folder`."""
+    by_file, pairs = read_folder(root / FOLDER / dataset)
+    return groups([*by_file.values()], pairs)
 
 
-def folder(path: Path) -> tuple[dict[Path, Record], Record]:
+def read_folder(path: Path) -> tuple[dict[Path, Record], Record]:
     """Return file -> record of a folder, and the content of the folder's pairs.json.
 
     Both are empty if there is no record. Raises InputError for a damaged file or a record of other pairs.
@@ -106,28 +113,34 @@ def folder(path: Path) -> tuple[dict[Path, Record], Record]:
     if not files:
         return {}, {}
     pairs = records.read_pairs_file(path / PAIRS)
-    found = {file: records.read(file) for file in files}
-    for file, record in found.items():
+    by_file = {file: records.read(file) for file in files}
+    for file, record in by_file.items():
         if not _fits(record, pairs):
             raise InputError(f"{file} is of other test pairs than {path / PAIRS}; {REMEDY}")
-    return found, pairs
+    return by_file, pairs
 
 
-def groups(found: Sequence[Record], pairs: Record) -> list[Group]:
+def groups(dataset_records: Sequence[Record], pairs: Record) -> list[Group]:
     """Group the records of one dataset by model and changes."""
     grouped: dict[str, list[Record]] = defaultdict(list)
-    for record in found:
+    for record in dataset_records:
         grouped[json.dumps([record["model"], record["changes"]], sort_keys=True)].append(record)
     return [
-        Group(dataset, own[0]["model"], own[0]["changes"], tuple(sorted(own, key=itemgetter("seed"))), pairs)
-        for own in grouped.values()
-        for dataset in [own[0]["dataset"]]
+        Group(
+            dataset,
+            members[0]["model"],
+            members[0]["changes"],
+            tuple(sorted(members, key=itemgetter("seed"))),
+            pairs,
+        )
+        for members in grouped.values()
+        for dataset in [members[0]["dataset"]]
     ]
 
 
 def _fits(record: Record, pairs: Record) -> bool:
     """Return True if a record was made from these pairs. An old record may lack the hash of its pairs."""
-    lengths = {len(record[own]) for own in OF_PAIRS}
+    lengths = {len(record[name]) for name in OF_PAIRS}
     return (
         lengths == {len(pairs["pairs"])}
         and len(record[CAPTIONS]) == len(pairs[CAPTIONS])
@@ -136,13 +149,13 @@ def _fits(record: Record, pairs: Record) -> bool:
     )
 
 
-def _share(marks: str, places: Sequence[int]) -> float:
-    known = [marks[place] for place in places if marks[place] in "01"]
-    return known.count("1") / len(known)
+def _share(marks: str, positions: Sequence[int]) -> float:
+    known_marks = [marks[position] for position in positions if marks[position] in "01"]
+    return known_marks.count("1") / len(known_marks)
 
 
-def _counted(marks: str, place: int, asked: Collection[int]) -> tuple[float, float]:
-    return (1_000_000.0 * (marks[place] == "1"), 1.0) if place in asked else (0.0, 0.0)
+def _weighted_mark(marks: str, position: int, counted: Collection[int]) -> tuple[float, float]:
+    return (1_000_000.0 * (marks[position] == "1"), 1.0) if position in counted else (0.0, 0.0)
 
 
 def plain(value: object) -> str:

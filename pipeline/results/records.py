@@ -39,7 +39,7 @@ PAIRS = "pairs.json"
 CAPTIONS = "captions"
 LONGEST = 120  # characters of the changes in a file name; systems allow 255 in total
 MOST_PAIRS = 1_000  # pairs of a test split; more would make a record too large
-READ = 10  # number of captions that are kept as text
+KEPT_CAPTIONS = 10  # number of captions that are kept as text
 MARKED_OF_PAIRS = (TRUE, RIGHT)
 OF_PAIRS = (*MARKED_OF_PAIRS, FAULTS, *CORPUS)  # each has a value per test pair
 CURVES = ("CIDEr-D", "true", "true/change")  # columns of validation.csv
@@ -70,7 +70,7 @@ class StoredRecord(BaseModel):
 
 
 class PairsFile(BaseModel):
-    """Content of a pairs.json: ids of the test pairs, positions of each subset, references of READ pairs."""
+    """Content of a pairs.json: ids of test pairs, positions of each subset, KEPT_CAPTIONS references."""
 
     pairs: list[str]
     viewpoint_iou: list[float | None]
@@ -80,9 +80,9 @@ class PairsFile(BaseModel):
 
 def name(model: str, changes: Mapping[str, Any], seed: int) -> str:
     """Return the file name of a published record: model, changed settings (text and hash), seed."""
-    said = "".join(f"-{key.rsplit('.', 1)[-1]}={value}" for key, value in sorted(changes.items()))
-    text = f"{said[:LONGEST]}-{sha256(json.dumps(changes, sort_keys=True))[:8]}" if changes else ""
-    return re.sub(r"[^\w.=-]", "_", f"{model}{text}-{seed}") + ".json"
+    differences = "".join(f"-{key.rsplit('.', 1)[-1]}={value}" for key, value in sorted(changes.items()))
+    suffix = f"{differences[:LONGEST]}-{sha256(json.dumps(changes, sort_keys=True))[:8]}" if changes else ""
+    return re.sub(r"[^\w.=-]", "_", f"{model}{suffix}-{seed}") + ".json"
 
 
 def name_of(record: Mapping[str, Any]) -> str:
@@ -97,8 +97,8 @@ def own_name_of(record: Mapping[str, Any]) -> str:
 
 def path(root: Path, run: Run, changes: Tree) -> Path:
     """Return the path of a run's own record, for the data prepared in `root`."""
-    own = {"model": run.model, "changes": changes, "seed": run.seed, "settings": settings(run)}
-    return root / OWN / run.dataset / data(root, run.dataset) / own_name_of(own)
+    fields = {"model": run.model, "changes": changes, "seed": run.seed, "settings": settings(run)}
+    return root / OWN / run.dataset / data(root, run.dataset) / own_name_of(fields)
 
 
 def data(root: Path, dataset: str) -> str:
@@ -113,12 +113,12 @@ def settings(run: Run) -> str:
     del recipe["code"]
     # empty values and defaults are left out, so that a new setting keeps older records valid
     recipe = {key: value for key, value in recipe.items() if value not in (None, {}, [], ())}
-    known = run.dataset in params.tabletop.viewpoint
-    rendered = params.tabletop.of(run.dataset).model_dump(exclude_defaults=True) if known else None
+    is_rendered = run.dataset in params.tabletop.viewpoint
+    rendered = params.tabletop.of(run.dataset).model_dump(exclude_defaults=True) if is_rendered else None
     precision = params.features_of(run.dataset).precision
     decode = params.decode.model_dump(exclude={"both_ways"})  # changes no caption
-    own = [recipe, run.seed, rendered, precision, decode, params.score.model_dump()]
-    return sha256(json.dumps(own, sort_keys=True).encode())[:16]
+    deciding_values = [recipe, run.seed, rendered, precision, decode, params.score.model_dump()]
+    return sha256(json.dumps(deciding_values, sort_keys=True).encode())[:16]
 
 
 def write(root: Path, run: Run, changes: Tree, workspace: Path) -> Path | None:
@@ -129,9 +129,9 @@ def write(root: Path, run: Run, changes: Tree, workspace: Path) -> Path | None:
     pairs = _test_pairs(workspace, run.dataset)
     if len(pairs) > MOST_PAIRS:
         return None
-    ordered = _scored(workspace / run.made / "pairs.jsonl", pairs)
-    metrics = read_json(workspace / run.made / "metrics.json", REMEDY)
-    found = {
+    lines = _scored(workspace / run.scores_folder / "pairs.jsonl", pairs)
+    metrics = read_json(workspace / run.scores_folder / "metrics.json", REMEDY)
+    record = {
         "dataset": run.dataset,
         "model": run.model,
         "seed": run.seed,
@@ -147,22 +147,24 @@ def write(root: Path, run: Run, changes: Tree, workspace: Path) -> Path | None:
         },
         "attributes": metrics.get("attributes", {}),
         "localisation": metrics.get("localisation", {}),
-        "validation": _curves(workspace / "results/curves" / Path(*run.made.parts[2:]) / "validation.csv"),
-        **{name: "".join(MARKS[line[name]] for line in ordered) for name in MARKED_OF_PAIRS},
-        FAULTS: BETWEEN.join(MARKS[None] if line[FAULTS] is None else line[FAULTS] for line in ordered),
-        **{name: packed([line[name] for line in ordered], width) for name, width in WIDTHS.items()},
-        CAPTIONS: [ordered[place]["caption"] for place in read_places(pairs)],
+        "validation": _curves(
+            workspace / "results/curves" / Path(*run.scores_folder.parts[2:]) / "validation.csv"
+        ),
+        **{name: "".join(MARKS[line[name]] for line in lines) for name in MARKED_OF_PAIRS},
+        FAULTS: BETWEEN.join(MARKS[None] if line[FAULTS] is None else line[FAULTS] for line in lines),
+        **{name: packed([line[name] for line in lines], width) for name, width in WIDTHS.items()},
+        CAPTIONS: [lines[position]["caption"] for position in caption_positions(pairs)],
     }
-    folder = root / OWN / run.dataset / found["data"]
+    folder = root / OWN / run.dataset / record["data"]
     save(folder / PAIRS, described(pairs))
-    save(folder / own_name_of(found), found)
-    return folder / own_name_of(found)
+    save(folder / own_name_of(record), record)
+    return folder / own_name_of(record)
 
 
 def _scored(path: Path, pairs: Sequence[Pair]) -> list[Record]:
-    known = {pair.pair_id for pair in pair_scores.read_pairs(path)}
-    if lacking := next((pair.pair_id for pair in pairs if pair.pair_id not in known), None):
-        raise InputError(f"{path} lacks the test pair {lacking}; run `dvc repro score` to make it again")
+    scored_ids = {pair.pair_id for pair in pair_scores.read_pairs(path)}
+    if missing_id := next((pair.pair_id for pair in pairs if pair.pair_id not in scored_ids), None):
+        raise InputError(f"{path} lacks the test pair {missing_id}; run `dvc repro score` to make it again")
     scored = {line["pair_id"]: line for line in map(json.loads, read_text(path, REMEDY).splitlines())}
     return [scored[pair.pair_id] for pair in pairs]
 
@@ -177,26 +179,26 @@ def packed(values: Iterable[float], width: int) -> str:
 
 
 def _unpacked(digits: str, width: int) -> list[int]:
-    return [int(digits[at : at + width], BASE) for at in range(0, len(digits), width)]
+    return [int(digits[start : start + width], BASE) for start in range(0, len(digits), width)]
 
 
 def _curves(path: Path) -> dict[str, dict[str, float]]:
     curve = read_curve(path, "iteration")
     iterations = [str(round(number)) for number in curve["iteration"]]
     return {
-        name: {at: round(value, 4) for at, value in zip(iterations, curve[name], strict=True)}
+        name: {iteration: round(value, 4) for iteration, value in zip(iterations, curve[name], strict=True)}
         for name in CURVES
         if iterations and name in curve
     }
 
 
-def read_places(pairs: Sequence[Pair]) -> list[int]:
-    """Return the positions of READ test pairs, which are taken from each kind of change in turn."""
+def caption_positions(pairs: Sequence[Pair]) -> list[int]:
+    """Return the positions of KEPT_CAPTIONS test pairs, which are taken from each kind of change in turn."""
     kinds: dict[str, list[int]] = {kind: [] for kind in (*CHANGE_TYPES, CHANGE, NO_CHANGE)}
-    for place, pair in enumerate(pairs):
-        kinds[pair.change_type or CHANGE].append(place)
+    for position, pair in enumerate(pairs):
+        kinds[pair.change_type or CHANGE].append(position)
     turns = zip_longest(*kinds.values())
-    return [place for turn in turns for place in turn if place is not None][:READ]
+    return [position for turn in turns for position in turn if position is not None][:KEPT_CAPTIONS]
 
 
 def prepared(root: Path, dataset: str) -> Record:
@@ -216,11 +218,11 @@ def identity(described: Record) -> str:
 
 def described(pairs: Sequence[Pair]) -> Record:
     """Return the content of a pairs.json for these test pairs."""
-    places = {pair.pair_id: place for place, pair in enumerate(pairs)}
-    members = {name: [places[one] for one in ids] for name, ids in subsets(pairs).items()}
+    positions = {pair.pair_id: position for position, pair in enumerate(pairs)}
+    members = {name: [positions[pair_id] for pair_id in ids] for name, ids in subsets(pairs).items()}
     overlaps = [pair.viewpoint_iou for pair in pairs]
-    read = {str(place): pairs[place].captions[0] for place in read_places(pairs)}
-    return {"pairs": list(places), "viewpoint_iou": overlaps, "subsets": members, CAPTIONS: read}
+    captions = {str(position): pairs[position].captions[0] for position in caption_positions(pairs)}
+    return {"pairs": list(positions), "viewpoint_iou": overlaps, "subsets": members, CAPTIONS: captions}
 
 
 def save(path: Path, tree: Record) -> None:
@@ -232,17 +234,19 @@ def save(path: Path, tree: Record) -> None:
 def read(path: Path) -> Record:
     """Read a record, with the pairs' metrics and faults as lists. Raises InputError for a damaged file."""
     read_record(path, StoredRecord, REMEDY, "ignore")
-    found = read_json(path, REMEDY)
+    record = read_json(path, REMEDY)
     try:
-        numbers = {name: _unpacked(found[name], width) for name, width in WIDTHS.items()}
+        numbers = {name: _unpacked(record[name], width) for name, width in WIDTHS.items()}
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{path}: the numbers of its pairs cannot be read; {REMEDY}") from None
-    return found | numbers | {FAULTS: found[FAULTS].split(BETWEEN)}
+    return record | numbers | {FAULTS: record[FAULTS].split(BETWEEN)}
 
 
 def read_pairs_file(path: Path) -> Record:
     """Read a pairs.json. Raises InputError if the file is damaged."""
     pairs = read_record(path, PairsFile, REMEDY, "ignore")
-    if any(not 0 <= place < len(pairs.pairs) for places in pairs.subsets.values() for place in places):
+    if any(
+        not 0 <= position < len(pairs.pairs) for positions in pairs.subsets.values() for position in positions
+    ):
         raise InputError(f"{path}: a subset has an unknown pair; {REMEDY}")
     return dict(pairs)

@@ -26,13 +26,15 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
     """Write the figures that have data. Return lines of Markdown that show them."""
     order = list(params.model)
     plain = [[group for group in groups if not group.changes] for groups in datasets]
-    shown = [sorted(groups, key=lambda group: order.index(group.model)) for groups in plain if groups]
-    faults = [of_group(g, g.dataset * (len(shown) > 1)) for groups in shown for g in groups]
+    ordered = [sorted(groups, key=lambda group: order.index(group.model)) for groups in plain if groups]
+    faults = [of_group(group, group.dataset * (len(ordered) > 1)) for groups in ordered for group in groups]
     agreements = {
-        groups[0].dataset: found for groups in datasets if groups and (found := metric_agreements(groups))
+        groups[0].dataset: dataset_agreements
+        for groups in datasets
+        if groups and (dataset_agreements := metric_agreements(groups))
     }
-    every: dict[str, tuple[str, object, tuple[float, float], Callable[[Axes], None]]] = {
-        SEEDS: (f"{TITLE}, of every seed", shown, WIDE, lambda axes: _seeds(axes, shown)),
+    figures: dict[str, tuple[str, object, tuple[float, float], Callable[[Axes], None]]] = {
+        SEEDS: (f"{TITLE}, of every seed", ordered, WIDE, lambda axes: _seeds(axes, ordered)),
         FALSE: (
             "False captions of changed pairs, by fault",
             faults,
@@ -46,24 +48,24 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
             lambda axes: draw_agreement(axes, agreements),
         ),
     }
-    drawn = {name: own for name, own in every.items() if own[1]}
-    for name, (_, _, size, draw) in drawn.items():
+    figures_with_data = {name: figure for name, figure in figures.items() if figure[1]}
+    for name, (_, _, size, draw) in figures_with_data.items():
         write_text(folder / name, svg_file(draw, size))
-    return [f"![{title}]({name})" for name, (title, *_) in drawn.items()]
+    return [f"![{title}]({name})" for name, (title, *_) in figures_with_data.items()]
 
 
 def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]]) -> None:
-    at, ticks = 0, []
+    x, ticks = 0, []
     for groups, hue in zip(datasets, HUES, strict=False):
-        middle, above = at + (len(groups) - 1) / 2, axes.get_xaxis_transform()
-        axes.annotate(groups[0].dataset, (middle, 1.02), xycoords=above, ha="center")
+        centre, transform = x + (len(groups) - 1) / 2, axes.get_xaxis_transform()
+        axes.annotate(groups[0].dataset, (centre, 1.02), xycoords=transform, ha="center")
         for group in groups:
-            values = [100 * one.score("change", TRUE).mean for one in group.each()]
-            axes.plot([at] * len(values), values, "o", color=hue, alpha=0.7, markersize=5)
-            ticks.append((at, group.model))
-            at += 1
-        at += GAP
-    axes.set_xticks([at for at, _ in ticks], [model for _, model in ticks], rotation=90, fontsize=6)
+            values = [100 * run.score("change", TRUE).mean for run in group.by_seed()]
+            axes.plot([x] * len(values), values, "o", color=hue, alpha=0.7, markersize=5)
+            ticks.append((x, group.model))
+            x += 1
+        x += GAP
+    axes.set_xticks([x for x, _ in ticks], [model for _, model in ticks], rotation=90, fontsize=6)
     axes.set_ylabel("true captions of changed pairs, percent")
 
 
@@ -72,41 +74,41 @@ def of_bars(number: int) -> tuple[float, float]:
     return WIDE[0], 1.2 + BAR * number
 
 
-def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
+def draw_faults(axes: Axes, model_faults: Sequence[Faults]) -> None:
     """Draw a bar per model: false captions of changed pairs, with a segment for each kind of false part."""
-    left = np.zeros(len(found))
+    left = np.zeros(len(model_faults))
     for part, hue in zip(PARTS, PART_HUES, strict=True):
-        shares = np.array([100 * faults.split(part) for faults in found])
-        axes.barh(range(len(found)), shares, left=left, height=0.75, color=hue, label=NAMES[part])
+        shares = np.array([100 * faults.split(part) for faults in model_faults])
+        axes.barh(range(len(model_faults)), shares, left=left, height=0.75, color=hue, label=NAMES[part])
         left += shares
-    axes.set_yticks(range(len(found)), [faults.name for faults in found])
+    axes.set_yticks(range(len(model_faults)), [faults.name for faults in model_faults])
     axes.invert_yaxis()
     axes.set_xlabel("false captions of changed pairs, percent, by fault")
-    below = min(0.25, 0.6 / (BAR * len(found)))  # share of the height; 0.6 inches for many bars
+    below = min(0.25, 0.6 / (BAR * len(model_faults)))  # share of the height; 0.6 inches for many bars
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -below), ncols=5, handlelength=1)
 
 
 def draw_agreement(axes: Axes, datasets: Mapping[str, Sequence[MetricAgreement]]) -> None:
     """Draw each metric's rank correlation with truth: over runs (filled dots), over captions (open dots)."""
-    metrics = list(dict.fromkeys(agreement.metric for found in datasets.values() for agreement in found))
-    for number, (dataset, found) in enumerate(datasets.items()):
-        for agreement in found:
-            low = metrics.index(agreement.metric) + 0.22 * (number - (len(datasets) - 1) / 2)
-            for correlation, fill, aside in (
+    metrics = list(
+        dict.fromkeys(agreement.metric for agreements in datasets.values() for agreement in agreements)
+    )
+    for index, (dataset, agreements) in enumerate(datasets.items()):
+        for agreement in agreements:
+            y = metrics.index(agreement.metric) + 0.22 * (index - (len(datasets) - 1) / 2)
+            for correlation, fill, offset in (
                 (agreement.runs, "full", -0.08),
                 (agreement.pairs, "none", 0.08),
             ):
                 if correlation and correlation.value is not None:
                     axes.hlines(
-                        low + aside, correlation.low, correlation.high, colors=HUES[number], linewidth=1
+                        y + offset, correlation.low, correlation.high, colors=HUES[index], linewidth=1
                     )
                     axes.plot(
-                        correlation.value, low + aside, "o", color=HUES[number], fillstyle=fill, markersize=6
+                        correlation.value, y + offset, "o", color=HUES[index], fillstyle=fill, markersize=6
                     )
-        axes.plot([], [], "o", color=HUES[number], label=f"{dataset}: over runs")
-        axes.plot(
-            [], [], "o", color=HUES[number], fillstyle="none", label=f"{dataset}: over a run's captions"
-        )
+        axes.plot([], [], "o", color=HUES[index], label=f"{dataset}: over runs")
+        axes.plot([], [], "o", color=HUES[index], fillstyle="none", label=f"{dataset}: over a run's captions")
     axes.axvline(0, color=RULE, linewidth=0.8)
     axes.axvline(1, color=RULE, linewidth=0.8, linestyle="dotted")
     axes.set_yticks(range(len(metrics)), [HEADINGS.get(metric, metric) for metric in metrics])

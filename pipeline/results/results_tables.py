@@ -35,22 +35,24 @@ def tables(datasets: Datasets, params: Params) -> dict[str, Table]:
         name: sorted(groups, key=lambda group: (order.index(group.model), _sizes(group)))
         for name, groups in datasets.items()
     }
-    found = [("cameras", _cameras(ordered))]
+    named_tables = [("cameras", _cameras(ordered))]
     for name, groups in ordered.items():
-        found += [(f"{kind} {name}", table) for kind, table in _of_dataset(name, groups).items()]
-    held = [verdict for groups in datasets.values() for verdict in verdicts(groups)]
-    decided = [verdict for verdict in held if any(own.decided for own in verdict.by.values())]
-    return dict(found) | {
+        named_tables += [(f"{kind} {name}", table) for kind, table in _of_dataset(name, groups).items()]
+    all_verdicts = [verdict for groups in datasets.values() for verdict in verdicts(groups)]
+    decided = [
+        verdict for verdict in all_verdicts if any(finding.decided for finding in verdict.findings.values())
+    ]
+    return dict(named_tables) | {
         "decided claims": _claims("Claims that the records decide", decided),
-        "claims": _claims("All claims", held),
+        "claims": _claims("All claims", all_verdicts),
         "metrics": _metrics(ordered),
         "seeds": _seeds(ordered),
         "captions": _captions(next((groups for groups in ordered.values() if groups), [])),
     }
 
 
-def printed(found: MeanSd | None) -> str:
-    return NONE if found is None else found.printed()
+def printed(score: MeanSd | None) -> str:
+    return NONE if score is None else score.printed()
 
 
 def _of_dataset(name: str, groups: Sequence[Group]) -> dict[str, Table]:
@@ -70,15 +72,15 @@ def _of_dataset(name: str, groups: Sequence[Group]) -> dict[str, Table]:
 
 
 def _cameras(datasets: Datasets) -> Table:
-    known = {
+    scores = {
         (name, group.model): group.score("total", TRUE_CHANGES).printed()
         for name, groups in datasets.items()
         for group in groups
         if not group.changes
     }
     rows = [
-        [model, *(known.get((name, model), NONE) for name in datasets)]
-        for model in dict.fromkeys(model for _, model in known)
+        [model, *(scores.get((name, model), NONE) for name in datasets)]
+        for model in dict.fromkeys(model for _, model in scores)
     ]
     return Table("True captions of changed pairs by camera", ["model", *datasets], rows)
 
@@ -97,7 +99,7 @@ def _scores(title: str, groups: Sequence[Group]) -> Table:
             group.name if group.above_chance else f"{group.name}, at chance",
             str(len(group.records)),
             "{iterations} × {batch}".format(**group.records[0]["train"]),
-            *(printed(score(group)) for score in COLUMNS.values()),
+            *(printed(column(group)) for column in COLUMNS.values()),
         ]
         for group in groups
     ]
@@ -105,13 +107,13 @@ def _scores(title: str, groups: Sequence[Group]) -> Table:
 
 
 def _parts(title: str, groups: Sequence[Group], parts: Sequence[str], metric: str) -> Table:
-    known = [part for part in parts if groups and part in groups[0].pairs["subsets"]]
-    rows = [[group.name, *(printed(group.score(part, metric)) for part in known)] for group in groups]
-    headings = [part.removeprefix("viewpoint_iou_").replace("_", " ") for part in known]
+    present_parts = [part for part in parts if groups and part in groups[0].pairs["subsets"]]
+    rows = [[group.name, *(printed(group.score(part, metric)) for part in present_parts)] for group in groups]
+    headings = [part.removeprefix("viewpoint_iou_").replace("_", " ") for part in present_parts]
     return Table(title, ["model", *headings], rows)
 
 
-def _claims(title: str, found: Sequence[Verdict]) -> Table:
+def _claims(title: str, claim_verdicts: Sequence[Verdict]) -> Table:
     headings = [heading for metric in CLAIMED for heading in (HEADINGS.get(metric, metric), "", "over seeds")]
     rows = [
         [
@@ -120,15 +122,15 @@ def _claims(title: str, found: Sequence[Verdict]) -> Table:
             str(verdict.seeds),
             *(
                 text
-                for own in (verdict.by[metric] for metric in CLAIMED)
+                for finding in (verdict.findings[metric] for metric in CLAIMED)
                 for text in (
-                    own.said,
-                    own.difference.printed,
-                    NONE if own.margin is None else f"± {100 * own.margin:.1f}",
+                    finding.result,
+                    finding.difference.printed,
+                    NONE if finding.margin is None else f"± {100 * finding.margin:.1f}",
                 )
             ),
         ]
-        for verdict in found
+        for verdict in claim_verdicts
     ]
     return Table(title, ["claim", "dataset", "seeds", *headings], rows, texts=2)
 
@@ -144,8 +146,8 @@ def _metrics(datasets: Datasets) -> Table:
     )
 
 
-def agreement_table(found: Sequence[tuple[str, MetricAgreement]]) -> Table:
-    """Return a table with a row for each (dataset, agreement of a metric with truth) in `found`."""
+def agreement_table(agreements: Sequence[tuple[str, MetricAgreement]]) -> Table:
+    """Return a table with a row for each (dataset, agreement of a metric with truth) in `agreements`."""
     headings = ["metric", "dataset", "correlation, runs", "pairs of runs ranked wrongly"]
     headings += ["correlation, captions of a run", "true caption preferred"]
     rows = [
@@ -157,7 +159,7 @@ def agreement_table(found: Sequence[tuple[str, MetricAgreement]]) -> Table:
             agreement.pairs.printed if agreement.pairs else NONE,
             _percent(agreement.preference),
         ]
-        for name, agreement in found
+        for name, agreement in agreements
     ]
     return Table("Agreement of each metric with truth", headings, rows, texts=2)
 
@@ -169,22 +171,22 @@ def _percent(share: float | None) -> str:
 def _seeds(datasets: Datasets) -> Table:
     headings = ["dataset", "models", "sd over seeds", "sd over test pairs"]
     headings += ["1 in 20 pairs of runs differs by", "5 seeds show", "seeds for 2 points"]
-    rows = [[name, *own] for name, groups in datasets.items() if (own := seed_spread.row(groups))]
+    rows = [[name, *row] for name, groups in datasets.items() if (row := seed_spread.row(groups))]
     return Table(f"Spread of {HEADINGS[TRUE_CHANGES]} over seeds", headings, rows)
 
 
 def _captions(groups: Sequence[Group]) -> Table:
     """Return a table of the captions that the records keep as text, for the first seed of each model."""
     models = [group for group in groups if not group.changes]
-    places = models[0].pairs["captions"] if models else {}
+    references = models[0].pairs["captions"] if models else {}
     rows = [
         [
             reference if group is models[0] else "",
             group.model,
-            record["captions"][number],
-            _judged(record, int(place)),
+            record["captions"][index],
+            _judged(record, int(position)),
         ]
-        for number, (place, reference) in enumerate(places.items())
+        for index, (position, reference) in enumerate(references.items())
         for group in models
         for record in group.records[:1]
     ]
@@ -192,6 +194,6 @@ def _captions(groups: Sequence[Group]) -> Table:
     return Table("Ten captions of each model", headings, rows, texts=4)
 
 
-def _judged(record: Mapping[str, Sequence[str]], place: int) -> str:
-    letters = record["faults"][place]
+def _judged(record: Mapping[str, Sequence[str]], position: int) -> str:
+    letters = record["faults"][position]
     return "false: " + ", ".join(FAULTS[letter] for letter in letters) if letters else "true"

@@ -10,7 +10,7 @@ from pipeline.scoring.metric_names import TRUE, TRUE_CHANGES
 from pipeline.statistics.bootstrap import resampled
 
 RESAMPLES, SEED = 2_000, 1
-WANTED = 0.02  # difference of the share of true captions to be shown: two points
+TARGET_DIFFERENCE = 0.02  # difference of the share of true captions to be shown: two points
 Z, POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
 
 
@@ -21,31 +21,31 @@ def row(groups: Sequence[Group]) -> list[str] | None:
     deviations over seeds and over test pairs; difference that 1 in 20 pairs of runs exceeds; difference that
     five seeds show; number of seeds that show two points. Deviations and differences are in points.
     """
-    kept = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.above_chance]
-    if not kept:
+    usable = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.above_chance]
+    if not usable:
         return None
-    sd = pooled([group.score("change", TRUE).sd or 0.0 for group in kept])
-    by_pairs = pooled([over_pairs(run) for group in kept for run in group.each()])
-    shares = [sd, by_pairs, Z * math.sqrt(2) * sd, shown(sd, 5)]
-    return [str(len(kept)), *(f"{100 * share:.1f}" for share in shares), str(seeds_wanted(sd))]
+    sd = pooled([group.score("change", TRUE).sd or 0.0 for group in usable])
+    by_pairs = pooled([over_pairs(run) for group in usable for run in group.by_seed()])
+    shares = [sd, by_pairs, Z * math.sqrt(2) * sd, smallest_difference(sd, 5)]
+    return [str(len(usable)), *(f"{100 * share:.1f}" for share in shares), str(seeds_needed(sd))]
 
 
 def pooled(deviations: Sequence[float]) -> float:
     """Return the root mean square of standard deviations."""
-    return math.sqrt(fmean(one**2 for one in deviations))
+    return math.sqrt(fmean(deviation**2 for deviation in deviations))
 
 
 def over_pairs(group: Group) -> float:
     """Return the standard deviation of a run's share of true captions over resampled test pairs."""
-    (found,) = resampled([group.evidence().of_scenes()], RESAMPLES, SEED)
-    return float(found[TRUE_CHANGES].std(ddof=1))
+    (shares,) = resampled([group.evidence().of_scenes()], RESAMPLES, SEED)
+    return float(shares[TRUE_CHANGES].std(ddof=1))
 
 
-def seeds_wanted(sd: float, difference: float = WANTED) -> int:
+def seeds_needed(sd: float, difference: float = TARGET_DIFFERENCE) -> int:
     """Return how many seeds per model show `difference`: n = 2 (z_0.975 + z_0.8)² sd² / difference²."""
-    return max(2, math.ceil((shown(sd, 1) / difference) ** 2))
+    return max(2, math.ceil((smallest_difference(sd, 1) / difference) ** 2))
 
 
-def shown(sd: float, seeds: int) -> float:
+def smallest_difference(sd: float, seeds: int) -> float:
     """Return the smallest difference between two models that this number of seeds per model can show."""
     return (Z + POWER) * sd * math.sqrt(2 / seeds)

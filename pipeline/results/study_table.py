@@ -12,7 +12,7 @@ from pipeline.reporting import paper_results
 from pipeline.reporting.dataset_results import Metrics, read_metrics
 from pipeline.reporting.overview_table import HEADINGS, TOTAL
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
-from pipeline.reporting.retrieval_results import FIGURES, WAYS, Figures, factor, printed
+from pipeline.reporting.retrieval_results import DIRECTIONS, FIGURES, Figures, factor, printed
 from pipeline.reporting.tables import NONE, Table, number
 from pipeline.results.own_records import recorded
 from pipeline.scoring.metric_names import (
@@ -37,7 +37,7 @@ from pipeline.study.study_file import Study
 from pipeline.study.study_runs import RETRIEVAL, Planned, Run, finished
 
 JUDGED = (TRUE, AGREES)
-PUBLISHED_WAYS = ("text_to_pair", "pair_to_text")
+PUBLISHED_DIRECTIONS = ("text_to_pair", "pair_to_text")
 METRICS = (
     *PLACES,  # over all pairs, truth is given for changed and unchanged pairs separately
     *JUDGED,
@@ -53,14 +53,14 @@ def tables(root: Path, study: Study, dataset: str, planned: Sequence[Planned], p
     Raises InputError like `check`, and if runs were scored on different pairs.
     """
     title = f"{study.title} ({study.source}) on {dataset}"
-    theirs = check(root, study, dataset)
+    published = check(root, study, dataset)
     notes = _notes(root, study, dataset, planned, params)
-    found = []
+    all_tables = []
     for subset in study.subsets:
-        found.append(_scores(root, title, subset, planned, theirs, notes))
-        found += _differences(root, dataset, subset, planned)
-    rows = paper_results.retrieval(_beside(study, dataset), root / paper_results.FOLDER)
-    return found + _retrieval(root, title, planned, {row.method: row for row in rows})
+        all_tables.append(_scores(root, title, subset, planned, published, notes))
+        all_tables += _differences(root, dataset, subset, planned)
+    rows = paper_results.retrieval(_published_dataset(study, dataset), root / paper_results.FOLDER)
+    return all_tables + _retrieval(root, title, planned, {row.method: row for row in rows})
 
 
 def markdown(tables: Sequence[Table]) -> str:
@@ -76,39 +76,51 @@ def check(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
 
     Raises InputError if a row names a published method that data/published lacks.
     """
-    dataset = _beside(study, dataset)
-    rows = [row for row in paper_results.rows(dataset, root / paper_results.FOLDER) if row.conditions]
-    found: dict[str, list[Published]] = {}
+    dataset = _published_dataset(study, dataset)
+    with_conditions = [
+        row for row in paper_results.rows(dataset, root / paper_results.FOLDER) if row.conditions
+    ]
+    by_label: dict[str, list[Published]] = {}
     for row in study.rows if any(row.published for row in study.rows) else ():
-        own = [one for one in rows if one.method == row.published and one.subset in study.subsets]
-        if row.published and not own:
+        published_rows = [
+            result
+            for result in with_conditions
+            if result.method == row.published and result.subset in study.subsets
+        ]
+        if row.published and not published_rows:
             raise InputError(
                 f"data/published/{dataset}.yaml has no row of {row.published} on {', '.join(study.subsets)}; "
                 f"add it, or correct `published` of the row {row.label!r}"
             )
-        found[row.label] = own
-    return found
+        by_label[row.label] = published_rows
+    return by_label
 
 
-def _beside(study: Study, dataset: str) -> str:
+def _published_dataset(study: Study, dataset: str) -> str:
     """Return the dataset of the published scores: `dataset` if the study lists it, else the first listed."""
     return dataset if dataset in study.datasets else study.datasets[0]
 
 
 def _notes(root: Path, study: Study, dataset: str, planned: Sequence[Planned], params: Params) -> list[str]:
-    left = {
+    recorded_only = {
         run.key
         for row in planned
         for run in row.runs
         if not finished(root, run) and recorded(root, run, row.changes)
     }
-    said = f"Left out: {len(left)} run(s) with a record only, which `python -m commands.results` shows."
-    notes = [said] * bool(left)
-    theirs = [row for rows in check(root, study, dataset).values() for row in rows]
-    of = _beside(study, dataset)
-    if theirs and of != dataset:
-        notes.append(f"The paper's figures are of {of}, ours of {dataset}: only their order can agree.")
-    elif differing := dict.fromkeys(each for row in theirs for each in paper_results.differs(row, params)):
+    note = (
+        f"Left out: {len(recorded_only)} run(s) with a record only, which `python -m commands.results` shows."
+    )
+    notes = [note] * bool(recorded_only)
+    published_rows = [row for rows in check(root, study, dataset).values() for row in rows]
+    published_dataset = _published_dataset(study, dataset)
+    if published_rows and published_dataset != dataset:
+        notes.append(
+            f"The paper's figures are of {published_dataset}, ours of {dataset}: only their order can agree."
+        )
+    elif differing := dict.fromkeys(
+        difference for row in published_rows for difference in paper_results.differing_conditions(row, params)
+    ):
         notes.append(f"The paper's figures differ from ours in: {'; '.join(differing)}.")
     return notes
 
@@ -118,34 +130,39 @@ def _scores(
     title: str,
     subset: str,
     planned: Sequence[Planned],
-    theirs: dict[str, list[Published]],
+    published: dict[str, list[Published]],
     notes: Sequence[str],
 ) -> Table:
-    scores = [_spread(root, subset, _done(root, row)) for row in planned]
+    scores = [_mean_scores(root, subset, _finished_runs(root, row)) for row in planned]
     papers = [
-        next((own.values for own in theirs.get(row.row.label, []) if own.subset == subset), {})
+        next((means.values for means in published.get(row.row.label, []) if means.subset == subset), {})
         for row in planned
     ]
-    ours = [m for m in METRICS if any(m in own for own in scores)]
-    printed_in_papers = [m for m in METRICS if any(own.get(m) is not None for own in papers)]
+    our_metrics = [metric for metric in METRICS if any(metric in means for means in scores)]
+    paper_metrics = [metric for metric in METRICS if any(means.get(metric) is not None for means in papers)]
     lines = [
         [
             *_row(root, row),
-            *(own[m].printed() if m in own else NONE for m in ours),
-            *(number(paper.get(m)) for m in printed_in_papers),
+            *(means[metric].printed() if metric in means else NONE for metric in our_metrics),
+            *(number(paper.get(metric)) for metric in paper_metrics),
         ]
-        for row, own, paper in zip(planned, scores, papers, strict=True)
+        for row, means, paper in zip(planned, scores, papers, strict=True)
     ]
-    headings = ["", "seeds", *(HEADINGS.get(m, m) for m in ours), *(f"{PAPER}{m}" for m in printed_in_papers)]
-    return Table(f"{title}{_of(subset)}: × 100, mean ± sd over seeds", headings, lines, notes)
+    headings = [
+        "",
+        "seeds",
+        *(HEADINGS.get(metric, metric) for metric in our_metrics),
+        *(f"{PAPER}{metric}" for metric in paper_metrics),
+    ]
+    return Table(f"{title}{_subset_title(subset)}: × 100, mean ± sd over seeds", headings, lines, notes)
 
 
-def _of(subset: str) -> str:
+def _subset_title(subset: str) -> str:
     return "" if subset == TOTAL else f", {subset.replace('_', ' ')} pairs"
 
 
 def _row(root: Path, row: Planned) -> list[str]:
-    return [_label(row), f"{len(_done(root, row))}/{len(row.runs)}"]
+    return [_label(row), f"{len(_finished_runs(root, row))}/{len(row.runs)}"]
 
 
 def _label(planned: Planned) -> str:
@@ -155,15 +172,19 @@ def _label(planned: Planned) -> str:
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])
 
 
-def _done(root: Path, row: Planned) -> list[Run]:
+def _finished_runs(root: Path, row: Planned) -> list[Run]:
     return [run for run in row.runs if finished(root, run)]
 
 
-def _spread(root: Path, subset: str, runs: Sequence[Run]) -> dict[str, MeanSd]:
-    found = [read_metrics(root / run.folder / "metrics.json") for run in runs]
-    each = [_total(metrics) if subset == TOTAL else metrics.subsets.get(subset, {}) for metrics in found]
-    common = [m for m in METRICS if each and all(m in scores for scores in each)]
-    return {metric: over_seeds([scores[metric] for scores in each]) for metric in common}
+def _mean_scores(root: Path, subset: str, runs: Sequence[Run]) -> dict[str, MeanSd]:
+    metrics_of_runs = [read_metrics(root / run.folder / "metrics.json") for run in runs]
+    scores_of_runs = [
+        _total(metrics) if subset == TOTAL else metrics.subsets.get(subset, {}) for metrics in metrics_of_runs
+    ]
+    common = [
+        metric for metric in METRICS if scores_of_runs and all(metric in scores for scores in scores_of_runs)
+    ]
+    return {metric: over_seeds([scores[metric] for scores in scores_of_runs]) for metric in common}
 
 
 def _total(metrics: Metrics) -> dict[str, float]:
@@ -174,27 +195,29 @@ def _total(metrics: Metrics) -> dict[str, float]:
 def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planned]) -> list[Table]:
     """Return a table of the differences between adjacent rows; [] if no two adjacent rows have scores."""
     keys = {_label(row): [run.key for run in row.runs] for row in planned}
-    evidence = {_label(row): _evidence(root, dataset, subset, row) for row in planned if _done(root, row)}
-    between = [(b, a) for a, b in pairwise(keys) if a in evidence and b in evidence]
-    if not between:
+    evidence = {
+        _label(row): _evidence(root, dataset, subset, row) for row in planned if _finished_runs(root, row)
+    }
+    row_pairs = [(b, a) for a, b in pairwise(keys) if a in evidence and b in evidence]
+    if not row_pairs:
         return []
     lines = [
         [
             f"{a} − {b}",
             HEADINGS.get(metric, metric),
-            signed(own[metric].difference),
-            f"{signed(own[metric].low)} to {signed(own[metric].high)}",
-            p_value(own[metric].p),
-            "the same runs" if keys[a] == keys[b] else "yes" if own[metric].significant else "no",
+            signed(by_metric[metric].difference),
+            f"{signed(by_metric[metric].low)} to {signed(by_metric[metric].high)}",
+            p_value(by_metric[metric].p),
+            "the same runs" if keys[a] == keys[b] else "yes" if by_metric[metric].significant else "no",
         ]
-        for (a, b), own in compare_all(evidence, between=between).items()
-        for metric in _compared(subset, own)
+        for (a, b), by_metric in compare_all(evidence, between=row_pairs).items()
+        for metric in _compared(subset, by_metric)
     ]
     notes = ["The interval is over test pairs (paired bootstrap), not over seeds."]
-    notes += [f"p has Holm's correction for {len(between)} comparisons."] * (len(between) > 1)
+    notes += [f"p has Holm's correction for {len(row_pairs)} comparisons."] * (len(row_pairs) > 1)
     notes += ["CIDEr-D has the document frequencies of all test pairs here."] * (subset != TOTAL)
     headings = ["rows", "metric", "difference", "95 % interval", "p", "significant"]
-    return [Table(f"Differences{_of(subset)}", headings, lines, notes, texts=2)]
+    return [Table(f"Differences{_subset_title(subset)}", headings, lines, notes, texts=2)]
 
 
 def _compared(subset: str, by_metric: dict[str, Comparison]) -> list[str]:
@@ -208,43 +231,49 @@ def _compared(subset: str, by_metric: dict[str, Comparison]) -> list[str]:
 
 
 def _evidence(root: Path, dataset: str, subset: str, row: Planned) -> Evidence:
-    whole = pair_scores.read([root / run.folder / "pairs.jsonl" for run in _done(root, row)])
+    whole = pair_scores.read([root / run.folder / "pairs.jsonl" for run in _finished_runs(root, row)])
     if subset == TOTAL:
         return whole
     members = set(subsets(of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")).get(subset, []))
-    places = [place for place, pair in enumerate(whole.pair_ids) if pair in members]
-    if not places:
+    positions = [position for position, pair in enumerate(whole.pair_ids) if pair in members]
+    if not positions:
         raise InputError(f"{dataset} has no test pair of the subset {subset}; choose another dataset")
-    return whole.part(places)
+    return whole.part(positions)
 
 
 def _retrieval(
     root: Path, title: str, planned: Sequence[Planned], published: Mapping[str, PublishedRetrieval]
 ) -> list[Table]:
     """Return a table for each direction of retrieval; [] if no model with retrieval is finished."""
-    found: list[tuple[Planned, list[Figures]]] = []
+    rows_with_figures: list[tuple[Planned, list[Figures]]] = []
     for row in planned:
-        runs = [run for run in _done(root, row) if run.recipe.entry.retrieves]
+        runs = [run for run in _finished_runs(root, row) if run.recipe.entry.retrieves]
         figures = [Figures.model_validate_json((root / run.folder / RETRIEVAL).read_bytes()) for run in runs]
-        found += [(row, figures)] * bool(figures)
-    made = []
-    for way, said in WAYS.items() if found else ():
-        papers = [
-            getattr(published.get(row.row.published or ""), way, {}) if way in PUBLISHED_WAYS else {}
-            for row, _ in found
+        rows_with_figures += [(row, figures)] * bool(figures)
+    tables_of_directions = []
+    for direction, caption in DIRECTIONS.items() if rows_with_figures else ():
+        paper_figures = [
+            getattr(published.get(row.row.published or ""), direction, {})
+            if direction in PUBLISHED_DIRECTIONS
+            else {}
+            for row, _ in rows_with_figures
         ]
-        theirs = list(dict.fromkeys(key for values in papers for key in values))
-        chance = found[0][1][0].chance
-        lines = [["chance", "", *(printed(key, [chance]) for key in FIGURES), *[NONE] * len(theirs)]]
-        for (row, figures), paper in zip(found, papers, strict=True):
-            own = [printed(key, [getattr(each, way) for each in figures]) for key in FIGURES]
-            lines.append([*_row(root, row), *own, *(number(paper.get(key), factor(key)) for key in theirs)])
-        made.append(
+        paper_keys = list(dict.fromkeys(key for values in paper_figures for key in values))
+        chance = rows_with_figures[0][1][0].chance
+        lines = [["chance", "", *(printed(key, [chance]) for key in FIGURES), *[NONE] * len(paper_keys)]]
+        for (row, figures), paper in zip(rows_with_figures, paper_figures, strict=True):
+            texts = [
+                printed(key, [getattr(figure_set, direction) for figure_set in figures]) for key in FIGURES
+            ]
+            lines.append(
+                [*_row(root, row), *texts, *(number(paper.get(key), factor(key)) for key in paper_keys)]
+            )
+        tables_of_directions.append(
             Table(
-                f"{title}: {said[0].lower()}{said[1:]}",
-                ["", "seeds", *FIGURES, *(f"{PAPER}{key}" for key in theirs)],
+                f"{title}: {caption[0].lower()}{caption[1:]}",
+                ["", "seeds", *FIGURES, *(f"{PAPER}{key}" for key in paper_keys)],
                 lines,
                 ["R@k in percent, MdR and MnR the median and mean rank; changed test pairs."],
             )
         )
-    return made
+    return tables_of_directions

@@ -78,14 +78,14 @@ class Local:
         )
         self.started.append(process)
         with suppress(psutil.NoSuchProcess):
-            started = psutil.Process(process.pid).create_time()
-            (folder / PROCESS).write_text(f"{process.pid} {started!r}")
+            start_time = psutil.Process(process.pid).create_time()
+            (folder / PROCESS).write_text(f"{process.pid} {start_time!r}")
 
     def active(self, folders: Iterable[Path]) -> set[Path]:
-        found = {folder for folder in folders if _process(folder)}
+        running = {folder for folder in folders if _process(folder)}
         for process in self.started:
             process.poll()  # the system forgets the ended ones
-        return found
+        return running
 
     def end(self, folder: Path) -> None:
         if process := _process(folder):
@@ -103,12 +103,12 @@ class Local:
 def _process(folder: Path) -> psutil.Process | None:
     """Return the process of the job in this folder; None if it does not run."""
     try:
-        number, started = (folder / PROCESS).read_text().split()
-        process = psutil.Process(int(number))
-        ended = process.create_time() != float(started) or process.status() == psutil.STATUS_ZOMBIE
+        pid, start_time = (folder / PROCESS).read_text().split()
+        process = psutil.Process(int(pid))
+        has_ended = process.create_time() != float(start_time) or process.status() == psutil.STATUS_ZOMBIE
     except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
         return None
-    return None if ended else process
+    return None if has_ended else process
 
 
 def environment() -> dict[str, str]:
@@ -123,7 +123,7 @@ class Queue:
         self.place = place
         self.waiting = {task.folder: task for task in tasks}
         self.running: dict[Path, Task] = {}
-        self.seen: dict[Path, float] = {}  # when a running job was last seen
+        self.last_seen: dict[Path, float] = {}  # when a running job was last seen
         self.failed: list[str] = []
 
     def run(self) -> list[str]:
@@ -146,10 +146,10 @@ class Queue:
         if active is None:
             return True
         for folder in active:
-            self.seen[folder] = time.monotonic()
+            self.last_seen[folder] = time.monotonic()
             if folder in self.waiting:  # an earlier process started the job
                 self.running[folder] = self.waiting.pop(folder)
-        for folder in [each for each in self.running if each not in active]:
+        for folder in [folder for folder in self.running if folder not in active]:
             self._end(folder)
         for folder in [*self.waiting]:
             if self.place.at_once is None or len(self.running) < self.place.at_once:
@@ -168,12 +168,12 @@ class Queue:
             (folder / name).unlink(missing_ok=True)
         self.place.start(folder, command)
         self.running[folder] = self.waiting.pop(folder)
-        self.seen[folder] = time.monotonic()
+        self.last_seen[folder] = time.monotonic()
         print(f"{printable(task.name)}: started", flush=True)
 
     def _end(self, folder: Path) -> None:
         code = _exit_code(folder)
-        if code is None and time.monotonic() - self.seen[folder] < self.place.grace:
+        if code is None and time.monotonic() - self.last_seen[folder] < self.place.grace:
             return
         task = self.running.pop(folder)
         if code == 0:

@@ -22,7 +22,7 @@ DATASET_PARTS = ("loss", "train", "sizes", "own")
 PARTS = ("loss", "train", "reinforce", "decode")
 
 
-def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
+def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
     """Return params.yaml's content for the runs of a row on `dataset`, without other models and datasets.
 
     Raises InputError for keys that are unknown, that a study does not vary, or that have no effect.
@@ -32,13 +32,13 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
         rendered["datasets"] = [dataset]
     try:
         for key, value in changes(tree, row, dataset).items():
-            branch, last = _place(changed, key)
+            branch, last = _branch(changed, key)
             branch[last] = value
         Params.model_validate(changed)
     except ValidationError as error:
-        raise InputError(f"{where}: {all_faults(error)}") from None
+        raise InputError(f"{location}: {all_faults(error)}") from None
     except ValueError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise InputError(f"{location}: {error}") from None
     return changed
 
 
@@ -47,38 +47,38 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
     Raises ValueError with all wrong keys.
     """
-    found = {filled(key, row, dataset): value for key, value in row.set.items()}
+    changed = {filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
         key = filled(key, row, dataset)
-        branch, last = _place(tree, key)
+        branch, last = _branch(tree, key)
         value = branch.get(last)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"{key} is {value!r}, which cannot be multiplied")
-        found[key] = float(f"{value * factor:.12g}")  # 1e-5 x 0.1 is 1e-6, not 1.0000000000000002e-06
-    if mistakes := [said for key in found if (said := _mistake(tree, key, row.model, dataset))]:
+        changed[key] = float(f"{value * factor:.12g}")  # 1e-5 x 0.1 is 1e-6, not 1.0000000000000002e-06
+    if mistakes := [mistake for key in changed if (mistake := _mistake(tree, key, row.model, dataset))]:
         raise ValueError("; ".join(mistakes))
-    unnamed = _unnamed(tree, row, dataset, found)
-    return {key: value for key, value in found.items() if not _has(tree, key, value, unnamed)}
+    variant_switches = _variant_switches(tree, row, dataset, changed)
+    return {key: value for key, value in changed.items() if not _has(tree, key, value, variant_switches)}
 
 
-def _unnamed(tree: Tree, row: Row, dataset: str, found: Tree) -> Tree:
+def _variant_switches(tree: Tree, row: Row, dataset: str, changed: Tree) -> Tree:
     """Return switch -> value that the model's variant and the dataset give where params.yaml gives none."""
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model
-    own = tree["dataset"][dataset].get("own", {}).get(entry.own, {})
+    dataset_settings = tree["dataset"][dataset].get("own", {}).get(entry.own, {})
     key = f"model.{row.model}.variant"
-    branch, last = _place(tree, key)
-    variant = found.get(key, branch[last])
+    branch, last = _branch(tree, key)
+    variant = changed.get(key, branch[last])
     of_variant = switches.resolve(f"model.{row.model}", variant, {}, entry.released, entry.switches)
-    return asdict(of_variant) | own.get("settings", {}).get("switches", {})
+    return asdict(of_variant) | dataset_settings.get("settings", {}).get("switches", {})
 
 
-def _has(tree: Tree, key: str, value: Any, unnamed: Tree) -> bool:
-    branch, last = _place(tree, key)
+def _has(tree: Tree, key: str, value: Any, variant_switches: Tree) -> bool:
+    branch, last = _branch(tree, key)
     if last not in branch:
-        branch = unnamed
-    alike = isinstance(value, bool) == isinstance(branch.get(last), bool)  # 1 is not `true`
-    return last in branch and alike and bool(branch[last] == value)
+        branch = variant_switches
+    same_kind = isinstance(value, bool) == isinstance(branch.get(last), bool)  # 1 is not `true`
+    return last in branch and same_kind and bool(branch[last] == value)
 
 
 def filled(key: str, row: Row, dataset: str) -> str:
@@ -86,31 +86,31 @@ def filled(key: str, row: Row, dataset: str) -> str:
     return key.replace("{dataset}", dataset).replace("{model}", row.model)
 
 
-def _place(tree: Tree, key: str) -> tuple[Tree, str]:
+def _branch(tree: Tree, key: str) -> tuple[Tree, str]:
     """Return the dictionary in `tree` that contains the dotted key, and the last part of the key."""
     *parents, last = key.split(".")
     branch: Any = tree
     for part in parents:
         branch = branch.get(part) if isinstance(branch, dict) else None
-    switch = parents[-1:] == ["switches"]  # params.yaml has only switches that differ from the variant
-    if not isinstance(branch, dict) or (last not in branch and not switch):
-        known = f" (there are {', '.join(branch)})" if isinstance(branch, dict) else ""
-        raise ValueError(f"params.yaml has no key {key}{known}")
+    is_switch = parents[-1:] == ["switches"]  # params.yaml has only switches that differ from the variant
+    if not isinstance(branch, dict) or (last not in branch and not is_switch):
+        existing_keys = f" (there are {', '.join(branch)})" if isinstance(branch, dict) else ""
+        raise ValueError(f"params.yaml has no key {key}{existing_keys}")
     return branch, last
 
 
 def _mistake(tree: Tree, key: str, model: str, dataset: str) -> str:
     """Return why a row may not set this key, or "" if it may."""
-    kinds = [f"{part}." for part in PARTS] + [f"dataset.{dataset}.{part}." for part in DATASET_PARTS]
-    kinds.append(f"model.{model}.")
-    if not key.startswith(tuple(kinds)):
-        allowed = ", ".join(f"{kind}*" for kind in kinds)
+    prefixes = [f"{part}." for part in PARTS] + [f"dataset.{dataset}.{part}." for part in DATASET_PARTS]
+    prefixes.append(f"model.{model}.")
+    if not key.startswith(tuple(prefixes)):
+        allowed = ", ".join(f"{prefix}*" for prefix in prefixes)
         return f"a study of {model} on {dataset} does not vary {key}; it may set {allowed}"
-    above = key.split(".")[2:]  # the same key for all datasets
-    if key.startswith("dataset.") and tree.get(above[0], {}).get(above[1]) is not None:
-        return f"{key} has no effect, as params.yaml sets {'.'.join(above)}; set that to null"
+    global_key = key.split(".")[2:]  # the same key for all datasets
+    if key.startswith("dataset.") and tree.get(global_key[0], {}).get(global_key[1]) is not None:
+        return f"{key} has no effect, as params.yaml sets {'.'.join(global_key)}; set that to null"
     try:
-        _place(tree, key)
+        _branch(tree, key)
     except ValueError as error:
         return str(error)
     return ""

@@ -17,12 +17,12 @@ PHASE = "pretrain"  # the stage of pre-training
 
 @dataclass(frozen=True)
 class RunTask:
-    """A run of a study, as a task of the job queue. `finished` is called with the run's workspace."""
+    """A run of a study, as a task of the job queue. `on_finished` is called with the run's workspace."""
 
     run: Run
     base: Base
     commits: bool  # True if weights, captions and scores go into DVC's cache
-    finished: Callable[[Path], None]
+    on_finished: Callable[[Path], None]
 
     @property
     def name(self) -> str:
@@ -34,46 +34,48 @@ class RunTask:
 
     def begin(self, running: Collection[Task]) -> str | None:
         """Return the command, or None while another run does the same pre-training."""
-        same = _phase_key(self.run)
-        for other in running if same else ():
-            if isinstance(other, RunTask) and _phase_key(other.run) == same and other.at_phase():
+        phase_key = _phase_key(self.run)
+        for other in running if phase_key else ():
+            if isinstance(other, RunTask) and _phase_key(other.run) == phase_key and other.is_pretraining():
                 return None
-        self.base.made(self.run)
+        self.base.workspace_of(self.run)
         return command(self.run, self.base.prepared, self.commits)
 
-    def at_phase(self) -> bool:
+    def is_pretraining(self) -> bool:
         """Return True if the run's pre-training is not finished."""
         lock = self.folder / LOCK
-        return not lock.is_file() or f"\n  {_of(PHASE, self.run)}:" not in lock.read_text(encoding="utf-8")
+        return not lock.is_file() or f"\n  {_stage_name(PHASE, self.run)}:" not in lock.read_text(
+            encoding="utf-8"
+        )
 
     def finish(self) -> None:
-        self.finished(self.folder)
+        self.on_finished(self.folder)
         remove(self.folder)
 
 
 def command(run: Run, prepared: Collection[str], commits: bool) -> str:
     """Return the shell command of a run. Pre-training always goes into DVC's cache, because runs share it."""
-    phase = [PHASE] * bool(run.recipe.adapt)
-    before = [SETTINGS, *(_of(stage, run) for stage in ("recipe", *phase))]
-    own = [_of(stage, run) for stage in ("train", "decode", "score")]
+    pretraining = [PHASE] * bool(run.recipe.adapt)
+    shared_stages = [SETTINGS, *(_stage_name(stage, run) for stage in ("recipe", *pretraining))]
+    run_stages = [_stage_name(stage, run) for stage in ("train", "decode", "score")]
     repro = ["dvc", "repro", "--single-item"]
-    lines = [
+    command_lines = [
         ["commands.check_lock"],
         ["dvc", "checkout", "--quiet", *prepared],
-        [*repro, *before],
-        [*repro, *([] if commits else ["--no-commit"]), *own],
+        [*repro, *shared_stages],
+        [*repro, *([] if commits else ["--no-commit"]), *run_stages],
     ]
     # DVC's hashes of the data and its locks of files are in the workspace, so they are valid on each node
-    cache = 'rm -rf .dvc/tmp/rwlock; export DVC_SITE_CACHE_DIR="$PWD/.dvc/site"'
-    return " && ".join([cache, *(shlex.join(["python", "-m", *line]) for line in lines)])
+    setup = 'rm -rf .dvc/tmp/rwlock; export DVC_SITE_CACHE_DIR="$PWD/.dvc/site"'
+    return " && ".join([setup, *(shlex.join(["python", "-m", *arguments]) for arguments in command_lines)])
 
 
-def _of(stage: str, run: Run) -> str:
+def _stage_name(stage: str, run: Run) -> str:
     return f"{stage}@{run.dataset}-{run.model}-{run.seed}"
 
 
 def _phase_key(run: Run) -> str | None:
     if not run.recipe.adapt:
         return None
-    shown = [asdict(run.recipe.first_phase()), run.seed, run.params.get("negatives")]
-    return json.dumps(shown, sort_keys=True, default=str)
+    fields = [asdict(run.recipe.first_phase()), run.seed, run.params.get("negatives")]
+    return json.dumps(fields, sort_keys=True, default=str)

@@ -44,7 +44,7 @@ class Cluster(Strict):
 
     def options(self) -> list[str]:
         """Return the options of sbatch."""
-        given = {
+        options = {
             "partition": self.partition,
             "time": self.minutes,
             "signal": f"B:USR2@{self.warned}",
@@ -54,8 +54,8 @@ class Cluster(Strict):
             "requeue": True,
             **self.flags,
         }
-        known = {name: value for name, value in given.items() if value not in (None, False)}
-        return [f"--{name}" if value is True else f"--{name}={value}" for name, value in known.items()]
+        used_options = {name: value for name, value in options.items() if value not in (None, False)}
+        return [f"--{name}" if value is True else f"--{name}={value}" for name, value in used_options.items()]
 
 
 def read(path: Path = FILE) -> Cluster:
@@ -71,30 +71,30 @@ class Slurm:
     def __init__(self, cluster: Cluster, at_once: int | None = None):
         if shutil.which("sbatch") is None:
             raise InputError("--on slurm: there is no SLURM here (no sbatch); take --on local")
-        if (said := _queue()).returncode:  # an error only at the start: later, squeue may fail for a while
-            why = _refusal(said.stderr)
-            raise InputError(f"--on slurm: SLURM does not answer ({why}); take --on local")
+        if (squeue := _queue()).returncode:  # an error only at the start: later, squeue may fail for a while
+            reason = _refusal(squeue.stderr)
+            raise InputError(f"--on slurm: SLURM does not answer ({reason}); take --on local")
         self.cluster, self.at_once = cluster, at_once or cluster.at_once
 
     def start(self, folder: Path, command: str) -> None:
         """Submit a job. Raises InputError if SLURM refuses the job."""
-        own = [f"--job-name={name(folder)}", f"--chdir={folder}", f"--output={folder / LOG}"]
+        job_options = [f"--job-name={name(folder)}", f"--chdir={folder}", f"--output={folder / LOG}"]
         script = SCRIPT.format(setup="\n".join(self.cluster.setup), command=command, exit=EXIT)
-        done = subprocess.run(
-            ["sbatch", *own, "--open-mode=append", *self.cluster.options()],
+        sbatch = subprocess.run(
+            ["sbatch", *job_options, "--open-mode=append", *self.cluster.options()],
             input=script,
             env=environment(),
             capture_output=True,
             text=True,
             check=False,
         )
-        if done.returncode:
-            raise InputError(f"SLURM refused the job: {_refusal(done.stderr)}; correct the cluster's file")
+        if sbatch.returncode:
+            raise InputError(f"SLURM refused the job: {_refusal(sbatch.stderr)}; correct the cluster's file")
 
     def active(self, folders: Iterable[Path]) -> set[Path] | None:
-        if (said := _queue()).returncode:
+        if (squeue := _queue()).returncode:
             return None
-        queued = set(said.stdout.split())
+        queued = set(squeue.stdout.split())
         return {folder for folder in folders if name(folder) in queued}
 
     def end(self, folder: Path) -> None:

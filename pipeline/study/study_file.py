@@ -49,8 +49,8 @@ class Study(Strict):
     @model_validator(mode="after")
     def _labels_differ(self) -> "Study":
         labels = [row.label for row in self.rows]
-        if twice := [label for label in labels if labels.count(label) > 1]:
-            raise ValueError(f"two rows have the label {twice[0]!r}")
+        if duplicates := [label for label in labels if labels.count(label) > 1]:
+            raise ValueError(f"two rows have the label {duplicates[0]!r}")
         return self
 
 

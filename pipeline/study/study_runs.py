@@ -25,8 +25,8 @@ from pipeline.study.study_file import FOLDER, Row, Study
 
 FINISHED = Path("results/studies/cells")
 STAGES = ("train", "decode", "score")
-READ = "data/features/${item.dataset}"  # the stage recipe records its hash
-KEPT = ("metrics.json", "pairs.jsonl")  # files of a finished run
+FEATURES = "data/features/${item.dataset}"  # the stage recipe records its hash
+RESULT_FILES = ("metrics.json", "pairs.jsonl")  # files of a finished run
 RETRIEVAL = "retrieval/retrieval.json"  # further file of a model that learns to retrieve
 RECORD = "cell.json"
 CONTENTS = Contents("study cell")
@@ -50,16 +50,16 @@ class Run:
         return FINISHED / self.key
 
     @property
-    def made(self) -> Path:
+    def scores_folder(self) -> Path:
         """Folder, relative to the workspace, in which the stage score writes the run's scores."""
         return Path("results/cells", self.dataset, self.model, str(self.seed))
 
     def source(self, name: str) -> Path:
-        """Return the path, in a workspace, of the run's result file `name`, which is in `kept`."""
+        """Return the path, in a workspace, of the run's result file `name`, which is in `kept_files`."""
         if name == RETRIEVAL:
             curves = Path("results/curves", self.dataset, self.model, "pretrain", str(self.seed))
             return curves / Path(name).name
-        return self.made / name
+        return self.scores_folder / name
 
 
 @dataclass(frozen=True)
@@ -79,49 +79,49 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
     tree = read_tree(root / "params.yaml")
     Params.model_validate(tree).of(dataset)
     resolved = _all_resolved(tree, study, dataset, name)
-    grounds = _grounds(root, dataset, sorted({recipe.input for _, recipe in resolved}))
+    dependencies = _dependencies(root, dataset, sorted({recipe.input for _, recipe in resolved}))
     return [
-        _planned(root, tree, row, changed, recipe, seeds, grounds)
+        _planned(root, tree, row, changed, recipe, seeds, dependencies)
         for row, (changed, recipe) in zip(study.rows, resolved, strict=True)
     ]
 
 
 def _all_resolved(tree: Tree, study: Study, dataset: str, name: str) -> list[tuple[Tree, Recipe]]:
-    found, mistakes = [], []
+    resolved, mistakes = [], []
     for row in study.rows:
         try:
-            found.append(_resolved(tree, row, dataset, name))
+            resolved.append(_resolved(tree, row, dataset, name))
         except InputError as error:
             mistakes.append(str(error))
     if len(mistakes) > 1:
         raise listed(mistakes, f"{FOLDER / name}.yaml", "correct these rows")
     if mistakes:
         raise InputError(mistakes[0])
-    return found
+    return resolved
 
 
 def _resolved(tree: Tree, row: Row, dataset: str, name: str) -> tuple[Tree, Recipe]:
-    where = f"{FOLDER / name}.yaml, row {row.label!r}"
-    changed = overlay(tree, row, dataset, where)
+    location = f"{FOLDER / name}.yaml, row {row.label!r}"
+    changed = overlay(tree, row, dataset, location)
     try:
         recipe = resolving.resolve(Params.model_validate(changed), dataset, row.model)
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise InputError(f"{location}: {error}") from None
     return changed | {"stages": resolving.stage_lists([recipe])}, recipe
 
 
 def _planned(
-    root: Path, tree: Tree, row: Row, changed: Tree, recipe: Recipe, seeds: Sequence[int], grounds: Tree
+    root: Path, tree: Tree, row: Row, changed: Tree, recipe: Recipe, seeds: Sequence[int], dependencies: Tree
 ) -> Planned:
     dataset = recipe.dataset
-    used = {key: reduce(getitem, key.split("."), changed) for key in grounds["params"]}
+    used_settings = {key: reduce(getitem, key.split("."), changed) for key in dependencies["params"]}
     if recipe.asks_negatives:
-        used["negatives"] = changed["negatives"]
+        used_settings["negatives"] = changed["negatives"]
     if recipe.pretrained_on:
-        used["pretraining"] = _pretraining_data(root, tree, recipe.pretrained_on)
+        used_settings["pretraining"] = _pretraining_data(root, tree, recipe.pretrained_on)
     runs = []
     for seed in seeds:
-        key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
+        key = sha256(json.dumps([asdict(recipe), seed, used_settings, dependencies], sort_keys=True))[:16]
         params = changed | {"seeds": [seed]}
         runs.append(Run(f"{row.label}, seed {seed}", dataset, row.model, seed, params, recipe, key))
     return Planned(row, changes(tree, row, dataset), tuple(runs))
@@ -132,94 +132,96 @@ def inputs_of(planned: Iterable[Planned]) -> list[str]:
     return sorted({run.recipe.input for row in planned for run in row.runs})
 
 
-def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
+def _dependencies(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
     """Return the dependencies of all runs on a dataset: commands and code of stages, and prepared data."""
     stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
-    own = [stages[name] for name in STAGES]
-    deps = sorted({READ} | {dep for stage in own for dep in stage["deps"]})
+    run_stages = [stages[name] for name in STAGES]
+    deps = sorted({FEATURES} | {dep for stage in run_stages for dep in stage["deps"]})
     return {
-        "commands": [stage["cmd"] for stage in own],
-        "params": sorted({key for stage in own for key in stage.get("params", [])}),
-        "code": {path: of for name in STAGES for path, of in source_code.of_stage(name, root).items()},
+        "commands": [stage["cmd"] for stage in run_stages],
+        "params": sorted({key for stage in run_stages for key in stage.get("params", [])}),
+        "code": {
+            path: digest for name in STAGES for path, digest in source_code.of_stage(name, root).items()
+        },
         "data": _data(root, dataset, inputs, [dep.replace("${item.dataset}", dataset) for dep in deps]),
     }
 
 
 def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) -> dict[str, str]:
     """Return path -> MD5 from dvc.lock, for the prepared data at or below the paths `deps`."""
-    remedy = to_prepare(dataset, inputs)
+    remedy = how_to_prepare(dataset, inputs)
     lock = read_yaml(root / "dvc.lock", remedy) or {}
-    found: dict[str, str] = {}
-    for stage in prepared(dataset, inputs):
+    digests: dict[str, str] = {}
+    for stage in preparing_stages(dataset, inputs):
         if stage not in lock.get("stages", {}):
             raise InputError(f"{dataset} is not prepared ({stage} has not run); {remedy}")
         outs = {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"]}
-        found |= {
+        digests |= {
             path: md5 for path, md5 in outs.items() if any(f"{path}/".startswith(f"{dep}/") for dep in deps)
         }
-    for path in (f"data/cards/{dataset}.yaml", *found):
+    for path in (f"data/cards/{dataset}.yaml", *digests):
         if not (root / path).exists():
             raise InputError(f"{dataset} is not prepared ({path} is missing); {remedy}")
-    return found
+    return digests
 
 
 def _pretraining_data(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
     lock = read_yaml(root / "dvc.lock", "restore it with git") or {}
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for dataset in datasets:
-        for stage in prepared_beside([dataset]):
+        for stage in pretraining_stages([dataset]):
             if dataset not in tree["pretraining"]["datasets"] or stage not in lock.get("stages", {}):
-                how = cub_nabirds.remedy(dataset)
-                raise InputError(f"{dataset} is not prepared ({stage} has not run); {how}")
-            found |= {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"]}
-    return found
+                remedy = cub_nabirds.remedy(dataset)
+                raise InputError(f"{dataset} is not prepared ({stage} has not run); {remedy}")
+            digests |= {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"]}
+    return digests
 
 
-def to_prepare(dataset: str, inputs: Sequence[str], beside: Sequence[str] = ()) -> str:
+def how_to_prepare(dataset: str, inputs: Sequence[str], pretraining_datasets: Sequence[str] = ()) -> str:
     """Return a sentence that tells how to prepare a dataset, and other datasets for pre-training."""
-    stages = [*prepared(dataset, inputs)[1:], *prepared_beside(beside)]
+    stages = [*preparing_stages(dataset, inputs)[1:], *pretraining_stages(pretraining_datasets)]
     return (
         f"name {dataset} in `datasets` of params.yaml, and {' and '.join(inputs)} in stages.extract, and run "
         f"`dvc repro {' '.join(stages)}`, then start the study again"
     )
 
 
-def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
+def preparing_stages(dataset: str, inputs: Sequence[str]) -> list[str]:
     """Return the names of the stages that prepare a dataset for runs with these inputs."""
     stages = [f"prepare@{dataset}", f"vocab@{dataset}"]
     return stages + [f"extract@{dataset}-{name}" for name in inputs]
 
 
-def prepared_beside(datasets: Sequence[str]) -> list[str]:
+def pretraining_stages(datasets: Sequence[str]) -> list[str]:
     """Return the names of the stages that prepare these datasets for pre-training (CUB, NABirds)."""
     return [f"{stage}_pretraining@{name}" for name in datasets for stage in ("prepare", "extract")]
 
 
 def finished(root: Path, run: Run) -> bool:
     """Return True if the run's folder has all files of scores."""
-    return all((root / run.folder / name).is_file() for name in kept(run))
+    return all((root / run.folder / name).is_file() for name in kept_files(run))
 
 
-def kept(run: Run) -> list[str]:
+def kept_files(run: Run) -> list[str]:
     """Return the names of the result files that a study keeps of a finished run."""
-    return [*KEPT, RETRIEVAL] if run.recipe.entry.retrieves else [*KEPT]
+    return [*RESULT_FILES, RETRIEVAL] if run.recipe.entry.retrieves else [*RESULT_FILES]
 
 
-def each(planned: Sequence[Planned]) -> list[tuple[Planned, Run]]:
+def distinct_runs(planned: Sequence[Planned]) -> list[tuple[Planned, Run]]:
     """Return (row, run) for each distinct run: the first seed of every row, then the second, and so on."""
-    named: dict[str, tuple[Planned, Run]] = {}
-    for turn in range(max((len(own.runs) for own in planned), default=0)):
-        for own in planned:
-            named.setdefault(own.runs[turn].key, (own, own.runs[turn]))
-    return list(named.values())
+    by_key: dict[str, tuple[Planned, Run]] = {}
+    for index in range(max((len(row.runs) for row in planned), default=0)):
+        for row in planned:
+            by_key.setdefault(row.runs[index].key, (row, row.runs[index]))
+    return list(by_key.values())
 
 
-def keep(root: Path, run: Run, workspace: Path) -> None:
+def keep_scores(root: Path, run: Run, workspace: Path) -> None:
     """Copy the scores in `workspace` to the run's folder: all files, or none if an error occurs."""
-    with replacing(root / run.folder, CONTENTS) as beside:
-        beside.mkdir()
-        for name in kept(run):
-            (beside / name).parent.mkdir(exist_ok=True)
-            (beside / name).write_bytes((workspace / run.source(name)).read_bytes())
-        said = {"dataset": run.dataset, "model": run.model, "seed": run.seed, "key": run.key}
-        write_json(beside / RECORD, said | {"params": run.params})
+    with replacing(root / run.folder, CONTENTS) as temporary_folder:
+        temporary_folder.mkdir()
+        for name in kept_files(run):
+            (temporary_folder / name).parent.mkdir(exist_ok=True)
+            (temporary_folder / name).write_bytes((workspace / run.source(name)).read_bytes())
+        description = {"dataset": run.dataset, "model": run.model, "seed": run.seed, "key": run.key}
+        write_json(temporary_folder / RECORD, description | {"params": run.params})

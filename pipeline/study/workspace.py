@@ -25,13 +25,13 @@ from pipeline.io.outputs import remove, replacing, write_text, yaml_of
 from pipeline.scoring.spice import DEFAULT as SPICE
 from pipeline.study.jobs import environment
 from pipeline.study.overrides import Tree
-from pipeline.study.study_runs import Run, prepared, prepared_beside, to_prepare
+from pipeline.study.study_runs import Run, how_to_prepare, preparing_stages, pretraining_stages
 
 FOLDER = Path(".scratch/study")
 BASE, CELLS = "base", "cells"
 PARAMS, CONFIG = "params.yaml", ".dvc/config"
 CODE = ("models", "pipeline", "stages", "commands", "datasets.yaml", "dvc.yaml", ".dvcignore")
-KEPT = (  # folders that DVC looks for
+README_FILES = (  # folders that DVC looks for
     *(f"data/{folder}/README.md" for folder in ("imported", "pretraining/records")),
     *(f"{folder}/README.md" for folder in (named_files.OF_DATASETS, named_files.OF_PRETRAINING)),
 )
@@ -46,7 +46,7 @@ class Base:
     folder: Path
     prepared: tuple[str, ...]
 
-    def made(self, run: Run) -> Path:
+    def workspace_of(self, run: Run) -> Path:
         """Return a run's workspace. A new workspace is made without the data; DVC checks them out later."""
         (folder,) = workspaces([run], self.root)
         if not (folder / CONFIG).exists():
@@ -70,23 +70,23 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
     or if the data are not up to date.
     """
     with _locked(root):
-        if said := dvc_lock.check(root):
-            print(said, file=sys.stderr)
+        if message := dvc_lock.check(root):
+            print(message, file=sys.stderr)
         tree = read_tree(root / PARAMS) | {"datasets": [dataset]}
         stages = tree.get("stages", {})
         tree["stages"] = stages | {"extract": [*{*inputs, *stages.get("extract", [])}]}
-        beside = tree.get("pretraining", {}).get("datasets", [])
-        data = (*prepared(dataset, inputs), *prepared_beside(beside))
-        base = Base(root, root.resolve() / FOLDER / BASE, (SETTINGS, *data))
+        pretraining_datasets = tree.get("pretraining", {}).get("datasets", [])
+        data_stages = (*preparing_stages(dataset, inputs), *pretraining_stages(pretraining_datasets))
+        base = Base(root, root.resolve() / FOLDER / BASE, (SETTINGS, *data_stages))
         _fill(base, dataset, tree)
-        done = _dvc(base.folder, "repro", "--quiet", "--single-item", SETTINGS)
-        if done.returncode:
-            raise InputError(f"the stage {SETTINGS} failed; correct this error: {done.stdout.strip()}")
+        repro = _dvc(base.folder, "repro", "--quiet", "--single-item", SETTINGS)
+        if repro.returncode:
+            raise InputError(f"the stage {SETTINGS} failed; correct this error: {repro.stdout.strip()}")
         for verb in ("checkout", "status"):
-            if _dvc(base.folder, verb, "--quiet", *data).returncode:
+            if _dvc(base.folder, verb, "--quiet", *data_stages).returncode:
                 raise InputError(
                     f"the prepared data of {dataset} are not up to date or not in DVC's cache; "
-                    + to_prepare(dataset, inputs, beside)
+                    + how_to_prepare(dataset, inputs, pretraining_datasets)
                 )
         yield base
 
@@ -141,37 +141,37 @@ def _dvc(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def _fill(base: Base, dataset: str, tree: Tree) -> None:
     root, folder = base.root, base.folder
     stages = read_yaml(root / dvc_lock.NAME, "restore it with git")["stages"]
-    known = {name: stage for name, stage in stages.items() if name in base.prepared}
+    prepared_stages = {name: stage for name, stage in stages.items() if name in base.prepared}
     with writing(folder):
         remove(folder)
         _copy(root, folder, dataset)
-        write_text(folder / dvc_lock.NAME, yaml_of({"schema": "2.0", "stages": known}))
+        write_text(folder / dvc_lock.NAME, yaml_of({"schema": "2.0", "stages": prepared_stages}))
         write_text(folder / PARAMS, yaml_of(tree))
         link_named(root, folder, tree, dataset)
         _write_config(root.resolve(), folder / CONFIG)
 
 
-def _copy(there: Path, folder: Path, dataset: str) -> None:
-    for name in (*CODE, *KEPT, f"data/cards/{dataset}.yaml"):
+def _copy(source: Path, folder: Path, dataset: str) -> None:
+    for name in (*CODE, *README_FILES, f"data/cards/{dataset}.yaml"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        if (there / name).is_dir():
-            shutil.copytree(there / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        if (source / name).is_dir():
+            shutil.copytree(source / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copyfile(there / name, folder / name)
+            shutil.copyfile(source / name, folder / name)
 
 
-def _link(there: Path, path: Path) -> None:
+def _link(target: Path, path: Path) -> None:
     remove(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.symlink_to(there)
+    path.symlink_to(target)
 
 
 def _write_config(root: Path, path: Path) -> None:
-    found = _dvc(root, "cache", "dir")
-    if found.returncode:
-        raise InputError(f"`dvc cache dir` failed ({found.stdout.strip()}); run it to see what is wrong")
+    cache_dir = _dvc(root, "cache", "dir")
+    if cache_dir.returncode:
+        raise InputError(f"`dvc cache dir` failed ({cache_dir.stdout.strip()}); run it to see what is wrong")
     config = ConfigParser(interpolation=None)
     config.read([root / CONFIG, root / f"{CONFIG}.local"], encoding="utf-8")
-    config.read_dict({"core": {"no_scm": "true"}, "cache": {"dir": str(root / found.stdout.strip())}})
-    with replacing(path) as beside, beside.open("w", encoding="utf-8") as file:
+    config.read_dict({"core": {"no_scm": "true"}, "cache": {"dir": str(root / cache_dir.stdout.strip())}})
+    with replacing(path) as temporary_path, temporary_path.open("w", encoding="utf-8") as file:
         config.write(file)

@@ -8,7 +8,7 @@ import pytest
 from benchmarks import gpu, gpu_rows
 from benchmarks.gpu import lines, markdown
 
-FOUND = {"what": "a step", "ours": "1 s", "reference": "2 s", "ratio": "2×", "goal": "≥ 1×", "reached": True}
+RESULT = {"what": "a step", "ours": "1 s", "reference": "2 s", "ratio": "2×", "goal": "≥ 1×", "reached": True}
 ENDS = {
     "kernels": ("", "done", ""),
     "types": ("raise SystemExit('it broke')", "failed", "exit code 1: it broke"),
@@ -18,7 +18,7 @@ ENDS = {
 
 def test_results_stay_however_a_row_ends(tmp_path, monkeypatch):
     def command(row, out, small):
-        line = json.dumps({"row": row, "machine": "m"} | FOUND)
+        line = json.dumps({"row": row, "machine": "m"} | RESULT)
         write = f"open({str(out / 'rows.jsonl')!r}, 'a').write({line!r} + '\\n')"
         return [sys.executable, "-c", f"{write}\n{ENDS[row][0]}"]
 
@@ -26,10 +26,10 @@ def test_results_stay_however_a_row_ends(tmp_path, monkeypatch):
     for row in [*ENDS, "kernels"]:  # the second run of a row replaces the first
         gpu.run(row, 4.0 if row == "step" else 60.0, tmp_path, small=True)
     for row, (_, status, error) in ENDS.items():
-        found, ended = (line for line in lines(tmp_path) if line["row"] == row)
-        assert found.items() >= FOUND.items()
-        assert ended["status"] == status
-        assert error in ended.get("error", "")
+        result, outcome = (line for line in lines(tmp_path) if line["row"] == row)
+        assert result.items() >= RESULT.items()
+        assert outcome["status"] == status
+        assert error in outcome.get("error", "")
     table = markdown(lines(tmp_path))
     assert table.count("| a step | 1 s | 2 s | 2× | ≥ 1× | yes |") == 3
     assert "- types: failed: exit code 1: it broke" in table
@@ -46,10 +46,10 @@ def few(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ["kernels", "determinism", "matching"])
 def test_a_row_has_results_on_a_processor(row, few):
-    found = list(gpu_rows.ROWS[row](gpu_rows.SMALL))
-    assert found
-    assert all(line.reached for line in found if line.goal == gpu_rows.RIGHT)
-    assert all(line.what and line.ours and line.ours != "no memory" for line in found)
+    results = list(gpu_rows.ROWS[row](gpu_rows.SMALL))
+    assert results
+    assert all(line.reached for line in results if line.goal == gpu_rows.RIGHT)
+    assert all(line.what and line.ours and line.ours != "no memory" for line in results)
 
 
 def test_a_wrong_matching_ends_its_row(monkeypatch, few):

@@ -15,18 +15,18 @@ SHOWN = Shown(np.zeros((3, 10)), CLASSES, (0, 0, 0), BOXES)
 
 
 def classes_at(grid, row, column):
-    sizes = [len(values) for values in ATTRIBUTES.values()]
+    sizes = [len(attribute_values) for attribute_values in ATTRIBUTES.values()]
     one_hot = np.split(grid[1 : 1 + sum(sizes), row, column], np.cumsum(sizes)[:-1])
-    return [int(each.nonzero()[0].item()) for each in one_hot]
+    return [int(values.nonzero()[0].item()) for values in one_hot]
 
 
 def test_every_object_is_in_a_cell_with_its_symbols():
     grid = symbols(SHOWN, IMAGE, (20, 7, 7))
     assert grid.dtype == np.float32
     # the larger object is at its centre (105, 20 of 320 x 200), the other one in the nearest free cell
-    places = sorted(zip(*np.nonzero(grid[0]), strict=True))
-    assert places == [(0, 1), (0, 2), (6, 6)]
-    assert [classes_at(grid, *place) for place in places] == [[0, 0, 0, 0], [7, 2, 1, 1], [3, 1, 0, 1]]
+    cells = sorted(zip(*np.nonzero(grid[0]), strict=True))
+    assert cells == [(0, 1), (0, 2), (6, 6)]
+    assert [classes_at(grid, *cell) for cell in cells] == [[0, 0, 0, 0], [7, 2, 1, 1], [3, 1, 0, 1]]
     assert grid[CHANNELS - 2 : CHANNELS, 0, 2] == pytest.approx([20 / 200 * 7 - 0.5, 105 / 320 * 7 - 2.5])
     assert not grid[CHANNELS:].any()
     assert not grid[:, grid[0] == 0].any()

@@ -26,16 +26,18 @@ def row(model, rendered, real, scenes=60):
 def test_the_correlation_compares_the_order_of_the_models(monkeypatch):
     monkeypatch.setattr(reality, "RESAMPLES", 100)
     shares, real = (0.2, 0.6, 0.1, 0.9, 0.9), (0.5, 0.4, 0.1, 0.6, 0.2)
-    rows = [row(str(place), *each) for place, each in enumerate(zip(shares, real, strict=True))]
-    ranks = [rankdata(shares), rankdata([each.changed.mean() for each in rows])]
+    rows = [
+        row(str(index), *model_shares) for index, model_shares in enumerate(zip(shares, real, strict=True))
+    ]
+    ranks = [rankdata(shares), rankdata([model_row.changed.mean() for model_row in rows])]
     expected = np.corrcoef(ranks)[0, 1]
     assert [line.partition(": ")[2].split()[0] for line in reality.correlations(rows)] == [
         f"{expected:.2f}",
         f"{expected:.2f}",
         f"{-expected:.2f}",  # of the unchanged pairs, those with a true caption are the others
     ]
-    found = reality.resampled(np.array(shares), np.stack([each.changed for each in rows]))
-    assert np.nanmin(found) < expected < np.nanmax(found) <= 1.0 + 1e-9
+    correlations = reality.resampled(np.array(shares), np.stack([model_row.changed for model_row in rows]))
+    assert np.nanmin(correlations) < expected < np.nanmax(correlations) <= 1.0 + 1e-9
 
 
 def test_an_interval_contains_its_share():
@@ -51,8 +53,8 @@ def test_the_command_compares_real_images_with_the_metrics(tmp_path, capsys, mon
     with pytest.raises(InputError, match=r"score@tabletop-subtraction-1"):
         reality.main()
     metrics = {subset: {"true": 0.25} for subset in reality.RENDERED.values()}
-    place = lab / "results/cells/tabletop/subtraction/1/metrics.json"
-    write_json(place, metrics)
+    metrics_file = lab / "results/cells/tabletop/subtraction/1/metrics.json"
+    write_json(metrics_file, metrics)
     monkeypatch.setattr(
         "sys.argv", [*sys.argv, "--figure", str(tmp_path / "a.svg"), "--out", str(tmp_path / "a.json")]
     )

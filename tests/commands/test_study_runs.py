@@ -88,7 +88,7 @@ def lab(tmp_path_factory) -> Path:
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     (root / "data/cards/d.yaml").write_text("{}")
     (root / "stages/x").touch()
-    for name in workspace.KEPT:
+    for name in workspace.README_FILES:
         (root / name).parent.mkdir(parents=True)
         (root / name).touch()
     (root / ".dvcignore").touch()
@@ -97,7 +97,7 @@ def lab(tmp_path_factory) -> Path:
     (root / "params.yaml").write_text(yaml.safe_dump(PARAMS))
     (root / "dvc.yaml").write_text(PIPELINE.replace("RUNS", str(root.parent / "runs")))
     subprocess.run(
-        [sys.executable, "-m", "dvc", "repro", "-q", *study_runs.prepared("d", ["grid"])],
+        [sys.executable, "-m", "dvc", "repro", "-q", *study_runs.preparing_stages("d", ["grid"])],
         cwd=root,
         check=True,
     )

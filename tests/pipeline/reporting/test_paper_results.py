@@ -9,7 +9,7 @@ from models import MODELS
 from pipeline.config import params
 from pipeline.io.errors import InputError
 from pipeline.reporting import paper_results
-from pipeline.reporting.paper_results import differs, rows
+from pipeline.reporting.paper_results import differing_conditions, rows
 from pipeline.scoring.metric_names import PRINTED
 from tests import project_params
 
@@ -47,9 +47,9 @@ def test_published_rows_name_known_models_and_have_fractions():
 
 def test_differing_conditions_are_named(settings):
     ours = row("clevr_change", "total", "SCORER+CBR")
-    assert differs(ours, settings) == ["resize: opencv_bicubic, ours pil_bicubic"]
-    assert differs(ours, settings, 7970) == ["resize: opencv_bicubic, ours pil_bicubic"]
-    assert "test pairs: 7970, ours 80" in differs(ours, settings, 80)
+    assert differing_conditions(ours, settings) == ["resize: opencv_bicubic, ours pil_bicubic"]
+    assert differing_conditions(ours, settings, 7970) == ["resize: opencv_bicubic, ours pil_bicubic"]
+    assert "test pairs: 7970, ours 80" in differing_conditions(ours, settings, 80)
     other = settings.model_copy(
         update={
             "features": settings.features.model_copy(
@@ -58,7 +58,7 @@ def test_differing_conditions_are_named(settings):
             "train": settings.train.model_copy(update={"iterations": 100, "batch": 8, "learning_rate": 0.1}),
         }
     )
-    assert differs(ours, other) == [
+    assert differing_conditions(ours, other) == [
         "network: ResNet-101, ours resnet18",
         "stride: 16, ours 32",
         "resize: opencv_bicubic, ours pil_bicubic",
@@ -70,17 +70,17 @@ def test_differing_conditions_are_named(settings):
 
 
 def test_conditions_that_a_paper_does_not_state_are_listed(settings):
-    assert differs(row("clevr_change", "total", "DUDA", "ICCV"), settings) == [
+    assert differing_conditions(row("clevr_change", "total", "DUDA", "ICCV"), settings) == [
         "not stated: network, stride, size, resize, weights, iterations, batch, learning rate"
     ]
-    found = differs(row("clevr_change", "color", "CLIP4IDC"), settings, 400)
+    found = differing_conditions(row("clevr_change", "color", "CLIP4IDC"), settings, 400)
     assert found == ["not stated: resize, test pairs"]
 
 
 def test_a_model_that_reads_pixels_has_its_own_conditions(settings):
     """CLIP4IDC is compared with its own settings, not with the settings of the backbone."""
     own = row("clevr_change", "total", "CLIP4IDC")
-    assert differs(own, settings, 7970) == ["not stated: resize"]
+    assert differing_conditions(own, settings, 7970) == ["not stated: resize"]
     of_clevr = settings.dataset["clevr_change"]
     small = of_clevr.model_copy(
         update={
@@ -89,19 +89,21 @@ def test_a_model_that_reads_pixels_has_its_own_conditions(settings):
         }
     )
     other = settings.model_copy(update={"dataset": {"clevr_change": small}})
-    assert differs(own, other)[:2] == ["size: 224, ours 96 x 144", "weights: clip, ours random"]
+    assert differing_conditions(own, other)[:2] == ["size: 224, ours 96 x 144", "weights: clip, ours random"]
 
 
 def test_idc_pcl_is_compared_with_its_own_settings(settings):
     """This includes an ablation, which names no model."""
     for method in ("IDC-PCL", "IDC-PCL with MLM"):
-        found = differs(row("clevr_change", "total", method), settings, 7970)
+        found = differing_conditions(row("clevr_change", "total", method), settings, 7970)
         assert not [each for each in found if each.split(":")[0] in ("iterations", "batch", "learning rate")]
         of_clevr = settings.dataset["clevr_change"]
         others = settings.model_copy(
             update={"dataset": {"clevr_change": of_clevr.model_copy(update={"own": {}})}}
         )
-        assert "batch: 100, ours 128" in differs(row("clevr_change", "total", method), others, 7970)
+        assert "batch: 100, ours 128" in differing_conditions(
+            row("clevr_change", "total", method), others, 7970
+        )
 
 
 def test_published_retrieval():

@@ -11,7 +11,7 @@ from pipeline.datasets.images import index
 from pipeline.datasets.schema import CHANGE_TYPES, Pair
 from pipeline.decoding.attention_maps import ALIGNED, choose, gallery
 from pipeline.io.errors import InputError
-from pipeline.reporting.gallery import picture
+from pipeline.reporting.gallery import embedded_image
 
 
 def pairs(**counts):
@@ -56,7 +56,7 @@ def test_a_small_gallery_has_the_pairs_whose_alignment_decoding_keeps(count):
 
 
 def indexed(root):
-    """The part of the results that `picture` reads."""
+    """The part of the results that `embedded_image` reads."""
     return SimpleNamespace(root=root, dataset="d", images={own.name: own for own in index(root, ["a.png"])})
 
 
@@ -65,7 +65,7 @@ def indexed(root):
 )
 def test_images_are_scaled_down_and_embedded(tmp_path, size, shown):
     Image.new("RGB", size, "teal").save(tmp_path / "a.png")
-    found = picture(indexed(tmp_path), "a.png")
+    found = embedded_image(indexed(tmp_path), "a.png")
     kind, _, data = found.address.partition(";base64,")
     embedded = Image.open(io.BytesIO(base64.b64decode(data)))
     assert kind == "data:image/jpeg"
@@ -81,9 +81,9 @@ def test_a_changed_or_missing_image_is_named(tmp_path):
     with pytest.raises(
         InputError, match=r"a\.png has changed since the dataset was prepared; run `dvc repro`"
     ):
-        picture(found, "a.png")
+        embedded_image(found, "a.png")
     with pytest.raises(InputError, match=r"b\.png is not in the index of d's images; run `dvc repro`"):
-        picture(found, "b.png")
+        embedded_image(found, "b.png")
     (tmp_path / "a.png").unlink()
     with pytest.raises(InputError, match=r"a\.png cannot be read"):
-        picture(found, "a.png")
+        embedded_image(found, "a.png")

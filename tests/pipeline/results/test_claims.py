@@ -15,8 +15,8 @@ from tests.recorded import PAIRS, groups, write
 
 
 def by_accuracy(root):
-    (found,) = claims.verdicts([*groups(root).values()])
-    return found.by[ACCURACY]
+    (verdict,) = claims.verdicts([*groups(root).values()])
+    return verdict.findings[ACCURACY]
 
 
 def test_a_claim_holds_if_pairs_and_seeds_agree(root):
@@ -26,35 +26,35 @@ def test_a_claim_holds_if_pairs_and_seeds_agree(root):
     deviations = {ACCURACY: stdev([4, 5, 6]) / PAIRS, CIDER: stdev([0.51, 0.52, 0.53])}
     differences = {ACCURACY: 15 / PAIRS, CIDER: 15 / PAIRS}
     # of 20 changes, the even places, rr is wrong about 2, 3 and 3, subtraction about 10, 11 and 10
-    truth = verdict.by.pop(TRUE_CHANGES)
-    assert truth.said == "holds"
+    truth = verdict.findings.pop(TRUE_CHANGES)
+    assert truth.result == "holds"
     assert truth.difference.difference == pytest.approx((31 - 8) / 3 / 20)
     deviation = stdev([2, 3, 3]) / 20  # as large as subtraction's
     assert truth.margin == pytest.approx(2.776 * math.sqrt(2 * deviation**2 / 3), rel=1e-3)
-    for metric, found in verdict.by.items():
-        assert found.said == "holds"
-        assert found.difference.metric == metric
-        assert found.difference.difference == pytest.approx(differences[metric])
-        assert found.margin == pytest.approx(2.776 * math.sqrt(2 * deviations[metric] ** 2 / 3), rel=1e-3)
+    for metric, finding in verdict.findings.items():
+        assert finding.result == "holds"
+        assert finding.difference.metric == metric
+        assert finding.difference.difference == pytest.approx(differences[metric])
+        assert finding.margin == pytest.approx(2.776 * math.sqrt(2 * deviations[metric] ** 2 / 3), rel=1e-3)
 
 
 def test_a_claim_fails_if_the_worse_model_is_better(root):
     for seed in (1, 2, 3):
         write(root, "rr", seed, 35)
-    found = by_accuracy(root)
-    assert found.said == "does not hold"
+    finding = by_accuracy(root)
+    assert finding.result == "does not hold"
 
 
-@pytest.mark.parametrize("what", ["two seeds", "seeds differ more", "few pairs differ"])
-def test_a_claim_is_undecided(root, what):
-    if what == "two seeds":
+@pytest.mark.parametrize("reason", ["two seeds", "seeds differ more", "few pairs differ"])
+def test_a_claim_is_undecided(root, reason):
+    if reason == "two seeds":
         (root / "results/records/tabletop/rr-3.json").unlink()
     for seed, wrong in enumerate(
-        {"seeds differ more": (0, 0, 36), "few pairs differ": (19, 19, 18)}.get(what, ()), 1
+        {"seeds differ more": (0, 0, 36), "few pairs differ": (19, 19, 18)}.get(reason, ()), 1
     ):
         write(root, "rr", seed, wrong)
-    found = by_accuracy(root)
-    assert found.said == "undecided"
+    finding = by_accuracy(root)
+    assert finding.result == "undecided"
 
 
 def test_the_margin_over_seeds_is_welchs(root):
@@ -62,12 +62,12 @@ def test_the_margin_over_seeds_is_welchs(root):
     for seed, wrong in enumerate((2, 10, 18), 1):
         write(root, "rr", seed, wrong)
         write(root, "subtraction", seed, 20)
-    found = by_accuracy(root)
-    assert found.margin == pytest.approx(4.303 * 8 / PAIRS / math.sqrt(3), rel=1e-3)
-    assert found.difference.difference == pytest.approx(10 / PAIRS)
-    assert found.said == "undecided"
+    finding = by_accuracy(root)
+    assert finding.margin == pytest.approx(4.303 * 8 / PAIRS / math.sqrt(3), rel=1e-3)
+    assert finding.difference.difference == pytest.approx(10 / PAIRS)
+    assert finding.result == "undecided"
     assert claims.seeds_margin(*(groups(root)["subtraction"] for _ in range(2))) == 0.0
-    assert claims.seeds_margin(groups(root)["rr"].each()[0], groups(root)["rr"]) is None
+    assert claims.seeds_margin(groups(root)["rr"].by_seed()[0], groups(root)["rr"]) is None
 
 
 def test_a_claim_on_an_ablation_names_the_changed_setting(root):
@@ -75,8 +75,10 @@ def test_a_claim_on_an_ablation_names_the_changed_setting(root):
     for seed in (1, 2, 3):
         write(root, "idc_pcl", seed, 4 + seed)
         write(root, "idc_pcl", seed, 20 + seed, changes=changes)
-    found = claims.verdicts(record_comparisons.read(root, "tabletop"))
-    assert [(own.claim.better, own.claim.worse, own.by[ACCURACY].said) for own in found] == [
+    verdicts = claims.verdicts(record_comparisons.read(root, "tabletop"))
+    assert [
+        (verdict.claim.better, verdict.claim.worse, verdict.findings[ACCURACY].result) for verdict in verdicts
+    ] == [
         ("rr", "subtraction", "holds"),
         ("idc_pcl", "idc_pcl (distractor_judging false)", "holds"),
     ]
@@ -96,4 +98,4 @@ def test_claims_name_models_and_switches(name):
 def test_no_claim_on_a_model_at_chance_fails(root, silent, said):
     for seed in (1, 2, 3):
         write(root, silent, seed, 37 + seed % 2)
-    assert by_accuracy(root).said == said
+    assert by_accuracy(root).result == said

@@ -13,11 +13,11 @@ from tests.study_lab import Fake, planned
 def study(repository, **changes):
     """Write the records of the two seeds of rr, with these changes of params.yaml. Return their paths."""
     project_params.write(repository, **changes)
-    own = planned(repository)[0]
+    planned_row = planned(repository)[0]
     fake = Fake(repository)
-    for run in own.runs:
+    for run in planned_row.runs:
         fake.do(run)
-    return [records.write(repository, run, own.changes, fake.folder) for run in own.runs]
+    return [records.write(repository, run, planned_row.changes, fake.folder) for run in planned_row.runs]
 
 
 def tree(repository):
@@ -30,8 +30,8 @@ def promote(repository):
 
 def read(repository):
     """Seeds of the groups, and the number of files that are left out."""
-    groups, left = own_records.read(repository, tree(repository), "tabletop")
-    return [[record["seed"] for record in group.records] for group in groups], len(left)
+    groups, left_out = own_records.read(repository, tree(repository), "tabletop")
+    return [[record["seed"] for record in group.records] for group in groups], len(left_out)
 
 
 def other_data(monkeypatch, images=False):
@@ -81,12 +81,12 @@ def test_a_published_record_of_other_pairs_does_not_count(repository, monkeypatc
 
 
 def test_promotion_moves_records_and_pairs(repository):
-    own = study(repository)
-    before = [path.read_bytes() for path in own]
+    own_paths = study(repository)
+    before = [path.read_bytes() for path in own_paths]
     published = promote(repository)
     assert [path.read_bytes() for path in published] == before
     assert {path.name for path in published[0].parent.iterdir()} == {"rr-1.json", "rr-2.json", "pairs.json"}
-    assert not any(path.exists() for path in own)
+    assert not any(path.exists() for path in own_paths)
     study(repository)
     assert promote(repository) == published, "equal records replace nothing"
 

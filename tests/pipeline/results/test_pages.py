@@ -61,10 +61,10 @@ def test_other_records_make_other_tables_and_other_figures(root, tmp_path):
     settings = project_params.settings()
 
     def made():
-        found = record_comparisons.read(root, "tabletop")
-        figures = results_figures.write(tmp_path / "out", [found], settings)
+        groups = record_comparisons.read(root, "tabletop")
+        figures = results_figures.write(tmp_path / "out", [groups], settings)
         drawn = [path.read_bytes() for path in sorted((tmp_path / "out").iterdir())]
-        return results.tables({"tabletop": found}, settings)["scores tabletop"], figures, drawn
+        return results.tables({"tabletop": groups}, settings)["scores tabletop"], figures, drawn
 
     (table, figures, drawn), again = made(), made()
     assert (table, figures, drawn) == again
@@ -80,17 +80,17 @@ def test_a_record_of_other_settings_is_on_no_page(tmp_path, capsys):
     (tmp_path / "docs").mkdir()
     for name in results.PAGES:
         (tmp_path / "docs" / name).write_text("")
-    for own in ({}, changes):
-        write(tmp_path, "rr", 1, 4, changes=own)
-        file = tmp_path / "results/records/tabletop" / records.name("rr", own, 1)
-        now = own_records.settings_now(project_params.tree(), records.read(file))
-        file.write_text(file.read_text().replace('"settings": ""', f'"settings": "{now}"'))
+    for row_changes in ({}, changes):
+        write(tmp_path, "rr", 1, 4, changes=row_changes)
+        file = tmp_path / "results/records/tabletop" / records.name("rr", row_changes, 1)
+        settings = own_records.current_settings(project_params.tree(), records.read(file))
+        file.write_text(file.read_text().replace('"settings": ""', f'"settings": "{settings}"'))
     succeed(tmp_path, "results")
     assert "no page has cameras, " in capsys.readouterr().out
     assert (tmp_path / "docs/results-seeds.svg").exists()
     project_params.write(tmp_path, decode__beam=3)
-    said = refuse(tmp_path, "results", "params.yaml has other settings than 2 of the records")
-    assert "results/records/tabletop, the first rr-1.json" in said
+    message = refuse(tmp_path, "results", "params.yaml has other settings than 2 of the records")
+    assert "results/records/tabletop, the first rr-1.json" in message
 
 
 def test_the_committed_pages_fit_the_committed_records(tmp_path, monkeypatch):
@@ -100,11 +100,11 @@ def test_the_committed_pages_fit_the_committed_records(tmp_path, monkeypatch):
         first = [group.records[0] for group in record_comparisons.read(Path(), dataset)]
         own_records.check(Path(), project_params.tree(**RENDERED), dataset, first)
     results.write(tmp_path)
-    made = [*tmp_path.glob("results*")]
-    assert {path.name for path in made} == {path.name for path in docs.glob("results*")}
-    for path in made:
+    written = [*tmp_path.glob("results*")]
+    assert {path.name for path in written} == {path.name for path in docs.glob("results*")}
+    for path in written:
         assert (docs / path.name).read_bytes() == path.read_bytes(), path.name
     assert (docs / results.PAGES[0]).read_text().count("\n") <= 200
-    known = results.tables(dict.fromkeys(params.load().tabletop.viewpoint, ()), params.load())
-    shown = [name for page in results.PAGES for name in pages.blocks((docs / page).read_text())]
-    assert sorted(shown) == sorted(known), "each table is on one page, once"
+    named_tables = results.tables(dict.fromkeys(params.load().tabletop.viewpoint, ()), params.load())
+    on_pages = [name for page in results.PAGES for name in pages.blocks((docs / page).read_text())]
+    assert sorted(on_pages) == sorted(named_tables), "each table is on one page, once"

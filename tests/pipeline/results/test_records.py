@@ -16,67 +16,72 @@ from tests.study_lab import PAIRS, Fake, pair, planned, score_of
 
 def written(repository):
     """The first row's first run, with its record and where that lies."""
-    own = planned(repository)[0]
+    planned_row = planned(repository)[0]
     fake = Fake(repository / "work")
-    fake.do(own.runs[0])
-    path = records.write(repository, own.runs[0], own.changes, fake.folder)
-    return own, path, records.read(path)
+    fake.do(planned_row.runs[0])
+    path = records.write(repository, planned_row.runs[0], planned_row.changes, fake.folder)
+    return planned_row, path, records.read(path)
 
 
 def test_a_record_has_what_the_stages_wrote(repository):
-    own, path, found = written(repository)
-    assert path.name == f"rr-1.{found['settings']}.json"
-    assert path.parent == repository / "results/own/records/tabletop" / found["data"]
-    assert path == records.path(repository, own.runs[0], own.changes)
-    assert (found["model"], found["dataset"], found["seed"], found["changes"]) == ("rr", "tabletop", 1, {})
-    assert found["key"] == own.runs[0].key
-    assert found["scores"]["total"]["CIDEr-D"] == found["scores"]["color"]["CIDEr-D"] == score_of("rr", 1)
-    assert found["validation"] == {
+    planned_row, path, record = written(repository)
+    assert path.name == f"rr-1.{record['settings']}.json"
+    assert path.parent == repository / "results/own/records/tabletop" / record["data"]
+    assert path == records.path(repository, planned_row.runs[0], planned_row.changes)
+    assert (record["model"], record["dataset"], record["seed"], record["changes"]) == (
+        "rr",
+        "tabletop",
+        1,
+        {},
+    )
+    assert record["key"] == planned_row.runs[0].key
+    assert record["scores"]["total"]["CIDEr-D"] == record["scores"]["color"]["CIDEr-D"] == score_of("rr", 1)
+    assert record["validation"] == {
         "CIDEr-D": {"300": 0.25, "600": 0.5},
         "true/change": {"300": 0.0, "600": 0.1},
     }
-    assert found["right"] == "10" * (PAIRS // 2)
-    told = PAIRS * score_of("rr", 1)  # of the pairs before that, those with a change
-    assert found["true"] == "".join("01"[n % 2 == 0 and n < told] for n in range(PAIRS))
-    assert mean(found["CIDEr-D"]) / 1000 == pytest.approx(score_of("rr", 1) + 0.0005)
-    assert found["faults"] == [
-        "" if true == "1" else "t" if n % 2 else "cs" for n, true in enumerate(found["true"])
+    assert record["right"] == "10" * (PAIRS // 2)
+    true_pairs = PAIRS * score_of("rr", 1)  # of the pairs before that, those with a change
+    assert record["true"] == "".join("01"[n % 2 == 0 and n < true_pairs] for n in range(PAIRS))
+    assert mean(record["CIDEr-D"]) / 1000 == pytest.approx(score_of("rr", 1) + 0.0005)
+    assert record["faults"] == [
+        "" if true == "1" else "t" if n % 2 else "cs" for n, true in enumerate(record["true"])
     ]
-    assert [found[name] for name in ("BLEU-4", "METEOR", "ROUGE-L")] == [[0] * PAIRS] * 3
+    assert [record[name] for name in ("BLEU-4", "METEOR", "ROUGE-L")] == [[0] * PAIRS] * 3
     # of colour and of no change in turn, the first of each
-    assert found["captions"] == [f"caption {n}" for n in range(10)]
+    assert record["captions"] == [f"caption {n}" for n in range(10)]
 
 
 def test_a_pairs_file_has_the_subsets(repository):
     _, path, _ = written(repository)
-    found = json.loads((path.parent / "pairs.json").read_text())
-    assert found["pairs"] == [pair(number).pair_id for number in range(PAIRS)]
-    assert found["subsets"]["change"] == found["subsets"]["color"] == list(range(0, PAIRS, 2))
-    assert found["subsets"]["viewpoint_iou_q1"] == list(range(PAIRS // 4))
-    assert found["captions"] == {str(n): "x" for n in range(10)}
+    content = json.loads((path.parent / "pairs.json").read_text())
+    assert content["pairs"] == [pair(number).pair_id for number in range(PAIRS)]
+    assert content["subsets"]["change"] == content["subsets"]["color"] == list(range(0, PAIRS, 2))
+    assert content["subsets"]["viewpoint_iou_q1"] == list(range(PAIRS // 4))
+    assert content["captions"] == {str(n): "x" for n in range(10)}
 
 
 @pytest.mark.parametrize("width", [2, 3])
 def test_numbers_of_pairs_are_read_as_they_were_written(width):
     values = [0, 0.001, 0.0355, 0.036, 0.5, 0.9994, 1, *([9.9999, 10] if width == 3 else [])]
-    said = records.packed(values, width)
-    assert len(said) == width * len(values)
-    assert records._unpacked(said, width) == [round(1000 * value) for value in values]
+    digits = records.packed(values, width)
+    assert len(digits) == width * len(values)
+    assert records._unpacked(digits, width) == [round(1000 * value) for value in values]
 
 
 def test_captions_are_kept_of_each_kind_in_turn():
     kinds = ["none", "color", "none", "move", "color", "color", "drop", "none", "add", "move", "texture"]
     pairs = [replace(pair(n), change_type=kind) for n, kind in enumerate(kinds)]
-    assert records.read_places(pairs) == [1, 10, 8, 6, 3, 0, 4, 9, 2, 5]
-    assert records.read_places(pairs[:3]) == [1, 0, 2]
+    assert records.caption_positions(pairs) == [1, 10, 8, 6, 3, 0, 4, 9, 2, 5]
+    assert records.caption_positions(pairs[:3]) == [1, 0, 2]
 
 
 def test_what_a_row_changes_is_in_the_name(repository):
-    own = planned(repository)[-1]
-    name = records.name("scorer", own.changes, 2)
+    planned_row = planned(repository)[-1]
+    name = records.name("scorer", planned_row.changes, 2)
     assert re.fullmatch(r"scorer-lambda_cv=0\.01-[0-9a-f]{8}-2\.json", name)
-    odd = {"model.scorer.switches": {"a": "b/c"}}
-    assert "/" not in records.name("scorer", odd, 2)
+    changes = {"model.scorer.switches": {"a": "b/c"}}
+    assert "/" not in records.name("scorer", changes, 2)
 
 
 def test_different_changes_give_different_names():
@@ -90,38 +95,38 @@ def test_different_changes_give_different_names():
 
 
 def test_settings_include_the_seed_and_not_the_code(repository):
-    own, _, _ = written(repository)
-    one, two = own.runs
-    assert records.settings(one) != records.settings(two)
+    planned_row, _, _ = written(repository)
+    first, second = planned_row.runs
+    assert records.settings(first) != records.settings(second)
     (repository / "dvc.lock").write_text((repository / "dvc.lock").read_text().replace("fea7", "0ther"))
     other = planned(repository)[0]
-    assert other.runs[0].key != one.key
-    assert records.settings(other.runs[0]) == records.settings(one)
-    assert own_records.recorded(repository, other.runs[0], own.changes)
-    assert not own_records.recorded(repository, two, own.changes)
+    assert other.runs[0].key != first.key
+    assert records.settings(other.runs[0]) == records.settings(first)
+    assert own_records.recorded(repository, other.runs[0], planned_row.changes)
+    assert not own_records.recorded(repository, second, planned_row.changes)
 
 
 @pytest.mark.parametrize("branch", ["features", "dataset.tabletop.features", "dataset.tabletop.train"])
 def test_the_precision_is_part_of_the_settings(repository, branch):
-    before = [records.settings(run) for own in planned(repository) for run in own.runs]
+    before = [records.settings(run) for planned_row in planned(repository) for run in planned_row.runs]
     tree = section = read_yaml(repository / "params.yaml", "")
     for key in branch.split("."):
         section = section[key]
     section["precision"] = "bfloat16"
     project_params.save(repository, tree)
-    after = [records.settings(run) for own in planned(repository) for run in own.runs]
+    after = [records.settings(run) for planned_row in planned(repository) for run in planned_row.runs]
     assert not set(before) & set(after)
 
 
 def test_records_of_other_settings_are_found_for_each_rendered_dataset(repository):
-    *_, found = written(repository)
+    *_, record = written(repository)
     tree = read_yaml(repository / "params.yaml", "")
     for dataset in ("tabletop_wide", "tabletop_extreme"):
-        own = found | {"dataset": dataset}
-        own |= {"settings": own_records.settings_now(tree, own)}
-        own_records.check(repository, tree, dataset, [own])
+        other_record = record | {"dataset": dataset}
+        other_record |= {"settings": own_records.current_settings(tree, other_record)}
+        own_records.check(repository, tree, dataset, [other_record])
         with pytest.raises(InputError, match=r"than 1 of the records .*, the first rr-2\.json"):
-            own_records.check(repository, tree, dataset, [own, own | {"seed": 2}])
+            own_records.check(repository, tree, dataset, [other_record, other_record | {"seed": 2}])
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from tests import project_params
 from tests.recorded import PAIRS, groups, write
 
 
-def made(root, *datasets):
+def made_tables(root, *datasets):
     names = datasets or ("tabletop",)
-    found = {name: record_comparisons.read(root, name) for name in names}
-    return tables(found, project_params.settings())
+    groups_by_dataset = {name: record_comparisons.read(root, name) for name in names}
+    return tables(groups_by_dataset, project_params.settings())
 
 
 def first_column(table):
@@ -24,25 +24,25 @@ def first_column(table):
 
 
 def test_means_and_deviations_by_hand(root):
-    found = groups(root)["rr"]
+    group = groups(root)["rr"]
     shares = [(PAIRS - wrong) / PAIRS for wrong in (4, 5, 6)]
-    spread = found.score("total", ACCURACY)
+    spread = group.score("total", ACCURACY)
     assert (spread.mean, spread.sd, spread.runs) == pytest.approx((mean(shares), stdev(shares), 3))
     of_changes = [(20 - wrong) / 20 for wrong in (2, 3, 3)]  # the even ones of the first 4, 5, 6 pairs
-    assert found.score("change", ACCURACY).mean == pytest.approx(mean(of_changes))
-    assert found.score("viewpoint_iou_q4", ACCURACY).mean == 1.0
-    assert found.score("total", "BLEU-4").mean == pytest.approx(0.52)
+    assert group.score("change", ACCURACY).mean == pytest.approx(mean(of_changes))
+    assert group.score("viewpoint_iou_q4", ACCURACY).mean == 1.0
+    assert group.score("total", "BLEU-4").mean == pytest.approx(0.52)
 
 
 def test_the_scores_of_models_are_in_the_order_of_params_yaml(root):
     write(root, "rr", 1, 3, changes={"model.rr.switches.norm_epsilon": 0.1})
-    found = made(root)
-    scores = found["scores tabletop"]
+    named_tables = made_tables(root)
+    scores = named_tables["scores tabletop"]
     assert first_column(scores) == ["subtraction", "rr"]
     rr = ["rr", "3", "1500 × 8", "86.7 ± 2.9", "88.3 ± 2.9", "87.5 ± 2.5", *["52.0 ± 1.0"] * 5]
     assert list(scores.rows[1]) == [*rr, "25.0 ± 0.0"]
     assert len(scores.headings) == len(rr) + 1
-    assert found["ablations tabletop"].rows[1][:5] == [
+    assert named_tables["ablations tabletop"].rows[1][:5] == [
         "rr (norm_epsilon 0.1)",
         "1",
         "1500 × 8",
@@ -50,10 +50,10 @@ def test_the_scores_of_models_are_in_the_order_of_params_yaml(root):
         "95.0",
     ]
     # of 5 changed pairs a quartile
-    overlap = found["true by overlap tabletop"]
+    overlap = named_tables["true by overlap tabletop"]
     assert overlap.headings == ["model", "q1", "q2", "q3", "q4"]
     assert overlap.rows[1] == ["rr", "46.7 ± 11.5", *["100.0 ± 0.0"] * 3]
-    assert found["true by kind tabletop"].headings == ["model", "color", "no change"]
+    assert named_tables["true by kind tabletop"].headings == ["model", "color", "no change"]
 
 
 def test_datasets_are_next_to_each_other_by_camera(root):
@@ -61,7 +61,7 @@ def test_datasets_are_next_to_each_other_by_camera(root):
     write(root, "rr", 1, 10, dataset="tabletop_wide")
     write(root, "ccr", 1, 0, dataset="tabletop_wide")
     write(root, "ccr", 1, 20, dataset="tabletop_wide", changes={"model.ccr.dropout": 0.5})
-    cameras = made(root, "tabletop", "tabletop_wide")["cameras"]
+    cameras = made_tables(root, "tabletop", "tabletop_wide")["cameras"]
     assert cameras.headings == ["model", "tabletop", "tabletop_wide"]
     assert cameras.rows == [
         ["subtraction", "48.3 ± 2.9", "–"],
@@ -77,9 +77,10 @@ def test_ablations_come_after_their_model_a_weight_by_its_size(root):
     write(root, "rr", 1, 4, changes={heads: 8})
     write(root, "scorer", 1, 4)
     scorer = [
-        f"scorer ({own})" for own in ("lambda_cv 1e-05", "lambda_cv 0.3", "lambda_cv 1.0", "mtm max_pool")
+        f"scorer ({change})"
+        for change in ("lambda_cv 1e-05", "lambda_cv 0.3", "lambda_cv 1.0", "mtm max_pool")
     ]
-    assert first_column(made(root)["ablations tabletop"]) == ["rr", "rr (heads 8)", "scorer", *scorer]
+    assert first_column(made_tables(root)["ablations tabletop"]) == ["rr", "rr (heads 8)", "scorer", *scorer]
 
 
 @pytest.mark.parametrize(("wrong", "name"), [(38, "subtraction, at chance"), (36, "subtraction")])
@@ -87,25 +88,25 @@ def test_a_model_at_chance_is_marked(root, wrong, name):
     """The model is right about one change in 20, or about two."""
     for seed in (1, 2, 3):
         write(root, "subtraction", seed, wrong)
-    assert made(root)["scores tabletop"].rows[0][0] == name
+    assert made_tables(root)["scores tabletop"].rows[0][0] == name
 
 
 def test_claims_and_metrics_have_their_rows(root):
-    found = made(root)
-    (claim,) = found["claims"].rows
+    named_tables = made_tables(root)
+    (claim,) = named_tables["claims"].rows
     assert claim[:4] == ["rr > subtraction (SCORER, Table 6)", "tabletop", "3", "holds"]
     assert claim[4].startswith("+38.3 [")
-    assert found["decided claims"].rows == [claim]
-    assert {row[0] for row in found["metrics"].rows} >= {"CIDEr-D", "change accuracy"}
-    one = {"tabletop": [group.each()[0] for group in record_comparisons.read(root, "tabletop")]}
-    found = tables(one, project_params.settings())
-    assert [found[name].rows for name in ("decided claims", "seeds")] == [[], []]
-    assert found["claims"].rows[0][3] == "undecided"
+    assert named_tables["decided claims"].rows == [claim]
+    assert {row[0] for row in named_tables["metrics"].rows} >= {"CIDEr-D", "change accuracy"}
+    one_seed = {"tabletop": [group.by_seed()[0] for group in record_comparisons.read(root, "tabletop")]}
+    named_tables = tables(one_seed, project_params.settings())
+    assert [named_tables[name].rows for name in ("decided claims", "seeds")] == [[], []]
+    assert named_tables["claims"].rows[0][3] == "undecided"
 
 
 def test_captions_are_of_the_first_seed_and_judged(root):
     """rr's first seed is wrong about pairs 0 to 3: a reference is printed once, with the first model."""
-    rows = made(root)["captions"].rows
+    rows = made_tables(root)["captions"].rows
     assert len(rows) == 20
     assert rows[2:4] == [
         ["reference 1", "subtraction", "subtraction says 1", "false: false alarm"],
@@ -121,16 +122,16 @@ def test_the_spread_is_pooled_over_models_above_chance(root):
         write(root, "ccr", seed, (0, 4, 8)[seed - 1])
         write(root, "scorer", seed, 38)
         (root / f"results/records/tabletop/subtraction-{seed}.json").unlink()
-    (row,) = made(root)["seeds"].rows
+    (row,) = made_tables(root)["seeds"].rows
     sd = 100 * math.sqrt((stdev([18, 17, 17]) ** 2 + stdev([20, 18, 16]) ** 2) / 2) / 20
     assert row[:3] == ["tabletop", "2", f"{sd:.1f}"]
     assert row[4:6] == [f"{1.95996 * math.sqrt(2) * sd:.1f}", f"{2.8016 * math.sqrt(2 / 5) * sd:.1f}"]
 
 
-def test_seeds_wanted_by_the_formula():
+def test_seeds_needed_by_the_formula():
     # n = 2 (1.95996 + 0.84162)^2 sd^2 / d^2 = 15.69 (sd / d)^2
-    assert [seed_spread.seeds_wanted(sd) for sd in (0.02, 0.04, 0.0001)] == [16, 63, 2]
-    assert seed_spread.shown(0.02, 16) <= 0.02 < seed_spread.shown(0.02, 15)
+    assert [seed_spread.seeds_needed(sd) for sd in (0.02, 0.04, 0.0001)] == [16, 63, 2]
+    assert seed_spread.smallest_difference(0.02, 16) <= 0.02 < seed_spread.smallest_difference(0.02, 15)
 
 
 def test_the_spread_over_pairs_is_a_single_runs(root):
@@ -139,6 +140,6 @@ def test_the_spread_over_pairs_is_a_single_runs(root):
         write(root, "ccr", seed, 0)
         file = root / f"results/records/tabletop/ccr-{seed}.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | {"true": true * (PAIRS // 4)}))
-    own = groups(root)["ccr"]
-    assert seed_spread.over_pairs(own) == pytest.approx(0, abs=1e-12)
-    assert seed_spread.over_pairs(own.each()[0]) == pytest.approx(0.5 / math.sqrt(PAIRS / 2), rel=0.1)
+    group = groups(root)["ccr"]
+    assert seed_spread.over_pairs(group) == pytest.approx(0, abs=1e-12)
+    assert seed_spread.over_pairs(group.by_seed()[0]) == pytest.approx(0.5 / math.sqrt(PAIRS / 2), rel=0.1)

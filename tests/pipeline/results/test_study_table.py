@@ -20,10 +20,10 @@ TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lamb
 def made(root: Path, seeds=(1, 2, 4)):
     """The runs of a study, all of them made up, and its tables."""
     own = planned(root, seeds)
-    for _, run in study_runs.each(own):
+    for _, run in study_runs.distinct_runs(own):
         fake = Fake(root / "work")
         fake.do(run)
-        study_runs.keep(root, run, fake.folder)
+        study_runs.keep_scores(root, run, fake.folder)
     return own, tables(root, own)
 
 
@@ -115,14 +115,14 @@ def test_a_subset_is_compared_on_its_pairs_alone(repository):
     pairs = [pair_of(n) for n in range(20)]
     write(repository / "data/pairs/tabletop.jsonl", pairs)
     for row, gain in zip(own, (0.0, 1.0, 1.0, 1.0), strict=True):
-        folder = repository / "work" / row.runs[0].made
+        folder = repository / "work" / row.runs[0].scores_folder
         write_run(folder, 0.5)
         # the gain is in the changed pairs, which are the even ones
         write(
             folder / "pairs.jsonl",
             [line(n) | {"CIDEr-D": gain * (n % 2 == 0), "true": gain > n % 2} for n in range(20)],
         )
-        study_runs.keep(repository, row.runs[0], repository / "work")
+        study_runs.keep_scores(repository, row.runs[0], repository / "work")
     scores, differences = tables(repository, own)
     assert [row[1] for row in differences.rows[:3]] == ["true", "CIDEr-D", "METEOR"]
     assert [row[2] for row in differences.rows[:2]] == ["+100.0", "+100.0"]
@@ -164,18 +164,18 @@ def test_retrieval_has_tables_of_its_own(tmp_path):
     (tmp_path / PIXELS["outs"][0]["path"]).mkdir(parents=True)
     own = planned(tmp_path, (1, 2), "six")
     assert len({run.key for each in own for run in each.runs}) == 4
-    for number, (_, run) in enumerate(study_runs.each(own)):
+    for number, (_, run) in enumerate(study_runs.distinct_runs(own)):
         fake = Fake(tmp_path / f"work{number}")
         fake.do(run)
         with pytest.raises(FileNotFoundError, match=r"retrieval\.json"):
-            study_runs.keep(tmp_path, run, fake.folder)
+            study_runs.keep_scores(tmp_path, run, fake.folder)
         assert not study_runs.finished(tmp_path, run)
         figures = {"R@1": 0.1 * number, "R@5": 0.5, "R@10": 1.0, "MdR": 3.0, "MnR": 4.5}
         ways = dict.fromkeys(("text_to_pair", "text_to_pair_shared", "pair_to_text", "chance"), figures)
         made = fake.folder / "results/curves/tabletop/clip4idc/pretrain" / str(run.seed) / "retrieval.json"
         made.parent.mkdir(parents=True)
         made.write_text(json.dumps({"pairs": 10} | ways))
-        study_runs.keep(tmp_path, run, fake.folder)
+        study_runs.keep_scores(tmp_path, run, fake.folder)
         assert study_runs.finished(tmp_path, run)
     captions, *_, by_sentence, shared, by_pair = tables(tmp_path, own, "six")
     assert captions.rows[0][0] == "CLIP4IDC"

@@ -34,7 +34,7 @@ def task(tmp_path, monkeypatch):
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    monkeypatch.setattr(Base, "made", lambda self, own: made(own))
+    monkeypatch.setattr(Base, "workspace_of", lambda self, own: made(own))
     return lambda own: RunTask(own, Base(tmp_path, tmp_path, ("code", "vocab@d")), True, lambda _: None)
 
 

@@ -199,7 +199,7 @@ def test_equal_runs_of_a_study_are_one_run(repository):
     rr, scorer, again, smaller = map(keys, planned(repository))
     assert scorer == again
     assert len({*rr, *scorer, *smaller}) == 6
-    each = study_runs.each(planned(repository))
+    each = study_runs.distinct_runs(planned(repository))
     assert [run.name for _, run in each] == [
         *(f"{label}, seed {seed}" for seed in (1, 2) for label in ("RR", "SCORER", "λ"))
     ]

@@ -22,7 +22,7 @@ DATA = ["*.j2", "*.css", "*.js", "*.json", "*.yaml"]
 
 
 def rewritten(source: str) -> str:
-    """Return a module's source with the imports and the names of commands that an installed wheel has.
+    """Return a module's source as it stands in an installed wheel, with other imports and command names.
 
     Raises SetupError for an import that cannot be rewritten, so that no broken wheel is built.
     """
@@ -38,7 +38,10 @@ def rewritten(source: str) -> str:
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> tuple[str, str] | None:
-    """Return the start of an import of our packages, and its replacement; None for other imports."""
+    """Return the first words of an import statement of our packages, and the text that replaces them.
+
+    Return None for other imports.
+    """
     module = (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name) or ""
     top = module.partition(".")[0]
     if top not in INSIDE:

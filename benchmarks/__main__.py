@@ -2,7 +2,7 @@
 
     reading     random features from the store, against .npy files and zarr-python
     extraction  features of PNG files, against the network alone
-    matching    token-wise matching, against all similarities at once
+    matching    token-wise matching, against an implementation that stores all similarities
     decoding    greedy search, against a search without cached keys and values
     scoring     caption metrics, against pycocoevalcap
     step        a training step of SCORER+CBR, against the plainest program (up to 10 minutes; only if named)

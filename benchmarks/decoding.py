@@ -19,7 +19,10 @@ ENDS = (14.0, -100.0)  # biases of <END>: with the first, lengths differ; with t
 
 
 def rows() -> Iterator[Row]:
-    """Yield the table's rows: each bias of <END>, against the reference on all pairs and pair by pair."""
+    """Yield the table's rows: two for each bias of the token <END>.
+
+    The reference decodes all pairs together in one row, and one pair at a time in the other.
+    """
     cells = SIZES.grid[0] * SIZES.grid[1]
     memory = torch.randn(PAIRS, cells, SIZES.width).to(devices.device())
     for end_bias in ENDS:
@@ -64,7 +67,7 @@ def ours(captioner: Captioner, memory: Tensor) -> list[list[int]]:
 
 @torch.inference_mode()
 def reference(captioner: Captioner, memory: Tensor, pairs: int) -> list[list[int]]:
-    """Decode `pairs` pairs at a time as the released programs do."""
+    """Decode the memory in groups of `pairs` image pairs, as the released programs do."""
     return [caption for part in memory.split(pairs) for caption in uncached(captioner, part)]
 
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks gpu --minutes 9.5 --out DIR [--small] [--rows matching step …]
 
-A row is a group of measurements (gpu_rows.py). It runs in a process with a time limit, which appends each
-result to DIR/rows.jsonl. DIR/table.markdown is rewritten after each row; DIR/log.txt has the rows' output.
-Another call with the same DIR runs the rows that are not done.
+A row is a group of measurements (gpu_rows.py). Each row runs in a process of its own, with a time limit. The
+process appends each result to DIR/rows.jsonl. After each row, DIR/table.markdown is rewritten. The output of
+the rows is in DIR/log.txt. A later call with the same DIR runs only the rows that are not done.
 """
 
 import argparse

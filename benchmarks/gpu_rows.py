@@ -142,7 +142,7 @@ def types(size: Size) -> Iterator[Result]:
 
 
 def determinism(size: Size) -> Iterator[Result]:
-    """Check that steps with the same seed give equal weights, and with another seed different weights."""
+    """Check that training steps with equal seeds give equal weights, and that another seed changes them."""
     case = Case(size.model, "per_head", min(size.scenes, 32), size.grid)
     for dtype in training.TYPES:
         one, again, other = (_weights(case, dtype, seed) for seed in (1, 1, 2))
@@ -164,9 +164,10 @@ def _weights(case: Case, dtype: str, seed: int) -> str:
 
 
 def matchings(size: Size) -> Iterator[Result]:
-    """Compare the matching, forward and backward, with a reference of einsum and max in float32.
+    """Compare our matching, forward and backward, with a reference (einsum and max, float32).
 
-    All pairs of images have a gradient, or one pair in twenty, as in training.
+    Two cases of our matching are measured. In the first, all image pairs have a gradient. In the second, one
+    pair in twenty has a gradient, as in training.
     """
     for mtm in ("per_head", "summed"):
         case = Case(size.model, mtm, size.scenes, size.grid)
@@ -208,7 +209,7 @@ def _step(case: Case) -> Call:
 
 @contextmanager
 def multiplying(products: str) -> Iterator[None]:
-    """Return a context in which float32 products have the precision `products` of PRODUCTS."""
+    """Give float32 products a precision within a context. `products` is one of PRODUCTS."""
     try:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = products == "TF32"
         with torch.autocast(devices.device().type, torch.bfloat16, enabled=products == "bfloat16 autocast"):
@@ -240,16 +241,17 @@ def extracted(size: Size) -> Iterator[Result]:
 
 
 def _stored(root: Path, images: list[Indexed]) -> float:
-    """Extract the features of images into a store; return the time, with the start of its processes."""
+    """Extract the features of images into a store. Return the seconds, including the start of processes."""
     extractor, start = extraction.untrained_extractor(root, images), time.perf_counter()
     extraction.into_store(root.parent / "scratch", extractor)
     return time.perf_counter() - start
 
 
 def trained(root: Path, store: FeatureStore, size: Size) -> Iterator[Result]:
-    """Measure training on the stored features of the rendered images in `root`, with reading and copying.
+    """Measure training on stored features of the rendered images in `root`.
 
-    The first `size.warm` iterations do not count, because gradients become sparse only in training.
+    The time includes reading the features and copying them to the device. The first `size.warm` iterations
+    are not timed, because gradients become sparse only in the course of training.
     """
     pairs = of_split(clevr_change.read(root), "train")
     captions = [caption for pair in pairs for caption in pair.captions]

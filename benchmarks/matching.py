@@ -1,4 +1,7 @@
-"""Compare time and memory of the matching, forward and backward, with all similarities at once in float32."""
+"""Compare our token-wise matching with a reference that stores all similarities, in time and memory.
+
+Both run forward and backward. The reference uses float32.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

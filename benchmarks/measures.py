@@ -20,7 +20,7 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Measured:
-    """Time of a call in seconds, and the memory in bytes by which it increased the process."""
+    """Time of a call in seconds, and the increase in memory during the call, in bytes."""
 
     seconds: float
     bytes: int
@@ -67,7 +67,10 @@ def seconds(sides: dict[str, Call], rounds: int) -> dict[str, float]:
 
 
 def measure_case(sides: Mapping[str, Callable[[Any], Call]], case: Any, rounds: int) -> dict[str, Measured]:
-    """Return side -> time and memory of the call that the side's function makes of a case (training.Case)."""
+    """Return side -> time and memory of a call.
+
+    `sides`: side -> function that prepares the call for a case. `case` is a training.Case.
+    """
     times = seconds({side: prepare(case) for side, prepare in sides.items()}, rounds)
     return {side: Measured(times[side], _memory(prepare, case)) for side, prepare in sides.items()}
 

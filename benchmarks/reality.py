@@ -2,10 +2,11 @@
 
     python -m benchmarks reality --labelled FOLDER [--lab LAB] data/weights/tabletop/*/1
 
-The models must have been scored (results/cells). The table has percentages of true captions: of rendered
-changes, of rendered changes of color (CLEVR-Change's labelled scenes have only these), of rendered unchanged
-pairs, and of both real pairs. Rank correlations compare the order of the models on rendered and real pairs.
-Intervals are percentile bootstraps over scenes, and for correlations also over models.
+The models must have been scored: LAB, their repository (default: this folder), has results/cells.
+The table has the percentage of true captions in five columns: rendered changes; rendered changes of colour
+(CLEVR-Change's labelled scenes have only these); rendered unchanged pairs; real changed pairs; real unchanged
+pairs. Rank correlations compare the order of the models on rendered and on real pairs. Intervals are
+percentile bootstraps over scenes. For correlations, models are resampled, too.
 """
 
 import argparse
@@ -63,7 +64,10 @@ def judgements(row: Row) -> dict[str, object]:
 
 
 def read(weights: Path, lab: Path, labelled: Path) -> Row:
-    """Caption the labelled images with a model; return the results, and the scores in its metrics.json."""
+    """Return a model's results: its captions of the labelled images, judged, and its stored scores.
+
+    The stored scores are in metrics.json of the repository `lab`. Raises InputError if the file is missing.
+    """
     captioner = PictureCaptioner.load(weights, lab)
     seed, model, dataset = weights.name, weights.parent.name, weights.parent.parent.name
     path = lab / "results/cells" / dataset / model / seed / "metrics.json"

@@ -68,7 +68,9 @@ class ReleasedStep(Step):
         return self.drop(self.linear(f"{name}.2", u)) + u
 
     def sentence(self, hidden: Tensor, tokens: Tensor) -> Tensor:
-        """Return the sum of the states without padding, divided by the length of the longest caption."""
+        """Return the sum of the states of real tokens (not padding), divided by the length of the longest
+        caption.
+        """
         is_word = (tokens[:, :-1] != NULL)[..., None].float()
         return (hidden * is_word).sum(1) / self.sizes.longest
 

@@ -1,10 +1,10 @@
 """Reference implementation of SCORER+CBR's training step.
 
-It follows the equations (Tu et al., ICCV 2023; the paper's switches, `mtm: per_head` or `summed`) without
-optimisations, like the released programs. Both images of every pair are encoded. All similarities of a batch
-exist at once in every layer. Attention weights are stored. The two pairs of a scene are separate. Adam
-updates one parameter at a time. Everything is in float32. It uses only torch's operations, and the weights of
-a model of models/.
+It follows the equations of Tu et al. (ICCV 2023), with the paper's switches and `mtm: per_head` or `summed`.
+Like the released programs, it has no optimisations. Both images of every pair are encoded. The changed and
+the unchanged pair of a scene are processed separately. All similarities of a batch exist at once in every
+layer. Attention weights are stored. Adam updates one parameter at a time. Everything is in float32. The
+module uses only torch's operations, and the weights of a model of models/.
 
 B: pairs; C: feature channels; H x W: grid; N = H*W: cells; D: width; h: heads; d = D/h; L: words; e: word
 width; V: size of the vocabulary.
@@ -111,7 +111,10 @@ class Step:
         return x + self.drop(self.linear(f"{name}.3", wide))
 
     def sentence(self, hidden: Tensor, tokens: Tensor) -> Tensor:
-        """Return the mean of the last states, (B, L, D), that predict a word: (B, D)."""
+        """Return one vector per caption, (B, D): the mean of its last-layer states, (B, L, D).
+
+        States that predict padding are left out.
+        """
         is_word = (tokens[:, 1:] != NULL)[..., None].float()  # (B, L, 1)
         return (hidden * is_word).sum(1) / is_word.sum(1)
 

@@ -53,8 +53,9 @@ class Case:
 def rows() -> Iterator[Row]:
     """Yield the table's rows, for batches of 32 scenes, or 128 on a GPU.
 
-    There are three cases, in float32 and bfloat16: the matching per head, the variant `released`, and the
-    matching summed over heads. The reference is left out if it does not fit into memory.
+    The three models are: the paper's with matching per head, the released one, and the paper's with matching
+    summed over heads. Each has a row in float32 and a row in bfloat16. The reference is left out if it does
+    not fit into memory.
     """
     scenes = 128 if torch.cuda.is_available() else 32
     for mtm, variant in (("per_head", "paper"), ("summed", "released"), ("summed", "paper")):

@@ -21,7 +21,10 @@ class Published(BaseModel):
 
 
 def normalised(name: str) -> str:
-    """Return an image's name in its shortest spelling. Raises ValueError outside the dataset's folder."""
+    """Return an image's name in its shortest spelling.
+
+    Raises ValueError if the name is not that of a file in the dataset's folder.
+    """
     path = PurePosixPath(name.replace("\\", "/"))
     if "\0" in name or path.is_absolute() or ".." in path.parts or not path.name:
         raise ValueError("must be a file in the dataset's folder")

@@ -39,9 +39,9 @@ def on_disk(root: Path, name: str) -> str:
 
 
 def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return a dictionary: name of a file -> first name in `names` of a file with the same content.
+    """Return a dictionary: name -> first of `names` whose file has the same content.
 
-    Only files of equal size are read. A missing or empty file has its own name.
+    Only files of equal size are read. The name of a missing or empty file is its own value.
     """
     sizes: dict[int, list[str]] = {}
     alike = {name: name for name in names}
@@ -67,7 +67,10 @@ def _fault(path: Path) -> str | None:
 
 
 def is_systems(name: str) -> bool:
-    """Return True if a part of a path is hidden, or a name that operating systems give (SYSTEMS)."""
+    """Return True if a part of the path `name` begins with a dot or is in SYSTEMS.
+
+    SYSTEMS has the names of files and folders that operating systems and network drives write.
+    """
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 

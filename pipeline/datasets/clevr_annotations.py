@@ -84,7 +84,10 @@ def read_types(
 def check_agreement(
     root: Path, file: str, splits: dict[str, list[int]], tables: Mapping[str, Iterable[int]]
 ) -> None:
-    """Raise InputError unless `file` (the splits) and the other files, `tables`, have the same scenes."""
+    """Raise InputError unless the splits and the other annotation files have the same scenes.
+
+    `file` is the name of the file with `splits`. `tables`: name of another file -> its scene numbers.
+    """
     named = {number for name in SPLITS for number in splits[name]}
     problems = []
     for other, table in tables.items():

@@ -37,8 +37,8 @@ OPTIONAL = (*AUTHORS[:2], *DIRL[:2], TYPES_FILE)
 def read(root: Path) -> list[Pair]:
     """Return the pairs of all scenes, sorted by split and scene number.
 
-    The kinds of change come from type_mapping.json, which has the form of CLEVR-Change's file and may have
-    the key "none". Without the file or the scene, the kind is None.
+    The kinds of change come from type_mapping.json. The file has the form of CLEVR-Change's file and may have
+    the key "none". The kind is None if the file does not exist, or does not list the scene.
     """
     layout = _layout(root)
     splits = clevr_annotations.read_splits(root / layout.splits, REMEDY)

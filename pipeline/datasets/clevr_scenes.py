@@ -52,7 +52,7 @@ class SceneRecord(Published):
     def facts(self, kind: str) -> SceneFacts | None:
         """Return the facts of the pair with this kind of change; None if the record is incomplete.
 
-        Raises InputError if the changed object is in the wrong images.
+        Raises InputError if the images that have the changed object do not fit the kind of change.
         """
         changed = None if kind == NO_CHANGE else self.changed
         before = _placed(self.before)

@@ -13,9 +13,10 @@ Counts = dict[str, Any]
 def count(pairs: Sequence[Pair]) -> Counts:
     """Count the items of a dataset: per split, per change type, and of the whole dataset.
 
-    `shared_images` are images in more than one split. `references` has the fewest and most captions of a test
-    pair. `vocabulary` (distinct words and special tokens) and `longest` (tokens, special tokens included) are
-    of the training captions in lower case. `mean_words` is the mean number of words of a caption.
+    `shared_images` are images in more than one split. `references` has the smallest and the largest number of
+    captions of a test pair. `vocabulary` is the number of distinct words and special tokens. `longest` is the
+    number of tokens of the longest caption, with special tokens. Both are of the training captions in lower
+    case. `mean_words` is the mean number of words of a caption.
     """
     splits = {split: of_split(pairs, split) for split in SPLITS}
     images = {split: set(images_of(own)) for split, own in splits.items()}

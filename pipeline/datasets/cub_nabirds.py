@@ -84,10 +84,10 @@ def _captions(text: str) -> tuple[str, ...]:
 
 
 def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
-    """Return randomly drawn pairs of photographs: first of train, then of val. Classes count from 0.
+    """Return randomly drawn pairs of photographs: first the pairs of train, then those of val.
 
-    The generators have the seeds [seed, 0] for train and [seed, 1] for val. Raises InputError naming the
-    wrong lines, or a split with only one class.
+    Classes are numbered from 0. The random generators have the seeds [seed, 0] (train) and [seed, 1] (val).
+    Raises InputError naming the wrong lines, or a split with only one class.
     """
     images = _read_images(root)
     classes = {key: int(image.image_class_labels) for key, image in images.items()}
@@ -124,7 +124,10 @@ def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tup
 
 
 def _read_images(root: Path) -> dict[str, _Image]:
-    """Read one list per field of _Image. Return a dictionary: image id -> image, in images.txt's order."""
+    """Read the published file <field>.txt of each field of _Image. Return a dictionary: image id -> image.
+
+    The images are in the order of images.txt.
+    """
     rows: dict[str, dict[str, str]] = {}
     for name in _Image.model_fields:
         path = root / f"{name}.txt"

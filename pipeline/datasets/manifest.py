@@ -34,7 +34,10 @@ class Manifest:
 
     @property
     def references(self) -> str:
-        """Name of the references in files of scores: the reader, and the protocol if it is not None."""
+        """Text that identifies the references in files of scores.
+
+        It is the reader's name, followed by the protocol if there is one.
+        """
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:
@@ -86,7 +89,10 @@ def read_pairs(path: str | Path) -> list[Pair]:
 
 
 def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Path | None = None) -> None:
-    """Raise InputError if the pairs or the image index differ from the manifest `known`, the file `path`."""
+    """Raise InputError if the hash of the pairs or of the image index differs from the hash in `known`.
+
+    `path` is the file of the manifest `known`.
+    """
     for name, file in ((PAIRS, pairs), (INDEX, index)):
         if file is not None:
             content_hashes.check(path, known.hashes, name, file, AGAIN)

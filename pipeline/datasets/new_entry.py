@@ -52,7 +52,10 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
 
 def _selecting(like: Dataset) -> dict[str, Any]:
-    """Return settings with SELECT in place of each score in NEEDING by which `like` selects snapshots."""
+    """Return the settings of `like` that must differ, because they select snapshots by a score in NEEDING.
+
+    Their new value is SELECT. A dataset in a table of pairs may lack what the scores in NEEDING need.
+    """
     own = {
         name: {"train": {"select": SELECT}}
         for name, settings in like.own.items()

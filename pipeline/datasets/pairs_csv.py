@@ -203,7 +203,8 @@ def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
 def _leaks(table: Table, pairs: list[Pair], content: Mapping[str, str]) -> list[tuple[int, str]]:
     """Return (line number, message) for each image that is in two splits, under one or two names.
 
-    `content`: name of an image -> first name with the same content; names may be missing.
+    `content`: name of an image -> first name with the same content. An image without an entry is
+    compared by its name.
     """
     where: dict[str, tuple[str, str, int]] = {}
     problems = []

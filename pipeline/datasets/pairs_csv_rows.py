@@ -112,7 +112,10 @@ def _names(line: str, delimiter: str) -> list[str]:
 
 
 def _row(line: int, names: list[str], delimiter: str, fields: list[str]) -> Row:
-    """Return the row with the fields of one line. Empty fields are ignored, also after the last column."""
+    """Return the row with the fields of one line. Empty fields are ignored.
+
+    A field that is not empty, in a column without a name, is a fault.
+    """
     values: dict[str, Any] = {}
     for place, field in enumerate(fields):
         if not (value := field.strip()):

@@ -118,9 +118,10 @@ def exchanged(pair: Pair) -> Pair:
 
 
 def changed_objects(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
-    """Return the changed object in the before and in the after image, each None if it is absent there.
+    """Return the changed object in the before and in the after image; None for an image without the object.
 
-    Raises ValueError if an image lacks the object, or has an object that the kind of change excludes.
+    Only the kind "add" has no object before, and only "drop" has none after. Raises ValueError if the images
+    do not fit `kind`.
     """
     before, after = (
         next((each for each in objects if each.number == scene.changed), None)

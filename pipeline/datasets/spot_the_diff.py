@@ -1,10 +1,11 @@
 """Read Spot-the-Diff (Jhamtani and Berg-Kirkpatrick, 2018): pairs of frames from surveillance videos.
 
-An entry has one annotator's sentences on a pair; 686 pairs have several entries. A protocol makes items from
-the entries. An item is a pair to caption, with its references.
+An entry has one annotator's sentences on a pair; 686 pairs have several entries. A protocol says how entries
+are combined to items. An item is a pair to caption, with its references.
 
-66 sentences of the published files are empty; they are dropped, and items without any sentence too (48 pairs,
-7 of them in test). The published counts, 8,566 / 1,493 / 1,270 pairs, include these items.
+66 sentences of the published files are empty, and are dropped. Items that have no other sentence are dropped,
+too (48 pairs, 7 of them in test). The published counts, 8,566 / 1,493 / 1,270 pairs, include the dropped
+items.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +37,10 @@ Items = Iterator[tuple[str, str, tuple[str, ...]]]
 
 
 def _per_entry(entries: Sequence[Entry]) -> Items:
-    """Yield an item per entry. Its id ends in the entry's number among the pair's entries, from 1."""
+    """Yield an item per entry. The item's id is the pair's id with the number of the entry.
+
+    The entries of a pair are numbered from 1.
+    """
     counts: dict[str, int] = {}
     for entry in entries:
         number = counts[entry.img_id] = counts.get(entry.img_id, 0) + 1

@@ -45,5 +45,8 @@ def check(tags: Mapping[int, Any], name: str) -> None:
 
 
 def has_alpha(tags: Mapping[int, Any]) -> bool:
-    """Return True if a TIFF's first extra band is alpha by its tags. (For Pillow any fourth band is.)"""
+    """Return True if a TIFF's tags say that its first extra band is alpha.
+
+    Pillow treats any fourth band as alpha.
+    """
     return tags.get(EXTRA, (0,))[0] in ALPHA

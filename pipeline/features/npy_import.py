@@ -1,9 +1,9 @@
 """Import features into a store from .npy files, one per image, which the released extractors write.
 
 NumPy's read_array reads the files, and refuses pickles. (np.load would also accept archives.) A file is
-float32 (C, H, W): C channels on a grid of H x W cells. Rounding to float16 has an error of at most 2^-11
-(0.05 %) of a value of 2^-14 or more, and at most 2^-25 (3e-8) for smaller values. Values above 65504 are
-refused.
+float32 (C, H, W): C channels on a grid of H x W cells. The features are rounded to float16. The relative
+error is at most 2^-11 (0.05 %) for magnitudes of 2^-14 or more. For smaller magnitudes the absolute error is
+at most 2^-25 (3e-8). Magnitudes above 65504 are refused.
 """
 
 import hashlib

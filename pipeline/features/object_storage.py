@@ -53,7 +53,10 @@ class Location:
         return self.parts([key], [0])[0]
 
     def parts(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
-        """Return for each key its bytes from the offset in `starts` on; None if the file ends before."""
+        """Return the bytes of each key, from the key's offset (in `starts`) to the end.
+
+        The entry is None if the key does not exist, or if its file ends before the offset.
+        """
         store = self.answer(tensorstore.KvStore.open(self.spec(), context=tensorstore.Context(CONTEXT)))
         asked = [
             store.read(key, byte_range=slice(start, None)) for key, start in zip(keys, starts, strict=True)
@@ -62,9 +65,10 @@ class Location:
         return [each.value if each and each.state == "value" else None for each in found]
 
     def answer(self, future: "tensorstore.Future[Result]", or_none: str = "-") -> Result | Any:
-        """Wait for a result of TensorStore and return it; None if the error message begins with `or_none`.
+        """Wait for a result of TensorStore and return it.
 
-        Raises InputError if there is no result within PATIENCE seconds, or another error.
+        Return None for an error whose message begins with `or_none`. Raises InputError for any other error,
+        or if there is no result within PATIENCE seconds.
         """
         try:
             return future.result(timeout=PATIENCE)

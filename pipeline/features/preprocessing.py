@@ -1,11 +1,12 @@
 """Prepare images for networks: compare them with the index, resize them to one size, and make batches.
 
-A store records its method of resizing. `pil_bicubic` is Pillow's method, whose filter becomes wider if the
-image becomes smaller, which avoids aliasing. `opencv_bicubic` is INTER_CUBIC of the released programs: each
-result pixel is a weighted sum of 4 x 4 pixels (Keys, 1981, with a = -0.75).
+A store records its method of resizing. `pil_bicubic` is Pillow's method. When an image becomes smaller, its
+filter becomes wider, which avoids aliasing. `opencv_bicubic` is OpenCV's INTER_CUBIC, which the released
+programs use: each result pixel is a weighted sum of 4 x 4 pixels (Keys, 1981, with a = -0.75).
 
-The worker processes that decode images import this module, so it imports neither torch nor networks. B:
-images; H x W: pixels of an image; S x S: pixels of a square image.
+The worker processes that decode images import this module, so it imports neither torch nor networks.
+
+B: images of a batch; H x W: pixels of an image; S x S: pixels of a square image.
 """
 
 import hashlib

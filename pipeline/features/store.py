@@ -169,7 +169,10 @@ class FeatureStore:
         return found if len(rows) == len(keys) else found[[place[key] for key in keys]]
 
     def _check_images(self, features: np.ndarray, rows: list[int]) -> None:
-        """Compare the images' checksums. Each image is checked only when it is read for the first time."""
+        """Raise InputError if the checksum of an image's features differs from the one in the store.
+
+        Each image is checked only when it is read for the first time.
+        """
         first = [place for place, row in enumerate(rows) if not self.checked[row]]
         own = [rows[place] for place in first]
         found = bound((sum_of(features[place]) for place in first), own, self.attributes)

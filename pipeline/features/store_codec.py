@@ -3,11 +3,12 @@
 A store is a Zarr v3 group. Its array `features` is (images, C, H, W) in float16, or in uint8 for pixels: C
 channels on a grid of H x W cells. A chunk is one image, and a shard has 256 images. Chunks and shard indices
 have a crc32c. Most Zarr readers return zeros for a MISSING shard, so the attributes record the size of each
-shard. They also have a checksum per image, of its features, its key, and everything that the features depend
-on, because a chunk's crc32c does not show which image it belongs to.
+shard. A chunk's crc32c does not show which image the chunk belongs to. Therefore the attributes also record
+a checksum per image. It covers the image's features and key, and everything that the features depend on.
 
 The codec is LZ4 without shuffle (measured in benchmarks/README.md, "The store's codec"). Random batches are
-read as fast as without a codec. Dense features keep their size, and sparse features (after a ReLU) need half.
+read as fast as without a codec. Dense features keep their size, and sparse features (after a ReLU) shrink
+to half of it.
 
 TensorStore reads and writes the array: random batches are 50 times as fast as with zarr-python. zarr-python
 only defines the array.
@@ -60,7 +61,7 @@ def array_spec(location: Location) -> dict[str, Any]:
 
 
 def made(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those attributes that all images share. They describe how the features were made."""
+    """Return the attributes that describe how the features were made: all that are not in LISTS."""
     return {name: value for name, value in attributes.items() if name not in LISTS}
 
 
@@ -70,7 +71,10 @@ def sum_of(features: np.ndarray) -> int:
 
 
 def bound(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return a checksum per row: of its features' checksum (`sums`), key, image, and shared attributes."""
+    """Return one checksum per row. It binds the row's features to its image and to how they were made.
+
+    It covers the checksum of the features (in `sums`), the image's key and hash, and the result of `made`.
+    """
     common = json.dumps(made(attributes), sort_keys=True).encode()
     keys = attributes["keys"]
     images = attributes.get("sha256", keys)

@@ -96,7 +96,10 @@ class Writer:
         finish(self.folder)
 
     def _written(self, shard: int) -> list[int]:
-        """Return a list: the size of a shard, then the checksum of each image's features."""
+        """Return a written shard's record: its size in bytes, then the checksum of each image's features.
+
+        Raises InputError if the shard is missing or has another size.
+        """
         try:
             record: list[int] = json.loads(self._record(shard).read_text())
             found = (self.store / ARRAY / shard_file(shard)).stat().st_size
@@ -111,7 +114,7 @@ class Writer:
 
 
 def fill(writer: Writer, shards: Sequence[int], grids: Grids, description: str) -> None:
-    """Write shards with the features that `grids` yields for row numbers. Threads write; progress is shown.
+    """Write shards in threads, and show the progress. `grids` takes row numbers and yields their features.
 
     Shards that were written before an exception stay complete.
     """

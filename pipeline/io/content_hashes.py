@@ -1,6 +1,6 @@
-"""Store hashes of a JSON record and of the files it describes in the record, and check them.
+"""Add hashes to a JSON record, of the record itself and of the files that it describes, and check both.
 
-Records from earlier versions have no hashes; they are accepted, and a note is printed.
+Records from earlier versions have no hashes. They are accepted, and a note is printed.
 """
 
 import hashlib
@@ -64,7 +64,10 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 
 
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
-    """Raise InputError if `file` has another hash than `hashes[name]`, of the record at `path`."""
+    """Raise InputError if the SHA-256 of `file` differs from `hashes[name]`.
+
+    `hashes` are those in the record at `path`. If they do not have `name`, nothing is checked.
+    """
     if name in hashes and file_hash(file) != hashes[name]:
         raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")
 

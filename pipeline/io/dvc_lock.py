@@ -19,9 +19,10 @@ Stages = dict[str, dict[str, Any]]  # name of a stage -> its entry in dvc.lock
 
 
 def check(root: Path) -> str | None:
-    """Keep a copy of a complete dvc.lock. Restore an incomplete one, keep it too, and return a note.
+    """Keep a copy of dvc.lock if it is complete. Otherwise restore it, and return a note.
 
-    The kept copy replaces it, or else the last commit's. Raises InputError if there is no good copy.
+    An incomplete dvc.lock is replaced by the kept copy, or else by the text of the last commit. The
+    incomplete file is kept as CUT. Raises InputError if there is no good copy.
     """
     if (fault := problem(root)) is None:
         keep(root)
@@ -88,7 +89,7 @@ def _missing_stages(stages: Stages, good_stages: Stages) -> list[str]:
 
 
 def _good_text(root: Path) -> str | None:
-    """Return the kept copy of dvc.lock if it is complete, or the last commit's; None if neither is."""
+    """Return the kept copy of dvc.lock, or else the last commit's text; None if neither is complete."""
     copy = (root / COPY).read_text(encoding="utf-8") if (root / COPY).is_file() else ""
     return next((text for text in (copy, _committed_text(root)) if _complete_stages(text) is not None), None)
 

@@ -32,7 +32,10 @@ def described(folder: Path, by: str) -> dict[str, Any]:
 
 
 def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
-    """Return file -> mark from a folder's record; None without a valid record of the kind `by`."""
+    """Return the dictionary in a folder's record: file -> mark.
+
+    Return None if the folder has no valid record of the kind `by`.
+    """
     try:
         content = read_json(folder / RECORD, "move it away", LARGEST)
     except InputError:
@@ -67,7 +70,7 @@ def check(folder: Path, by: str) -> None:
 
 
 def mark(file: Path, largest_hashed: int = LARGEST_HASHED) -> Mark:
-    """Return the hash of a file of at most `largest_hashed` bytes, and the size of a larger file.
+    """Return the mark of a file: its hash, or its size if it is larger than `hashed` bytes.
 
     Raises InputError if the file is not regular.
     """

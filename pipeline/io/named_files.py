@@ -1,8 +1,9 @@
-"""Let DVC notice changes of the files whose names are settings in params.yaml and datasets.yaml.
+"""Let DVC notice changes of the files that params.yaml and datasets.yaml name.
 
-dvc.yaml cannot list these files. Therefore the stage "settings" depends on a folder with a link to each of
-them, whose targets DVC hashes. The stage writes the files' hashes next to the settings, on which the later
-stages depend.
+dvc.yaml cannot list these files. Therefore stages depend on folders of links to the files, and DVC hashes
+the targets of the links. The stage "settings" depends on the links of the datasets. It writes the hashes of
+the files into the settings, and the later stages depend on these settings. The stage "extract_pretraining"
+depends on the links for pre-training directly.
 """
 
 import hashlib
@@ -33,7 +34,10 @@ def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
 
 
 def link(tree: Tree) -> None:
-    """Link to all files that the settings (`tree`: params.yaml) name, and remove all other links."""
+    """Make links below FOLDER to all files that the settings name, and remove all other links.
+
+    `tree`: the settings of params.yaml.
+    """
     named = [of_dataset(tree, dataset) for dataset in tree["datasets"]]
     _link(OF_DATASETS, {file for sections in named for files in sections.values() for file in files})
     pretraining = tree.get("pretraining", {})
@@ -42,7 +46,10 @@ def link(tree: Tree) -> None:
 
 
 def hashes(files: Iterable[str]) -> dict[str, str | None]:
-    """Return a dictionary: file -> SHA-256, or None if it is missing, which its own stage reports."""
+    """Return a dictionary: file -> SHA-256; None for a missing file.
+
+    The stage that uses a missing file reports it.
+    """
     return {name: sha256(name) if Path(name).is_file() else None for name in files}
 
 

@@ -1,8 +1,9 @@
 """Write outputs atomically: after an interruption an output is complete or does not exist.
 
-A file replaces only a file. A folder replaces only a folder in which the same command wrote everything, and
-nothing was changed since (folder_records.py). Outputs may be read-only links into DVC's cache, so an existing
-output is never changed. A new output is written next to its final name, on the same file system, and renamed.
+A file replaces only a file. A folder replaces a folder only if the same command wrote all files of the old
+folder, and if none of them was changed since (folder_records.py). Outputs may be read-only links into DVC's
+cache, so an existing output is never changed. A new output is written next to its final name, on the same
+file system, and renamed.
 """
 
 import json
@@ -39,7 +40,10 @@ class Contents:
             folder_records.check(path, self.by)
 
     def to_write(self, text: str) -> Path:
-        """Argument type for a folder to write. Raises InputError if it must not be replaced."""
+        """Convert a command-line argument to the path of a folder to write; for `type=` of add_argument.
+
+        Raises InputError if the folder must not be replaced.
+        """
         self.check(path := Path(text))
         return path
 
@@ -53,13 +57,19 @@ class Contents:
 
 
 def file_to_write(text: str) -> Path:
-    """Argument type for a file to write. Raises InputError if it must not be replaced."""
+    """Convert a command-line argument to the path of a file to write; for `type=` of add_argument.
+
+    Raises InputError if the file must not be replaced.
+    """
     check_file(path := Path(text))
     return path
 
 
 def folder_to_write(text: str) -> Path:
-    """Argument type for a folder, in which a command writes single files."""
+    """Convert a command-line argument to the path of a folder in which a command writes single files.
+
+    Raises InputError if the path exists and is not a folder.
+    """
     path = Path(text)
     with writing(path):
         if path.exists() and not path.is_dir():

@@ -18,8 +18,9 @@ def prefetch(
 ) -> Iterator[Result]:
     """Yield function(item) for each item, in order. At most `ahead` results are computed in advance.
 
-    An exception of `function` is raised at its result. The workers are threads, or processes of `pool`
-    (worker_processes.pool). They stop when the consumer leaves the loop.
+    If `function` raises an exception for an item, it is raised when this item's result would be yielded.
+    `pool` makes the workers: threads, or processes (worker_processes.pool). They stop when the consumer
+    leaves the loop.
     """
     pending: deque[Future[Result]] = deque()
     executor = pool(workers)

@@ -24,9 +24,9 @@ PID_DIGITS = 20  # maximum number of digits of a process id
 def scratch(out: Path, key: str) -> Path:
     """Return the path of the folder, next to `out`, in which a long stage prepares its output `out`.
 
-    `key`, a hash of everything that the work depends on, is part of the name; git and DVC ignore such names.
-    Raises InputError if the folder of `out` is outside DVC's repository after links are resolved, because DVC
-    would refuse the output after the work.
+    The name contains `key`, a hash of everything that the work depends on. git and DVC ignore such names.
+    Raises InputError if links lead from the parent folder of `out` out of DVC's repository, because DVC
+    would refuse the output only at the end of the work. This is not checked outside DVC, or with core.no_scm.
     """
     root = os.environ.get("DVC_ROOT")  # DVC sets it
     if root and not out.parent.resolve().is_relative_to(Path(root).resolve()):

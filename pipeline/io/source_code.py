@@ -23,7 +23,10 @@ BY_RECIPE = frozenset({"pretrain", "train", "decode"})
 
 
 def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
-    """Return a stage's source files: path -> SHA-256. For stages in BY_RECIPE, models/ is left out."""
+    """Return a stage's source files: path -> SHA-256.
+
+    The files of models/ are left out for the stages in BY_RECIPE: their recipe has the model's hashes.
+    """
     files = of_module(root / "stages" / f"{name}.py", root)
     return {
         path: digest
@@ -33,10 +36,10 @@ def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
 
 
 def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
-    """Return the source files that a module uses, as a dictionary: path -> SHA-256.
+    """Return the source files that a module uses: path -> SHA-256.
 
-    They are the module, its direct and indirect imports, and the files without Python code in the folder of a
-    module that uses __file__.
+    They are the module and its direct and indirect imports. If one of these uses __file__, all files in its
+    folder are included that are not Python code.
     """
     used_files, unread_files = set(), [path]
     while unread_files:
@@ -50,15 +53,19 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
 
 
 def of_class(defined: Callable[..., Any]) -> dict[str, str]:
-    """Return the source files (path -> SHA-256) of a class's, function's or functools.partial's module."""
+    """Return the source files (path -> SHA-256) that the module of `defined` uses.
+
+    `defined` is a class, a function, or a functools.partial of one.
+    """
     return of_module(Path(inspect.getfile(getattr(defined, "func", defined))).resolve())
 
 
 def imports(path: Path, root: Path = ROOT) -> set[Path]:
     """Return the files of the repository that a module imports, also inside functions.
 
-    `from a import b` imports the module a.b if it exists, else a. The __init__.py files of the packages that
-    contain a module do nothing, and do not count. Raises InputError for invalid Python or relative imports.
+    `from a import b` imports the module a.b if it exists, else a. Python also runs the __init__.py files of
+    the packages above a module. These files do nothing, and are left out. Raises InputError for invalid
+    Python or relative imports.
     """
     try:
         names = _imported_names(path.read_bytes())
@@ -73,7 +80,10 @@ def imports(path: Path, root: Path = ROOT) -> set[Path]:
 
 @cache
 def _imported_names(source: bytes) -> frozenset[tuple[str, str]]:
-    """Return a source's imports from PACKAGES: ("a", "b") for `from a import b`, ("a", "") for `import a`."""
+    """Return what the Python text `source` imports of PACKAGES, as pairs.
+
+    `from a import b` gives ("a", "b"), and `import a` gives ("a", "").
+    """
     imported: set[tuple[str, str]] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

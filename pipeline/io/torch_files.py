@@ -1,8 +1,9 @@
-"""Read untrusted files of torch.save with torch.load(weights_only=True), which executes nothing of a file.
+"""Read untrusted files of torch.save with torch.load(weights_only=True), which executes no code of a file.
 
 torch loads tensors, dictionaries, lists, texts and numbers. Any other class or function that a file names,
 such as a class of settings, is replaced by an empty dictionary. No name in a file is looked up or imported.
-If the file has a whole model, only its tensors are returned, by the names of the modules.
+If the file has a whole model, only its tensors are returned, in nested dictionaries with one level per
+module.
 """
 
 import warnings
@@ -70,7 +71,10 @@ def _global_names(path: Path, is_zip: bool) -> set[str]:
 
 
 def _without_attributes(value: Any, copies: dict[int, Any]) -> Any:
-    """Copy a tree of dictionaries and tensors without attributes. `copies`: id of a dictionary -> copy."""
+    """Return a copy of nested dictionaries and tensors. Python attributes of either are not copied.
+
+    `copies`: id of a dictionary -> its copy.
+    """
     if isinstance(value, Tensor):
         return Tensor.detach(value)
     if not isinstance(value, dict):
@@ -83,7 +87,10 @@ def _without_attributes(value: Any, copies: dict[int, Any]) -> Any:
 
 
 def _entries(value: dict[Any, Any]) -> dict[Any, Any]:
-    """Return a dictionary's entries, or a replaced module's parameters, buffers and modules."""
+    """Return a dictionary's entries. If it stands for a torch module, return the module's parts.
+
+    The parts are its parameters, buffers and sub-modules: name -> value.
+    """
     attributes = getattr(value, "__dict__", {})
     parts = [
         attributes[key]

@@ -17,10 +17,10 @@ Array = np.ndarray
 
 
 def embedded(attended: Attended) -> dict[str, Any]:
-    """Return the attention of a caption, and the alignment of the images, for the page's script.
+    """Return a caption's attention and the alignment of its images, for the page's script.
 
-    Each map is scaled to a maximum of 255; `peaks` has the unscaled maxima. `images` is the number of maps
-    per word, if it is not 1. `weights` are in percent.
+    Keys of the result: `maps` are scaled to a maximum of 255; `peaks` has the maxima before scaling; `images`
+    is the number of maps per word, and is absent if it is 1; `weights` are in percent.
     """
     height, width = attended.grid
     maps = attended.maps.reshape(-1, height * width).astype(np.float32)

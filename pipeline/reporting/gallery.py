@@ -64,11 +64,14 @@ class Card:
     maps: Markup  # JSON that the page's script reads
 
     def right_or_wrong(self, right: bool) -> str:
-        """Return the models that are right about change or no change; those that are wrong if not `right`."""
+        """Return the names of the models that decide correctly whether the pair changed, as one text.
+
+        If `right` is False, return the models that decide wrongly.
+        """
         return " ".join(prediction.model for prediction in self.predictions if prediction.right is right)
 
     def true_or_false(self, true: bool) -> str:
-        """Return the models whose caption is true; those whose caption is false if not `true`."""
+        """Return the names of the models whose caption is true (if `true` is False: false), as one text."""
         return " ".join(prediction.model for prediction in self.predictions if prediction.true is true)
 
 
@@ -115,7 +118,7 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
 
 
 def _weighed(attention_by_model: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...], list[str]]:
-    """Return names of weighted decoder inputs -> models whose decoders give weights to these inputs."""
+    """Return names of decoder inputs -> models. Each model's decoder gives weights to these inputs."""
     models_by_inputs: dict[tuple[str, ...], list[str]] = {}
     for model, pair_attention in attention_by_model.items():
         for names in dict.fromkeys(

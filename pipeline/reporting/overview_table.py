@@ -143,7 +143,7 @@ def heading(subset: str, metric: str) -> str:
 
 
 def has_score(rows: Sequence[Row], subset: str, metric: str) -> bool:
-    """Return True if any row has that score."""
+    """Return True if any row has a score of this subset and metric."""
     return any((subset, metric) in row.scores for row in rows)
 
 

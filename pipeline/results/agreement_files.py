@@ -56,7 +56,7 @@ class Run:
 def read_run(path: Path, model: str | None = None) -> Run:
     """Read the verdicts of a run. Raises InputError for a file without judged captions of changed pairs.
 
-    model: name that all seeds of a model share; None: the run is the only one of its model
+    model: name of the run's model, the same for all its seeds; None: the file's path is the name
     """
     file = path / "pairs.jsonl" if path.is_dir() else path
     run = Run(file, model or str(file), list(read_records(file, Line, REMEDY, "pair_id", "ignore")))

@@ -144,7 +144,10 @@ def _rounded(true_share: Share) -> dict[str, float]:
 
 
 def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:
-    """Return a JSON object per caption, with judged claims if `reader` is "free" and the scene is known."""
+    """Return a JSON object per caption: ids, text and verdict.
+
+    If `reader` is "free" and the scene is known, the object also has the judged claims of the caption.
+    """
     return [
         {
             "pair_id": answer.pair.pair_id,

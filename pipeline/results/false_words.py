@@ -1,8 +1,9 @@
-"""Count the false parts of each model's captions, such as a wrong colour. truth.FAULTS names them by letters.
+"""Count the false parts of each model's captions, such as a wrong colour.
 
-Each bar of the stacked diagram is the share of false captions among changed pairs. If a caption has several
-false parts, its count of 1 is divided equally among these parts. Captions that fit another object than the
-changed one are counted in a separate column, because no single word of such a caption is false.
+Each kind of false part has a letter (truth.FAULTS). In the stacked bar diagram, a bar is the share of false
+captions among changed pairs. A caption with n false parts counts 1/n for each of these parts. The letter
+OTHER marks false captions that fit another object than the changed one. It has a table column of its own,
+and is not counted as a false part.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,12 +37,15 @@ class Faults:
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:
-        """Return the share of changed pairs with a false `part`, where n false parts count 1/n each."""
+        """Return the share of changed pairs whose caption has the fault `part` (a letter).
+
+        A caption with n false parts counts 1/n.
+        """
         return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(OTHER, ""))))
 
     @property
     def single(self) -> float | None:
-        """Share of the false captions that have exactly one false part; None if no caption is false."""
+        """Fraction of false captions with exactly one false part; None if no caption is false."""
         false = [letters.replace(OTHER, "") for run in self.changed for letters in run if letters]
         return fmean(len(letters) == 1 for letters in false) if false else None
 

@@ -106,7 +106,10 @@ def _rank_values(group: Group, metric: str) -> tuple[float, float]:
 
 
 def within_run(values: Array, true: Array) -> tuple[float, float]:
-    """Return the rank correlation of `values` with `true`, both (captions,), and their `preference`."""
+    """Return two values: the rank correlation of `values` with `true`, and `preference(values, true)`.
+
+    values, true: (captions,) each
+    """
     ranks, share = rankdata(values), true.astype(float)
     if not np.ptp(ranks) or not np.ptp(share):
         return np.nan, preference(values, true)

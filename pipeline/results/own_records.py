@@ -49,9 +49,10 @@ def recorded(root: Path, run: Run, changes: Tree) -> bool:
 
 
 def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:
-    """Return groups of the records that fit the current settings and data, and files of other own records.
+    """Return the groups of the records that fit the current settings and data, and the unused files.
 
-    If a run has no own record, a published record of the same settings and pairs is used.
+    If at least one own record fits, published records of the same settings and pairs fill in for runs without
+    one. The unused files contain own records that do not fit.
     """
     folder = root / OWN / dataset / records.data(root, dataset)
     own_records, pairs = record_comparisons.read_folder(folder)
@@ -93,7 +94,7 @@ def promote(root: Path, tree: Tree) -> list[Path]:
 def _targets(
     root: Path, tree: Tree, dataset: str, own_records: Mapping[Path, Record], pairs: Record
 ) -> dict[Path, Path]:
-    """Return path of an own record -> path of the record when published. Raises InputError like `promote`."""
+    """Return file of an own record -> its file after publication. Raises InputError like `promote`."""
     folder = root / FOLDER / dataset
     published, published_pairs = record_comparisons.read_folder(folder)
     check(root, tree, dataset, published.values())

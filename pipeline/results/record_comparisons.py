@@ -44,9 +44,10 @@ class Group:
         return [replace(self, records=(record,)) for record in self.records]
 
     def score(self, subset: str, metric: str) -> MeanSd:
-        """Return a score (a fraction) of a subset of the test pairs.
+        """Return the mean ± sd over seeds of a metric on a subset of the test pairs, as a fraction.
 
-        CIDEr-D uses the subset's document frequencies. TRUE_CHANGES covers the subset's changed pairs.
+        The metric TRUE_CHANGES counts only the changed pairs of the subset. CIDEr-D uses the document
+        frequencies of the subset.
         """
         if metric in MARKED:
             positions = self.changed_positions(subset) if metric == TRUE_CHANGES else self.positions(subset)
@@ -55,7 +56,10 @@ class Group:
 
     @property
     def above_chance(self) -> bool:
-        """True if the model is above chance; otherwise it was not trained long enough."""
+        """True if the model's change accuracy on changed pairs is at least CHANCE.
+
+        Otherwise, the model was not trained long enough.
+        """
         return self.score("change", ACCURACY).mean >= CHANCE
 
     def positions(self, subset: str) -> Sequence[int]:
@@ -105,9 +109,10 @@ def read(root: Path, dataset: str) -> list[Group]:
 
 
 def read_folder(path: Path) -> tuple[dict[Path, Record], Record]:
-    """Return file -> record of a folder, and the content of the folder's pairs.json.
+    """Return the records in a folder as file -> record, and the content of the folder's pairs.json.
 
-    Both are empty if there is no record. Raises InputError for a damaged file or a record of other pairs.
+    Both are empty if the folder has no record. Raises InputError for a damaged file, and for a record that
+    was made from other pairs.
     """
     files = sorted(file for file in path.glob("*.json") if file.name != PAIRS)
     if not files:

@@ -1,9 +1,10 @@
 """Small JSON records of finished runs, from which the results pages are made.
 
-FOLDER has the published records, which are in git. OWN has a user's own records, below the hash of the
-prepared data. A record has the model, its settings, scores by subset and validation curves. For each test
-pair, in the order of the dataset's pairs.json, it has the caption's truth, false parts and metrics. Metrics
-of pairs are thousandths in base 36, which keeps records small; `read` returns them as lists.
+FOLDER contains the published records, which are in git. OWN contains a user's own records, in a subfolder
+that is named after the hash of the prepared data. A record has the model, its settings, scores by subset and
+validation curves. It also has the truth, the false parts and the metrics of each test pair's caption, in the
+order of the dataset's pairs.json. The metrics of pairs are thousandths in base 36, which keeps records
+small; `read` returns them as lists.
 """
 
 import json
@@ -70,7 +71,10 @@ class StoredRecord(BaseModel):
 
 
 class PairsFile(BaseModel):
-    """Content of a pairs.json: ids of test pairs, positions of each subset, KEPT_CAPTIONS references."""
+    """Content of a pairs.json: ids of the test pairs, positions of each subset, and some references.
+
+    The number of pairs with references is READ.
+    """
 
     pairs: list[str]
     viewpoint_iou: list[float | None]
@@ -193,7 +197,10 @@ def _curves(path: Path) -> dict[str, dict[str, float]]:
 
 
 def caption_positions(pairs: Sequence[Pair]) -> list[int]:
-    """Return the positions of KEPT_CAPTIONS test pairs, which are taken from each kind of change in turn."""
+    """Return the positions of the test pairs whose captions are kept as text; there are READ of them.
+
+    The kinds of change take turns: first one pair of each kind, then a second one, and so on.
+    """
     kinds: dict[str, list[int]] = {kind: [] for kind in (*CHANGE_TYPES, CHANGE, NO_CHANGE)}
     for position, pair in enumerate(pairs):
         kinds[pair.change_type or CHANGE].append(position)

@@ -86,7 +86,7 @@ def _cameras(datasets: Datasets) -> Table:
 
 
 def _sizes(group: Group) -> list[tuple[str, float, str]]:
-    """Return a sort key of the changed settings; numbers are sorted by size and come first."""
+    """Return a key that sorts groups by the values of their changed settings: numbers first, by size."""
     return [
         (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))
         for key, value in group.changes.items()

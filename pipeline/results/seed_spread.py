@@ -1,4 +1,7 @@
-"""Compute how much the share of true captions varies over seeds, and how many seeds show a difference."""
+"""Compute how much the share of true captions varies over seeds.
+
+From the spread follows how many seeds are needed to show a difference between two models.
+"""
 
 import math
 from collections.abc import Sequence
@@ -17,9 +20,14 @@ Z, POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
 def row(groups: Sequence[Group]) -> list[str] | None:
     """Return a dataset's row in the table of spreads; None if there is no usable model.
 
-    A model is usable if it is above chance and has LEAST_SEEDS seeds. The cells: number of models; standard
-    deviations over seeds and over test pairs; difference that 1 in 20 pairs of runs exceeds; difference that
-    five seeds show; number of seeds that show two points. Deviations and differences are in points.
+    A model is usable if it is above chance and has at least LEAST_SEEDS seeds. Deviations and differences are
+    in points. The cells are:
+    - number of usable models
+    - standard deviation over seeds
+    - standard deviation over test pairs
+    - difference that 1 in 20 pairs of runs exceeds
+    - smallest difference that can be shown with five seeds
+    - number of seeds that are needed to show a difference of two points
     """
     usable = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.above_chance]
     if not usable:
@@ -42,7 +50,10 @@ def over_pairs(group: Group) -> float:
 
 
 def seeds_needed(sd: float, difference: float = TARGET_DIFFERENCE) -> int:
-    """Return how many seeds per model show `difference`: n = 2 (z_0.975 + z_0.8)² sd² / difference²."""
+    """Return how many seeds per model are needed to show a `difference` between two models.
+
+    n = 2 (z_0.975 + z_0.8)² sd² / difference², and at least 2. `sd` is the standard deviation over seeds.
+    """
     return max(2, math.ceil((smallest_difference(sd, 1) / difference) ** 2))
 
 

@@ -97,7 +97,10 @@ def check(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
 
 
 def _published_dataset(study: Study, dataset: str) -> str:
-    """Return the dataset of the published scores: `dataset` if the study lists it, else the first listed."""
+    """Return the dataset whose published scores are shown next to ours.
+
+    It is `dataset` if the study lists it, and otherwise the first dataset that the study lists.
+    """
     return dataset if dataset in study.datasets else study.datasets[0]
 
 
@@ -221,9 +224,9 @@ def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planne
 
 
 def _compared(subset: str, by_metric: dict[str, Comparison]) -> list[str]:
-    """Return the metrics to compare: truth if known, CIDEr-D, and change accuracy.
+    """Return the metrics to compare: truth if known, CIDEr-D, and change accuracy or METEOR.
 
-    METEOR replaces change accuracy if that is unknown, and in subsets, where it is meaningless.
+    Change accuracy is used only for all test pairs, if it is known. In subsets, it is meaningless.
     """
     truth = (TRUE_CHANGES, AGREES_CHANGES) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else METEOR

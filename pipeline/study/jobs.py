@@ -55,7 +55,10 @@ class Place(Protocol):
     def end(self, folder: Path) -> None: ...
 
     def leave(self, folders: Iterable[Path]) -> str:
-        """End these jobs or let them continue when the watching process stops. Return a message to print."""
+        """Handle these jobs when the watching process stops. Return a message to print.
+
+        This machine ends the jobs (Local). A cluster lets them continue (Slurm).
+        """
 
 
 class Local:

@@ -23,9 +23,10 @@ PARTS = ("loss", "train", "reinforce", "decode")
 
 
 def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
-    """Return params.yaml's content for the runs of a row on `dataset`, without other models and datasets.
+    """Return params.yaml's content with a row's changes, for the row's model and `dataset` only.
 
-    Raises InputError for keys that are unknown, that a study does not vary, or that have no effect.
+    Raises InputError for a key that is unknown, that studies may not set, or that has no effect.
+    `location` starts the error message.
     """
     changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model], "stages": {}}
     if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
@@ -43,9 +44,9 @@ def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
 
 
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
-    """Return full key -> value for a row's `set` and `times`, without values that params.yaml has already.
+    """Return full key -> new value, for the `set` and `times` of a row.
 
-    Raises ValueError with all wrong keys.
+    A key is left out if params.yaml already gives this value. Raises ValueError that lists all wrong keys.
     """
     changed = {filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
@@ -62,7 +63,10 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _variant_switches(tree: Tree, row: Row, dataset: str, changed: Tree) -> Tree:
-    """Return switch -> value that the model's variant and the dataset give where params.yaml gives none."""
+    """Return switch -> value that holds if params.yaml does not set the switch.
+
+    The values come from the model's variant, and then from the dataset's own settings.
+    """
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model
     dataset_settings = tree["dataset"][dataset].get("own", {}).get(entry.own, {})

@@ -17,7 +17,10 @@ PHASE = "pretrain"  # the stage of pre-training
 
 @dataclass(frozen=True)
 class RunTask:
-    """A run of a study, as a task of the job queue. `on_finished` is called with the run's workspace."""
+    """A run of a study, as a task of the job queue.
+
+    `finished` is a function. It is called with the run's workspace after the job has finished.
+    """
 
     run: Run
     base: Base
@@ -42,7 +45,7 @@ class RunTask:
         return command(self.run, self.base.prepared, self.commits)
 
     def is_pretraining(self) -> bool:
-        """Return True if the run's pre-training is not finished."""
+        """Return True until the run's workspace has finished the pre-training phase, by its dvc.lock."""
         lock = self.folder / LOCK
         return not lock.is_file() or f"\n  {_stage_name(PHASE, self.run)}:" not in lock.read_text(
             encoding="utf-8"
@@ -54,7 +57,10 @@ class RunTask:
 
 
 def command(run: Run, prepared: Collection[str], commits: bool) -> str:
-    """Return the shell command of a run. Pre-training always goes into DVC's cache, because runs share it."""
+    """Return the shell command of a run. `commits`: put the run's outputs into DVC's cache.
+
+    The output of pre-training always goes into the cache, because runs share it.
+    """
     pretraining = [PHASE] * bool(run.recipe.adapt)
     shared_stages = [SETTINGS, *(_stage_name(stage, run) for stage in ("recipe", *pretraining))]
     run_stages = [_stage_name(stage, run) for stage in ("train", "decode", "score")]

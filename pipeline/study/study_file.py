@@ -55,7 +55,7 @@ class Study(Strict):
 
 
 def names(folder: Path = FOLDER) -> list[str]:
-    """Return the names of the studies in the folder, without the file of the cluster's settings."""
+    """Return the names of the studies in the folder. The file of cluster settings is not a study."""
     return sorted(path.stem for path in folder.glob("*.yaml") if path.name != CLUSTER.name)
 
 

@@ -51,11 +51,11 @@ class Run:
 
     @property
     def scores_folder(self) -> Path:
-        """Folder, relative to the workspace, in which the stage score writes the run's scores."""
+        """Folder, relative to the workspace, into which the DVC stage `score` writes the run's scores."""
         return Path("results/cells", self.dataset, self.model, str(self.seed))
 
     def source(self, name: str) -> Path:
-        """Return the path, in a workspace, of the run's result file `name`, which is in `kept_files`."""
+        """Return the path of the result file `name` in a workspace. `name` is one of `kept_files(run)`."""
         if name == RETRIEVAL:
             curves = Path("results/curves", self.dataset, self.model, "pretrain", str(self.seed))
             return curves / Path(name).name
@@ -133,7 +133,10 @@ def inputs_of(planned: Iterable[Planned]) -> list[str]:
 
 
 def _dependencies(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
-    """Return the dependencies of all runs on a dataset: commands and code of stages, and prepared data."""
+    """Return what all runs on a dataset depend on.
+
+    These are the stages' commands, names of parameters and code, and the hashes of the prepared data.
+    """
     stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
     run_stages = [stages[name] for name in STAGES]
     deps = sorted({FEATURES} | {dep for stage in run_stages for dep in stage["deps"]})
@@ -178,7 +181,10 @@ def _pretraining_data(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[s
 
 
 def how_to_prepare(dataset: str, inputs: Sequence[str], pretraining_datasets: Sequence[str] = ()) -> str:
-    """Return a sentence that tells how to prepare a dataset, and other datasets for pre-training."""
+    """Return a sentence that tells the user how to prepare `dataset` for runs with these inputs.
+
+    pretraining_datasets: names of further datasets to prepare, for pre-training
+    """
     stages = [*preparing_stages(dataset, inputs)[1:], *pretraining_stages(pretraining_datasets)]
     return (
         f"name {dataset} in `datasets` of params.yaml, and {' and '.join(inputs)} in stages.extract, and run "
@@ -198,7 +204,7 @@ def pretraining_stages(datasets: Sequence[str]) -> list[str]:
 
 
 def finished(root: Path, run: Run) -> bool:
-    """Return True if the run's folder has all files of scores."""
+    """Return True if the run's folder has all result files that `kept_files` names."""
     return all((root / run.folder / name).is_file() for name in kept_files(run))
 
 

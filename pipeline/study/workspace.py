@@ -1,9 +1,10 @@
-"""Workspaces of a study's runs: folders in which DVC makes a run, with the repository's DVC cache.
+"""Workspaces of a study's runs. A workspace is a folder in which DVC executes one run.
 
-A workspace has a copy of the code, links to the prepared data in the cache, and a params.yaml that lists only
-its run. The folder's name is the run's key, a hash of the code, data and settings that determine the run. So
-a killed training is found again, and continues, unless one of these has changed. Workspaces are copied from a
-base, in which the prepared data were checked against code and settings.
+A workspace has a copy of the code, links to the prepared data in the repository's DVC cache, and a
+params.yaml that lists only its run. The folder's name is the run's key, a hash of the code, data and
+settings that determine the run. So a later command finds the workspace of a killed training, and continues
+the training if code, data and settings are unchanged. Workspaces are copied from a base. In the base, the
+prepared data were checked against code and settings.
 """
 
 import fcntl

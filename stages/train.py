@@ -97,7 +97,7 @@ def run_earlier(
     """
     given = argparse.Namespace(**vars(arguments) | changes)
     inputs = [path.read_bytes() for path in (given.recipe, given.pairs, given.vocab)]
-    inputs += [trained_model.identity(before)] if before else []
+    inputs += [trained_model.weights_bytes(before)] if before else []
     store = FeatureStore(store_of(given.features, recipe.input), expected=recipe.features)
     keys = (*inputs, store.record, *phase.keys, str(given.seed), devices.identity())
     given.weights, given.curves = (

@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.clip4idc.encoders import ClipSizes, Tables
-from models.clip4idc.switches import ClipSwitches
+from models.clip4idc.encoders import ClipSizes, ClipSwitches, Tables
 from models.common.attention import all_of
 from models.common.decoder import DecoderLayer, TransformerDecoder, TransformerState
 from models.common.decoder_protocol import Difference

@@ -138,10 +138,6 @@ class RespectiveAttention(nn.Module):
         before, after = (self.each.map(q, half) for half in k.chunk(2, 2))
         return (before + after) / 2
 
-    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        """Let `x`, (B, L, D), attend to `memory`, (B, 2M, D); return (B, L, D)."""
-        return self.attend(self.queries(x), *self.keys_values(memory))
-
 
 def all_of(kind: type[Kind], modules: nn.ModuleList) -> list[Kind]:
     """Return `modules` as a list of modules of the class `kind`, for type checkers."""

@@ -28,7 +28,7 @@ from models.common.dynamic_speaker import (
     attended,
 )
 from models.common.entry import Entry
-from models.common.grid_embedding import DataSizes, GridCells
+from models.common.grid_embedding import GridCells, TransformerSizes
 from models.initialisation.counterpart_weights import CALM, SHOWN, calm
 
 EPSILON = 1e-6  # of the layer norms
@@ -49,18 +49,6 @@ class VardSizes(SpeakerSizes):
 
     width: int  # A
     heads: int
-
-
-@dataclass(frozen=True)
-class TransformerSizes(DataSizes):
-    """Sizes of VARD with a transformer decoder."""
-
-    multiples = (("width", "heads"), ("word_width", 2))
-
-    width: int  # A
-    heads: int
-    decoder_layers: int
-    word_width: int
 
 
 class Perl(nn.Module):

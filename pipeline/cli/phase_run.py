@@ -108,7 +108,7 @@ def train(
     vocabulary = phase.cut(words)
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    inputs += [trained_model.identity(before)] if before else []
+    inputs += [trained_model.weights_bytes(before)] if before else []
     first = ranks.rank == 0
 
     seed_all(arguments.seed, 0)

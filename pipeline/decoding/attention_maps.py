@@ -234,7 +234,7 @@ def _demand(holds: bool | np.bool, array: str) -> None:
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Return the pairs that `choose` chooses; for a `count` up to ALIGNED, all have alignments."""
+    """Choose up to `count` pairs, as `choose` does. If `count` is at most ALIGNED, all have alignments."""
     if count > ALIGNED:
         return choose(pairs, count)
     return choose([pair for kind in choose(pairs, ALIGNED).values() for pair in kind], count)

@@ -50,7 +50,7 @@ def captioned(decoder: Decoder[Any], words: Tensor, looked: Tensor | None, state
     """Return captions with attention.
 
     words: token ids of the captions, (B, L)
-    looked: what the decoder's `maps` needs of each step, (B, limit of tokens, ...); None without attention
+    looked: `NextWord.looked` of all steps, (B, limit of tokens, ...); None without attention
     state: the decoder's state at the end of the search
     """
     looked = None if looked is None else looked[:, : words.shape[1]]

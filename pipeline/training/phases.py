@@ -20,7 +20,6 @@ from pipeline.datasets.schema import Pair, of_split
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from pipeline.scoring.tokenizer import TOKENIZERS
-from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.reinforce import POLICY, SelfCritical
 from pipeline.training.rewards import reward_of
@@ -205,7 +204,7 @@ def _cutting(
         if longest is None:
             return vocabulary
         furthest = longest if marks or whole else min(longest, vocabulary.longest)
-        return vocabularies.cut(vocabulary, furthest, marks or 2)
+        return replace(vocabulary, longest=furthest, marks=marks or 2)
 
     return cut
 

@@ -76,7 +76,7 @@ class CiderD:
         return float(np.mean([self._similarity(own, text) for text in self.references[pair.pair_id]]))
 
     def _vector(self, sentence: str) -> tuple[list[dict[Ngram, float]], int]:
-        """Return, of a sentence, a dictionary n-gram -> tf-idf for each n, and the number of bigrams."""
+        """Return a dictionary, n-gram -> tf-idf, for each n, and the sentence's number of bigrams."""
         weights: list[dict[Ngram, float]] = [{} for _ in range(LONGEST)]
         for gram, count in ngrams(sentence).items():
             weights[len(gram) - 1][gram] = count * self.rarity.get(gram, self.unseen)

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from models import build
-from models.card.model import CardSizes
+from models.common.grid_embedding import TransformerSizes
 from tests.own_settings import settings_of
 from tests.random_models import randomise
 from tests.reference.loops import added, agree, attend, cross_entropy, decoded, linear, wave
 
-SIZES = CardSizes(
+SIZES = TransformerSizes(
     channels=5, grid=(2, 3), vocabulary=9, longest=7, width=8, heads=2, decoder_layers=2, word_width=6
 )
 TAU = 0.3

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 import models
-from models.clip4idc.encoders import ClipSizes, Patches
+from models.clip4idc.encoders import ClipSizes, ClipSwitches, Patches
 from models.clip4idc.model import LARGEST
-from models.clip4idc.switches import ClipSwitches
 from models.common.decoder import NULL
 from tests.random_models import randomise
 from tests.reference.attention_by_hand import of_memory

@@ -139,7 +139,7 @@ class Patches(nn.Module):
 
 
 def added(x: Tensor, to: Tensor) -> Tensor:
-    """Return `x`, converted to float16 if `to`, the other term of a sum, has float16 (model.halve)."""
+    """Return `x`, as float16 if the tensor `to`, to which `x` will be added, is float16 (model.halve)."""
     return x.half() if to.dtype == torch.float16 else x
 
 
@@ -188,7 +188,7 @@ class Projection(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """Text encoder (CLIP4IDC section 1): a caption's vector is P times the last layer's state at <END>."""
+    """Text encoder (CLIP4IDC section 1): a caption's vector is a linear map of the last state at <END>."""
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()

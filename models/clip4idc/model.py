@@ -27,7 +27,7 @@ ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` f
 
 
 def tower(place: str) -> dict[str, str]:
-    """Return prefix of tensor names here -> prefix in CLIP's file; `place` is an image encoder's prefix."""
+    """Return prefix of tensor names in our model -> in CLIP's file; `place`: our image encoder's prefix."""
     return {f"{place}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 

@@ -185,7 +185,7 @@ class TransformerState:
         places.apply(self.order)
 
     def queries(self, looked: Tensor | None) -> Tensor:
-        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d), with pairs as in the memory's keys."""
+        """Return `looked`, (B, L, h, d), as (B, h, L, d), with pairs in the order of the memory's keys."""
         assert looked is not None  # each step returns its queries
         return looked[self.order].transpose(1, 2).contiguous()
 

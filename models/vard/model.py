@@ -90,7 +90,7 @@ class Disentangling(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return both images' PERL outputs, and the difference D, for both images' cells, all (B, N, A)."""
+        """Return PERL's outputs for both images, and the difference D. Inputs and results are (B, N, A)."""
         b, a = self.perl(before), self.perl(after)
         b_same = self.same(self.perl.across(b, a) + b)
         a_same = self.same(self.perl.across(a, b) + a)

@@ -41,7 +41,7 @@ class Captioned:
 
 @torch.inference_mode()
 def greedy_attending(model: Captioner, difference: Difference) -> Captioned:
-    """Return the captions of `greedy`, with attention."""
+    """Return the captions that `greedy` returns, with attention."""
     search = Greedy(model, difference, attending=True).run()
     return captioned(search.decoder, search.words, search.looked, search.state)
 
@@ -101,7 +101,7 @@ class Greedy:
         self.looked[rows, position] = looked
 
     def _leave(self, word: Tensor) -> Tensor:
-        """Remove the captions whose last word (in `word`) is <END>; return the last words of the others."""
+        """Remove captions whose last word is <END>. `word` has the last words; return those that remain."""
         ended = word == END
         places = Exchange(ended)
         if places.left < len(word):

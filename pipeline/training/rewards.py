@@ -89,7 +89,7 @@ class CiderD:
 
 
 def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
-    """Return the cosine of two tf-idf vectors. Its dot product limits caption weights to the reference's."""
+    """Return the cosine of two tf-idf vectors; its dot product limits caption weights to the reference's."""
     shared = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
     norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))
     return shared / norms if norms else 0.0

@@ -31,7 +31,7 @@ BELONGS = "use the file that the weights were trained with, or train again"
 
 @dataclass(frozen=True)
 class Trained:
-    """Description of trained weights: recipe, shapes, and hashes of the files that belong to them."""
+    """Description of trained weights: recipe, shapes, and hashes of the files that belong to the weights."""
 
     recipe: Recipe
     seed: Seed

@@ -48,7 +48,7 @@ CASES = pytest.mark.parametrize(("name", "variant"), EVERY)
 
 
 def built(name, variant, switches=None, phase=None):
-    """All parameters random, by name; in float64, without dropout."""
+    """Build a model in float64, without dropout; its random parameters depend only on their names."""
     if name == "lstm":
         speaker = Speaker(SIZES[Sizes], variant == "two maps")
         model = Captioner(SIZES[Sizes], Subtraction(8), {}, 0.0, decoder=speaker)
@@ -84,7 +84,7 @@ def captions(count):
 def speaking(name, variant, count=24):
     """Return a model whose captions differ in words and length, and the Difference of `count` pairs.
 
-    Logits are relative to the mean of the first words', and <END> is about as likely as the best word.
+    The mean logits of the first words are subtracted, and <END> is about as likely as the best word.
     """
     model = built(name, variant)
     difference, step = model.encode(*images(model, count)), model.decoder.step
@@ -210,7 +210,7 @@ def test_maps_and_weights_of_a_word_sum_to_1_or_there_are_none(name, variant):
 
 
 def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
-    """All switches that building the model and its phases, and their losses, read, and no others."""
+    """They are the switches that are read when the model and its phases are built and compute losses."""
     resolve = models.common.switches.resolve
     monkeypatch.setattr(models.common.switches, "resolve", lambda *given: Noted(resolve(*given), read))
     for name, entry in MODELS.items():

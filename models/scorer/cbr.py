@@ -89,7 +89,7 @@ class Imagined:
 class MultiHeadMatching(nn.Module):
     """Projections W^Q and W^K of the multi-head token-wise matching, MTM (SCORER Eq. 3)."""
 
-    def __init__(self, width: int, heads: int, mtm: Mtm = "per_head"):
+    def __init__(self, width: int, heads: int, mtm: Mtm):
         super().__init__()
         self.heads, self.mtm = heads, mtm
         self.query = nn.Linear(width, width)

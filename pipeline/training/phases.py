@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-import torch
 from torch import Tensor
 
 from models.common.entry import EarlierPhase
@@ -185,10 +184,7 @@ def before(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NOTHING
 def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
     """Return the model of a pretraining phase, small and without tensor values, to read its attributes."""
     pool = recipe.sizes.get("pool", 1)
-    with torch.device("meta"):
-        built: Trainable = recipe_file.build(
-            recipe, recipe.sizes_for((8, 2 * pool, 2 * pool), 8, 8), phase=declared.settings
-        )
+    built: Trainable = recipe_file.bare(recipe, (8, 2 * pool, 2 * pool), declared.settings)
     return built
 
 

@@ -26,7 +26,7 @@ from models.common.decoder import NULL, CaptionDecoder
 from models.common.decoder_protocol import Words
 from models.common.distributed_batch import everyone, processes
 from models.common.entry import Entry
-from models.common.grid_embedding import DataSizes, GridEmbedding
+from models.common.grid_embedding import GridEmbedding, TransformerSizes
 from models.common.transformer_block import TransformerBlock
 from models.initialisation.counterpart_weights import SHOWN, calm, grid_places, look_over
 from models.kernels.matching import contrast
@@ -64,25 +64,13 @@ class CardSwitches:
 RELEASED = CardSwitches(common_exchange="sequential", null_row="drawn", barred="unknown")
 
 
-@dataclass(frozen=True)
-class CardSizes(DataSizes):
-    """Sizes of CARD."""
-
-    multiples = (("width", "heads"), ("word_width", 2))
-
-    width: int  # D
-    heads: int
-    decoder_layers: int
-    word_width: int  # e
-
-
 class Joined(nn.Module):
     """Layer ReLU(drop(W [x ; y] + b)), applied to each cell; W maps 2D channels to D channels.
 
     `y` are the cells, (B, N, D). `x` is (B, N, D), or (B, 1, D) for a vector that all cells share.
     """
 
-    def __init__(self, sizes: CardSizes, dropout: float):
+    def __init__(self, sizes: TransformerSizes, dropout: float):
         super().__init__()
         self.map, self.dropout = nn.Linear(2 * sizes.width, sizes.width), nn.Dropout(dropout)
 
@@ -103,7 +91,7 @@ class Distilled(Aligned):
 class Distilling(nn.Module):
     """CARD's encoder of the difference: it subtracts from each image the content that both images share."""
 
-    def __init__(self, sizes: CardSizes, switches: CardSwitches, dropout: float):
+    def __init__(self, sizes: TransformerSizes, switches: CardSwitches, dropout: float):
         super().__init__()
         D, (H, W) = sizes.width, sizes.grid
         self.sequential = switches.common_exchange == "sequential"
@@ -173,7 +161,6 @@ class Consistency(Regulariser):
 
     @torch.no_grad()
     def constrain(self) -> None:
-        """Clamp the learned temperature to BOUNDS; called after each optimiser step."""
         self.temperature.clamp_(*BOUNDS)
 
 
@@ -202,7 +189,7 @@ def kernel(x: Tensor) -> Tensor:
     return torch.exp(-(x[:, None] - x[None]).square().sum(-1))
 
 
-def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
+def card(sizes: TransformerSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
     """Build CARD. `temperature` is the initial value of the learned temperature."""
     every: dict[str, Regulariser] = {"con": Consistency(temperature), "ind": Independence()}
     kept = {"both": ("con", "ind"), "consistency": ("con",), "independence": ("ind",), "none": ()}
@@ -226,7 +213,7 @@ def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperatur
 
 
 @torch.no_grad()
-def compare(project: nn.Conv2d, difference: Distilling, sizes: CardSizes) -> None:
+def compare(project: nn.Conv2d, difference: Distilling, sizes: TransformerSizes) -> None:
     """Initialise the weights so that the memory is ReLU(W (x_bef - x_aft)) at each cell (not published).
 
     x_bef and x_aft are the vectors of a cell in the two images; W is a fixed matrix. With these weights,
@@ -250,4 +237,4 @@ def compare(project: nn.Conv2d, difference: Distilling, sizes: CardSizes) -> Non
 
 
 SWITCHES = frozenset(field.name for field in fields(CardSwitches))
-CARD = Entry(card, RELEASED, SWITCHES, CardSizes, "card", loss={"con": 0.001, "ind": 0.001})
+CARD = Entry(card, RELEASED, SWITCHES, TransformerSizes, "card", loss={"con": 0.001, "ind": 0.001})

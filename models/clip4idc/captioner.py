@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.clip4idc.encoders import ClipSizes, Tables
-from models.clip4idc.switches import ClipSwitches
+from models.clip4idc.encoders import ClipSizes, ClipSwitches, Tables
 from models.common.attention import all_of
 from models.common.decoder import DecoderLayer, TransformerDecoder, TransformerState
 from models.common.decoder_protocol import Difference
@@ -71,7 +70,7 @@ class ClipDecoder(TransformerDecoder):
         return F.linear(self.head_norm(self.head(x)), self.tables.tokens.weight, self.bias)
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
-        """Return the memory of layer `number`, (B, M, E): that encoder layer's output, or the last one's."""
+        """Return the memory of layer `number`, (B, M, E): of encoder layer `number`, or of the last."""
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]
 

@@ -1,4 +1,4 @@
-"""CLIP's image and text transformers (Radford et al., 2021; CLIP4IDC section 1), of any size.
+"""CLIP's image and text transformers (Radford et al., 2021; CLIP4IDC section 1), sizes and switches.
 
 U: number of images, H x W pixels (or cells of features) each; n: patches of an image; t = n + 1: tokens of an
 image, class token first; C: channels of the input; D: width; E: width of the space of images and captions;
@@ -7,11 +7,11 @@ B: captions; L: words.
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from models.clip4idc.switches import ClipSwitches
 from models.common.grid_embedding import DataSizes
 from models.common.transformer_block import QuickGelu, TransformerBlock
 
@@ -59,6 +59,49 @@ class ClipSizes(DataSizes):
         return self.grid[0] // self.patch, self.grid[1] // self.patch
 
 
+@dataclass(frozen=True)
+class ClipSwitches:
+    """Switches of CLIP4IDC: options in which the paper, the released program and the ablations differ.
+
+    The defaults are the paper's. The comment above a switch describes its values, separated by |.
+    """
+
+    # true: a layer norm follows after the tokens of both images are joined (Eq. 4)
+    joint_norm: bool = False
+    # retrieval (Eq. 8): sum of both directions' cross-entropies | their mean
+    directions: Literal["sum", "mean"] = "sum"
+    # learning rate of e and p (Eq. 4) in the adaptation: the rate of CLIP's encoder (coef_lr times the
+    # phase's rate) | the phase's rate
+    new_rate: Literal["encoder", "base"] = "encoder"
+    # tensors that are not trained: none | patches, class token, positions and first layer norm of the image
+    # encoder, and the text's word and position embeddings | as `stem`, but the captioner's word embeddings
+    # are trained (the program on Spot-the-Diff) | as `stem`, and in captioning the whole image encoder
+    # (Table 7)
+    frozen: Literal["none", "stem", "stem_but_words", "encoder"] = "none"
+    # a layer of the captioner's decoder attends to: the encoder's last layer | the encoder's layer of the
+    # same number
+    memory: Literal["last", "layerwise"] = "last"
+    # the captioner's word and position embeddings: its own | CLIP's, frozen with the stem
+    words: Literal["own", "clip"] = "own"
+    # patches are computed by: CLIP's linear map | averaging `patch` x `patch` cells of a frozen backbone's
+    # features, then a linear map (not published, for training on few images)
+    patches: Literal["linear", "features"] = "linear"
+    # initial weights: CLIP's | weights with which the first block that sees both images compares a token with
+    # the same token of the other image, and the decoder attends to the difference
+    # (models/initialisation/clip4idc.py); the captioner's maps are scaled to their width (not published)
+    first_weights: Literal["clip", "counterpart"] = "clip"
+
+
+RELEASED = ClipSwitches(
+    joint_norm=True,
+    directions="mean",
+    new_rate="base",
+    frozen="stem",
+    memory="layerwise",
+    words="clip",
+)
+
+
 def clip_block(width: int, heads: int) -> TransformerBlock:
     """Build a transformer block like CLIP's: pre-LN, with QuickGELU, without dropout."""
     return TransformerBlock(width, heads, activation=QuickGelu(), pre_norm=True, name="mlp")
@@ -96,7 +139,7 @@ class Patches(nn.Module):
 
 
 def added(x: Tensor, to: Tensor) -> Tensor:
-    """Return `x`, converted to float16 if `to`, the other term of a sum, has float16 (model.halve)."""
+    """Return `x`, as float16 if the tensor `to`, to which `x` will be added, is float16 (model.halve)."""
     return x.half() if to.dtype == torch.float16 else x
 
 
@@ -145,7 +188,7 @@ class Projection(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """Text encoder (CLIP4IDC section 1): a caption's vector is P times the last layer's state at <END>."""
+    """Text encoder (CLIP4IDC section 1): a caption's vector is a linear map of the last state at <END>."""
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()

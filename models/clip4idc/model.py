@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.clip4idc.captioner import ClipDecoder, Memories
-from models.clip4idc.encoders import ClipSizes, ImageEncoder, TextEncoder
+from models.clip4idc.encoders import RELEASED, ClipSizes, ClipSwitches, ImageEncoder, TextEncoder
 from models.clip4idc.pair_encoders import JointEncoder, SeparateEncoder, class_maps
-from models.clip4idc.switches import RELEASED, ClipSwitches
 from models.common.captioner import Captioner, Difference
 from models.common.distributed_batch import everyone, own, processes
 from models.common.entry import GRID, PIXELS, EarlierPhase, Entry
@@ -28,7 +27,7 @@ ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` f
 
 
 def tower(place: str) -> dict[str, str]:
-    """Return prefix of tensor names here -> prefix in CLIP's file; `place` is an image encoder's prefix."""
+    """Return prefix of tensor names in our model -> in CLIP's file; `place`: our image encoder's prefix."""
     return {f"{place}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 
@@ -104,7 +103,6 @@ class Retrieval(Retrieves):
 
     @torch.no_grad()
     def constrain(self) -> None:
-        """Clamp the learned scale of similarities to at most 100; called after each optimiser step."""
         self.log_scale.clamp_(max=LARGEST)
 
     def halve(self) -> None:

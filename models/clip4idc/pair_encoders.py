@@ -7,8 +7,7 @@ space of pairs and captions; H x W: pixels of an image. Equations: docs/methods.
 import torch
 from torch import Tensor, nn
 
-from models.clip4idc.encoders import ClipSizes, ImageEncoder, Projection, added, numbered
-from models.clip4idc.switches import ClipSwitches
+from models.clip4idc.encoders import ClipSizes, ClipSwitches, ImageEncoder, Projection, added, numbered
 from models.common.transformer_block import TransformerBlock
 
 

@@ -99,7 +99,8 @@ class RespectiveAttention(nn.Module):
     """Attention to each image separately: [MHA(x, X_bef, X_bef) ; MHA(x, X_aft, X_aft)] W + b.
 
     This is the fusion `respective` of SCORER's supplement. W, from 2D to D channels, replaces W^O; W^Q, W^K
-    and W^V are the same for both images. `memory`, (B, 2M, D), has the M tokens of the before image first.
+    and W^V are the same for both images. A memory, (B, 2M, D), has the M tokens of the before image first.
+    The methods are those of MultiHeadAttention, with 2M keys and values.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0):
@@ -109,23 +110,18 @@ class RespectiveAttention(nn.Module):
 
     @property
     def query(self) -> nn.Linear:
-        """Projection W^Q; both images share it."""
         return self.each.query
 
     def split(self, projected: Tensor) -> Tensor:
-        """Split a projection, (B, L, D), into heads: (B, h, L, d)."""
         return self.each.split(projected)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Return the queries of all heads, (B, h, L, d), for x, (B, L, D)."""
         return self.each.queries(x)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the keys and the values of all heads, (B, h, 2M, d) each, for a memory (B, 2M, D)."""
         return self.each.keys_values(memory)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Apply attention and W to `q`, (B, h, L, d), `k` and `v`, (B, h, 2M, d); return (B, L, D)."""
         return self.output(self.weighed(q, k, v))
 
     def weighed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -137,10 +133,6 @@ class RespectiveAttention(nn.Module):
         """Return attention weights, averaged over heads and images, (B, L, M), for keys (B, h, 2M, d)."""
         before, after = (self.each.map(q, half) for half in k.chunk(2, 2))
         return (before + after) / 2
-
-    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        """Let `x`, (B, L, D), attend to `memory`, (B, 2M, D); return (B, L, D)."""
-        return self.attend(self.queries(x), *self.keys_values(memory))
 
 
 def all_of(kind: type[Kind], modules: nn.ModuleList) -> list[Kind]:

@@ -71,12 +71,19 @@ class Captioner(Trainable):
         super().__init__()
         self.sizes, self.keep_layers, self.reads = sizes, keep_layers, reads
         self.cells = sizes.grid  # rows and columns of the decoder's attention maps
-        self.encoding = encoding or GridEmbedding(
-            sizes.channels, _papers(sizes).width, sizes.grid, switches.coordinates
-        )
+        if encoding is None:
+            assert isinstance(sizes, Sizes)  # models with other sizes have their own encoding
+            self.encoding = GridEmbedding(sizes.channels, sizes.width, sizes.grid, switches.coordinates)
+        else:
+            self.encoding = encoding
         self.difference = difference
         self.regularisers = nn.ModuleDict(regularisers)
-        self.decoder: Decoder[Any] = decoder or _decoder(_papers(sizes), dropout, switches, respective)
+        if decoder is None:
+            assert isinstance(sizes, Sizes)  # models with other sizes have their own decoder
+            widths = sizes.word_width, sizes.width, sizes.heads, sizes.decoder_layers
+            words = sizes.vocabulary, sizes.longest
+            decoder = CaptionDecoder(*words, *widths, dropout, switches, respective)
+        self.decoder: Decoder[Any] = decoder
         if encoding is None:
             initialise_as(self, switches.initialisation)
 
@@ -150,28 +157,8 @@ class Captioner(Trainable):
         return {name: each for name, each in self.regularisers.items() if isinstance(each, Regulariser)}
 
     def constrain(self) -> None:
-        """Clamp learned temperatures to their bounds; called after each optimiser step."""
         for regulariser in self._extra.values():
             regulariser.constrain()
-
-
-def _papers(sizes: DataSizes) -> Sizes:
-    assert isinstance(sizes, Sizes)  # models with other sizes have their own encoding and decoder
-    return sizes
-
-
-def _decoder(sizes: Sizes, dropout: float, switches: Switches, respective: bool) -> CaptionDecoder:
-    return CaptionDecoder(
-        sizes.vocabulary,
-        sizes.longest,
-        sizes.word_width,
-        sizes.width,
-        sizes.heads,
-        sizes.decoder_layers,
-        dropout,
-        switches,
-        respective=respective,
-    )
 
 
 def initialise_as(model: nn.Module, kind: str) -> None:

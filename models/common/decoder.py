@@ -167,7 +167,7 @@ class Past:
 
 
 class TransformerState:
-    """Search state of a transformer decoder: keys and values of each layer."""
+    """Search state (decoder_protocol.State) of a transformer decoder: keys and values of each layer."""
 
     def __init__(self, layers: list[Past]):
         self.layers, self.words = layers, 0
@@ -175,19 +175,17 @@ class TransformerState:
         self.order = torch.arange(len(memory), device=memory.device)  # at each row, the pair's original index
 
     def follow(self, parents: Tensor) -> None:
-        """Replace each caption r by caption parents[r]; `parents` has the shape (R)."""
         for kept in self.layers:
             kept.follow(parents, self.words)
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the ended pairs; `ended`, (left,), is true or false for each pair still in the search."""
         places = Exchange(ended)
         for kept in self.layers:
             kept.leave(places)
         places.apply(self.order)
 
     def queries(self, looked: Tensor | None) -> Tensor:
-        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d), with pairs as in the memory's keys."""
+        """Return `looked`, (B, L, h, d), as (B, h, L, d), with pairs in the order of the memory's keys."""
         assert looked is not None  # each step returns its queries
         return looked[self.order].transpose(1, 2).contiguous()
 
@@ -197,7 +195,10 @@ class TransformerState:
 
 
 class TransformerDecoder(Unweighed, nn.Module):
-    """Base class of transformer decoders. Subclasses define `layers`, `longest`, `embed` and `predict`."""
+    """Base class of transformer decoders (decoder_protocol.Decoder).
+
+    Subclasses define `layers`, `longest`, `embed` and `predict`.
+    """
 
     compiles = True
     layers: nn.ModuleList
@@ -236,7 +237,6 @@ class TransformerDecoder(Unweighed, nn.Module):
         return Words(logits, hidden, tokens[:, 1:] != NULL, read, tuple(kept))
 
     def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
-        """Return the search state before the first word, for `beam` captions of each pair."""
         kept = []
         for number, layer in enumerate(all_of(DecoderLayer, self.layers)):
             keys_values = layer.cross_attention.keys_values(self.memory_of(difference, number))
@@ -244,7 +244,6 @@ class TransformerDecoder(Unweighed, nn.Module):
         return TransformerState(kept)
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
-        """Predict the next word of each caption; `tokens`, (R,), are the captions' words at `position`."""
         x, state.words = self.embed(tokens[:, None], position), position + 1
         for layer, kept in zip(all_of(DecoderLayer, self.layers), state.layers, strict=True):
             x, queries = layer.step(x, kept, position)

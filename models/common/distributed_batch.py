@@ -18,7 +18,7 @@ def processes() -> int:
 
 
 def own(rows: int) -> slice:
-    """Return the slice of the batch that this process holds; `rows` is the number of its pairs."""
+    """Return this process's slice of the batch; `rows` is the number of pairs of each process."""
     first = distributed.get_rank() * rows if processes() > 1 else 0
     return slice(first, first + rows)
 

@@ -108,7 +108,7 @@ def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
 
 @dataclass
 class SpeakerState:
-    """Search state of the speaker."""
+    """Search state (decoder_protocol.State) of the speaker."""
 
     looking: Tensor  # (R, H), projected memory, which is the same at each word
     heard: Tensor  # (R, 3, 4H), contribution of each vector of the memory to the gates of LSTM_c
@@ -123,7 +123,6 @@ class SpeakerState:
         self.weighing, self.speaking = (h_d[parents], c_d[parents]), (h_c[parents], c_c[parents])
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the ended pairs; `ended`, (left,), is true or false for each pair still in the search."""
         places = Exchange(ended)
 
         def kept(rows: Tensor) -> Tensor:
@@ -163,7 +162,6 @@ class DynamicSpeaker(nn.Module):
         return Weighed(self.vocabulary(hidden), hidden, tokens[:, 1:] != NULL, read, weights=weights)
 
     def begin(self, difference: Difference, beam: int = 1) -> SpeakerState:
-        """Return the search state before the first word, for `beam` captions of each pair."""
         assert isinstance(difference, Attended)
         looking = torch.relu(self.look(difference.memory.flatten(1)))
         # W l_dyn is the weighted sum of W l_bef, W l_diff and W l_aft, which are the same at each word

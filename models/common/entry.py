@@ -18,11 +18,10 @@ class EarlierPhase:
     The phase trains a Trainable that is built from the model's sizes and settings.
     """
 
-    # name of the phase; its settings in params.yaml are dataset.<name>.own.<Entry.own>.<settings>
+    # name of the phase; its settings in params.yaml are dataset.<dataset>.own.<Entry.own>.<name of the phase>
     settings: Literal["adapt", "images", "pretrain"]
     build: Callable[..., Trainable]  # arguments as for Entry.build
-    # what it learns: retrieval of pairs by sentences, with snapshots selected by R@1 | several tasks, one per
-    # iteration
+    # retrieval of pairs by captions, with snapshots selected by R@1 | several tasks, one per iteration
     learns: Literal["retrieval", "tasks"]
     asked: Callable[[Any], bool] = lambda switches: True  # true if a model with these switches has the phase
     dataset: Literal["cub"] | None = None  # dataset of single images; None: the pairs of the model's dataset
@@ -42,9 +41,9 @@ class Entry:
     phases: tuple[EarlierPhase, ...] = ()  # pretraining phases, in order
     captioning: tuple[str, ...] = ()  # switches that concern only the captioning
     loss: Mapping[str, float] = field(default_factory=dict)  # default weights of the loss terms
-    # function of the switches. None: the phases have no setting max_tokens. A number above 0: captions are
-    # padded to max_tokens, and have this number of special tokens. 0: captions are padded to the longest
-    # training caption
+    # None: the model's phases have no setting max_tokens. Otherwise a function of the switches. It returns
+    # the number of a caption's special tokens if captions are padded to max_tokens, and 0 if captions are
+    # padded to the longest training caption
     fills: Callable[[Any], int] | None = None
 
     @property

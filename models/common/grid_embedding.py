@@ -45,6 +45,18 @@ class Sizes(DataSizes):
     word_width: int  # e
 
 
+@dataclass(frozen=True)
+class TransformerSizes(DataSizes):
+    """Sizes of CARD, and of VARD with a transformer decoder."""
+
+    multiples = (("width", "heads"), ("word_width", 2))
+
+    width: int  # D
+    heads: int
+    decoder_layers: int
+    word_width: int  # e
+
+
 class PairMap(nn.Linear):
     """Linear map W [before ; after] + b of each cell, from 2D to D channels (SCORER Eq. 7, DIRL Eq. 7)."""
 

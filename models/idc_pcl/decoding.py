@@ -36,7 +36,6 @@ class MaskDecoder(Unweighed):
         return Words(self.network.output(x), x, tokens != NULL, tokens != NULL)
 
     def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
-        """Return the search state before the first word, for `beam` captions of each pair."""
         kept, _ = self.network.over_images(difference.memory)
         return TransformerState([Past(*keys_values, self.longest, beam) for keys_values in kept])
 

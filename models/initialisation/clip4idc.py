@@ -8,7 +8,6 @@ image, class token first.
 """
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -39,21 +38,15 @@ TOKEN = 6.0  # length of a class token without its position
 ASKING = 1.4
 GATHERED = 2.0  # factor of the values that class tokens gather
 GAIN = 6.0  # factor of the difference in the decoder, because the difference is smaller than the images
-
-
-@dataclass
-class DifferenceDirections:
-    """Orthogonal directions in the space of E channels: of the difference, of its size, of the image."""
-
-    half: Tensor  # (E, E/2), directions of the difference
-    how_much: Tensor  # (E,), direction of the size of the difference
-    side: Tensor  # (E,), direction of the image: positive for the first image's tokens, else negative
+# orthogonal directions in the space of E channels: of the difference, (E, E/2); of the difference's size,
+# (E,); of the image, (E,), positive for the first image's tokens and negative for the second image's
+Directions = tuple[Tensor, Tensor, Tensor]
 
 
 @torch.no_grad()
 def compare(
     encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder, layer: TransformerBlock | None = None
-) -> DifferenceDirections | None:
+) -> Directions | None:
     """Initialise the first block that sees both images so that it compares each token with its counterpart.
 
     The first E/2 channels of F', the pair encoder's output, then hold the difference of a token from its
@@ -86,12 +79,12 @@ def compare(
     rest = torch.linalg.qr(torch.cat([half, known], 1), mode="complete").Q[:, D // 2 + 2 :]
     W.copy_(torch.cat([half[:, : E // 2], known, rest], 1).T[:E])
     one, middle = torch.eye(E), E // 2
-    return DifferenceDirections(one[:, :middle], one[middle], one[middle + 1])
+    return one[:, :middle], one[middle], one[middle + 1]
 
 
 def compare_later(
     W: Tensor, places: Tensor, side: Tensor, layer: TransformerBlock | None
-) -> DifferenceDirections | None:
+) -> Directions | None:
     """Initialise `layer` of the captioner so that it compares each token with its counterpart.
 
     W, (E, D), the map to F', is set so that the first channels of F' hold the token's image and place.
@@ -106,7 +99,7 @@ def compare_later(
     places, side = places @ W.T, W @ side
     half = look_across(layer.attention, places, side)  # (E, E/2)
     differs = tell_differences(half, places, side, layer.fed)
-    return DifferenceDirections(half, differs, F.normalize(side, dim=0))
+    return half, differs, F.normalize(side, dim=0)
 
 
 def all_places(encoding: ImageEncoder) -> Tensor:
@@ -194,12 +187,13 @@ def begin_captioner(
     first, *later = all_of(TransformerBlock, memories.layers)
     found = compare(encoding, inter, first)
     assert found
+    half, differs, side = found
     late = not inter.blocks
     for encoder in later if late else [first, *later]:
         calm_block(encoder)
     for layer in all_of(DecoderLayer, decoder.layers):
         assert isinstance(layer.cross_attention, MultiHeadAttention)
         for each in (layer.cross_attention.key, layer.cross_attention.value):
-            each.weight.copy_(GAIN * each.weight @ found.half @ found.half.T)
-        look_at(layer.cross_attention, found.how_much, found.side)
+            each.weight.copy_(GAIN * each.weight @ half @ half.T)
+        look_at(layer.cross_attention, differs, side)
     return late

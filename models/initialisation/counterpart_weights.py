@@ -67,14 +67,12 @@ def within(places: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def look_across(
-    attention: MultiHeadAttention, places: Tensor, side: Tensor, sharpness: float = SHARPNESS
-) -> Tensor:
+def look_across(attention: MultiHeadAttention, places: Tensor, side: Tensor) -> Tensor:
     """Initialise a self-attention so that each token attends to its counterpart, which is then subtracted.
 
     A token contains the place of its cell, from `places` (N, D), and the side of its image, `side` (D,) or
     its negative. The first d - 1 channels of each head's queries and keys are computed from the place, and
-    the last channel from the side. The logit q_i k_j^T / sqrt(d) of the counterpart is about `sharpness`.
+    the last channel from the side. The logit q_i k_j^T / sqrt(d) of the counterpart is about SHARPNESS.
     -W^O W^V projects onto half of the directions. In this half, the sum of residual and attention is the
     cell minus its counterpart. The other half keeps the content of the cell, and the side.
 
@@ -82,8 +80,8 @@ def look_across(
     """
     h, D = attention.heads, len(side)
     d, toward = D // h, F.normalize(side, dim=0)
-    seen = seen_places(h, d - 1, places - torch.outer(places @ toward, toward), sharpness * math.sqrt(d))
-    sides = toward / side.norm() * math.sqrt(sharpness * math.sqrt(d))
+    seen = seen_places(h, d - 1, places - torch.outer(places @ toward, toward), SHARPNESS * math.sqrt(d))
+    sides = toward / side.norm() * math.sqrt(SHARPNESS * math.sqrt(d))
     for mixed, q, k in zip(seen, attention.query.weight.split(d), attention.key.weight.split(d), strict=True):
         q.copy_(torch.cat([mixed, sides[None]]))
         k.copy_(torch.cat([mixed, -sides[None]]))

@@ -91,7 +91,7 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
         return q @ k.T
 
 
-def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
+def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm) -> Tensor:
     """Return the matching, (b,), of the two images of each pair, by cosines instead of dot products."""
     if mtm in POOLS:
         return (normalize(pooled(queries, mtm), dim=-1) * normalize(pooled(keys, mtm), dim=-1)).sum(-1)
@@ -126,7 +126,7 @@ class Contrast(nn.Module):
     With a learned temperature, similarities are multiplied by exp(s); s is initially 1.
     """
 
-    def __init__(self, temperature: float, learned: bool = False):
+    def __init__(self, temperature: float, learned: bool):
         super().__init__()
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, not {temperature}")

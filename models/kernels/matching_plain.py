@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return TM (SCORER Eq. 2), (B, A, h), and indices of the best partners, as matching_cpu does."""
+    """Return TM (SCORER Eq. 2), (B, A, h), and the indices of matching_cpu.locate."""
     found = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
     matches, row_at, column_at = (torch.stack(each) for each in zip(*found, strict=True))
     return matches, row_at, column_at

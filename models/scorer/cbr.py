@@ -49,7 +49,7 @@ class BackwardReasoning(Regulariser):
         return self.imagine(self.attention(joined, joined))  # Eq. 10
 
     def prepare(self, pair: Difference, words: Words) -> "Imagined":
-        """Imagine all "after" images of the batch; return queries and keys to match them with real ones."""
+        """Return queries and keys to match imagined "after" images of the batch with the real images."""
         sentence = mean_word(words) if self.switches.sentence == "real" else self.padded_mean(words)
         imagined = self.hallucinate(pair.before, sentence)
         return self.match.projected(imagined, pair.after, both=self.switches.reverse == "own")
@@ -89,7 +89,7 @@ class Imagined:
 class MultiHeadMatching(nn.Module):
     """Projections W^Q and W^K of the multi-head token-wise matching, MTM (SCORER Eq. 3)."""
 
-    def __init__(self, width: int, heads: int, mtm: Mtm = "per_head"):
+    def __init__(self, width: int, heads: int, mtm: Mtm):
         super().__init__()
         self.heads, self.mtm = heads, mtm
         self.query = nn.Linear(width, width)

@@ -28,7 +28,7 @@ from models.common.dynamic_speaker import (
     attended,
 )
 from models.common.entry import Entry
-from models.common.grid_embedding import DataSizes, GridCells
+from models.common.grid_embedding import GridCells, TransformerSizes
 from models.initialisation.counterpart_weights import CALM, SHOWN, calm
 
 EPSILON = 1e-6  # of the layer norms
@@ -49,18 +49,6 @@ class VardSizes(SpeakerSizes):
 
     width: int  # A
     heads: int
-
-
-@dataclass(frozen=True)
-class TransformerSizes(DataSizes):
-    """Sizes of VARD with a transformer decoder."""
-
-    multiples = (("width", "heads"), ("word_width", 2))
-
-    width: int  # A
-    heads: int
-    decoder_layers: int
-    word_width: int
 
 
 class Perl(nn.Module):
@@ -102,7 +90,7 @@ class Disentangling(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return both images' PERL outputs, and the difference D, for both images' cells, all (B, N, A)."""
+        """Return PERL's outputs for both images, and the difference D. Inputs and results are (B, N, A)."""
         b, a = self.perl(before), self.perl(after)
         b_same = self.same(self.perl.across(b, a) + b)
         a_same = self.same(self.perl.across(a, b) + a)

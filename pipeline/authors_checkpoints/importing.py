@@ -100,7 +100,6 @@ def checked(path: Path, system: System, tensors: Mapping[str, Tensor], words: in
 
 
 def _features(system: System, options: Options) -> Spec | PixelSpec:
-    """Return the specification of the dataset's features, or of its pixels, from params.yaml."""
     everything = params.load()
     dataset = everything.of(options.dataset)
     if system.features is None:
@@ -177,7 +176,6 @@ def _bare(
 def _check_shapes(
     path: Path, system: System, found: Found, weights: Mapping[str, Tensor], model: Trainable
 ) -> None:
-    """Raise InputError if a converted tensor and the model's parameter differ in shape."""
     for name, parameter in model.state_dict().items():
         if (size := tuple(weights[name].shape)) != tuple(parameter.shape):
             source = next(row.theirs for row in found.rows if row.ours == system.alias(name))

@@ -39,7 +39,7 @@ class System:
     switches: Callable[[Sizes], dict[str, Any]] = lambda sizes: {}
     # file of the authors' vocabulary, our vocabulary -> row of each of our words in the authors' tables
     order: Callable[[Path, Vocabulary], Sequence[int] | None] = lambda path, vocabulary: None
-    waves: Callable[[int, int], Tensor] = sinusoids
+    waves: Callable[[int, int], Tensor] = sinusoids  # length, width -> fixed position embeddings
     alias: Callable[[str], str] = str  # name of a parameter -> its name in the table
     own: Callable[[Path, Sizes, int], dict[str, int]] = named  # sizes in the table, --intra -> our sizes
 

@@ -51,7 +51,7 @@ class Found:
 
     sizes: dict[str, int]  # letter of the table -> size
     rows: list[Row]  # one row per tensor, with numbers as shapes
-    tensors: dict[str, Tensor]  # their name -> tensor, float32
+    tensors: dict[str, Tensor]  # name in the file -> tensor, float32
 
 
 def table(*parts: str) -> list[Row]:

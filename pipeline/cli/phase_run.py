@@ -141,7 +141,7 @@ def feature_store(arguments: argparse.Namespace, recipe: Recipe) -> FeatureStore
 def input_contents(arguments: argparse.Namespace, before: Path | None) -> list[str | bytes]:
     """Return the contents of a phase's inputs, and the identity of the weights in `before`."""
     files = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    return [*files, trained_model.identity(before)] if before else [*files]
+    return [*files, trained_model.weights_bytes(before)] if before else [*files]
 
 
 def live_writer(folder: Path | None, phase: Phase) -> LiveCurves:

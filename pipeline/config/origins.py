@@ -65,7 +65,10 @@ def settings(path: Path, recipe: Recipe) -> Iterator[Setting]:
 
 
 def _written(path: Path, dataset: str) -> tuple[dict[str, Any], list[str]]:
-    """Return "FILE: KEY" -> value for both files of settings, and the "FILE: KEY" of a dataset's entries."""
+    """Return "FILE: KEY" -> value for both files of settings, and the places of the dataset's settings.
+
+    A place is the "FILE: KEY" of an entry: the dataset's entries, then the entries of the dataset in `like`.
+    """
     published = path.with_name(params.PUBLISHED)
     files = {path: "dataset.", published: ""} if published.exists() else {path: "dataset."}
     known = {

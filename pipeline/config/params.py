@@ -180,7 +180,7 @@ class Check(Strict):
 
 
 class Params(Strict):
-    """All settings of params.yaml. A null in `loss`, `train` or `features` stands for the dataset's value."""
+    """All settings of params.yaml. A null in `loss`, `train` or `features` means the dataset's value."""
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)

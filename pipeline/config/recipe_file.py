@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 from pydantic import Field, FiniteFloat
 
 import models
@@ -127,6 +128,12 @@ def build(
         return models.build(recipe.model, sizes, recipe.settings, phase)
     except (TypeError, ValueError) as error:
         raise InputError(f"{source or set_in(recipe.model, recipe.dataset)}: {error}") from None
+
+
+def bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None = None) -> Any:
+    """Build the model of a phase (None: captioning) for inputs (C, H, W); its tensors have no values."""
+    with torch.device("meta"):
+        return build(recipe, recipe.sizes_for(shape, 8, 8), phase=phase)
 
 
 def set_in(model: str, dataset: str) -> str:

@@ -4,13 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-import torch
-
 import models
 from models.common.entry import Entry
 from pipeline.config import params
 from pipeline.config.dataset_params import SELECT, WITH_SCENES, Dataset, OwnSettings, Pretrain
-from pipeline.config.recipe_file import Recipe, build, set_in, switches_of
+from pipeline.config.recipe_file import Recipe, bare, set_in, switches_of
 from pipeline.config.store_contents import PIXELS, pixel_spec, spec
 from pipeline.io import source_code
 from pipeline.io.errors import InputError
@@ -45,7 +43,7 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
     except ValueError as error:
         raise InputError(f"{set_in(model, dataset)}: {error}") from None
     shape = (3, *of_dataset.features.pixels) if read == PIXELS else (16, 14, 14)
-    terms = _bare(recipe, shape, None).terms
+    terms = bare(recipe, shape).terms
     loss = {term: _weight(everything, of_dataset, term, recipe) for term in terms if term != "cap"}
     if own and any(phase.learns == "tasks" for phase in recipe.before):
         adapt = _tasks(recipe, own, shape)
@@ -103,12 +101,6 @@ def _settings(found: Mapping[str, Any], values: Mapping[str, Any], entry: Entry)
     return settings
 
 
-def _bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None) -> Any:
-    """Build the model of a phase (None: captioning) on the meta device, where tensors have no values."""
-    with torch.device("meta"):
-        return build(recipe, recipe.sizes_for(shape, 8, 8), phase=phase)
-
-
 def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dict[str, Any]:
     """Return the settings of pre-training, with the tasks that the switches select."""
     found = recipe.adapt
@@ -118,7 +110,7 @@ def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dic
         if settings is None:
             raise InputError(f"{key} is missing, for pre-training on {phase.dataset}; add it")
         weights: dict[str, float] = dict(settings.tasks.items())
-        terms = _bare(recipe, shape, phase.settings).terms
+        terms = bare(recipe, shape, phase.settings).terms
         if missing := [task for task in terms if task not in weights]:
             raise InputError(f"{key}.tasks.{missing[0]} is missing, the task's weight; add it")
         tasks = {"tasks": {task: weights[task] for task in terms}}

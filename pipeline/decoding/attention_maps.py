@@ -152,13 +152,13 @@ def read(path: str | Path) -> dict[str, Attended]:
 
 
 def read_origin(path: str | Path) -> dict[Origin, str]:
-    """Return the `origin` that was given to `write`. Raises InputError as `read`."""
+    """Return the `origin` that was given to `write`. Raises InputError as `read` does."""
     with _arrays(path) as arrays:
         return {name: str(arrays[f"of_{name}"][0]) for name in ORIGINS if f"of_{name}" in arrays}
 
 
 def read_exchanged(path: str | Path) -> dict[str, str] | None:
-    """Return pair id -> caption of (after, before); None if there are none. Raises InputError as `read`."""
+    """Return pair id -> caption of (after, before); None if there are none. Raises InputError like `read`."""
     with _arrays(path) as arrays:
         if "exchanged" not in arrays:
             return None
@@ -234,7 +234,7 @@ def _demand(holds: bool | np.bool, array: str) -> None:
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Return the pairs that `choose` chooses; for a `count` up to ALIGNED, all have alignments."""
+    """Choose up to `count` pairs, as `choose` does. If `count` is at most ALIGNED, all have alignments."""
     if count > ALIGNED:
         return choose(pairs, count)
     return choose([pair for kind in choose(pairs, ALIGNED).values() for pair in kind], count)

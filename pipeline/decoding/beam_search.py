@@ -33,7 +33,7 @@ def beam_search(model: Captioner, difference: Difference, beam: int, length_pena
 def beam_attending(
     model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0
 ) -> Captioned:
-    """Return the captions of `beam_search`, with attention."""
+    """Return the captions that `beam_search` returns, with attention."""
     search = Beam(model, difference, beam, length_penalty, attending=True).run()
     return captioned(search.decoder, search.words, search.seen, search.state)
 
@@ -123,10 +123,9 @@ class Beam:
         self.looked[: len(own), :, position] = own
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose the k best continuations of each pair. `logits`: (pairs, k, words of the vocabulary).
+        """Choose the k best continuations of each unsettled pair, from the logits (left, k, V).
 
-        Returns, for each place, the index of the caption that is extended, and the word that is appended:
-        (pairs, k) each. The pairs are those that are not settled.
+        Returns, for each place, the index of the extended caption and the appended word, (left, k) each.
         """
         left, _, V = logits.shape
         scores = logits.double().log_softmax(-1)

@@ -102,7 +102,6 @@ def _attended(
     ids: list[str],
     aligned: Collection[str],
 ) -> Iterator[Attended]:
-    """Yield the captions of a batch, with alignments for the ids in `aligned`."""
     captions = attended_captions_of(search(model, difference), model, vocabulary)
     rows = [row for row, pair in enumerate(ids) if pair in aligned]
     alignment = difference.alignment(rows)  # (rows, N, N)

@@ -41,7 +41,7 @@ class Captioned:
 
 @torch.inference_mode()
 def greedy_attending(model: Captioner, difference: Difference) -> Captioned:
-    """Return the captions of `greedy`, with attention."""
+    """Return the captions that `greedy` returns, with attention."""
     search = Greedy(model, difference, attending=True).run()
     return captioned(search.decoder, search.words, search.looked, search.state)
 
@@ -50,7 +50,7 @@ def captioned(decoder: Decoder[Any], words: Tensor, looked: Tensor | None, state
     """Return captions with attention.
 
     words: token ids of the captions, (B, L)
-    looked: what the decoder's `maps` needs of each step, (B, limit of tokens, ...); None without attention
+    looked: `NextWord.looked` of all steps, (B, limit of tokens, ...); None without attention
     state: the decoder's state at the end of the search
     """
     looked = None if looked is None else looked[:, : words.shape[1]]
@@ -101,7 +101,7 @@ class Greedy:
         self.looked[rows, position] = looked
 
     def _leave(self, word: Tensor) -> Tensor:
-        """Remove the captions whose last word (in `word`) is <END>; return the last words of the others."""
+        """Remove captions whose last word is <END>. `word` has the last words; return those that remain."""
         ended = word == END
         places = Exchange(ended)
         if places.left < len(word):

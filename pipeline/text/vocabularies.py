@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -173,11 +173,6 @@ def fixed(
         except ValueError as error:
             raise InputError(f"{path}: {error}") from None
     return WordVocabulary(tuple(words), longest_of(captions, lower_case, max_tokens), lower_case)
-
-
-def cut(vocabulary: Vocabulary, longest: int, marks: int = 2) -> Vocabulary:
-    """Return the vocabulary for captions of at most `longest` tokens, of which `marks` are special tokens."""
-    return replace(vocabulary, longest=longest, marks=marks)
 
 
 def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocabulary:

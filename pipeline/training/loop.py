@@ -122,10 +122,7 @@ class Training:
         return self.history
 
     def _out_of_patience(self) -> bool:
-        """Return True, in all processes, if the setting `patience` ends the run.
-
-        It is the number of validations without a new best score after which a run ends.
-        """
+        """Return True, in all processes, if the last `patience` validations have no new best score."""
         if (patience := self.settings.get("patience")) is None:
             return False
         rows = self.history.validation
@@ -186,7 +183,7 @@ class Training:
         return {name: loss.float() for name, loss in losses.items()}
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:
-        """Append each loss to the history, averaged over the iterations that define it; NaN if none does."""
+        """Append each loss's mean over the iterations that define the loss; NaN if no iteration does."""
         table = total(torch.stack(logged)).double().cpu()  # (iterations, names)
         first = iteration - len(logged) + 1
         losses = table[:, : len(self.terms)]

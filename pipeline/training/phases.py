@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-import torch
 from torch import Tensor
 
 from models.common.entry import EarlierPhase
@@ -20,7 +19,6 @@ from pipeline.datasets.schema import Pair, of_split
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from pipeline.scoring.tokenizer import TOKENIZERS
-from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.reinforce import POLICY, SelfCritical
 from pipeline.training.rewards import reward_of
@@ -186,10 +184,7 @@ def before(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NOTHING
 def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
     """Return the model of a pretraining phase, small and without tensor values, to read its attributes."""
     pool = recipe.sizes.get("pool", 1)
-    with torch.device("meta"):
-        built: Trainable = recipe_file.build(
-            recipe, recipe.sizes_for((8, 2 * pool, 2 * pool), 8, 8), phase=declared.settings
-        )
+    built: Trainable = recipe_file.bare(recipe, (8, 2 * pool, 2 * pool), declared.settings)
     return built
 
 
@@ -205,7 +200,7 @@ def _cutting(
         if longest is None:
             return vocabulary
         furthest = longest if marks or whole else min(longest, vocabulary.longest)
-        return vocabularies.cut(vocabulary, furthest, marks or 2)
+        return replace(vocabulary, longest=furthest, marks=marks or 2)
 
     return cut
 

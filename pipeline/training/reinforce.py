@@ -127,7 +127,7 @@ def some_exchanged(
 def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -> Tensor:
     """Return log p(c | x), (B*K,), of the captions `words`, (B*K, L), which have no <START>.
 
-    The K captions of a pair are consecutive. `difference` is that of the B pairs.
+    The K captions of a pair are consecutive. `difference` describes the B pairs.
     """
     tokens = torch.nn.functional.pad(words, (1, 0), value=START)
     logits = model.word_logits(tokens, difference)

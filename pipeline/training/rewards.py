@@ -76,7 +76,7 @@ class CiderD:
         return float(np.mean([self._similarity(own, text) for text in self.references[pair.pair_id]]))
 
     def _vector(self, sentence: str) -> tuple[list[dict[Ngram, float]], int]:
-        """Return, of a sentence, a dictionary n-gram -> tf-idf for each n, and the number of bigrams."""
+        """Return a dictionary, n-gram -> tf-idf, for each n, and the sentence's number of bigrams."""
         weights: list[dict[Ngram, float]] = [{} for _ in range(LONGEST)]
         for gram, count in ngrams(sentence).items():
             weights[len(gram) - 1][gram] = count * self.rarity.get(gram, self.unseen)
@@ -89,7 +89,7 @@ class CiderD:
 
 
 def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
-    """Return the cosine of two tf-idf vectors. Its dot product limits caption weights to the reference's."""
+    """Return the cosine of two tf-idf vectors; its dot product limits caption weights to the reference's."""
     shared = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
     norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))
     return shared / norms if norms else 0.0

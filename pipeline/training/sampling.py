@@ -99,7 +99,7 @@ def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
 
 
 def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Return a one-caption pair for each caption, except captions of unchanged pairs (CLIP4IDC, stage 1)."""
+    """Return a scene for each caption of a changed pair: the pair with only this caption (CLIP4IDC)."""
     return [
         (replace(pair, captions=(caption,)),)
         for pair in pairs

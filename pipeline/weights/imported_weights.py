@@ -40,7 +40,7 @@ def hashes(run: Path | None) -> dict[str, str]:
 
 def _hash(weights: Path) -> str:
     try:
-        return sha256((weights / trained_model.MODEL).read_bytes(), trained_model.identity(weights))
+        return sha256((weights / trained_model.MODEL).read_bytes(), trained_model.weights_bytes(weights))
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read ({error.strerror}); {AGAIN}") from None
 

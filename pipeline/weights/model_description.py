@@ -16,9 +16,9 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import plain
 from pipeline.text.vocabularies import Vocabulary, identity, words_identity
 
-# what a hash is of. weights: the weights' file; model: the rest of model.yaml; vocabulary: words,
-# tokenisation and caption length; words: only the words, for imported models; store, features, images:
-# FeatureStore.hashes
+# content that a hash identifies. weights: the weights' file; model: the rest of model.yaml; vocabulary:
+# words, tokenisation and caption length; words: only the words, for imported models; store, features,
+# images: FeatureStore.hashes
 Part = Literal["weights", "model", "vocabulary", "words", "store", "features", "images"]
 Sha = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 # limits of memory
@@ -31,7 +31,7 @@ BELONGS = "use the file that the weights were trained with, or train again"
 
 @dataclass(frozen=True)
 class Trained:
-    """Description of trained weights: recipe, shapes, and hashes of the files that belong to them."""
+    """Description of trained weights: recipe, shapes, and hashes of the files that belong to the weights."""
 
     recipe: Recipe
     seed: Seed

@@ -4,6 +4,7 @@ In a package for sharing, the weights file is called model.safetensors, because 
 and `load_first` are the only functions that load models; they check types, sizes, tensors and hashes.
 """
 
+import hashlib
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -82,20 +83,17 @@ def take_over(model: Trainable, folder: Path) -> None:
     model.load_state_dict(own)
 
 
-def identity(folder: Path) -> bytes:
+def weights_bytes(folder: Path, remedy: str = FIRST) -> bytes:
     """Return the bytes of the weights file. Raises InputError if the file cannot be read."""
     try:
         return (folder / FILE).read_bytes()
     except OSError as error:
-        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {FIRST}") from None
+        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {remedy}") from None
 
 
 def sha256_of(folder: Path) -> str:
-    """Return the hash of the weights file. Raises InputError if the file cannot be read."""
-    try:
-        return sha256(folder / FILE)
-    except OSError as error:
-        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {REMEDY}") from None
+    """Return the SHA-256 of the weights file. Raises InputError if the file cannot be read."""
+    return hashlib.sha256(weights_bytes(folder, REMEDY)).hexdigest()
 
 
 def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
@@ -150,10 +148,8 @@ def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str
     """Build the model of a phase (None: captioning) with the weights in `folder`, after checking them."""
     recipe, source = trained.recipe, named / MODEL
     if not trained.hashes:
-        print(
-            printable(f"note: {source} has no hashes: its weights and words are not verified"),
-            file=sys.stderr,
-        )
+        note = f"note: {source} has no hashes: its weights and words are not verified"
+        print(printable(note), file=sys.stderr)
     try:
         sizes = recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
     except InputError as error:

@@ -12,16 +12,16 @@ import torch
 
 import models
 from models import MODELS, Sizes
-from models.card.model import CardSizes
 from models.clip4idc.encoders import ClipSizes
 from models.common.captioner import Captioner, rows
 from models.common.decoder_protocol import Exchange, NextWord
 from models.common.dynamic_speaker import SpeakerSizes
+from models.common.grid_embedding import TransformerSizes
 from models.common.trainable import Labels
 from models.idc_pcl.switches import PclSizes
 from models.mccformers.model import MccSizes
 from models.scorer.subtraction import Subtraction
-from models.vard.model import TransformerSizes, VardSizes
+from models.vard.model import VardSizes
 from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
 from pipeline.decoding.decode_split import searching
 from pipeline.decoding.greedy import greedy, greedy_attending
@@ -38,7 +38,6 @@ SIZES = {
     VardSizes: VardSizes(5, GRID, V, LONGEST, 8, 8, 4, 8, 2),
     TransformerSizes: TransformerSizes(5, GRID, V, LONGEST, 8, 2, 2, 4),
     MccSizes: MccSizes(5, GRID, V, LONGEST, 8, 2, 2, 2),
-    CardSizes: CardSizes(5, GRID, V, LONGEST, 8, 2, 2, 4),
     ClipSizes: ClipSizes(3, (16, 24), V, LONGEST, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2),
 }
 VALUES = {"coef_lr": 0.001, "tau1": 0.7, "tau2": 0.6, "default_dropout": 0.0}
@@ -49,7 +48,7 @@ CASES = pytest.mark.parametrize(("name", "variant"), EVERY)
 
 
 def built(name, variant, switches=None, phase=None):
-    """All parameters random, by name; in float64, without dropout."""
+    """Build a model in float64, without dropout; its random parameters depend only on their names."""
     if name == "lstm":
         speaker = Speaker(SIZES[Sizes], variant == "two maps")
         model = Captioner(SIZES[Sizes], Subtraction(8), {}, 0.0, decoder=speaker)
@@ -85,7 +84,7 @@ def captions(count):
 def speaking(name, variant, count=24):
     """Return a model whose captions differ in words and length, and the Difference of `count` pairs.
 
-    Logits are relative to the mean of the first words', and <END> is about as likely as the best word.
+    The mean logits of the first words are subtracted, and <END> is about as likely as the best word.
     """
     model = built(name, variant)
     difference, step = model.encode(*images(model, count)), model.decoder.step
@@ -211,7 +210,7 @@ def test_maps_and_weights_of_a_word_sum_to_1_or_there_are_none(name, variant):
 
 
 def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
-    """All switches that building the model and its phases, and their losses, read, and no others."""
+    """They are the switches that are read when the model and its phases are built and compute losses."""
     resolve = models.common.switches.resolve
     monkeypatch.setattr(models.common.switches, "resolve", lambda *given: Noted(resolve(*given), read))
     for name, entry in MODELS.items():
@@ -232,7 +231,7 @@ def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "wrong", "named"),
     [
-        (CardSizes, {"heads": 3}, "width"),
+        (TransformerSizes, {"heads": 3}, "width"),
         (MccSizes, {"width": 9, "heads": 3}, "width"),
         (SpeakerSizes, {"maps": 6}, "maps"),
         (VardSizes, {"heads": 3}, "width"),
@@ -252,7 +251,7 @@ def test_sizes_that_make_no_model_are_refused(kind, wrong, named):
 @pytest.mark.parametrize(
     ("name", "sizes", "encoder", "decoder"),
     [
-        ("card", CardSizes(1024, (14, 14), 2033, 70, 512, 8, 2, 300), 5_617_153, 10_215_005),
+        ("card", TransformerSizes(1024, (14, 14), 2033, 70, 512, 8, 2, 300), 5_617_153, 10_215_005),
         ("mccformers_d", MccSizes(1024, (16, 16), 56, 68, 512, 4, 2, 2), 6_837_760, 33_708_088),
         ("mccformers_s", MccSizes(1024, (16, 16), 56, 68, 512, 4, 2, 2), 6_838_784, 33_708_088),
     ],

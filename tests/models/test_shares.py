@@ -37,7 +37,7 @@ def hidden(tokens, share, mask):
 
 
 def learned(name, variant, switches=None, phase=None, pairs=slice(None), spoil=False):
-    """Return losses and gradients of some of four pairs."""
+    """Return losses and gradients of some of four pairs; `spoil` adds a loss that is no share."""
     model = built(name, variant, switches, phase)
     before, after = images(model, 4)[:, pairs]
     labels = Labels(torch.tensor([1, 0, 1, 1])[pairs], "mlm")
@@ -69,7 +69,7 @@ def shares(tmp_path_factory):
 
 
 def adding_up(own, whole, exact=True):
-    """`exact`: the loss is in float64; CLIP4IDC's adaptation computes its own in float32."""
+    """Check that the shares `own` add up to `whole`; not `exact`: the model computes its loss in float32."""
     tolerances = {"rtol": 1e-6, "atol": 1e-9} if exact else {"rtol": 1e-4, "atol": 1e-7}
     for key, value in whole.items():
         summed = sum(found[key] for found in own)

@@ -25,7 +25,7 @@ STORED = Path(__file__).parents[1] / "golden/model_outputs.json"
 
 
 def cases(name):
-    """Variant, switches and phase: both variants, then each value of each switch in the paper's variant."""
+    """Return (variant, switches, phase): both variants, then the paper's with each value of each switch."""
     entry = MODELS[name]
     # matrix decompositions have other signs on other processors: see tests/models/initialisation
     switches = sorted(entry.switches - {"first_weights"})
@@ -41,7 +41,7 @@ def cases(name):
 
 
 def taught(model, task):
-    """Losses and the size of their gradients, of a batch in two parts, or of a task of a phase."""
+    """Return losses, and the size of their gradients, of a batch in two parts, or of a phase's task."""
     tokens, classes = captions(12 if task == "fda" else 4), None
     if task == "class_pairs":
         classes = torch.tensor([[1, 2, 3, 1], [1, 1, 3, 0]])

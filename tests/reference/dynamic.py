@@ -6,8 +6,9 @@ import torch
 
 import models
 from models.common.dynamic_speaker import SpeakerSizes
+from models.common.grid_embedding import TransformerSizes
 from models.common.trainable import Labels
-from models.vard.model import TransformerSizes, VardSizes
+from models.vard.model import VardSizes
 from tests.random_models import randomise
 from tests.reference.loops import log_softmax, vector
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from models import build
-from models.card.model import CardSizes
+from models.common.grid_embedding import TransformerSizes
 from tests.own_settings import settings_of
 from tests.random_models import randomise
 from tests.reference.loops import added, agree, attend, cross_entropy, decoded, linear, wave
 
-SIZES = CardSizes(
+SIZES = TransformerSizes(
     channels=5, grid=(2, 3), vocabulary=9, longest=7, width=8, heads=2, decoder_layers=2, word_width=6
 )
 TAU = 0.3
@@ -35,7 +35,7 @@ def joined(P, name, x, y):
 
 
 def context(P, side, image):
-    """g and the cells x, after the block that both images share."""
+    """Return the context g and the cells x of one image, after the block that both images share."""
     weight, bias = P["encoding.project.weight"][:, :, 0, 0], P["encoding.project.bias"]
     tokens = [P[f"difference.{side}_token"][0, 0]]
     tokens += [weight @ image[:, i, j] + bias for i in range(2) for j in range(3)]
@@ -46,7 +46,7 @@ def context(P, side, image):
 
 
 def distilled(P, before, after, sequential):
-    """The memory's cells, c_bef, c_aft, delta_bef, delta_aft of one pair."""
+    """Return the memory's cells, c_bef, c_aft, delta_bef and delta_aft of one pair."""
     (b_whole, b), (a_whole, a) = context(P, "before", before), context(P, "after", after)
     b_common, a_common = (linear(P, "difference.common", g) for g in (b_whole, a_whole))
     b_own, a_own = linear(P, "difference.before_own", b_whole), linear(P, "difference.after_own", a_whole)
@@ -74,7 +74,7 @@ def consistency(tau, before, after):
 
 
 def independence(before, after):
-    """tr(L J K J) / (B - 1)^2, the product entry by entry."""
+    """Return tr(L J K J) / (B - 1)^2, computed entry by entry."""
     B = len(before)
     K, L = ([[(-(unit(x) - unit(y)).square().sum()).exp() for y in xs] for x in xs] for xs in (before, after))
     J = [[(i == j) - 1 / B for j in range(B)] for i in range(B)]
@@ -116,7 +116,7 @@ def test_the_losses_and_their_gradients_by_loops(variant):
 
 
 def test_one_pair_cannot_vary():
-    """The equation is 0 / 0 for one pair; the loss is 0, and gradients are finite."""
+    """For one pair, the equation is 0 / 0; the loss is 0, and gradients are finite."""
     model = randomise(make())
     losses = model.losses(*batch(1))
     assert losses["ind"].item() == 0
@@ -139,7 +139,10 @@ CELLS_20 = replace(SIZES, channels=16, grid=(4, 5), width=64, heads=4)
 
 
 def begun(kind):
-    """For a pair that differs only in cell 7: x - s, x_bef - x_aft, and the memory, N x D each."""
+    """Return x - s, x_bef - x_aft and the memory of a pair that differs only in cell 7, (N, D) each.
+
+    The last result is the memory of a pair of equal images.
+    """
     model, random = make(CELLS_20, first_weights=kind), torch.Generator().manual_seed(3)
     before = torch.randn(1, 16, 4, 5, generator=random, dtype=torch.float64)
     after = before.clone()
@@ -157,7 +160,7 @@ def begun(kind):
 
 @torch.no_grad()
 def test_counterpart_initially_computes_the_difference_of_the_same_cells():
-    """Without a change, the memory is only a bias."""
+    """The memory of equal images is only a bias."""
     own, difference, memory, alike = begun("counterpart")
     cosine = torch.cosine_similarity(own[7], difference[7], dim=0)
     assert cosine > 0.9

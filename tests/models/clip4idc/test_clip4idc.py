@@ -1,17 +1,18 @@
-"""CLIP4IDC's equations against loops, in both variants; trained tensors and their learning rates."""
+"""CLIP4IDC's equations against loops, in both variants; trained tensors, rates and 16-bit weights."""
 
 import math
 import re
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
 import torch
 
 import models
-from models.clip4idc.encoders import ClipSizes, Patches
-from models.clip4idc.model import LARGEST
-from models.clip4idc.switches import ClipSwitches
+from models.clip4idc.encoders import ClipSizes, ClipSwitches, Patches
+from models.clip4idc.model import LARGEST, halve
 from models.common.decoder import NULL
+from pipeline.training import optimisers
 from tests.random_models import randomise
 from tests.reference.attention_by_hand import of_memory
 from tests.reference.loops import added, attend, fed, gelu, linear, maps_of, norm
@@ -52,7 +53,7 @@ def captions(count):
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_joint_tokens(variant):
-    """Eq. 4: Z = [H_1 + e_1 ; H_2 + e_2] + p, then ln_mid where released."""
+    """Eq. 4: Z = [H_1 + e_1 ; H_2 + e_2] + p; in `released`, the layer norm ln_mid follows."""
     model = adapting(variant).inter
     one, two = torch.randn(2, 7, 16), torch.randn(2, 7, 16)
     Z = model.joined(one, two)
@@ -96,7 +97,7 @@ def test_the_scale_is_kept_at_most_100():
 @pytest.mark.parametrize("variant", ["paper", "released"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_caption_loss_is_the_sum_over_the_parts_means(name, variant):
-    """L = L_change + L_nochange, each the mean over its own targets that are not 0."""
+    """L = L_change + L_nochange; each term is a mean over the part's targets that are not padding."""
     model = built(name, variant).eval()
     encoded, tokens = model.encoding(images(8)), captions(4)
     before, after = encoded[:4], encoded[4:]
@@ -190,7 +191,7 @@ def test_the_split_moves_blocks_and_keeps_their_number(intra):
 
 
 def learning(model, learns=True):
-    """Names of the parameters that are trained, or not trained."""
+    """Return the names of the parameters that are trained, or if not `learns`, of the frozen ones."""
     return {name for name, p in model.named_parameters() if p.requires_grad == learns}
 
 
@@ -199,7 +200,7 @@ def named(model, pattern):
 
 
 def rate(model, name):
-    """Learning rate and weight decay of a parameter."""
+    """Return (factor of the learning rate, True for weight decay) of a parameter."""
     return next((group.rate, group.decays) for group in model.groups if re.search(group.names, name))
 
 
@@ -251,3 +252,36 @@ def test_clips_words_need_its_width():
     sizes = replace(SIZES, text_width=16)
     with pytest.raises(ValueError, match="words: clip needs a text_width of joint's 12, not 16"):
         models.build("clip4idc", sizes, settings("clip4idc", words="clip"))
+
+
+@pytest.mark.parametrize("phase", ["adapt", None])
+def test_maps_of_both_towers_have_16_bits_and_a_step_is_near_the_step_of_32_bits(phase):
+    torch.manual_seed(0)
+    given = settings("clip4idc", "released", frozen="none")
+    whole = models.build("clip4idc", SIZES, given, phase)
+    half = deepcopy(whole)
+    halve(half)
+    for name, parameter in half.named_parameters():
+        maps = any(part in name for part in ("attention.", "mlp.", "map.", "project.weight"))
+        wanted = (
+            torch.float16
+            if name.startswith(("encoding.", "inter.", "text.", "difference.inter.")) and maps
+            else torch.float32
+        )
+        assert parameter.dtype == wanted, name
+    found, wanted = (
+        model.losses_of(*model.encoding(images(4)).chunk(2), captions(2)) for model in (half, whole)
+    )
+    for name, value in wanted.items():
+        assert found[name].dtype == torch.float32
+        assert found[name].item() == pytest.approx(value.item(), rel=1e-2)
+    before = {name: p.detach().clone() for name, p in half.named_parameters()}
+    step = {"learning_rate": 1e-3, "optimiser": "bert_adam", "weight_decay": 0.0}
+    optimiser = optimisers.build(half, half.groups, step)
+    sum(found.values()).backward()
+    torch.nn.utils.clip_grad_norm_(half.parameters(), 1.0)
+    optimiser.step()
+    assert {state["v"].dtype for state in optimiser.state.values()} == {torch.float16, torch.float32}
+    moved = {name for name, p in half.named_parameters() if not torch.equal(p, before[name])}
+    assert any(name.startswith("encoding.blocks.0.mlp") for name in moved)
+    assert all(p.isfinite().all() for p in half.parameters())

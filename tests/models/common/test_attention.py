@@ -1,24 +1,26 @@
-"""Attention for bfloat16 on a CPU against the fused kernel."""
+"""Attention for bfloat16 against the fused kernel, packed captions, and several maps by one product."""
 
 import pytest
 import torch
 
-from models.common.attention import MultiHeadAttention
+from models.common import decoder
+from models.common.attention import MultiHeadAttention, jointly, one_product
+from models.common.decoder import ALL_WORDS
+from tests.random_models import batch, make, randomise
 
 
-def operands(dtype, L=5, M=7, grad=True):
+def operands(L, M):
     random = torch.Generator().manual_seed(0)
     shapes = ((2, 2, L, 4), (2, 2, M, 4), (2, 2, M, 4))
-    return [torch.randn(s, generator=random).to(dtype).requires_grad_(grad) for s in shapes]
+    return [torch.randn(s, generator=random).bfloat16().requires_grad_() for s in shapes]
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_path_of_bfloat16_equals_the_fused_one(causal):
-    """Both round; the fused kernel in float32 is the reference."""
+    """Both paths round; the fused kernel in float32 is the reference."""
     module = MultiHeadAttention(8, 2)
     module.output = torch.nn.Identity()
-    sizes = {"L": 6, "M": 6}
-    q, k, v = operands(torch.bfloat16, **sizes)
+    q, k, v = operands(6, 6)
     ours = module.attend(q, k, v, causal)
     exact = [x.detach().float().requires_grad_() for x in (q, k, v)]
     truth = module.attend(*exact, causal)
@@ -34,9 +36,41 @@ def test_the_path_of_bfloat16_equals_the_fused_one(causal):
 def test_dropout_is_of_the_weights_and_only_in_training():
     module = MultiHeadAttention(8, 2, dropout=0.5)
     module.output = torch.nn.Identity()
-    q, k, v = operands(torch.bfloat16)
+    q, k, v = operands(5, 7)
     torch.manual_seed(0)
     dropped, others = module.attend(q, k, v), module.attend(q, k, v)
     assert not torch.equal(dropped, others)
     module.eval()
     assert torch.equal(module.attend(q, k, v), module.attend(q, k, v))
+
+
+def outcome(model, inputs):
+    model.zero_grad()
+    losses = model.losses(*inputs)
+    sum(losses.values()).backward()
+    grads = {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
+    return losses, grads
+
+
+@pytest.mark.parametrize("switches", [{}, {"fusion": "respective"}])
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_losses_and_gradients_are_those_without_packing(monkeypatch, variant, switches):
+    model, inputs = randomise(make(switches, variant=variant)).double(), batch()
+    assert (inputs[2] == 0).any()  # there is padding
+    losses, grads = outcome(model, inputs)
+    packed = []
+    monkeypatch.setattr(decoder, "RealWords", lambda read: packed.append(read) or ALL_WORDS)
+    whole, expected = outcome(model, inputs)
+    assert packed
+    torch.testing.assert_close(losses, whole, rtol=1e-9, atol=1e-9)
+    assert grads.keys() == expected.keys()
+    for name, grad in grads.items():
+        torch.testing.assert_close(grad, expected[name], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_one_product_is_every_map(bias):
+    x, maps = torch.randn(2, 3, 8), [torch.nn.Linear(8, width, bias) for width in (8, 8, 4)]
+    for mine, own, each in zip(one_product(x, *maps), jointly(x, *maps), maps, strict=True):
+        torch.testing.assert_close(mine, each(x))
+        assert torch.equal(own, each(x))

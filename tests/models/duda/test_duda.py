@@ -12,7 +12,7 @@ CASES = pytest.mark.parametrize(
 
 
 def detector(model, variant, pooled):
-    """Row of a pair -> both maps, and the three vectors, by loops."""
+    """Return a function: row of a pair -> both maps, and the three vectors, by loops."""
     before, after = images()
     module = model.difference.map
 
@@ -72,7 +72,7 @@ def test_a_word_without_a_weight_has_no_entropy_and_finite_gradients():
 
 
 def test_dropout_is_on_maps_words_and_what_is_read_out():
-    """At rate 1, only biases have an effect."""
+    """At a dropout rate of 1, only biases have an effect."""
     model = make("duda").train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):

@@ -37,7 +37,7 @@ def test_the_positions_by_loops(variant):
 
 
 def losses(model, tokens, task, changed=(1, 0), count=2):
-    """The model's losses of a batch, and the cells of both images of each pair."""
+    """Return the model's losses of a batch, and the cells of both images of each pair."""
     sides = images(count), images(count, seed=3)
     found = model.losses_of(*map(model.encoding, sides), tokens, labels=Labels(torch.tensor(changed), task))
     return found, [tuple(map(pcl.pooled, pair)) for pair in zip(*sides, strict=True)]
@@ -79,7 +79,7 @@ def test_mvcl_by_loops(variant, monkeypatch):
 @VARIANTS
 @torch.no_grad()
 def test_mvcl_of_single_images_by_loops(variant, monkeypatch):
-    """CUB: all cells belong to one image."""
+    """Pairs of CUB are single images, so all cells belong to one image."""
     model, tokens, hidden = built(variant, "images"), captions(2), torch.zeros(2, 1, 6, dtype=torch.bool)
     hidden[0, 0, 2] = hidden[0, 0, 5] = hidden[1, 0, 0] = True
     masks(monkeypatch, tokens, tokens, hidden)
@@ -165,7 +165,7 @@ def test_all_phases_have_one_network():
 @VARIANTS
 @torch.no_grad()
 def test_class_pairs_by_loops(variant):
-    """NABirds: the classes of all images, "both images have the same class", the contrast of all images."""
+    """The loss has three terms: each image's class, equality of a pair's classes, contrast of all images."""
     model = pretraining(variant)
     net, task = model.difference, randomise(ClassPairs(SIZES, 4).double())
     before, after = images(2), images(2, seed=3)

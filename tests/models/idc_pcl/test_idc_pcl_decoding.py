@@ -34,7 +34,7 @@ def test_masked_words_have_the_right_frequencies():
 
 
 def test_attention_dropout_of_words():
-    """The values are unit vectors, so that the result is the weights: 2 image tokens, then 3 words."""
+    """Values are unit vectors, so the result is the attention weights: 2 image tokens, then 3 words."""
     random = torch.Generator().manual_seed(0)
     q, keys = (torch.randn(2000, 1, n, 5, generator=random) for n in (3, 3))
     unit, images = torch.eye(5).expand(2000, 1, 5, 5), torch.randn(1000, 1, 2, 5, generator=random)

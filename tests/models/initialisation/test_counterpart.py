@@ -17,7 +17,7 @@ def attention(look=True):
     torch.manual_seed(0)
     made, side, places = MultiHeadAttention(D, HEADS), side_of(D), grid_places(ROWS, COLUMNS, D)
     if look:
-        look_across(made, places, side, 8.0)
+        look_across(made, places, side)
     return made, places, side
 
 

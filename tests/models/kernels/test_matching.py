@@ -12,7 +12,7 @@ from models.kernels.matching import MOST_TOKENS, implementation, token_matching
 
 
 def tm(q, k):
-    """SCORER Eq. 2 for one pair and one head, from lists of vectors."""
+    """Compute SCORER Eq. 2 for one pair and one head, from lists of vectors."""
     e = [[sum(a * b for a, b in zip(qi, kj, strict=True)) for kj in k] for qi in q]
     rows = sum(max(row) for row in e) / len(q)
     columns = sum(max(e[i][j] for i in range(len(q))) for j in range(len(k))) / len(k)
@@ -38,7 +38,7 @@ def test_equation_2_by_loops():
 
 
 def whole(q, k):
-    """TM from the tensor of all similarities."""
+    """Compute TM from the tensor of all similarities."""
     e = torch.einsum("bhnd,ahmd->bahnm", q, k)
     return (e.amax(-1).mean(-1) + e.amax(-2).mean(-1)) / 2
 
@@ -72,7 +72,7 @@ def test_more_tokens_than_the_indices_count():
 
 
 def found_in(e):
-    """Match, and places of the maxima of rows and columns, of a tile of one pair, N x M."""
+    """Return TM, and the places of the maxima of rows and columns, of one pair's similarities (N, M)."""
     N, M = e.shape
     matches = torch.empty(1, 1, 1)
     row_at, column_at = (torch.empty(1, 1, 1, size, dtype=torch.int16) for size in (N, M))

@@ -30,7 +30,7 @@ SHAPES = {  # B, A, h, N, M, d: no multiples of the tiles
 
 
 def operands(B, A, h, N, M, d, dtype, whole=False):
-    """Operands with the models' strides; `whole`: integers, with exact products and many ties."""
+    """Return operands with the models' strides; `whole`: integers, with exact products and many ties."""
     random = torch.Generator().manual_seed(0)
     shapes = (B, N, h, d), (A, M, h, d)
     pick = (lambda s: torch.randint(-2, 3, s, generator=random)) if whole else None

@@ -32,7 +32,7 @@ def batch():
 
 
 def encoded(P, image):
-    """Cells row by row: a linear map plus a place, of which the column's half is first."""
+    """Return an image's cells, row by row: a linear map plus the embeddings of column and row."""
     weight, bias = P["encoding.project.weight"][:, :, 0, 0], P["encoding.project.bias"]
     return [
         weight @ image[:, i, j]
@@ -123,7 +123,7 @@ def test_opposed_keeps_how_much_a_cell_differs():
 
 @EVERY
 def test_where_dropout_is(name):
-    """0.5 nearly everywhere; words, and the encoder of S, have torch's default of 0.1."""
+    """Dropout is 0.5; for words, and in the encoder of S, it is torch's default of 0.1."""
     model = make(name, dropout=0.5, default_dropout=0.1)
     found = {
         place: module.p for place, module in model.named_modules() if isinstance(module, torch.nn.Dropout)

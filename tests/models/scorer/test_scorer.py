@@ -116,9 +116,10 @@ def test_the_inner_residual_is_not_dropped():
 def test_dropout_of_the_fusion_respective_is_applied_to_both_images_weights():
     layer = randomise(make({"fusion": "respective"}, dropout=1.0)).decoder.layers[0].cross_attention
     x, memory = torch.randn(2, 3, 8), torch.randn(2, 12, 8)
-    assert layer(x, memory).std() > 0
+    given = layer.queries(x), *layer.keys_values(memory)
+    assert layer.attend(*given).std() > 0
     layer.train()
-    torch.testing.assert_close(layer(x, memory), layer.output.bias.expand(2, 3, 8))
+    torch.testing.assert_close(layer.attend(*given), layer.output.bias.expand(2, 3, 8))
 
 
 # --- matching ---

@@ -16,7 +16,7 @@ def linear(layer, x):
 
 
 def related(perl, U):
-    """PERL: P of each cell of one image."""
+    """Return P, the output of PERL, for each cell of one image."""
     queries, keys, values = (
         [linear(layer, x) for x in U]
         for layer in (perl.attention.query, perl.attention.key, perl.attention.value)
@@ -35,12 +35,12 @@ def related(perl, U):
 
 
 def encoded(model, row, variant):
-    """U of both images of a pair."""
+    """Return U, the encoded cells, of both images of a pair."""
     return [[linear(model.encoding[1], x) for x in dynamic.cells(image[row], variant)] for image in images()]
 
 
 def disentangled(module, U_bef, U_aft):
-    """P of both images, and D."""
+    """Return P of both images, and the difference D."""
     b, a = related(module.perl, U_bef), related(module.perl, U_aft)
     own = []
     for one, other in ((b, a), (a, b)):
@@ -52,7 +52,7 @@ def disentangled(module, U_bef, U_aft):
 
 
 def detector(model, variant, pooled="sum"):
-    """Row of a pair -> both maps, and the three vectors, by loops."""
+    """Return a function: row of a pair -> both maps, and the three vectors, by loops."""
     detect_ = model.difference
 
     def detect(row):

@@ -17,7 +17,7 @@ WORDS = (END, 4, 5, 6)  # of a vocabulary of 7 words
 
 
 def make(variant="paper", vocabulary=12, longest=9, fusion="cat", end=0):
-    """A model whose captions differ from pair to pair in words and length."""
+    """Build a model whose captions differ from pair to pair in words and length."""
     torch.manual_seed(3)
     sizes = Sizes(6, (3, 3), vocabulary, longest, 8, 2, 1, 2, 4)
     settings = {"variant": variant, "switches": {"fusion": fusion}, "dropout": 0.1, "temperature": 0.5}
@@ -35,7 +35,7 @@ def without_padding(rows):
 
 
 def log_probabilities(model, memory, tokens):
-    """Log-probabilities of the word after `tokens`, for one pair."""
+    """Return the log-probabilities of the word after `tokens`, for one pair."""
     logits = model.decoder(torch.tensor([[*tokens, NULL]]), of_memory(memory)).logits[0, -1]
     scores = logits.double().log_softmax(-1)
     scores[list(NEVER)] = -torch.inf
@@ -44,7 +44,7 @@ def log_probabilities(model, memory, tokens):
 
 @torch.no_grad()
 def plain(model, memory, beam, length_penalty):
-    """The best caption of one pair, by lists; always continued to the longest caption."""
+    """Return the best caption of one pair, by a search with lists up to the longest caption."""
     going, ended = [(0.0, [START])], []
     for length in range(1, model.sizes.longest):
         grown = [

@@ -128,7 +128,7 @@ def test_a_recipe_without_the_weight_of_a_loss_is_refused(prepared, tmp_path, mo
 
 
 def test_the_loss_is_the_weighted_sum_of_the_means_over_parts(prepared, tmp_path):
-    """The gradients equal the gradients of the sum by hand."""
+    """Gradients equal those of a sum that is computed by hand."""
     # no dropout, as it would draw once for both parts
     chosen = replace(recipe(), settings={"dropout": 0.0, "temperature": 0.5})
     sampler = Sampler(of_split(prepared.pairs, "train"), 4, 1, True)

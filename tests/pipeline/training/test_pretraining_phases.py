@@ -21,6 +21,7 @@ from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 from tests.killed import KilledError, train
 from tests.own_settings import phase_before
+from tests.pipeline.training.test_phases import same
 
 SIZES = {"width": 8, "heads": 2, "single": 1, "pair": 1, "cross": 1, "pool": 3}
 PHASE = {"iterations": 12, "batch": 4, "references": 1, "learning_rate": 1e-2, "schedule": "noam"}
@@ -44,10 +45,6 @@ def negatives(pairs):
 def run(prepared, folder, phase, chosen, scores=(), killed_at=None):
     """Train a phase with its own validation, or with `scores`."""
     return train(prepared, folder, chosen, phase, scores=scores, killed_at=killed_at, own=not scores)
-
-
-def same(one, other):
-    return all(torch.equal(other.best[name], tensor) for name, tensor in one.best.items())
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])

@@ -170,7 +170,7 @@ def share(folder):
 
 
 def half(part):
-    """Return the losses of some of four pairs, and their gradients."""
+    """Return the losses, and then their gradients, of the pairs `part` of four pairs."""
     model, words = tiny(), torch.tensor(EVERY[3:11]).view(4, 2, -1)[part].flatten(0, 1)
     found = losses(model, words, {}, 4, part)
     return [x.detach() for x in found.values()] + gradients(model, found[POLICY])

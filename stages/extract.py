@@ -28,7 +28,7 @@ from pipeline.features.writer import CONTENTS, Writer
 from pipeline.io import provenance
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write
-from pipeline.io.scratch_folders import alone, clear
+from pipeline.io.scratch_folders import clear, output_lock
 from stages import run
 
 STAGE = "extract"
@@ -69,7 +69,7 @@ def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) ->
         make_part(arguments, start, fill)
         return
     ranks = join()
-    with alone(arguments.out, first=ranks.rank == 0):
+    with output_lock(arguments.out, first=ranks.rank == 0):
         made = fill(ranks)
         if made is not None and ranks.rank == 0:
             finish(arguments, start, made, ranks)
@@ -80,11 +80,11 @@ def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks
     """Fill the shards of one part. The part that fills the last missing shard moves the store to --out."""
     out: Path = arguments.out
     index, count = arguments.part
-    part = Part(index, count, turn=partial(alone, out, wait=True))
+    part = Part(index, count, turn=partial(output_lock, out, wait=True))
     made = fill(part)
     if made is None:
         return
-    with alone(out, wait=True):
+    with output_lock(out, wait=True):
         if not made[0].missing:
             finish(arguments, start, made, part)
 

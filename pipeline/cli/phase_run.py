@@ -23,7 +23,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.io import provenance, source_code
 from pipeline.io.folder_records import RECORD
 from pipeline.io.outputs import Contents, file_to_write, replacing
-from pipeline.io.scratch_folders import alone, clear
+from pipeline.io.scratch_folders import clear, output_lock
 from pipeline.text import vocabularies
 from pipeline.training import compiling, live_curves
 from pipeline.training.live_curves import LiveCurves
@@ -85,7 +85,7 @@ def run_phase(
         if count > 1:
             sys.exit(launch.start(f"stages.{stage}", sys.argv[1:], count))
     launch.end_with_starter()
-    with joined() as ranks, alone(out or arguments.weights, first=ranks.rank == 0):
+    with joined() as ranks, output_lock(out or arguments.weights, first=ranks.rank == 0):
         if checks is not None:
             checks()
         train(stage, arguments, recipe, phase, before, ranks, measure)

@@ -47,7 +47,7 @@ def printable(text: str) -> str:
 
 
 def listed(problems: list[str], what: str, remedy: str) -> InputError:
-    """Return an InputError that begins with `what`, and has the number of problems and the first SHOWN."""
+    """Return an InputError that begins with `what`, counts the problems and lists the first ones."""
     count = len(problems)
     rest = f" (the first {MOST_LISTED} of {count})" if count > MOST_LISTED else ""
     return InputError(f"{what}: {count} problem(s){rest}; {remedy}", *problems[:MOST_LISTED])

@@ -25,7 +25,7 @@ def record(by: str, files: Mapping[str, Mark]) -> dict[str, Any]:
     return {"by": by, "files": dict(files)}
 
 
-def described(folder: Path, by: str) -> dict[str, Any]:
+def record_of_files(folder: Path, by: str) -> dict[str, Any]:
     """Return a record of the files that a folder has now."""
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
     return record(by, {name: mark(folder / name) for name in names})

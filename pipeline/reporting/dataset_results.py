@@ -104,7 +104,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         for model in params.models
         for seed in params.seeds
     ]
-    if prepared := manifest.beside(path):
+    if prepared := manifest.path_of(path):
         manifest.check_files(prepared, manifest.read(prepared), path, index)
     run_files.check_scores(constant, path)
     for run in runs:

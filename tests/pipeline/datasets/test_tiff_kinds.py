@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from pipeline.captioning.features import opened, turned
-from pipeline.datasets.images import TURNED, decode
+from pipeline.datasets.images import ORIENTATION, decode
 from pipeline.io.errors import InputError
 
 WHITE_IS_ZERO, GREY, RGB, CMYK, LAB = 0, 1, 2, 5, 8
@@ -156,7 +156,7 @@ def test_orientation_is_applied_to_no_format_and_kept_for_a_warning(turn):
     for form, data in files.items():
         found = decode(data, form)
         assert found.size == (W, H), form
-        assert found.info.get(TURNED, 1) == turn, form
+        assert found.info.get(ORIENTATION, 1) == turn, form
         wanted = decode(saved("JPEG", 1), "x") if form == "JPEG" else PICTURE
         np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted), err_msg=form)
     grey = decode(tiff(scaled(BYTES[..., :1], "u2"), GREY, t274=[turn]), "a.tif")
@@ -168,4 +168,4 @@ def test_two_orientations_are_named_and_one_is_not():
     assert "is 1, of after 6" in turned(upright, left)
     assert turned(left, other) is None
     assert turned(upright, opened(np.asarray(PICTURE))) is None
-    assert opened(left).info[TURNED] == 6  # an image that was opened before keeps it
+    assert opened(left).info[ORIENTATION] == 6  # an image that was opened before keeps it

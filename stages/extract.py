@@ -97,7 +97,7 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
     root = Path(dataset.prepare.root)
     if arguments.input == PIXELS:
         pixels = pixel_spec(everything.features, dataset)
-        described = extraction.stored(pixels, index)
+        described = extraction.store_attributes(pixels, index)
         folder = provenance.scratch(STAGE, arguments.out, "pixels", repr(described))
         return extraction.extract_pixels(root, index, pixels, ranks, folder), described
     wanted = spec(everything.features, dataset)

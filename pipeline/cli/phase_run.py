@@ -17,7 +17,7 @@ from pipeline.compute.process_group import Ranks, joined
 from pipeline.config import params
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.features.memory_cache import held
+from pipeline.features.memory_cache import feature_source
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.io import provenance, source_code
@@ -125,7 +125,9 @@ def train(
             model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase, live, objective
         )
         training.compile(compiling.backend(phase.settings["compile"], training.device))
-        source = held(store, images_of(train_pairs), phase.settings["cache"], training.device, ranks)
+        source = feature_source(
+            store, images_of(train_pairs), phase.settings["cache"], training.device, ranks
+        )
         history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
         live.end()
     if not first:

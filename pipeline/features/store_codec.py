@@ -59,22 +59,22 @@ def array_spec(location: Location) -> dict[str, Any]:
     return {"driver": "zarr3", "kvstore": location.spec(f"{ARRAY}/")}
 
 
-def made(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def shared_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return those attributes that all images share. They describe how the features were made."""
     return {name: value for name, value in attributes.items() if name not in LISTS}
 
 
-def sum_of(features: np.ndarray) -> int:
+def features_checksum(features: np.ndarray) -> int:
     """Return the checksum of one image's features (C, H, W)."""
     return crc32(np.ascontiguousarray(features).data)
 
 
-def bound(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
+def image_checksums(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
     """Return a checksum per row: of its features' checksum (`sums`), key, image, and shared attributes."""
-    common = json.dumps(made(attributes), sort_keys=True).encode()
+    shared = json.dumps(shared_attributes(attributes), sort_keys=True).encode()
     keys = attributes["keys"]
     images = attributes.get("sha256", keys)
     return [
-        crc32(common, crc32(f"{keys[row]}\0{images[row]}\0".encode(), found))
-        for found, row in zip(sums, rows, strict=True)
+        crc32(shared, crc32(f"{keys[row]}\0{images[row]}\0".encode(), checksum))
+        for checksum, row in zip(sums, rows, strict=True)
     ]

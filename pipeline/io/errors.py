@@ -57,7 +57,8 @@ def listed(problems: list[str], what: str, remedy: str) -> InputError:
 def writing(path: str | Path) -> Iterator[None]:
     """In the `with` block, turn errors of writing the file or folder `path` into an InputError.
 
-    An error of another file is converted, and names that file, only if reading cannot cause it (UNWRITABLE).
+    An error about another file is converted only if reading cannot cause it (UNWRITABLE). The message
+    then names the other file.
     """
     try:
         yield

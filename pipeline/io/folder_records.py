@@ -32,7 +32,7 @@ def record_of_files(folder: Path, by: str) -> dict[str, Any]:
 
 
 def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
-    """Return file -> mark from a folder's record; None without a valid record of the kind `by`."""
+    """Return the marks in a folder's record: file -> mark. None without a valid record of the kind `by`."""
     try:
         content = read_json(folder / RECORD, "move it away", LARGEST)
     except InputError:

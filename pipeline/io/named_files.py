@@ -1,8 +1,8 @@
 """Let DVC notice changes of the files whose names are settings in params.yaml and datasets.yaml.
 
-dvc.yaml cannot list these files. Therefore the stage "settings" depends on a folder with a link to each of
-them, whose targets DVC hashes. The stage writes the files' hashes next to the settings, on which the later
-stages depend.
+dvc.yaml cannot list these files. Therefore the stage "settings" depends on a folder with a link to each file,
+and DVC hashes the targets of the links. The stage writes the hashes of the files next to the settings. The
+later stages depend on the settings and these hashes.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ def link(tree: Tree) -> None:
 
 
 def hashes(files: Iterable[str]) -> dict[str, str | None]:
-    """Return a dictionary: file -> SHA-256, or None if it is missing, which its own stage reports."""
+    """Return a dictionary: file -> SHA-256, or None if the file is missing, which a later stage reports."""
     return {name: sha256(name) if Path(name).is_file() else None for name in files}
 
 
@@ -63,7 +63,10 @@ def _weights(tree: Tree, settings: Tree) -> str | None:
 
 
 def _link(folder: Path, files: Iterable[str]) -> None:
-    """Link in `folder` to those `files` that exist (DVC cannot hash other links), and remove other links."""
+    """Make links in `folder` to the existing `files`, and remove other links.
+
+    DVC cannot hash a link to a missing file.
+    """
     targets = {
         f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{Path(name).name}": Path(name).absolute()
         for name in files

@@ -50,7 +50,10 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
 
 
 def of_class(defined: Callable[..., Any]) -> dict[str, str]:
-    """Return the source files (path -> SHA-256) of a class's, function's or functools.partial's module."""
+    """Return the source files of the module that defines a class or function: path -> SHA-256.
+
+    For a functools.partial, it is the module of the wrapped function.
+    """
     return of_module(Path(inspect.getfile(getattr(defined, "func", defined))).resolve())
 
 

@@ -39,7 +39,7 @@ def on_disk(root: Path, name: str) -> str:
 
 
 def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return a dictionary: name of a file -> first name in `names` of a file with the same content.
+    """Return a dictionary: name of a file -> first name in `names` whose file has the same content.
 
     Only files of equal size are read. A missing or empty file has its own name.
     """
@@ -67,7 +67,7 @@ def _fault(path: Path) -> str | None:
 
 
 def is_system_file(name: str) -> bool:
-    """Return True if a part of a path is hidden, or a name that operating systems give (SYSTEMS)."""
+    """Return True if a part of a path is hidden, or a name that operating systems use (SYSTEMS)."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 
@@ -117,7 +117,7 @@ def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 
 def differences(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return messages on items that are new, gone or changed; `what` is their name in the messages."""
+    """Return messages about new, missing and changed items. `what` is what the messages call the items."""
     kinds = {
         "new": [name for name in new if name not in old],
         "gone": [name for name in old if name not in new],

@@ -84,7 +84,10 @@ def read_types(
 def check_agreement(
     root: Path, file: str, splits: dict[str, list[int]], tables: Mapping[str, Iterable[int]]
 ) -> None:
-    """Raise InputError unless `file` (the splits) and the other files, `tables`, have the same scenes."""
+    """Raise InputError unless all annotation files have the same scenes.
+
+    `splits` has the scenes in `file`, and `tables` has the scenes in each other file.
+    """
     split_scenes = {number for name in SPLITS for number in splits[name]}
     problems = []
     for table_file, table in tables.items():

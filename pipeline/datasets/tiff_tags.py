@@ -45,5 +45,5 @@ def check(tags: Mapping[int, Any], name: str) -> None:
 
 
 def has_alpha(tags: Mapping[int, Any]) -> bool:
-    """Return True if a TIFF's first extra band is alpha by its tags. (For Pillow any fourth band is.)"""
+    """Return True if a TIFF's first extra band is alpha by its tags. To Pillow, any fourth band is alpha."""
     return tags.get(EXTRA, (0,))[0] in ALPHA

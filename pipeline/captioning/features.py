@@ -14,7 +14,7 @@ from torch import Tensor
 from models.backbones.backbone import Backbone, for_inference
 from pipeline.compute import devices
 from pipeline.config.store_contents import PixelSpec, Spec
-from pipeline.datasets.images import TURNED, converted, decode, read_bytes
+from pipeline.datasets.images import ORIENTATION, converted, decode, read_bytes
 from pipeline.features.preprocessing import RESIZES
 from pipeline.io.errors import InputError
 
@@ -78,7 +78,7 @@ def opened(picture: Picture, name: str = "the image") -> Image.Image:
 
 def rotation_warning(before: Image.Image, after: Image.Image) -> str | None:
     """Return a warning if two opened images have different EXIF orientations; else None."""
-    sides = [picture.info.get(TURNED, 1) for picture in (before, after)]
+    sides = [picture.info.get(ORIENTATION, 1) for picture in (before, after)]
     if sides[0] == sides[1]:
         return None
     return (

@@ -8,7 +8,7 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.datasets.checking import files_below, is_picture, is_systems
+from pipeline.datasets.checking import files_below, is_picture, is_system_file
 from pipeline.datasets.pairs_csv_rows import ENDINGS, NAMES, Row, find, read_rows
 from pipeline.io.errors import InputError, printable
 
@@ -63,7 +63,7 @@ def _of_folders(place: Path) -> list[Job]:
 def _pictures(place: Path, side: str) -> dict[str, str]:
     """Return file name in Unicode's form NFC -> name on the disk, for the images in the folder `side`."""
     names = list(files_below(place / side))
-    found = [name for name in names if not is_systems(name) and is_picture(place / side / name)]
+    found = [name for name in names if not is_system_file(name) and is_picture(place / side / name)]
     if others := sorted({*names} - {*found}):
         print(printable(f"left out: {len(others):,} files that are no images, such as {side}/{others[0]}"))
     # macOS writes an accented letter as two characters, other systems as one

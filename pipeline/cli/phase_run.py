@@ -17,13 +17,13 @@ from pipeline.compute.process_group import Ranks, joined
 from pipeline.config import params
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.features.memory_cache import held
+from pipeline.features.memory_cache import feature_source
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.io import provenance, source_code
 from pipeline.io.folder_records import RECORD
 from pipeline.io.outputs import Contents, file_to_write, replacing
-from pipeline.io.scratch_folders import alone, clear
+from pipeline.io.scratch_folders import clear, output_lock
 from pipeline.text import vocabularies
 from pipeline.training import compiling, live_curves
 from pipeline.training.live_curves import LiveCurves
@@ -79,7 +79,7 @@ def run_phase(
         if count > 1:
             sys.exit(launch.start(f"stages.{stage}", sys.argv[1:], count))
     launch.end_with_starter()
-    with joined() as ranks, alone(out or arguments.weights, first=ranks.rank == 0):
+    with joined() as ranks, output_lock(out or arguments.weights, first=ranks.rank == 0):
         if checks is not None:
             checks()
         train(stage, arguments, recipe, phase, before, ranks, measure)
@@ -118,7 +118,9 @@ def train(
             model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase, live, objective
         )
         training.compile(compiling.backend(phase.settings["compile"], training.device))
-        source = held(store, images_of(train_pairs), phase.settings["cache"], training.device, ranks)
+        source = feature_source(
+            store, images_of(train_pairs), phase.settings["cache"], training.device, ranks
+        )
         history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
         live.end()
     if not first:

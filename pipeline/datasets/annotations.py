@@ -31,22 +31,22 @@ def normalised(name: str) -> str:
     return str(PurePosixPath(name))
 
 
-def written(sentences: Iterable[str]) -> tuple[str, ...]:
+def not_blank(sentences: Iterable[str]) -> tuple[str, ...]:
     """Return the sentences that are not blank, unchanged."""
     return tuple(sentence for sentence in sentences if sentence.strip())
 
 
 ImageName = Annotated[str, AfterValidator(normalised)]
 """Path of an image, relative to the dataset's folder."""
-Captions = Annotated[tuple[str, ...], AfterValidator(written), Field(min_length=1)]
+Captions = Annotated[tuple[str, ...], AfterValidator(not_blank), Field(min_length=1)]
 """The captions of a pair without blank sentences. At least one sentence is not blank."""
 
 
-def check_splits(where: Path, pairs: Iterable[Pair], splits: Iterable[str] = SPLITS) -> None:
-    """Raise InputError if one of `splits` has no pair. The message names `where`, the file or folder."""
-    found = {pair.split for pair in pairs}
-    if missing := [split for split in splits if split not in found]:
-        raise InputError(f"{where} has no pair in {missing[0]!r}; every split needs pairs")
+def check_splits(source: Path, pairs: Iterable[Pair], splits: Iterable[str] = SPLITS) -> None:
+    """Raise InputError if one of `splits` has no pair. The message names `source`, the file or folder."""
+    splits_with_pairs = {pair.split for pair in pairs}
+    if missing := [split for split in splits if split not in splits_with_pairs]:
+        raise InputError(f"{source} has no pair in {missing[0]!r}; every split needs pairs")
 
 
 def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
@@ -55,10 +55,10 @@ def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
     Pairs of one split that share an image, directly or through other pairs, are one scene. The scene_id is
     the pair_id of the scene's first pair.
     """
-    shared = [((pair.split, pair.before), (pair.split, pair.after)) for pair in pairs]
+    image_groups = [((pair.split, pair.before), (pair.split, pair.after)) for pair in pairs]
     return [
-        replace(pair, scene_id=pairs[first].pair_id)
-        for pair, first in zip(pairs, connected(shared), strict=True)
+        replace(pair, scene_id=pairs[first_index].pair_id)
+        for pair, first_index in zip(pairs, connected(image_groups), strict=True)
     ]
 
 
@@ -72,5 +72,5 @@ def connected(groups: Iterable[Sequence[Hashable]]) -> list[int]:
     edges = np.array([(group[0], other) for group in numbered for other in group], dtype=int).reshape(-1, 2).T
     graph = coo_array((np.ones(edges.shape[1]), tuple(edges)), shape=(len(numbers), len(numbers)))
     _, component = connected_components(graph, directed=False)
-    first: dict[int, int] = {}
-    return [first.setdefault(int(component[group[0]]), index) for index, group in enumerate(numbered)]
+    first_groups: dict[int, int] = {}
+    return [first_groups.setdefault(int(component[group[0]]), index) for index, group in enumerate(numbered)]

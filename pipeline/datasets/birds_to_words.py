@@ -28,25 +28,25 @@ def read(root: Path) -> list[Pair]:
     """Return the pairs in the table's order. The rows with the same two images are captions of one pair."""
     path = root / TABLE
     files = read_foreign(root / IMAGES, dict[str, ImageName], REMEDY) if (root / IMAGES).exists() else None
-    merged: dict[tuple[str, str], tuple[str, list[str]]] = {}  # (before, after) -> split, captions
+    captioned_pairs: dict[tuple[str, str], tuple[str, list[str]]] = {}  # (before, after) -> split, captions
     problems = []
     for number, row in enumerate(_rows(path), 2):
-        before, after = (_image(row, side, files) for side in ("img1", "img2"))
+        before, after = (_image_file(row, side, files) for side in ("img1", "img2"))
         if before is None or after is None:
             url = reprlib.repr(row["img1ImgURL" if before is None else "img2ImgURL"])
             problems.append(f"line {number}: no file is known for {url}; name it in {IMAGES}")
             continue
-        split, captions = merged.setdefault((before, after), (row["split"], []))
+        split, captions = captioned_pairs.setdefault((before, after), (row["split"], []))
         if row["split"] not in SPLITS:
-            shown = reprlib.repr(row["split"])
-            problems.append(f"line {number}: the split is {shown}, not train, val or test")
+            split_text = reprlib.repr(row["split"])
+            problems.append(f"line {number}: the split is {split_text}, not train, val or test")
         elif row["split"] != split:
             problems.append(f"line {number}: the pair is in {split} and in {row['split']}")
         elif text := caption(row["description"]):
             captions.append(text)
     if problems:
         raise listed(problems, str(path), REMEDY)
-    pairs = _pairs(path, merged)
+    pairs = _pairs(path, captioned_pairs)
     check_splits(path, pairs)
     return scenes_by_images(pairs)
 
@@ -78,24 +78,24 @@ def _rows(path: Path) -> list[dict[str, str]]:
 def _unquoted(field: str) -> str:
     """Return a field without the quotation marks that csv writers add."""
     inside = field[1:-1]
-    quoted = len(field) > 1 and field[0] == field[-1] == '"' and '"' not in inside.replace('""', "")
-    return inside.replace('""', '"') if quoted else field
+    is_quoted = len(field) > 1 and field[0] == field[-1] == '"' and '"' not in inside.replace('""', "")
+    return inside.replace('""', '"') if is_quoted else field
 
 
-def _image(row: dict[str, str], side: str, files: dict[str, str] | None) -> str | None:
+def _image_file(row: dict[str, str], side: str, files: dict[str, str] | None) -> str | None:
     """Return the file of the image `side` ("img1" or "img2") of a row; None if it is unknown."""
     url = row[f"{side}ImgURL"]
     if files is not None:
         return files.get(url)
     for address in (url, row[f"{side}ObservationURL"]):
-        if found := re.search(r"/photos/([0-9]{1,18})(?![^/?#])", address):
-            return f"images/{found[1]}.jpg"
+        if match := re.search(r"/photos/([0-9]{1,18})(?![^/?#])", address):
+            return f"images/{match[1]}.jpg"
     return None
 
 
-def _pairs(path: Path, merged: dict[tuple[str, str], tuple[str, list[str]]]) -> list[Pair]:
+def _pairs(path: Path, captioned_pairs: dict[tuple[str, str], tuple[str, list[str]]]) -> list[Pair]:
     pairs: dict[str, Pair] = {}
-    for (before, after), (split, captions) in merged.items():
+    for (before, after), (split, captions) in captioned_pairs.items():
         pair_id = f"{PurePosixPath(before).stem}_{PurePosixPath(after).stem}"
         if not captions:
             raise InputError(f"{path}: the pair {pair_id} has no caption; leave its rows out")

@@ -63,8 +63,8 @@ class Card(Strict):
 
     def counts(self, protocol: str | None) -> dict[str, Any] | None:
         """Return the published counts of a protocol; None if nothing is published for that protocol."""
-        found = (self.expected or {}).get(DEFAULT if protocol is None else protocol)
-        return None if found is None else found.model_dump(exclude_none=True)
+        published = (self.expected or {}).get(DEFAULT if protocol is None else protocol)
+        return None if published is None else published.model_dump(exclude_none=True)
 
 
 def path_of(dataset: str) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image
 
-from pipeline.datasets.images import FORMATS, NOT_READ, Indexed
+from pipeline.datasets.images import FORMATS, UNSUPPORTED, Indexed
 from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import opened
@@ -39,38 +39,35 @@ def on_disk(root: Path, name: str) -> str:
 
 
 def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return a dictionary: name -> first of `names` whose file has the same content.
+    """Return a dictionary: name of a file -> first name in `names` whose file has the same content.
 
     Only files of equal size are read. The name of a missing or empty file is its own value.
     """
     sizes: dict[int, list[str]] = {}
-    alike = {name: name for name in names}
-    for name in alike:
+    first_names = {name: name for name in names}
+    for name in first_names:
         if not _fault(root / name):
             sizes.setdefault((root / name).stat().st_size, []).append(name)
-    for same in sizes.values():
-        first: dict[str, str] = {}
-        for name in same if len(same) > 1 else ():
-            alike[name] = first.setdefault(sha256(root / name), name)
-    return alike
+    for same_size in sizes.values():
+        first_of_hash: dict[str, str] = {}
+        for name in same_size if len(same_size) > 1 else ():
+            first_names[name] = first_of_hash.setdefault(sha256(root / name), name)
+    return first_names
 
 
 def _fault(path: Path) -> str | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError) as error:
-        absent = isinstance(error, FileNotFoundError | NotADirectoryError)
-        return "missing" if absent else f"cannot be read ({getattr(error, 'strerror', error)})"
-    if not stat.S_ISREG(found.st_mode):
+        is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        return "missing" if is_missing else f"cannot be read ({getattr(error, 'strerror', error)})"
+    if not stat.S_ISREG(status.st_mode):
         return "not a file"
-    return None if found.st_size else "empty (0 bytes)"
+    return None if status.st_size else "empty (0 bytes)"
 
 
-def is_systems(name: str) -> bool:
-    """Return True if a part of the path `name` begins with a dot or is in SYSTEMS.
-
-    SYSTEMS has the names of files and folders that operating systems and network drives write.
-    """
+def is_system_file(name: str) -> bool:
+    """Return True if a part of a path is hidden, or a name that operating systems use (SYSTEMS)."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 
@@ -79,7 +76,7 @@ def is_picture(path: Path) -> bool:
     if path.suffix.lower() in IMAGES:
         return True
     with suppress(Exception), opened(path) as file:  # Pillow raises any exception if the file is no image
-        if file.read(12)[4:] in NOT_READ:
+        if file.read(12)[4:] in UNSUPPORTED:
             return True
         file.seek(0)
         Image.open(file, formats=FORMATS)
@@ -106,11 +103,11 @@ def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
     for record in recorded:
         path = root / record.name
         try:
-            same = path.stat().st_size == record.bytes and sha256(path) == record.sha256
+            is_same = path.stat().st_size == record.bytes and sha256(path) == record.sha256
         except OSError as error:
             yield f"{record.name}: cannot be read ({error.strerror})"
             continue
-        if not same:
+        if not is_same:
             yield f"{record.name}: other content"
 
 
@@ -120,7 +117,7 @@ def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 
 def differences(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return messages on items that are new, gone or changed; `what` is their name in the messages."""
+    """Return messages about new, missing and changed items. `what` is what the messages call the items."""
     kinds = {
         "new": [name for name in new if name not in old],
         "gone": [name for name in old if name not in new],

@@ -30,13 +30,13 @@ def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
     Raises InputError if a split is empty, or if a scene is listed twice.
     """
     splits = read_foreign(path, _Splits, remedy)
-    where: dict[int, str] = {}
+    split_of: dict[int, str] = {}
     problems = []
     for name, numbers in splits:
         for number in numbers:
-            if number in where:
-                problems.append(f"scene {number} is in {where[number]!r} and again in {name!r}")
-            where[number] = name
+            if number in split_of:
+                problems.append(f"scene {number} is in {split_of[number]!r} and again in {name!r}")
+            split_of[number] = name
     if problems:
         raise listed(problems, f"{path}: splits overlap", "leave each scene in one split, once")
     return {name: sorted(numbers) for name, numbers in splits}
@@ -73,26 +73,32 @@ def read_types(
     table = read_foreign(path, kind, remedy)
     if not set(TYPES) <= set(table) <= {*TYPES, *more}:
         raise InputError(f"{path} must have the keys {', '.join(TYPES)}; {remedy}")
-    found: dict[int, str] = {}
+    types: dict[int, str] = {}
     for change, names in table.items():
         for name in names:
-            if found.setdefault(scene_number(name), TYPES.get(change, change)) != TYPES.get(change, change):
+            if types.setdefault(scene_number(name), TYPES.get(change, change)) != TYPES.get(change, change):
                 raise InputError(f"{path}: {name} is listed twice; leave it under one type")
-    return found
+    return types
 
 
 def check_agreement(
     root: Path, file: str, splits: dict[str, list[int]], tables: Mapping[str, Iterable[int]]
 ) -> None:
-    """Raise InputError unless the splits and the other annotation files have the same scenes.
+    """Raise InputError unless all annotation files have the same scenes.
 
-    `file` is the name of the file with `splits`. `tables`: name of another file -> its scene numbers.
+    `splits` has the scenes in `file`, and `tables` has the scenes in each other file.
     """
-    named = {number for name in SPLITS for number in splits[name]}
+    split_scenes = {number for name in SPLITS for number in splits[name]}
     problems = []
-    for other, table in tables.items():
-        known = set(table)
-        problems += [f"{file} names scene {number}, unknown to {other}" for number in sorted(named - known)]
-        problems += [f"{other} has scene {number}, which is in no split" for number in sorted(known - named)]
+    for table_file, table in tables.items():
+        table_scenes = set(table)
+        problems += [
+            f"{file} names scene {number}, unknown to {table_file}"
+            for number in sorted(split_scenes - table_scenes)
+        ]
+        problems += [
+            f"{table_file} has scene {number}, which is in no split"
+            for number in sorted(table_scenes - split_scenes)
+        ]
     if problems:
         raise listed(problems, str(root), "make the files agree (data/README.md lists them)")

@@ -32,7 +32,7 @@ def read(root: Path) -> list[Pair]:
     change, _ = clevr_annotations.read_captions(root / "change_captions.json", REMEDY, Captioned)
     no_change, _ = clevr_annotations.read_captions(root / "no_change_captions.json", REMEDY, Captioned)
     types = clevr_annotations.read_types(root / "type_mapping.json", REMEDY, Types)
-    known = read_scenes(root / "scenes.json")
+    scenes = read_scenes(root / "scenes.json")
     clevr_annotations.check_agreement(
         root, "splits.json", splits, dict(zip(FILES[1:], (change, no_change, types), strict=True))
     )
@@ -40,7 +40,7 @@ def read(root: Path) -> list[Pair]:
         pair
         for split in SPLITS
         for n in splits[split]
-        for pair in _pairs(split, change[n], no_change[n], types[n], known.get(n) or SceneRecord(number=n))
+        for pair in _pairs(split, change[n], no_change[n], types[n], scenes.get(n) or SceneRecord(number=n))
     ]
 
 

@@ -62,19 +62,19 @@ def read(root: Path) -> list[Pair]:
 
 def _layout(root: Path) -> Layout:
     """Return the layout whose captions file exists. If both exist, the folder of before images decides."""
-    found = [layout for layout in (AUTHORS, DIRL) if (root / layout.captions).is_file()]
-    if len(found) > 1:  # DIRL's script keeps the authors' captions file
-        found = [layout for layout in found if (root / layout.before).is_dir()]
-    if len(found) != 1:
-        ways = f"{AUTHORS.captions} and {AUTHORS.before}/, or {DIRL.captions} and {DIRL.before}/"
-        raise InputError(f"{root} must have {ways}, and not both; {REMEDY}")
-    return found[0]
+    layouts = [layout for layout in (AUTHORS, DIRL) if (root / layout.captions).is_file()]
+    if len(layouts) > 1:  # DIRL's script keeps the authors' captions file
+        layouts = [layout for layout in layouts if (root / layout.before).is_dir()]
+    if len(layouts) != 1:
+        choices = f"{AUTHORS.captions} and {AUTHORS.before}/, or {DIRL.captions} and {DIRL.before}/"
+        raise InputError(f"{root} must have {choices}, and not both; {REMEDY}")
+    return layouts[0]
 
 
 def _types(path: Path, captions: clevr_annotations.Sentences) -> dict[int, str]:
     if not path.exists():
         return {}
-    found = clevr_annotations.read_types(path, REMEDY, dict[str, tuple[Name, ...]], more=(NO_CHANGE,))
-    if unknown := sorted(set(found) - set(captions)):
+    types = clevr_annotations.read_types(path, REMEDY, dict[str, tuple[Name, ...]], more=(NO_CHANGE,))
+    if unknown := sorted(set(types) - set(captions)):
         raise InputError(f"{path} names scene {unknown[0]}, which has no captions; {REMEDY}")
-    return found
+    return types

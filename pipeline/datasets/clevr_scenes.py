@@ -60,13 +60,13 @@ class SceneRecord(Published):
         if self.views is None or self.changed is None or before is None or after is None:
             return None
         view = self.views.nonsemantic if changed is None else self.views.semantic
-        found = SceneFacts(before, after, self.views.default.camera, view.camera, changed)
+        facts = SceneFacts(before, after, self.views.default.camera, view.camera, changed)
         if changed is not None:
             try:
-                changed_objects(found, kind)
+                changed_objects(facts, kind)
             except ValueError as error:
                 raise InputError(f"scenes.json, scene {self.number}: {error}; {REMEDY}") from None
-        return found
+        return facts
 
     @property
     def changed_object(self) -> ChangedObject | None:
@@ -76,15 +76,22 @@ class SceneRecord(Published):
         return ChangedObject(self._look(self.before), self._look(self.after))
 
     def _look(self, objects: tuple[_Object, ...]) -> Look | None:
-        own = [Look(o.size, o.color, o.material, o.shape) for o in objects if o.number == self.changed]
-        return own[0] if own else None
+        looks = [
+            Look(item.size, item.color, item.material, item.shape)
+            for item in objects
+            if item.number == self.changed
+        ]
+        return looks[0] if looks else None
 
 
 def _placed(objects: tuple[_Object, ...]) -> tuple[Placed, ...] | None:
-    found = [(o, o.position[:2]) for o in objects if o.position]
-    if len(found) < len(objects):
+    positions = [(item, item.position[:2]) for item in objects if item.position]
+    if len(positions) < len(objects):
         return None
-    return tuple(Placed(o.number, o.size, o.color, o.material, o.shape, x, y) for o, (x, y) in found)
+    return tuple(
+        Placed(item.number, item.size, item.color, item.material, item.shape, x, y)
+        for item, (x, y) in positions
+    )
 
 
 class _File(Published):

@@ -19,18 +19,18 @@ def count(pairs: Sequence[Pair]) -> Counts:
     case. `mean_words` is the mean number of words of a caption.
     """
     splits = {split: of_split(pairs, split) for split in SPLITS}
-    images = {split: set(images_of(own)) for split, own in splits.items()}
-    times = Counter(image for own in images.values() for image in own)
+    images = {split: set(images_of(split_pairs)) for split, split_pairs in splits.items()}
+    splits_of_image = Counter(image for split_pairs in images.values() for image in split_pairs)
     training = [caption for pair in splits["train"] for caption in pair.captions]
     words = [len(caption.split()) for pair in pairs for caption in pair.captions]
     references = [len(pair.captions) for pair in splits["test"]]
     return {
-        **{split: _of_split(own, len(images[split])) for split, own in splits.items()},
+        **{split: _of_split(split_pairs, len(images[split])) for split, split_pairs in splits.items()},
         "types": dict(Counter("unknown" if p.change_type is None else p.change_type for p in pairs)),
         "pairs": len(pairs),
-        "images": len(times),
+        "images": len(splits_of_image),
         "captions": len(words),
-        "shared_images": sum(number > 1 for number in times.values()),
+        "shared_images": sum(number > 1 for number in splits_of_image.values()),
         "references": {"fewest": min(references, default=0), "most": max(references, default=0)},
         "vocabulary": len(vocabularies.SPECIAL) + len(vocabularies.count_words(training, lower_case=True)),
         "longest": vocabularies.longest_of(training, lower_case=True),
@@ -52,15 +52,17 @@ def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
 
     Readers leave out blank items, so `left_out` in `expected` is subtracted from the published values.
     """
-    found = []
+    messages = []
     for key, value in expected.items():
-        whole = not isinstance(value, Mapping)  # a number is about the whole dataset
-        published, ours = ({key: value}, counts) if whole else (value, counts[key])
-        where = "the whole has" if whole else f"{key} has" if key != "types" else "of the types there are"
+        is_total = not isinstance(value, Mapping)  # a number is about the whole dataset
+        published, counted = ({key: value}, counts) if is_total else (value, counts[key])
+        subject = (
+            "the whole has" if is_total else f"{key} has" if key != "types" else "of the types there are"
+        )
         left_out = published.get("left_out", {})
-        for what, number in published.items():
-            blank = left_out.get(what, 0)
-            if what != "left_out" and ours.get(what, 0) != number - blank:
-                more = f" ({blank:,} of them say nothing)" if blank else ""
-                found.append(f"{where} {ours.get(what, 0):,} {what}, published {number:,}{more}")
-    return found
+        for item, number in published.items():
+            blank = left_out.get(item, 0)
+            if item != "left_out" and counted.get(item, 0) != number - blank:
+                note = f" ({blank:,} of them say nothing)" if blank else ""
+                messages.append(f"{subject} {counted.get(item, 0):,} {item}, published {number:,}{note}")
+    return messages

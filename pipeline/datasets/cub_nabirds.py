@@ -64,17 +64,17 @@ def read_cub(root: Path) -> list[Pair]:
 
     Raises InputError naming wrong lines, or images without sentences.
     """
-    found, problems = [], []
+    pairs, problems = [], []
     for key, image in _read_images(root).items():
         file = Path(root / TEXT / image.images).with_suffix(".txt")
         if file.is_file() and (captions := _captions(read_text(file, REMEDY))):
             name = f"images/{image.images}"
-            found.append(Pair(key, key, image.split, name, name, captions))
+            pairs.append(Pair(key, key, image.split, name, name, captions))
         else:
             problems.append(f"{file.relative_to(root / TEXT)} is missing, or has no sentence")
     if problems:
         raise listed(problems, str(root / TEXT), REMEDY)
-    return found
+    return pairs
 
 
 def _captions(text: str) -> tuple[str, ...]:
@@ -93,13 +93,15 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
     classes = {key: int(image.image_class_labels) for key, image in images.items()}
     numbers = {label: number for number, label in enumerate(sorted(set(classes.values())))}
     pairs = []
-    for place, split in enumerate(SPLITS.values()):
-        own = {key: numbers[classes[key]] for key, image in images.items() if image.split == split}
-        if len(set(own.values())) < 2:
+    for index, split in enumerate(SPLITS.values()):
+        class_of = {key: numbers[classes[key]] for key, image in images.items() if image.split == split}
+        if len(set(class_of.values())) < 2:
             raise InputError(f"{root}: the split {split} has one class alone; pairs need two")
-        for one, other in _drawn(own, np.random.default_rng([seed, place])):
-            before, after = (f"images/{images[key].images}" for key in (one, other))
-            pairs.append(ClassPair(f"{one}_{other}", split, before, after, own[one], own[other]))
+        for first, second in _drawn(class_of, np.random.default_rng([seed, index])):
+            before, after = (f"images/{images[key].images}" for key in (first, second))
+            pairs.append(
+                ClassPair(f"{first}_{second}", split, before, after, class_of[first], class_of[second])
+            )
     return pairs
 
 
@@ -113,9 +115,9 @@ def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tup
     for image, label in classes.items():
         of_class.setdefault(label, []).append(image)
     for number, image in enumerate(images):
-        own = [other for other in of_class[classes[image]] if other != image]
-        if number % 2 == 0 and own:
-            yield image, own[int(rng.integers(len(own)))]
+        same_class = [other for other in of_class[classes[image]] if other != image]
+        if number % 2 == 0 and same_class:
+            yield image, same_class[int(rng.integers(len(same_class)))]
             continue
         other = image
         while classes[other] == classes[image]:

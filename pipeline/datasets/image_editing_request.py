@@ -33,8 +33,8 @@ def read(root: Path) -> list[Pair]:
         for entry in read_foreign(root / file, tuple[Entry, ...], REMEDY):
             uid, before, after = entry.uid, f"images/{entry.img0}", f"images/{entry.img1}"
             if uid in pairs:
-                there = SPLIT_FILES[pairs[uid].split]
-                raise InputError(f"{root / file}: uid {uid} is in {there} already; {REMEDY}")
+                other_file = SPLIT_FILES[pairs[uid].split]
+                raise InputError(f"{root / file}: uid {uid} is in {other_file} already; {REMEDY}")
             pairs[uid] = Pair(uid, uid, split, before, after, entry.sents)
         check_splits(root / file, pairs.values(), (split,))
     return scenes_by_images(list(pairs.values()))

@@ -30,7 +30,7 @@ Pillow's other formats are excluded: to decode an EPS file, Pillow would start G
 """
 MOST_PIXELS = 89_478_485  # above this limit Pillow only warns; Pillow refuses twice as many pixels
 LARGE = 1 << 24  # pixels: larger images are decoded one at a time, else many threads could fill the memory
-_LARGE = threading.Lock()
+_LARGE_LOCK = threading.Lock()
 LOW = 256  # 16-bit values below this have a high byte of 0
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr")
 """Pillow's modes that are converted to RGB."""
@@ -38,9 +38,9 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"  # beginning of every PNG file; width and
 RGB_8 = b"\x08\x02\0\0\0"  # header values: bits, colour type, compression, filter, not interlaced
 AS_STORED = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
 END_OF_PNG = b"IEND\xaeB`\x82"  # name and CRC of the last chunk
-TURNED = "orientation"
+ORIENTATION = "orientation"
 """Key of the EXIF orientation, 2 to 8, in the `info` of a decoded image; absent for an upright image."""
-NOT_READ = {
+UNSUPPORTED = {
     **{b"ftyp" + brand: "a HEIC picture" for brand in (b"heic", b"heix", b"hevc", b"mif1", b"msf1")},
     **{b"ftyp" + brand: "an AVIF picture" for brand in (b"avif", b"avis")},
     b"ion http": "a pointer of Git LFS (run `git lfs pull`)",
@@ -78,16 +78,16 @@ def decode(data: bytes, name: str) -> Image.Image:
       (Adobe's convention, which Pillow follows with or without Adobe's marker).
     - Orientation, colour profiles and gamma are NOT applied, because boxes are in pixels of the file, and
       because published features were computed without them. The orientation is in the `info` of the returned
-      image, under the key TURNED.
+      image, under the key ORIENTATION.
 
     Raises InputError naming the file if it is empty, damaged or of an unsupported format, or if the image has
     no pixels, more than MOST_PIXELS pixels (checked before decoding), or pixels of an unsupported kind.
     """
     if not data:
         raise InputError(f"{name} is empty (0 bytes); replace the file")
-    if kind := NOT_READ.get(data[4:12]):
+    if kind := UNSUPPORTED.get(data[4:12]):
         raise InputError(f"{name} is {kind}, which is not read; convert it to PNG")
-    with _named(name, tiff=data[:2] in (b"II", b"MM")):
+    with _errors_named(name, tiff=data[:2] in (b"II", b"MM")):
         image = Image.open(io.BytesIO(data), formats=FORMATS)
         if image.format == "PNG" and END_OF_PNG not in data:  # Pillow accepts such a file
             raise ValueError("image file is truncated: no end mark")
@@ -99,65 +99,65 @@ def decode_array(data: bytes, name: str) -> np.ndarray:
 
     OpenCV decodes plain PNG files: it needs a fifth less time than Pillow.
     """
-    found = cv2.imdecode(np.frombuffer(data, np.uint8), AS_STORED) if _plain(data) else None
-    return np.asarray(decode(data, name)) if found is None else found
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), AS_STORED) if _is_plain_png(data) else None
+    return np.asarray(decode(data, name)) if pixels is None else pixels
 
 
-def _plain(data: bytes) -> bool:
+def _is_plain_png(data: bytes) -> bool:
     """Return True for a complete 8-bit RGB PNG file without interlacing, transparency or animation."""
-    head = data[: max(0, data.find(b"IDAT"))]
-    if head[:16] != PNG or head[24:29] != RGB_8 or b"tRNS" in head or b"acTL" in head:
+    header = data[: max(0, data.find(b"IDAT"))]
+    if header[:16] != PNG or header[24:29] != RGB_8 or b"tRNS" in header or b"acTL" in header:
         return False
-    width, height = (int.from_bytes(head[at : at + 4]) for at in (16, 20))
+    width, height = (int.from_bytes(header[offset : offset + 4]) for offset in (16, 20))
     return width * height <= MOST_PIXELS and END_OF_PNG in data
 
 
 def converted(image: Image.Image, name: str) -> Image.Image:
     """Convert an opened image to RGB by the rules of `decode`, in up to 16 bytes of memory per pixel."""
-    with _named(name):
+    with _errors_named(name):
         if image.width * image.height > MOST_PIXELS:
             raise Image.DecompressionBombError
         if not image.width or not image.height:
             raise ValueError("it has no pixels")
-    with _LARGE if image.width * image.height > LARGE else nullcontext():
+    with _LARGE_LOCK if image.width * image.height > LARGE else nullcontext():
         return _loaded(image, name)
 
 
 def _loaded(image: Image.Image, name: str) -> Image.Image:
-    opaque = False
-    with _named(name):
+    is_opaque = False
+    with _errors_named(name):
         if isinstance(image, TiffImagePlugin.TiffImageFile):
             tiff_tags.check(image.tag_v2, name)
-            opaque = not tiff_tags.has_alpha(image.tag_v2)
-            turn = _orientation(image)
+            is_opaque = not tiff_tags.has_alpha(image.tag_v2)
+            orientation = _orientation(image)
             image.getexif()[ExifTags.Base.Orientation] = 1  # Pillow would rotate a TIFF, and no other format
             image = image.copy()  # which has the size of the stored pixels
         else:
             image.load()
-            turn = image.info.get(TURNED) or _orientation(image)
-    rgb = _rgb(image, name, opaque)
-    rgb.info = {TURNED: turn} if turn > 1 else {}
+            orientation = image.info.get(ORIENTATION) or _orientation(image)
+    rgb = _rgb(image, name, is_opaque)
+    rgb.info = {ORIENTATION: orientation} if orientation > 1 else {}
     return rgb
 
 
 def _orientation(image: Image.Image) -> int:
     """Return the EXIF orientation, from 1 to 8; 1 if the EXIF data is damaged or missing."""
     try:
-        turn = image.getexif().get(ExifTags.Base.Orientation, 1)
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:  # Pillow raises any exception on damaged metadata
         return 1
-    return turn if turn in range(1, 9) else 1
+    return orientation if orientation in range(1, 9) else 1
 
 
-def _rgb(image: Image.Image, name: str, opaque: bool) -> Image.Image:
-    """Convert a loaded image to RGB. If `opaque` is true, transparency is ignored."""
+def _rgb(image: Image.Image, name: str, is_opaque: bool) -> Image.Image:
+    """Convert a loaded image to RGB. If `is_opaque` is true, transparency is ignored."""
     if image.mode == "F":
         raise InputError(f"{name} has floating-point numbers, whose scale is unknown; {RESCALE}")
     if image.mode.startswith("I"):
         image = _high_byte(image, name)
     if image.mode not in MODES:
         raise InputError(f"{name} has pixels of the kind {image.mode}; convert it to 8-bit RGB")
-    if opaque or not image.has_transparency_data:
+    if is_opaque or not image.has_transparency_data:
         return image.convert("RGB")
     white = Image.new("RGBA", image.size, "white")
     return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
@@ -176,7 +176,7 @@ def _high_byte(image: Image.Image, name: str) -> Image.Image:
 
 
 @contextmanager
-def _named(name: str, tiff: bool = False) -> Iterator[None]:
+def _errors_named(name: str, tiff: bool = False) -> Iterator[None]:
     """Turn every error in the `with` block into an InputError that names the file."""
     try:
         yield
@@ -210,8 +210,8 @@ def index(root: Path, names: list[str]) -> Iterator[Indexed]:
     """
     problems: list[str] = []
     threads = os.cpu_count() or 1
-    seen = prefetch(partial(_inspect, root), names, threads, 4 * threads)
-    for result in track(seen, "checking", "images", len(names)):
+    results = prefetch(partial(_inspect, root), names, threads, 4 * threads)
+    for result in track(results, "checking", "images", len(names)):
         if isinstance(result, Indexed):
             yield result
         else:
@@ -246,7 +246,7 @@ def identity(hashes: Mapping[str, str]) -> str:
 
 def read_named(path: str | Path, names: list[str]) -> list[Indexed]:
     """Return the index entries of images, in the order of `names`. Raises InputError if one is missing."""
-    found = {image.name: image for image in read_index(path)}
-    if missing := [name for name in names if name not in found]:
+    entries = {image.name: image for image in read_index(path)}
+    if missing := [name for name in names if name not in entries]:
         raise InputError(f"{path} does not list {missing[0]}; {REMEDY}")
-    return [found[name] for name in names]
+    return [entries[name] for name in names]

@@ -67,10 +67,10 @@ class LabelledScene(Strict):
 
     @model_validator(mode="after")
     def _one_change(self) -> Self:
-        given = [key for key in KINDS if getattr(self, key) is not None]
-        if len(given) > 1:
+        change_keys = [key for key in KINDS if getattr(self, key) is not None]
+        if len(change_keys) > 1:
             raise ValueError("a scene has one change; keep one of its keys")
-        if (self.changed is not None) != bool({*given} - {"added"}):
+        if (self.changed is not None) != bool({*change_keys} - {"added"}):
             raise ValueError("'changed' goes with one of new_color, new_material, moved_to, gone")
         if self.changed is not None and self.changed >= len(self.objects):
             raise ValueError(
@@ -85,7 +85,7 @@ class LabelledScene(Strict):
 
     def facts(self, kind: str) -> SceneFacts:
         """Return the facts of the unchanged pair if `kind` is NO_CHANGE, else of the changed pair."""
-        before = tuple(each.placed(number) for number, each in enumerate(self.objects))
+        before = tuple(labelled.placed(number) for number, labelled in enumerate(self.objects))
         if kind == NO_CHANGE:
             return SceneFacts(before, before, CAMERA, CAMERA, None)
         if self.added is not None:
@@ -93,9 +93,9 @@ class LabelledScene(Strict):
             return SceneFacts(before, (*before, self.added.placed(number)), CAMERA, CAMERA, number)
         assert self.changed is not None
         x, y = self.moved_to or (None, None)
-        new = {"color": self.new_color, "material": self.new_material, "x": x, "y": y}
-        given = {key: value for key, value in new.items() if value is not None}
-        changed = self.objects[self.changed].model_copy(update=given).placed(self.changed)
+        new_values = {"color": self.new_color, "material": self.new_material, "x": x, "y": y}
+        update = {key: value for key, value in new_values.items() if value is not None}
+        changed = self.objects[self.changed].model_copy(update=update).placed(self.changed)
         after = (*before[: self.changed], *([] if self.gone else [changed]), *before[self.changed + 1 :])
         return SceneFacts(before, after, CAMERA, CAMERA, self.changed)
 
@@ -125,6 +125,6 @@ def _pairs(folder: Path, scene: LabelledScene) -> list[Pair]:
         afters.append((NO_CHANGE, distractor, "_n"))
     number = f"{scene.scene:06d}"
     return [
-        Pair(f"{number}.png{end}", number, "test", before, after, (), kind, scene=scene.facts(kind))
-        for kind, after, end in afters
+        Pair(f"{number}.png{suffix}", number, "test", before, after, (), kind, scene=scene.facts(kind))
+        for kind, after, suffix in afters
     ]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pipeline.datasets.annotations import ImageName, Published, check_splits, written
+from pipeline.datasets.annotations import ImageName, Published, check_splits, not_blank
 from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Split
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_foreign
@@ -42,7 +42,7 @@ def read(root: Path) -> list[Pair]:
         name = image.filename
         if name in pairs:
             raise InputError(f"{path}: {name} is there twice; {REMEDY}")
-        if not (captions := written(each.raw for each in image.sentences)):
+        if not (captions := not_blank(sentence.raw for sentence in image.sentences)):
             raise InputError(f"{path}: {name} has no sentence; {REMEDY}")
         pairs[name] = Pair(
             pair_id=name,

@@ -52,29 +52,29 @@ class Manifest:
 
 def hashes(pairs: Path, index: Path) -> dict[str, str]:
     """Return the hashes of a manifest, with the keys PAIRS, INDEX and IMAGES."""
-    found = {each.name: each.sha256 for each in images.read_index(index)}
+    image_hashes = {image.name: image.sha256 for image in images.read_index(index)}
     return {
         PAIRS: content_hashes.file_hash(pairs),
         INDEX: content_hashes.file_hash(index),
-        IMAGES: images.identity(found),
+        IMAGES: images.identity(image_hashes),
     }
 
 
 def write(path: str | Path, manifest: Manifest) -> None:
     """Write the manifest as JSON, with a hash of itself."""
     record = asdict(manifest)
-    own = record.pop("hashes")
-    write_json(path, content_hashes.with_hashes(record, own) if own else record)
+    hashes = record.pop("hashes")
+    write_json(path, content_hashes.with_hashes(record, hashes) if hashes else record)
 
 
 def read(path: str | Path) -> Manifest:
     """Return the manifest in a file. Raises InputError if the file is invalid or was edited afterwards."""
-    found = read_record(path, Manifest, REMEDY)
+    manifest = read_record(path, Manifest, REMEDY)
     content_hashes.read(path, read_json(path, REMEDY), REMEDY)
-    return found
+    return manifest
 
 
-def beside(pairs: str | Path) -> Path | None:
+def path_of(pairs: str | Path) -> Path | None:
     """Return the path of the manifest next to a file of pairs; None if this manifest does not exist."""
     path = Path(pairs).with_suffix(".manifest.json")
     return path if path.is_file() else None
@@ -82,20 +82,17 @@ def beside(pairs: str | Path) -> Path | None:
 
 def read_pairs(path: str | Path) -> list[Pair]:
     """Return the prepared pairs in a file. Raises InputError if its hash differs from the manifest's."""
-    found = schema.read_pairs(path)
-    if record := beside(path):
-        check_files(record, read(record), path)
-    return found
+    pairs = schema.read_pairs(path)
+    if manifest_path := path_of(path):
+        check_files(manifest_path, read(manifest_path), path)
+    return pairs
 
 
-def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Path | None = None) -> None:
-    """Raise InputError if the hash of the pairs or of the image index differs from the hash in `known`.
-
-    `path` is the file of the manifest `known`.
-    """
+def check_files(path: Path, manifest: Manifest, pairs: str | Path, index: str | Path | None = None) -> None:
+    """Raise InputError if the pairs or the image index differ from `manifest`, read from `path`."""
     for name, file in ((PAIRS, pairs), (INDEX, index)):
         if file is not None:
-            content_hashes.check(path, known.hashes, name, file, AGAIN)
+            content_hashes.check(path, manifest.hashes, name, file, AGAIN)
 
 
 def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
@@ -103,9 +100,9 @@ def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
 
     `identity` is the hash of the store's images (images.identity), or None if it is unknown.
     """
-    if not (record := beside(pairs)) or identity is None:
+    if not (path := path_of(pairs)) or identity is None:
         return
-    if read(record).hashes.get(IMAGES, identity) != identity:
+    if read(path).hashes.get(IMAGES, identity) != identity:
         raise InputError(
-            f"{name} has features of other images than {record}; run `dvc repro extract` to make it again"
+            f"{name} has features of other images than {path}; run `dvc repro extract` to make it again"
         )

@@ -34,16 +34,16 @@ class Negatives:
     negatives: Annotated[tuple[Negative, ...], Field(min_length=NEGATIVES, max_length=NEGATIVES)]
 
 
-def write_negatives(path: str | Path, pairs: Iterable[Negatives]) -> None:
+def write_negatives(path: str | Path, records: Iterable[Negatives]) -> None:
     """Write JSON lines, one per pair. No file is written if `pairs` raises an error."""
-    write_json_lines(path, (asdict(own) for own in pairs))
+    write_json_lines(path, (asdict(record) for record in records))
 
 
-def read_negatives(path: str | Path, how: str = REMEDY) -> dict[str, list[str]]:
-    """Return a dictionary: pair id -> wrong captions. An InputError names the line and ends with `how`."""
-    return captions_of(read_records(path, Negatives, how, "pair_id"))
+def read_negatives(path: str | Path, remedy: str = REMEDY) -> dict[str, list[str]]:
+    """Return a dictionary: pair id -> wrong captions. An InputError names the line and ends with `remedy`."""
+    return captions_of(read_records(path, Negatives, remedy, "pair_id"))
 
 
-def captions_of(pairs: Iterable[Negatives]) -> dict[str, list[str]]:
+def captions_of(records: Iterable[Negatives]) -> dict[str, list[str]]:
     """Return a dictionary: pair id -> wrong captions."""
-    return {own.pair_id: [each.caption for each in own.negatives] for own in pairs}
+    return {record.pair_id: [negative.caption for negative in record.negatives] for record in records}

@@ -14,7 +14,7 @@ from pipeline.io.outputs import replacing, write_text, yaml_of
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 DATASETS = re.compile(r"^dataset:\n(?=( +))", re.MULTILINE)  # the group is the indentation of the entries
 # scores that need scene facts or kinds of change; a dataset in a table of pairs may lack both
-NEEDING = ("truth", "CIDEr-D/change")
+SCENE_SCORES = ("truth", "CIDEr-D/change")
 REMEDY = "run it from the repository's root"
 
 
@@ -30,52 +30,53 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
             f"{name!r} is no name of a dataset; use letters, digits and _ (100), and begin with a letter"
         )
     table = pairs_csv_rows.find(folder)
-    found = params.load(path).dataset
-    entry = {"prepare": {"reader": "table", "root": _shown(folder), "protocol": None}, "like": like}
-    if like in found:
-        entry |= _selecting(found[like])
-    if name in found:
+    datasets = params.load(path).dataset
+    entry = {"prepare": {"reader": "table", "root": _short_path(folder), "protocol": None}, "like": like}
+    if like in datasets:
+        entry |= _selection_settings(datasets[like])
+    if name in datasets:
         if read_yaml(path, REMEDY)["dataset"].get(name) == entry:
             return False
         raise InputError(f"{path} has a dataset {name!r} already; take another name, or edit that entry")
-    if like not in found:
-        raise InputError(f"{path} has no dataset {like!r} to be like; there are {', '.join(found)}")
-    text = _with(read_text(path, REMEDY), name, entry, path)
-    with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    if like not in datasets:
+        raise InputError(f"{path} has no dataset {like!r} to be like; there are {', '.join(datasets)}")
+    text = _with_entry(read_text(path, REMEDY), name, entry, path)
+    with replacing(path) as temporary_path:
+        temporary_path.write_text(text, encoding="utf-8")
         try:
-            params.load(beside)
+            params.load(temporary_path)
         except InputError as error:
-            raise InputError(f"{str(error).replace(str(beside), str(path))}; nothing was entered") from None
+            raise InputError(
+                f"{str(error).replace(str(temporary_path), str(path))}; nothing was entered"
+            ) from None
         _write_card(name, folder, table)  # before params.yaml: without an entry, a card has no effect
     return True
 
 
-def _selecting(like: Dataset) -> dict[str, Any]:
-    """Return the settings of `like` that must differ, because they select snapshots by a score in NEEDING.
-
-    Their new value is SELECT. A dataset in a table of pairs may lack what the scores in NEEDING need.
-    """
-    own = {
+def _selection_settings(like: Dataset) -> dict[str, Any]:
+    """Return settings with SELECT in place of each score of SCENE_SCORES that selects snapshots in `like`."""
+    own_settings = {
         name: {"train": {"select": SELECT}}
         for name, settings in like.own.items()
-        if settings.train.select in NEEDING
+        if settings.train.select in SCENE_SCORES
     }
-    found = {"train": {"select": SELECT}} if like.train.select in NEEDING else {}
-    return found | ({"own": own} if own else {})
+    selection = {"train": {"select": SELECT}} if like.train.select in SCENE_SCORES else {}
+    return selection | ({"own": own_settings} if own_settings else {})
 
 
-def _shown(folder: Path) -> str:
-    whole, here = folder.absolute(), Path.cwd()
-    return (whole.relative_to(here) if whole.is_relative_to(here) else whole).as_posix()
+def _short_path(folder: Path) -> str:
+    absolute, working_folder = folder.absolute(), Path.cwd()
+    return (
+        absolute.relative_to(working_folder) if absolute.is_relative_to(working_folder) else absolute
+    ).as_posix()
 
 
-def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
-    if not (found := DATASETS.search(text)):
+def _with_entry(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
+    if not (match := DATASETS.search(text)):
         raise InputError(f"{path}: the entries of 'dataset' are not on separate lines; enter {name} by hand")
     lines = [f"{name}:", *(f"  {key}: {_scalar(value)}" for key, value in entry.items())]
-    block = "".join(f"{found[1]}{line}\n" for line in lines)
-    return text[: found.end()] + block + text[found.end() :]
+    block = "".join(f"{match[1]}{line}\n" for line in lines)
+    return text[: match.end()] + block + text[match.end() :]
 
 
 def _scalar(value: Any) -> str:
@@ -87,7 +88,7 @@ def _write_card(name: str, folder: Path, table: Path) -> None:
     card = {
         "name": name,
         "citation": "a dataset of your own",
-        "source": _shown(folder),
+        "source": _short_path(folder),
         "files": {table.name: "a row a pair: before, after, captions"},
     }
     head = (

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from pipeline.datasets import checking
-from pipeline.datasets.annotations import ImageName, check_splits, connected, scenes_by_images, written
+from pipeline.datasets.annotations import ImageName, check_splits, connected, not_blank, scenes_by_images
 from pipeline.datasets.checking import on_disk
 from pipeline.datasets.pairs_csv_rows import NAMES, find, read_rows
 from pipeline.datasets.schema import SPLITS, Box, Kind, Pair, Split, images_of
@@ -59,7 +59,7 @@ class _Row(BaseModel):
 
 
 @dataclass
-class Found:
+class TablePair:
     """A pair of the table with its captions. `line` is the first line of the table that has the pair."""
 
     line: int
@@ -72,15 +72,15 @@ class Table:
     """The pairs and the faults of a table."""
 
     path: Path
-    found: dict[tuple[str, str], Found]  # (before image, after image) -> pair
+    pairs: dict[tuple[str, str], TablePair]  # (before image, after image) -> pair
     problems: list[tuple[int, str]]  # line number, message
 
 
 def read(root: Path) -> list[Pair]:
     """Return the pairs in the table's order. Raises InputError that names every wrong line."""
     table = _table(root)
-    pairs = [] if table.problems else _divided(table, root)
-    if problems := _sorted(table.problems or _leaks(table, pairs, {})):
+    pairs = [] if table.problems else _pairs_in_splits(table, root)
+    if problems := _sorted_messages(table.problems or _leaks(table, pairs, {})):
         raise listed(problems, str(table.path), REMEDY)
     check_splits(table.path, pairs)
     return pairs
@@ -92,17 +92,17 @@ def faults(root: Path) -> list[str]:
     Missing images, and equal images in two splits under two names, are faults too.
     """
     table = _table(root)
-    pairs = _divided(table, root) if table.found else []
+    pairs = _pairs_in_splits(table, root) if table.pairs else []
     lines: dict[str, int] = {}
-    for found in table.found.values():
-        for name in (found.pair.before, found.pair.after):
-            lines.setdefault(name, found.line)
+    for table_pair in table.pairs.values():
+        for name in (table_pair.pair.before, table_pair.pair.after):
+            lines.setdefault(name, table_pair.line)
     missing = [(line, fault) for name, line in lines.items() for fault in checking.missing(root, [name])]
     leaks = _leaks(table, pairs, checking.first_alike(root, lines))
-    return _sorted([*table.problems, *missing, *leaks])
+    return _sorted_messages([*table.problems, *missing, *leaks])
 
 
-def _sorted(problems: Iterable[tuple[int, str]]) -> list[str]:
+def _sorted_messages(problems: Iterable[tuple[int, str]]) -> list[str]:
     return [f"line {line}: {problem}" for line, problem in sorted(problems)]
 
 
@@ -114,7 +114,7 @@ def _table(root: Path) -> Table:
         if isinstance(parsed, str):
             table.problems.append((row.line, parsed))
         else:
-            _enter(table, row.line, parsed, root)
+            _add_row(table, row.line, parsed, root)
     _check_whole(table)
     return table
 
@@ -128,7 +128,7 @@ def _parsed(values: dict[str, Any]) -> _Row | str:
     return f"{fault}; there are {names}" if fault.startswith("unknown key") else fault
 
 
-def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
+def _add_row(table: Table, line: int, row: _Row, root: Path) -> None:
     """Add a row to `table`, as a new pair or as further captions of a pair in an earlier line."""
     before, after = on_disk(root, row.before), on_disk(root, row.after)
     pair = Pair(
@@ -142,52 +142,57 @@ def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
         before_box=row.before_box,
         after_box=row.after_box,
     )
-    found = table.found.setdefault((before, after), Found(line, pair, []))
-    captions = written([row.caption, *row.captions])
+    table_pair = table.pairs.setdefault((before, after), TablePair(line, pair, []))
+    captions = not_blank([row.caption, *row.captions])
     problems = []
-    if found.pair != pair:
-        problems.append(f"not as line {found.line} says of the same two images")
+    if table_pair.pair != pair:
+        problems.append(f"not as line {table_pair.line} says of the same two images")
     if not captions:
         problems.append("no caption")
-    if mute := [caption for caption in captions if not any(map(str.isalnum, caption))]:
-        problems.append(f"the caption {mute[0]!r} has no word; write it out")
+    if wordless := [caption for caption in captions if not any(map(str.isalnum, caption))]:
+        problems.append(f"the caption {wordless[0]!r} has no word; write it out")
     table.problems.extend((line, problem) for problem in problems)
-    found.captions += captions
+    table_pair.captions += captions
 
 
 def _check_whole(table: Table) -> None:
     """Add a fault for each repeated pair_id, and for each pair without split or scene if others have one."""
     ids: dict[str, int] = {}
-    everything = list(table.found.values())
-    for found in everything:
-        name = found.pair.pair_id
-        if (other := ids.setdefault(name, found.line)) != found.line:
-            table.problems.append((found.line, f"the pair_id {name!r} is in line {other} already"))
+    table_pairs = list(table.pairs.values())
+    for table_pair in table_pairs:
+        name = table_pair.pair.pair_id
+        if (other := ids.setdefault(name, table_pair.line)) != table_pair.line:
+            table.problems.append((table_pair.line, f"the pair_id {name!r} is in line {other} already"))
     for key, name in (("split", "split"), ("scene_id", "scene")):
-        lacking = [found.line for found in everything if not getattr(found.pair, key)]
-        if given := [found.line for found in everything if getattr(found.pair, key)]:
-            why = f"no {name}, but line {given[0]} has one: give all rows a {name}, or none"
-            table.problems.extend((line, why) for line in lacking)
+        lines_without = [table_pair.line for table_pair in table_pairs if not getattr(table_pair.pair, key)]
+        if lines_with := [table_pair.line for table_pair in table_pairs if getattr(table_pair.pair, key)]:
+            message = f"no {name}, but line {lines_with[0]} has one: give all rows a {name}, or none"
+            table.problems.extend((line, message) for line in lines_without)
 
 
-def _divided(table: Table, root: Path) -> list[Pair]:
+def _pairs_in_splits(table: Table, root: Path) -> list[Pair]:
     """Return the pairs with their captions. Choose scenes and splits if the table does not give them."""
-    pairs = [replace(found.pair, captions=tuple(found.captions)) for found in table.found.values()]
-    named = all(pair.scene_id for pair in pairs)
+    pairs = [
+        replace(table_pair.pair, captions=tuple(table_pair.captions)) for table_pair in table.pairs.values()
+    ]
+    have_scenes = all(pair.scene_id for pair in pairs)
     if all(pair.split for pair in pairs):
-        return pairs if named else scenes_by_images(pairs)
-    content = checking.first_alike(root, images_of(pairs))
+        return pairs if have_scenes else scenes_by_images(pairs)
+    first_names = checking.first_alike(root, images_of(pairs))
     # a scene's key is a tuple, so that it differs from the name of every image
-    keys = [(content[pair.before], content[pair.after], *[("", pair.scene_id)] * named) for pair in pairs]
-    firsts = connected(keys)
-    split = _drawn(table.path, list(dict.fromkeys(firsts)))
+    scene_keys = [
+        (first_names[pair.before], first_names[pair.after], *[("", pair.scene_id)] * have_scenes)
+        for pair in pairs
+    ]
+    firsts = connected(scene_keys)
+    split_of = _random_splits(table.path, list(dict.fromkeys(firsts)))
     return [
-        replace(pair, split=split[first], scene_id=pair.scene_id if named else pairs[first].pair_id)
+        replace(pair, split=split_of[first], scene_id=pair.scene_id if have_scenes else pairs[first].pair_id)
         for pair, first in zip(pairs, firsts, strict=True)
     ]
 
 
-def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
+def _random_splits(path: Path, scenes: list[int]) -> dict[int, str]:
     """Return a dictionary: scene -> random split. val and test get a tenth of the scenes each, at least 1."""
     held_out = max(1, round(HELD_OUT * len(scenes)))
     if len(scenes) <= 2 * held_out:
@@ -196,22 +201,23 @@ def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
             "share an image, by name or by content, are one scene; bring more pairs, or give each row a split"
         )
     order = np.random.default_rng(SEED).permutation(len(scenes))
-    names = np.repeat(SPLITS, [len(scenes) - 2 * held_out, held_out, held_out]).tolist()
-    return {scenes[place]: name for place, name in zip(order, names, strict=True)}
+    splits = np.repeat(SPLITS, [len(scenes) - 2 * held_out, held_out, held_out]).tolist()
+    return {scenes[index]: split for index, split in zip(order, splits, strict=True)}
 
 
-def _leaks(table: Table, pairs: list[Pair], content: Mapping[str, str]) -> list[tuple[int, str]]:
+def _leaks(table: Table, pairs: list[Pair], first_names: Mapping[str, str]) -> list[tuple[int, str]]:
     """Return (line number, message) for each image that is in two splits, under one or two names.
 
-    `content`: name of an image -> first name with the same content. An image without an entry is
-    compared by its name.
+    `first_names`: name of an image -> first name with the same content; names may be missing.
     """
-    where: dict[str, tuple[str, str, int]] = {}
+    first_uses: dict[str, tuple[str, str, int]] = {}
     problems = []
-    for found, pair in zip(table.found.values(), pairs, strict=False):
+    for table_pair, pair in zip(table.pairs.values(), pairs, strict=False):
         for name in dict.fromkeys((pair.before, pair.after)):
-            first, split, line = where.setdefault(content.get(name, name), (name, pair.split, found.line))
+            first_name, split, line = first_uses.setdefault(
+                first_names.get(name, name), (name, pair.split, table_pair.line)
+            )
             if split != pair.split:
-                same = f"the same image as {first} in {split}, line {line}"
-                problems.append((found.line, f"{name} in {pair.split} is {same}"))
+                other_use = f"the same image as {first_name} in {split}, line {line}"
+                problems.append((table_pair.line, f"{name} in {pair.split} is {other_use}"))
     return problems

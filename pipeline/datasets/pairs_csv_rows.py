@@ -23,7 +23,7 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 SEP = re.compile(r'"?sep=([,;\t|])"?')  # Excel's first line, which names the delimiter
 BLANK = ',;\t|" \n'  # characters of a line without column names
 LARGEST = 1 << 27  # maximum size in bytes of a table; the csv module limits a field to 131,072 characters
-TWICE = 'write a quotation mark that is text twice (""), in a field with quotation marks round it'
+QUOTES_REMEDY = 'write a quotation mark that is text twice (""), in a field with quotation marks round it'
 
 
 @dataclass(frozen=True)
@@ -38,46 +38,46 @@ class Row:
 def find(folder: Path) -> Path:
     """Return the path of the table in a folder. Raises InputError unless the folder has exactly one table."""
     if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise InputError(f"{folder} {what}; name the folder that holds {' or '.join(NAMES)}")
-    found = [folder / name for name in NAMES if (folder / name).is_file()]
-    if len(found) != 1:
-        have = " and ".join(path.name for path in found) or "neither"
-        raise InputError(f"{folder} must hold {' or '.join(NAMES)}, and has {have}; {REMEDY}")
-    return found[0]
+        fault = "is a file" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {fault}; name the folder that holds {' or '.join(NAMES)}")
+    tables = [folder / name for name in NAMES if (folder / name).is_file()]
+    if len(tables) != 1:
+        present = " and ".join(path.name for path in tables) or "neither"
+        raise InputError(f"{folder} must hold {' or '.join(NAMES)}, and has {present}; {REMEDY}")
+    return tables[0]
 
 
 def read_rows(path: Path) -> list[Row]:
     """Return the rows of a table. Raises InputError if it has no rows, or a fault that could hide rows."""
     if path.suffix.lower() == ".jsonl":
         lines = enumerate(read_lines(path, REMEDY, LARGEST), 1)
-        rows = [_object(number, line) for number, line in lines if line.strip()]
+        rows = [_json_row(number, line) for number, line in lines if line.strip()]
     else:
-        rows = _csv(path)
+        rows = _csv_rows(path)
     if not rows:
         raise InputError(f"{path} has no row; {REMEDY}")
     return rows
 
 
-def _csv(path: Path) -> list[Row]:
+def _csv_rows(path: Path) -> list[Row]:
     file = io.StringIO(read_text(path, REMEDY, LARGEST), newline="\n")
-    head, names, delimiter = _head(path, file)
+    head_line, names, delimiter = _head(path, file)
     reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
-    rows, line = [], head + 1
+    rows, line = [], head_line + 1
     try:
         for fields in reader:
-            last = head + reader.line_num
+            last_line = head_line + reader.line_num
             if any(delimiter in field.partition("\n")[2] for field in fields):
                 raise InputError(
-                    f"{path}, line {line}: a quotation mark opens a field that ends in line {last}, and "
-                    f"there are rows in between; {TWICE}, and a text that has several lines and a "
+                    f"{path}, line {line}: a quotation mark opens a field that ends in line {last_line}, and "
+                    f"there are rows in between; {QUOTES_REMEDY}, and a text that has several lines and a "
                     f"{DELIMITERS[delimiter]} in one line"
                 )
             if any(map(str.strip, fields)):
-                rows.append(_row(line, names, delimiter, fields))
-            line = last + 1
+                rows.append(_csv_row(line, names, delimiter, fields))
+            line = last_line + 1
     except csv.Error as error:
-        raise InputError(f"{path}, line {line}: {error}; {TWICE}") from None
+        raise InputError(f"{path}, line {line}: {error}; {QUOTES_REMEDY}") from None
     return rows
 
 
@@ -86,23 +86,23 @@ def _head(path: Path, file: io.StringIO) -> tuple[int, list[str], str]:
     number, line, delimiters = 0, "", "".join(DELIMITERS)
     for line in file:
         number += 1
-        if found := SEP.fullmatch(line.strip()):
-            delimiters = found[1]
+        if match := SEP.fullmatch(line.strip()):
+            delimiters = match[1]
         elif line.strip(BLANK):
             break
-    where = f"{path}, line {max(number, 1)}"
+    location = f"{path}, line {max(number, 1)}"
     for delimiter in delimiters:
-        names = _names(line, delimiter)
+        names = _column_names(line, delimiter)
         if {"before", "after"} <= set(names):
-            if twice := [name for name, count in Counter(filter(None, names)).items() if count > 1]:
-                raise InputError(f"{where} names {twice[0]!r} more than once; {REMEDY}")
+            if repeated := [name for name, count in Counter(filter(None, names)).items() if count > 1]:
+                raise InputError(f"{location} names {repeated[0]!r} more than once; {REMEDY}")
             return number, names, delimiter
     raise InputError(
-        f"{where} must name the columns, including before and after, but is {line.strip()!r:.80}; {REMEDY}"
+        f"{location} must name the columns, including before and after, but is {line.strip()!r:.80}; {REMEDY}"
     )
 
 
-def _names(line: str, delimiter: str) -> list[str]:
+def _column_names(line: str, delimiter: str) -> list[str]:
     """Return a line's fields as column names; empty if the line cannot be parsed with this delimiter."""
     try:
         fields = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True), [])
@@ -111,18 +111,15 @@ def _names(line: str, delimiter: str) -> list[str]:
     return [field.strip().lower() for field in fields]
 
 
-def _row(line: int, names: list[str], delimiter: str, fields: list[str]) -> Row:
-    """Return the row with the fields of one line. Empty fields are ignored.
-
-    A field that is not empty, in a column without a name, is a fault.
-    """
+def _csv_row(line: int, names: list[str], delimiter: str, fields: list[str]) -> Row:
+    """Return the row with the fields of one line. Empty fields are ignored, also after the last column."""
     values: dict[str, Any] = {}
-    for place, field in enumerate(fields):
+    for column, field in enumerate(fields):
         if not (value := field.strip()):
             continue
-        if place >= len(names) or not (name := names[place]):
+        if column >= len(names) or not (name := names[column]):
             remedy = f"name it, or put quotation marks round a {DELIMITERS[delimiter]}"
-            return Row(line, {}, f"{value!r:.80} is in column {place + 1}, which has no name: {remedy}")
+            return Row(line, {}, f"{value!r:.80} is in column {column + 1}, which has no name: {remedy}")
         if CAPTIONS.fullmatch(name):
             values.setdefault("captions", []).append(value)
         else:
@@ -131,11 +128,11 @@ def _row(line: int, names: list[str], delimiter: str, fields: list[str]) -> Row:
     return Row(line, values, f"{missing[0]} is missing" if missing else None)
 
 
-def _object(number: int, line: str) -> Row:
+def _json_row(number: int, line: str) -> Row:
     try:
         value = json_of(line, "it", "write one JSON object a line, and nothing behind it")
     except InputError as error:
         return Row(number, {}, str(error))
     if not isinstance(value, dict):
         return Row(number, {}, f"{type(value).__name__}, not an object")
-    return Row(number, {key: each for key, each in value.items() if each is not None})
+    return Row(number, {key: field for key, field in value.items() if field is not None})

@@ -37,12 +37,12 @@ def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
 
     Raises InputError for an unknown reader or protocol, or a missing or wrong file.
     """
-    own, protocol = _reader(reader), protocol_of(reader, protocol)
+    module, protocol = _reader(reader), protocol_of(reader, protocol)
     if not root.is_dir():
         raise InputError(f"{root} is missing; put the dataset there (data/README.md says which files)")
-    if missing := [f"{name} is missing" for name in own.FILES if not (root / name).exists()]:
+    if missing := [f"{name} is missing" for name in module.FILES if not (root / name).exists()]:
         raise listed(missing, str(root), "data/README.md says what it is")
-    pairs: list[Pair] = own.read(root) if protocol is None else own.read(root, protocol)
+    pairs: list[Pair] = module.read(root) if protocol is None else module.read(root, protocol)
     return pairs
 
 
@@ -61,17 +61,17 @@ def protocol_of(reader: str, protocol: str | None) -> str | None:
 
     Raises InputError for an unknown protocol.
     """
-    known = getattr(_reader(reader), "PROTOCOLS", ())
-    if protocol is not None and protocol not in known:
-        ways = ", ".join(known) or "null only"
-        raise InputError(f"params.yaml: prepare.protocol {protocol!r} of {reader}: there is {ways}")
-    return protocol or next(iter(known), None)
+    protocols = getattr(_reader(reader), "PROTOCOLS", ())
+    if protocol is not None and protocol not in protocols:
+        choices = ", ".join(protocols) or "null only"
+        raise InputError(f"params.yaml: prepare.protocol {protocol!r} of {reader}: there is {choices}")
+    return protocol or next(iter(protocols), None)
 
 
 def annotation_files(reader: str, root: Path) -> list[Path]:
     """Return the paths of the annotation files that exist: first required files, then optional files."""
-    own = _reader(reader)
-    return [root / name for name in (*own.FILES, *own.OPTIONAL) if (root / name).is_file()]
+    module = _reader(reader)
+    return [root / name for name in (*module.FILES, *module.OPTIONAL) if (root / name).is_file()]
 
 
 def _reader(name: str) -> ModuleType:

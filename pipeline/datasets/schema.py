@@ -124,7 +124,7 @@ def changed_objects(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed
     do not fit `kind`.
     """
     before, after = (
-        next((each for each in objects if each.number == scene.changed), None)
+        next((placed for placed in objects if placed.number == scene.changed), None)
         for objects in (scene.before, scene.after)
     )
     if (before is None, after is None) != (kind == "add", kind == "drop"):

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from pipeline.datasets.annotations import Published, check_splits, written
+from pipeline.datasets.annotations import Published, check_splits, not_blank
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_foreign
@@ -29,7 +29,7 @@ class Entry(Published):
     """One annotator's sentences on a pair."""
 
     img_id: Annotated[str, Field(pattern="^[0-9A-Za-z]{1,40}$")]
-    sentences: Annotated[tuple[str, ...], AfterValidator(written)]  # without empty sentences
+    sentences: Annotated[tuple[str, ...], AfterValidator(not_blank)]  # without empty sentences
 
 
 Items = Iterator[tuple[str, str, tuple[str, ...]]]
@@ -63,12 +63,12 @@ def _multi(entries: Sequence[Entry]) -> Items:
         yield pair_id, image, (" ".join(words),) if words else ()
 
 
-_WAYS: dict[str, Callable[[Sequence[Entry]], Items]] = {
+_ITEMS_OF: dict[str, Callable[[Sequence[Entry]], Items]] = {
     "merged": _merged,
     "per_entry": _per_entry,
     "multi": _multi,
 }
-PROTOCOLS = tuple(_WAYS)  # the first is the default
+PROTOCOLS = tuple(_ITEMS_OF)  # the first is the default
 
 
 def read(root: Path, protocol: str) -> list[Pair]:
@@ -79,9 +79,9 @@ def read(root: Path, protocol: str) -> list[Pair]:
         path = root / f"annotations/{split}.json"
         entries = read_foreign(path, tuple[Entry, ...], REMEDY)
         for entry in entries:
-            if (other := splits.setdefault(entry.img_id, split)) != split:
+            if (other_split := splits.setdefault(entry.img_id, split)) != split:
                 raise InputError(
-                    f"{path}: img_id {entry.img_id} is in {other}.json too; leave it in one split"
+                    f"{path}: img_id {entry.img_id} is in {other_split}.json too; leave it in one split"
                 )
         pairs += [
             Pair(
@@ -92,7 +92,7 @@ def read(root: Path, protocol: str) -> list[Pair]:
                 after=f"resized_images/{image}_2.png",
                 captions=captions,
             )
-            for pair_id, image, captions in _WAYS[protocol](entries)
+            for pair_id, image, captions in _ITEMS_OF[protocol](entries)
             if captions
         ]
         check_splits(path, pairs, (split,))

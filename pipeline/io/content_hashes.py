@@ -1,4 +1,4 @@
-"""Add hashes to a JSON record, of the record itself and of the files that it describes, and check both.
+"""Hashes in a JSON record, of the record itself and of the files that it describes.
 
 Records from earlier versions have no hashes. They are accepted, and a note is printed.
 """
@@ -47,7 +47,7 @@ def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[st
 def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
     """Return the hashes in a record that was read from `path`. Raises InputError if the record was edited.
 
-    Without hashes, a note is printed and {} is returned.
+    If the record has no hashes, a note is printed, and the result is {}.
     """
     hashes = record.get(KEY) if isinstance(record, dict) else None
     if hashes is None:
@@ -64,9 +64,9 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 
 
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
-    """Raise InputError if the SHA-256 of `file` differs from `hashes[name]`.
+    """Raise InputError if the hash of `file` differs from `hashes[name]`.
 
-    `hashes` are those in the record at `path`. If they do not have `name`, nothing is checked.
+    `path` is the file of the record that has `hashes`.
     """
     if name in hashes and file_hash(file) != hashes[name]:
         raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")

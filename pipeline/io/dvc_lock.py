@@ -19,10 +19,10 @@ Stages = dict[str, dict[str, Any]]  # name of a stage -> its entry in dvc.lock
 
 
 def check(root: Path) -> str | None:
-    """Keep a copy of dvc.lock if it is complete. Otherwise restore it, and return a note.
+    """Save a copy of dvc.lock if it is complete. If it is incomplete, restore it, and return a note.
 
-    An incomplete dvc.lock is replaced by the kept copy, or else by the text of the last commit. The
-    incomplete file is kept as CUT. Raises InputError if there is no good copy.
+    The last good copy replaces an incomplete dvc.lock, or else the file in the last commit. The incomplete
+    file is saved as CUT_COPY. Raises InputError if there is no good copy.
     """
     if (fault := problem(root)) is None:
         keep(root)
@@ -57,7 +57,7 @@ def problem(root: Path) -> str | None:
 
 
 def keep(root: Path) -> None:
-    """Keep a copy of dvc.lock as the last good copy."""
+    """Save dvc.lock as the last good copy."""
     if (root / NAME).is_file():
         write_text(root / COPY, (root / NAME).read_text(encoding="utf-8"))
 
@@ -89,7 +89,7 @@ def _missing_stages(stages: Stages, good_stages: Stages) -> list[str]:
 
 
 def _good_text(root: Path) -> str | None:
-    """Return the kept copy of dvc.lock, or else the last commit's text; None if neither is complete."""
+    """Return the text of the last good copy, or else of the last commit; None if neither is complete."""
     copy = (root / COPY).read_text(encoding="utf-8") if (root / COPY).is_file() else ""
     return next((text for text in (copy, _committed_text(root)) if _complete_stages(text) is not None), None)
 

@@ -47,10 +47,7 @@ def printable(text: str) -> str:
 
 
 def listed(problems: list[str], what: str, remedy: str) -> InputError:
-    """Return an InputError whose first line has `what`, the number of problems, and `remedy`.
-
-    Each of the first SHOWN problems follows as a line.
-    """
+    """Return an InputError that begins with `what`, counts the problems and lists the first ones."""
     count = len(problems)
     rest = f" (the first {MOST_LISTED} of {count})" if count > MOST_LISTED else ""
     return InputError(f"{what}: {count} problem(s){rest}; {remedy}", *problems[:MOST_LISTED])
@@ -60,8 +57,8 @@ def listed(problems: list[str], what: str, remedy: str) -> InputError:
 def writing(path: str | Path) -> Iterator[None]:
     """In the `with` block, turn errors of writing the file or folder `path` into an InputError.
 
-    Errors of other files are turned, too, if only writing can cause them (UNWRITABLE). The message names the
-    file that could not be written.
+    An error about another file is converted only if reading cannot cause it (UNWRITABLE). The message
+    then names the other file.
     """
     try:
         yield

@@ -25,17 +25,14 @@ def record(by: str, files: Mapping[str, Mark]) -> dict[str, Any]:
     return {"by": by, "files": dict(files)}
 
 
-def described(folder: Path, by: str) -> dict[str, Any]:
+def record_of_files(folder: Path, by: str) -> dict[str, Any]:
     """Return a record of the files that a folder has now."""
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
     return record(by, {name: mark(folder / name) for name in names})
 
 
 def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
-    """Return the dictionary in a folder's record: file -> mark.
-
-    Return None if the folder has no valid record of the kind `by`.
-    """
+    """Return the marks in a folder's record: file -> mark. None without a valid record of the kind `by`."""
     try:
         content = read_json(folder / RECORD, "move it away", LARGEST)
     except InputError:

@@ -145,7 +145,7 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
 def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreign: bool = False) -> Any:
     """Return the value of a YAML file. Raises InputError if it is missing, not YAML, or repeats a key.
 
-    In an untrusted (`foreign`) file, aliases are refused: with aliases, a small file can have a huge value.
+    In an untrusted file (`foreign`), aliases are refused: with them, a small file can give a huge value.
     """
     text = read_text(path, remedy, largest)
     with _yaml_errors_converted(path, remedy):

@@ -1,9 +1,8 @@
 """Let DVC notice changes of the files that params.yaml and datasets.yaml name.
 
-dvc.yaml cannot list these files. Therefore stages depend on folders of links to the files, and DVC hashes
-the targets of the links. The stage "settings" depends on the links of the datasets. It writes the hashes of
-the files into the settings, and the later stages depend on these settings. The stage "extract_pretraining"
-depends on the links for pre-training directly.
+dvc.yaml cannot list these files. Therefore the stage "settings" depends on a folder with a link to each file,
+and DVC hashes the targets of the links. The stage writes the hashes of the files next to the settings. The
+later stages depend on the settings and these hashes.
 """
 
 import hashlib
@@ -46,10 +45,7 @@ def link(tree: Tree) -> None:
 
 
 def hashes(files: Iterable[str]) -> dict[str, str | None]:
-    """Return a dictionary: file -> SHA-256; None for a missing file.
-
-    The stage that uses a missing file reports it.
-    """
+    """Return a dictionary: file -> SHA-256, or None if the file is missing, which a later stage reports."""
     return {name: sha256(name) if Path(name).is_file() else None for name in files}
 
 
@@ -70,7 +66,10 @@ def _weights(tree: Tree, settings: Tree) -> str | None:
 
 
 def _link(folder: Path, files: Iterable[str]) -> None:
-    """Link in `folder` to those `files` that exist (DVC cannot hash other links), and remove other links."""
+    """Make links in `folder` to the existing `files`, and remove other links.
+
+    DVC cannot hash a link to a missing file.
+    """
     targets = {
         f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{Path(name).name}": Path(name).absolute()
         for name in files

@@ -53,7 +53,7 @@ class Contents:
 
     def seal(self, path: Path) -> None:
         """Record all files that the folder `path` has now, with their marks."""
-        write_json(path / RECORD, folder_records.described(path, self.by))
+        write_json(path / RECORD, folder_records.record_of_files(path, self.by))
 
 
 def file_to_write(text: str) -> Path:
@@ -106,7 +106,7 @@ def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Pa
         temporary_path = free_name(path)
         try:
             yield temporary_path
-            settle(temporary_path)
+            flush_to_disk(temporary_path)
             place(temporary_path, path, contents)
         finally:
             remove(temporary_path)
@@ -118,7 +118,7 @@ def free_name(path: Path) -> Path:
     return next(candidate for candidate in map(path.with_name, names) if not os.path.lexists(candidate))
 
 
-def settle(output: Path) -> None:
+def flush_to_disk(output: Path) -> None:
     """Flush a file, or a folder with its files, to disk, so that a power cut leaves no empty files."""
     for path in (output, *output.rglob("*")):
         file = os.open(path, os.O_RDONLY)

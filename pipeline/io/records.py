@@ -90,12 +90,12 @@ def refusal(error: ValidationError, where: str, remedy: str) -> InputError:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Return a message on the first fault, with its key."""
+    """Return a message about the first fault, with its key."""
     return _fault_message(error.errors(include_url=False)[0])
 
 
 def all_faults(error: ValidationError) -> str:
-    """Return a message on all faults in one line, each with its key."""
+    """Return a message about all faults, in one line. Each fault is named with its key."""
     return "; ".join(_fault_message(problem) for problem in error.errors(include_url=False))
 
 

@@ -66,7 +66,7 @@ def clear(out: Path) -> None:
 
 
 @contextmanager
-def alone(out: Path, first: bool = True, wait: bool = False) -> Iterator[None]:
+def output_lock(out: Path, first: bool = True, wait: bool = False) -> Iterator[None]:
     """Hold the lock of the output `out` in the `with` block. The system frees it if the process ends.
 
     If another process holds the lock, wait (`wait`) or raise InputError. In a process group, only the process

@@ -53,9 +53,9 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
 
 
 def of_class(defined: Callable[..., Any]) -> dict[str, str]:
-    """Return the source files (path -> SHA-256) that the module of `defined` uses.
+    """Return the source files of the module that defines a class or function: path -> SHA-256.
 
-    `defined` is a class, a function, or a functools.partial of one.
+    For a functools.partial, it is the module of the wrapped function.
     """
     return of_module(Path(inspect.getfile(getattr(defined, "func", defined))).resolve())
 

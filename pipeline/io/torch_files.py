@@ -1,4 +1,4 @@
-"""Read untrusted files of torch.save with torch.load(weights_only=True), which executes no code of a file.
+"""Read untrusted files of torch.save with torch.load(weights_only=True), which executes no code.
 
 torch loads tensors, dictionaries, lists, texts and numbers. Any other class or function that a file names,
 such as a class of settings, is replaced by an empty dictionary. No name in a file is looked up or imported.

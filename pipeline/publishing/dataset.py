@@ -55,7 +55,7 @@ def load(name: str) -> Published:
     card = cards.load(path)
     licence = _permitting(path, card, rendered)
     root, pairs, index = Path(settings.root), Path(f"data/pairs/{name}.jsonl"), f"data/images/{name}.jsonl"
-    record = manifest.beside(pairs)
+    record = manifest.path_of(pairs)
     if record is None:
         raise InputError(f"{name} is not prepared; run `dvc repro prepare@{name}`")
     found = manifest.read(record)

@@ -106,7 +106,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         for model in params.models
         for seed in params.seeds
     ]
-    if manifest_path := manifest.beside(path):
+    if manifest_path := manifest.path_of(path):
         manifest.check_files(manifest_path, manifest.read(manifest_path), path, index)
     run_files.check_scores(constant, path)
     for run in runs:

@@ -28,7 +28,7 @@ from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
 from pipeline.io.errors import InputError, writing
 from pipeline.io.outputs import Contents, place, write_json
 from pipeline.io.progress import track
-from pipeline.io.scratch_folders import alone, begin, clear, scratch
+from pipeline.io.scratch_folders import begin, clear, output_lock, scratch
 from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
 from pipeline.tabletop.effects import NONE, draw
 from pipeline.tabletop.looks import LOOKS, Look
@@ -47,7 +47,7 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
     """
     CONTENTS.check(root)
     work = scratch(root, _key(settings))
-    with alone(root), writing(root):
+    with output_lock(root), writing(root):
         begin(work)
         for folder in ("scenes", "partial", *(f"dataset/{Path(name).parent}" for name in PICTURES)):
             (work / folder).mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pipeline.compute import devices
-from pipeline.io.scratch_folders import alone
+from pipeline.io.scratch_folders import output_lock
 from pipeline.training import resuming
 from tests.killed import at_the_first_state
 from tests.running import refuse, stage, succeed
@@ -49,7 +49,7 @@ def test_the_number_of_threads_is_part_of_the_identity():
 
 
 def test_only_the_stages_own_output_is_replaced(folder):
-    with alone(folder / "whole"):
+    with output_lock(folder / "whole"):
         refuse(folder, train_with(1, "whole"), "still works on whole")
     succeed(folder, train_with(2, "whole"))
     (folder / "whole/mine").write_text("mine")

@@ -97,4 +97,4 @@ def test_a_backbone_of_a_file_is_refused_alike(tmp_path):
     for number, (make, _) in enumerate(FILES.values()):
         path = tmp_path / f"{number}.pt"
         make(path)
-        assert str(path) in refused(lambda path=path: backbone_weights._of_file(path))
+        assert str(path) in refused(lambda path=path: backbone_weights._tensors_of_file(path))

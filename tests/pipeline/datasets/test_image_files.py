@@ -194,7 +194,7 @@ IN_MEMORY = {
 
 def test_large_images_are_decoded_one_at_a_time(monkeypatch):
     held = []
-    monkeypatch.setattr(images, "_loaded", lambda image, _: held.append(images._LARGE.locked()) or image)
+    monkeypatch.setattr(images, "_loaded", lambda image, _: held.append(images._LARGE_LOCK.locked()) or image)
     for largest in (images.LARGE, 15):  # pixels; the image has 16
         monkeypatch.setattr(images, "LARGE", largest)
         images.converted(Image.new("RGB", (4, 4)), "a.png")

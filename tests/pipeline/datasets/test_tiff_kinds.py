@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.captioning.features import opened, turned
-from pipeline.datasets.images import TURNED, decode
+from pipeline.captioning.features import opened, rotation_warning
+from pipeline.datasets.images import ORIENTATION, decode
 from pipeline.io.errors import InputError
 
 WHITE_IS_ZERO, GREY, RGB, CMYK, LAB = 0, 1, 2, 5, 8
@@ -156,7 +156,7 @@ def test_orientation_is_applied_to_no_format_and_kept_for_a_warning(turn):
     for form, data in files.items():
         found = decode(data, form)
         assert found.size == (W, H), form
-        assert found.info.get(TURNED, 1) == turn, form
+        assert found.info.get(ORIENTATION, 1) == turn, form
         wanted = decode(saved("JPEG", 1), "x") if form == "JPEG" else PICTURE
         np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted), err_msg=form)
     grey = decode(tiff(scaled(BYTES[..., :1], "u2"), GREY, t274=[turn]), "a.tif")
@@ -165,7 +165,7 @@ def test_orientation_is_applied_to_no_format_and_kept_for_a_warning(turn):
 
 def test_two_orientations_are_named_and_one_is_not():
     upright, left, other = (opened(saved("JPEG", turn)) for turn in (1, 6, 6))
-    assert "is 1, of after 6" in turned(upright, left)
-    assert turned(left, other) is None
-    assert turned(upright, opened(np.asarray(PICTURE))) is None
-    assert opened(left).info[TURNED] == 6  # an image that was opened before keeps it
+    assert "is 1, of after 6" in rotation_warning(upright, left)
+    assert rotation_warning(left, other) is None
+    assert rotation_warning(upright, opened(np.asarray(PICTURE))) is None
+    assert opened(left).info[ORIENTATION] == 6  # an image that was opened before keeps it

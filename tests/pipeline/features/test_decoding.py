@@ -167,6 +167,6 @@ def test_little_shared_memory_means_fewer_processes(monkeypatch):
 
 def test_groups_are_joined_to_whole_batches():
     groups = [torch.arange(start, start + size) for start, size in ((0, 3), (3, 9), (12, 1), (13, 4))]
-    found = list(extraction._joined(groups, 4))
+    found = list(extraction._rebatched(groups, 4))
     assert [len(batch) for batch in found] == [4, 4, 4, 4, 1]
     assert torch.equal(torch.cat(found), torch.arange(17))

@@ -100,13 +100,13 @@ def test_an_interrupted_extraction_gives_the_same_bytes(network, root, index, tm
 
 
 def test_statistics_are_of_the_first_images_alone(network, root, index, monkeypatch):
-    monkeypatch.setattr(extraction, "STANDARD", 3)
+    monkeypatch.setattr(extraction, "STATISTICS_IMAGES", 3)
     extractor = Extractor(network, root, index, SPEC, "float32")
     extractor.standardise(ALONE, index)
     few = Extractor(network, root, index, SPEC, "float32")
     few.standardise(ALONE, index[:3])
     assert torch.equal(extractor.network.standardise.mean, few.network.standardise.mean)
-    monkeypatch.setattr(extraction, "STANDARD", 64)
+    monkeypatch.setattr(extraction, "STATISTICS_IMAGES", 64)
     few.standardise(ALONE, index)
     assert not torch.equal(extractor.network.standardise.mean, few.network.standardise.mean)
     with pytest.raises(InputError, match=r"features\.standardise: there is no train image"):

@@ -7,7 +7,7 @@ import torch
 from pipeline.compute import memory
 from pipeline.compute.process_group import Ranks
 from pipeline.features import memory_cache, store_codec
-from pipeline.features.memory_cache import Resident, held, images
+from pipeline.features.memory_cache import Resident, feature_source, images
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from tests.pipeline.features.test_store import SHAPE, make
@@ -26,7 +26,7 @@ def opened(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("cache", ["none", "ram", "device"])
 def test_every_cache_gives_the_stores_numbers(opened, cache):
-    source = held(opened, KEYS, cache, CPU)
+    source = feature_source(opened, KEYS, cache, CPU)
     assert isinstance(source, FeatureStore if cache == "none" else Resident)
     assert source.shape == SHAPE
     expected = opened.read(KEYS)
@@ -53,5 +53,5 @@ def test_every_process_holds_all(opened, monkeypatch):
     monkeypatch.setattr(memory, "free", lambda device: 6 * 24)
     monkeypatch.setattr(FeatureStore, "read", None)
     with pytest.raises(InputError, match=r"of 2 images take 0\.0 GB in 3 processes, and of the cpu memory"):
-        held(opened, KEYS[:2], "ram", torch.device("cuda", 0), Ranks(0, 3))
+        feature_source(opened, KEYS[:2], "ram", torch.device("cuda", 0), Ranks(0, 3))
     memory_cache._check_room(2, opened, torch.device("cuda", 0), 8)  # each has a GPU of its own

@@ -57,7 +57,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(store_codec, "SHARD", 4)
-    monkeypatch.setattr(object_storage, "PATIENCE", 10.0)
+    monkeypatch.setattr(object_storage, "TIMEOUT", 10.0)
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_a_missing_host_is_named(address):
 
 
 def test_a_host_that_never_answers_is_not_waited_for(monkeypatch, address):
-    monkeypatch.setattr(object_storage, "PATIENCE", 0.5)
+    monkeypatch.setattr(object_storage, "TIMEOUT", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = f"http://127.0.0.1:{silent.getsockname()[1]}/s.zarr"
         with pytest.raises(InputError, match=r"did not answer in 0\.5 s; look at the address"):

@@ -15,7 +15,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 from pipeline.io import scratch_folders
 from pipeline.io.errors import InputError
-from pipeline.io.scratch_folders import alone
+from pipeline.io.scratch_folders import output_lock
 from tests.running import ROOT
 
 
@@ -63,13 +63,13 @@ from pathlib import Path
 import numpy as np
 from pipeline.features import store_codec
 from pipeline.features.writer import Writer
-from pipeline.io.scratch_folders import alone, clear, scratch
+from pipeline.io.scratch_folders import clear, output_lock, scratch
 from stages import run
 
 def main():
     store_codec.SHARD = 2
     out = Path("s.zarr")
-    with alone(out):
+    with output_lock(out):
         writer = Writer(scratch(out, "key"), 4, (1, 1, 1))
         for shard in writer.missing:
             if shard == 1 and "stop" in sys.argv:
@@ -130,7 +130,7 @@ def test_after_a_kill_the_next_process_continues(tmp_path):
 
 
 def test_in_a_process_group_only_the_first_process_takes_the_lock(tmp_path):
-    with alone(tmp_path / "out"), alone(tmp_path / "out", first=False):
+    with output_lock(tmp_path / "out"), output_lock(tmp_path / "out", first=False):
         pass
 
 
@@ -138,7 +138,7 @@ def test_those_who_wait_get_the_lock_one_after_the_other(tmp_path):
     inside, most = [], []
 
     def enter():
-        with alone(tmp_path / "out", wait=True):
+        with output_lock(tmp_path / "out", wait=True):
             inside.append(1)
             most.append(len(inside))
             inside.pop()

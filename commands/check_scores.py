@@ -72,10 +72,13 @@ def _committed(revision: str) -> list[Path]:
 
 
 def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, float]:
-    """Return the scores in a metrics.json whose names are in `tolerance`.
+    """Return name -> score for the names in `tolerance` that a metrics.json has.
 
-    True captions of changed pairs are compared separately: a model that reports "no change" more often gains
-    on unchanged pairs, so the share over all pairs would hide the fall.
+    `tree`: the content of the metrics.json. `where`: its name in messages of errors.
+
+    The share of true captions over changed pairs is a score of its own. If a model reports "no change" more
+    often, this share falls, but captions of more unchanged pairs become true. The share over all pairs
+    would then hide the fall. Raises InputError if `tree` is not the content of a metrics.json.
     """
     if not isinstance(tree, dict) or not isinstance(tree.get("total"), dict):
         raise InputError(f"{where} is no metrics.json: it lacks the key total; {RERUN} again")

@@ -1,10 +1,10 @@
-"""Pack trained weights into a file to share. With it, a machine without the dataset can caption images.
+"""Pack trained weights into a file to share. A machine with this file needs no dataset to caption images.
 
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out scorer_cbr.zip
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out demo/clip4idc    a folder
 
-The file contains weights, vocabulary, settings, scores, a model card, and the name and hash of the backbone.
-Model hubs read model.safetensors, config.json and the card's front matter.
+The file contains weights, vocabulary, settings, scores, a model card, and the name and hash of the
+backbone. Model hubs read model.safetensors, config.json and the card's front matter.
 """
 
 from pathlib import Path

@@ -1,9 +1,12 @@
 """Import a released checkpoint, without changes, as weights of the corresponding model of this project.
 
-Checkpoints of SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD and CARD can be imported. The command recognises
-model and phase by the tensors in the file, but these do not show the number of attention heads. The weights
-go to data/imported. Then the stage train or pretrain of that dataset, model and seed uses them instead of
-training. For CLIP4IDC, --vocab is the file that the stage vocab wrote, and --heads is not needed.
+Checkpoints of SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD and CARD can be imported. The command
+recognises the model and the phase by the tensors in the file. The tensors do not show the number of
+attention heads, so --heads gives it. For CLIP4IDC, --heads is not needed, and --vocab is the file that
+the stage vocab wrote.
+
+The weights go to data/imported, unless --out names another folder. The stage train or pretrain with the
+same dataset, model and seed then uses the weights in data/imported instead of training.
 """
 
 import argparse

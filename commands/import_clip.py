@@ -1,7 +1,8 @@
 """Import CLIP's weights, from a file of safetensors or torch.save, as the initialisation of a model.
 
-The file's tensors have OpenAI's or Hugging Face's names. This command is not a stage of dvc.yaml. The key
-`start` of <name>.own.clip in datasets.yaml names the output file.
+The file's tensors have OpenAI's or Hugging Face's names. The user runs this command; no stage of
+dvc.yaml runs it. In datasets.yaml, the key `start` of a dataset's section `own.clip` names the output
+file.
 """
 
 from pathlib import Path

@@ -59,7 +59,10 @@ def promote() -> None:
 
 
 def runs(root: Path) -> list[Run]:
-    """Return the runs of params.yaml, with the keys that they have in a study."""
+    """Return a run for each dataset, model and seed in params.yaml.
+
+    A run has the same keys as the run of a study with the same settings.
+    """
     settings = params.load()
     rows = [Row(label=model, model=model) for model in settings.models]
     study = Study(title="-", source="-", datasets=settings.datasets, rows=tuple(rows))

@@ -47,7 +47,10 @@ def main() -> None:
 
 
 def write(folder: Path = DOCS) -> None:
-    """Draw the figures of the published records in `folder`, and write the filled pages of docs there."""
+    """Write the filled result pages and their figures to `folder`, from the published records.
+
+    The pages in docs are the templates. A note names the tables that no page has.
+    """
     settings = params.load()
     groups_by_dataset = {name: record_comparisons.read(Path(), name) for name in settings.tabletop.viewpoint}
     named_tables = tables(groups_by_dataset, settings)

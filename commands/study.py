@@ -124,7 +124,10 @@ def _store_results(root: Path, row: Planned, run: Run, workspace_folder: Path) -
 
 
 def _missing(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Run]]:
-    """Return and print the rows and runs that are not finished or, if `unrecorded`, that have no record."""
+    """Return the missing runs, each with its row of the study's table. Print their names and the counts.
+
+    A run is missing if it is not finished. If `unrecorded` is True, a run is missing if it has no record.
+    """
     runs = study_runs.distinct_runs(planned)
     missing = [
         (row, run)

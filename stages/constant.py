@@ -1,4 +1,7 @@
-"""constant@dataset: score one caption, chosen on the validation pairs, as the caption of all test pairs."""
+"""constant@dataset: choose one caption on the validation pairs, and score it on the test pairs.
+
+The chosen caption is written as the caption of every test pair.
+"""
 
 import sys
 

@@ -76,7 +76,11 @@ def extract_part(arguments: argparse.Namespace, start: float) -> None:
 
 
 def fill(arguments: argparse.Namespace, ranks: Ranks) -> Filled | None:
-    """Fill a store by the settings. With .npy files, all processes but the first return None."""
+    """Fill a store by the settings. Return its writer and its attributes.
+
+    If the features are imported from .npy files, process 0 fills the store, and other processes return
+    None.
+    """
     if arguments.records:
         return fill_pretraining(arguments, ranks)
     everything = params.load()
@@ -129,7 +133,10 @@ def extract(
     train: list[Indexed],
     ranks: Ranks,
 ) -> Filled:
-    """Fill a store with a backbone's feature grids, standardised by the statistics of the images `train`."""
+    """Fill a store with a backbone's feature grids. Return its writer and its attributes.
+
+    If the settings ask for standardised features, the statistics are those of the images `train`.
+    """
     network, weights_id = backbone_weights.load(wanted)
     extractor = extraction.Extractor(network, root, index, wanted, precision)
     if extractor.network.folded is None and ranks.rank == 0:

@@ -114,7 +114,10 @@ def negatives_in(path: Path, how: str) -> OtherInputs:
 
 
 def nabirds_pairs(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:
-    """Return split -> NABirds' pairs, and a hash of their records and features."""
+    """Return the pairs of NABirds as a dictionary (split -> pairs), and a hash.
+
+    The hash identifies the records of the pairs and the store of their features.
+    """
     path, how = records_of(folder, "nabirds") / RECORDS, remedy("nabirds")
     pairs = list(read_records(path, ClassPair, how))
     store = FeatureStore(store_of(stores_of(folder, "nabirds"), recipe.input), recipe.features, how)
@@ -127,7 +130,7 @@ def nabirds_pairs(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[di
 
 
 def train_on_cub(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
-    """Train the phase on CUB, unless it is finished; return the folders (weights, curves)."""
+    """Train the phase on CUB, unless it is finished. Return the folders of its weights and of its curves."""
     records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
     pairs, how = records / RECORDS, remedy("cub")
     read_text(pairs, how)  # a missing file is named here

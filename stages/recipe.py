@@ -65,7 +65,11 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
 
 
 def pretraining_hashes(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return hashes of CLIP's weights, CUB and NABirds, and negatives' settings, if the run uses them."""
+    """Return the identities of the inputs of pre-training that the run uses, as a dictionary.
+
+    The inputs are CLIP's weights (hash), CUB and NABirds (a hash for each), and the negatives (grammar and
+    seed). Raises InputError if a file is missing.
+    """
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train
     if "start" in first:

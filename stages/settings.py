@@ -1,8 +1,8 @@
-"""settings: write the hashes of source files and the settings of each dataset, on which other stages depend.
+"""settings: write the files on which other stages depend: hashes of source files, settings of datasets.
 
-DVC does not follow imports, so each stage depends on a file with the hashes of the source files that it runs.
-Stages also depend on the resolved settings of a dataset, a file for each section, with the hashes of the
-files that the section names.
+For each stage, a file has the hashes of the source files that the stage runs. Stages depend on these
+files, because DVC does not follow imports. For each section of a dataset's resolved settings, another
+file has the settings, and the hashes of the files that the settings name.
 """
 
 from itertools import product

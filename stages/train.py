@@ -78,7 +78,9 @@ def run_earlier(
     checks: Callable[[], None] | None = None,
     **changes: object,
 ) -> tuple[Path, Path]:
-    """Run an earlier phase of a stage in scratch folders, unless it is finished; return their paths.
+    """Run an earlier phase of a stage in scratch folders, unless the phase is finished.
+
+    Returns the folders of the phase's weights and learning curves.
 
     name: name of the phase
     changes: values that replace those in `arguments` for this phase
@@ -114,7 +116,11 @@ def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -
 
 
 def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = None) -> None:
-    """Raise InputError if an input, or the weights in `first`, belong to another dataset, run or store."""
+    """Raise InputError if an input of the training does not fit the others.
+
+    The inputs must belong to the same dataset, run and feature store. `first`: a folder with the weights
+    that the training starts from. If `first` is given, these weights are checked, too.
+    """
     trained_model.check_place(arguments.weights, recipe, arguments.seed, arguments.recipe)
     manifest.read_pairs(arguments.pairs)
     vocabularies.check_pairs(arguments.vocab, arguments.pairs)
@@ -148,7 +154,11 @@ def use_imported(
     load: Callable[[Path], tuple[Trainable, Trained]],
     measure: phase_run.Measure | None = None,
 ) -> None:
-    """Write imported weights and empty learning curves instead of training; `measure`: see run_phase."""
+    """Write the imported weights and empty learning curves to the stage's outputs, instead of training.
+
+    `imported`: the folder of the import. `load`: function that reads the weights. `measure`: see run_phase.
+    Raises InputError if the weights do not fit the vocabulary or the feature store.
+    """
     start = time.monotonic()
     _, trained = load(imported / imported_weights.WEIGHTS)
     check_fits(trained, arguments)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import study
-from models.common.captioner import Captioner, DataSizes
+from models.common.captioner import Captioner
 from pipeline.config import recipe_file, resolving
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import manifest
@@ -52,21 +52,21 @@ rows:
 
 
 CODE_OF = cache(resolving.code_of)
-BUILT: dict[str, Captioner] = {}
+BARE: dict[str, Captioner] = {}
 
 
-def built_once(recipe: Recipe, sizes: DataSizes, phase: str | None = None) -> Captioner:
-    """Build each model once; the key has everything that `build` depends on."""
-    key = repr((recipe.model, recipe.settings, sizes, phase))
-    if key not in BUILT:
-        BUILT[key] = recipe_file.build(recipe, sizes, phase=phase)
-    return BUILT[key]
+def bare_once(recipe: Recipe, shape: tuple[int, int, int], phase: str | None = None) -> Captioner:
+    """Build each model without tensor values once; the key has everything that `bare` depends on."""
+    key = repr((recipe.model, recipe.settings, recipe.sizes, shape, phase))
+    if key not in BARE:
+        BARE[key] = recipe_file.bare(recipe, shape, phase)
+    return BARE[key]
 
 
 def make_models_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hash the files of a model and build it once for all tests of a process."""
     monkeypatch.setattr(resolving, "code_of", CODE_OF)
-    monkeypatch.setattr(resolving, "build", built_once)
+    monkeypatch.setattr(resolving, "bare", bare_once)
 
 
 def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:

@@ -39,7 +39,7 @@ class JointEncoder(nn.Module):
 
 
 class SeparateEncoder(nn.Module):
-    """CLIP-FT's pair encoder: it joins the tokens of both images, and no block sees both.
+    """CLIP-FT's pair encoder: it concatenates the tokens of both images. No block attends across the images.
 
     A learned vector e (Eq. 4) is added to the tokens of each image. The paper does not mention e for CLIP-FT,
     but without e the images could not be distinguished.

@@ -144,7 +144,10 @@ class Exchange:
         self.back = self.left + here[self.left :].nonzero()[:, 0]  # unfinished rows
 
     def move(self, rows: Tensor) -> None:
-        """Overwrite each ended row among the first n rows, in place, by an unfinished row after them."""
+        """Overwrite each ended row among the first n rows, in place, by an unfinished row after them.
+
+        n is the number of unfinished rows.
+        """
         rows[self.front] = rows[self.back]
 
     def apply(self, rows: Tensor) -> None:

@@ -96,7 +96,7 @@ def _parameters(row: Row) -> Iterator[Row]:
 
 
 def read(path: Path, rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes, remedy: str) -> Found:
-    """Check a file's tensors against a table.
+    """Check a file's tensors against a table. Return the tensors, and the sizes that they determine.
 
     known: letter -> size, for sizes that no tensor determines
     remedy: last part of error messages

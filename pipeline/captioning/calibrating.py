@@ -96,8 +96,9 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
 def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
     """Adapt the captioner's calibration to the labelled pairs in a folder.
 
-    Refits slope and shift of the probability, and raises the thresholds so that they refuse no labelled pair.
-    Raises InputError without a calibration, with too few pairs or scenes, and for wrong labels or images.
+    Slope and shift of the probability are fitted again. The thresholds beyond which an image is refused are
+    raised until no labelled pair is refused. Raises InputError if the captioner has no calibration, if
+    there are too few pairs or scenes, or if a label or an image is wrong.
     """
     own = captioner.calibrated()
     pairs = labelled_scenes.read(folder)
@@ -134,9 +135,10 @@ def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
 
 
 def save(result: Calibrated, captioner: PictureCaptioner, weights: Path, lab: Path, out: Path | None) -> Path:
-    """Write the calibration to `out`, or if `out` is None, to the weights' usual file. Return the path.
+    """Write the calibration to the file `out`, and return its path.
 
-    Raises InputError if `out` is None and `weights` is a .zip.
+    If `out` is None, the file is confidence.json of the weights. Raises InputError if `out` is None and
+    `weights` is a .zip.
     """
     if out is None and weights.is_file():
         raise InputError(f"{weights} is a .zip; unzip it, or name a file by --out")

@@ -84,7 +84,11 @@ def of_package(folder: Path, spec: Spec) -> tuple[Backbone, FeatureSource]:
 
 
 def pack(folder: Path, network: Backbone, made: FeatureSource, carried: bool) -> FeatureSource:
-    """Write channel statistics and, if `carried`, the backbone's weights. Return `made` with `carried`."""
+    """Write the files of a backbone to a package in `folder`. Return `made`, with its field `carried` set.
+
+    The files are the channel statistics, if the channels are standardised, and, if `carried` is True, the
+    backbone's weights.
+    """
     if network.standardise is not None:
         save_file(network.standardise.state_dict(), folder / CHANNELS)
     if carried:

@@ -24,10 +24,10 @@ Picture = str | Path | bytes | Image.Image | np.ndarray
 
 
 class Features:
-    """Computes a model's input from images: feature grids, in the precision of the training features.
+    """Conversion of images to a model's input, in the precision of the training features.
 
-    Images that are resized to the model's input size are called "squashed". A model without a backbone reads
-    squashed images themselves.
+    A "squashed" image is an image that is resized to the model's input size. A model with a backbone reads
+    the feature grids of squashed images. A model without a backbone reads the squashed images.
     """
 
     def __init__(self, network: Backbone | None, spec: Spec | PixelSpec, precision: str):

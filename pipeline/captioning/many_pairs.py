@@ -92,7 +92,10 @@ def _origin_of(captioner: PictureCaptioner, search: Search, top: int | None, lim
 
 
 def _check(out: Path, pairs: Sequence[Job], by: str) -> None:
-    """Raise InputError if `out` does not have a line for each pair, in this order, with the text `by`."""
+    """Raise InputError if the lines of the complete output `out` do not fit `pairs` and `by`.
+
+    The output must have one line per pair, in the order of `pairs`. Each line must end with the text `by`.
+    """
     lines = read_text(out, REMEDY).removesuffix("\n").split("\n")
     end = json.dumps({"by": by}, ensure_ascii=False)[1:]
     for number, (line, job) in enumerate(zip_longest(lines, pairs), 1):
@@ -107,9 +110,11 @@ def _write_shards(
     by: str,
     entries: Callable[[Sequence[Squashed]], list[dict[str, Any]]],
 ) -> Iterator[None]:
-    """Write `shards` (file -> pairs). Yield after each pair. Threads read images in advance.
+    """Write the shards that are not finished. This is a generator: it yields once after each pair.
 
-    At the end, print the number of pairs with a warning, and one of the warnings.
+    `shards`: file -> pairs. `by`: text that ends each line. `entries`: function that returns the output of
+    pairs of resized images. Threads read images in advance. At the end, the number of pairs with a warning
+    is printed, with one of the warnings.
     """
     warnings: list[str] = []
     load = partial(_load, captioner, warnings=warnings)
@@ -149,7 +154,10 @@ def _names(job: Job) -> dict[str, str]:
 def _entries(
     captioner: PictureCaptioner, pairs: Sequence[Squashed], search: Search, top: int | None, limits: Limits
 ) -> list[dict[str, Any]]:
-    """Return each pair's answer as JSON. Unless `top` is None, it has the `top` best captions, too."""
+    """Return an answer for each pair, as a JSON object.
+
+    If `top` is a number, each answer that has a caption also has the key `top`: the `top` best captions.
+    """
     answers = [each.record for each in captioner.answers(pairs, search, limits)]
     if top is None:
         return answers

@@ -1,6 +1,7 @@
 """Packages of weights to share: one file or folder with everything needed to caption new images.
 
-model.safetensors, model.yaml      as training wrote them (there, the first file is weights.safetensors)
+model.safetensors                  the weights; in the folder that training wrote, weights.safetensors
+model.yaml                         description of the weights, as training wrote it
 config.json                        architecture and sizes, for model hubs; not read here
 vocabulary.json                    the words
 features.yaml                      how features are made: hash of the backbone's weights, and precision
@@ -42,7 +43,10 @@ MARK = (1980, 1, 1, 0, 0, 0)  # time of each file in a .zip, so that equal conte
 
 
 def to_write(text: str) -> Path:
-    """Return `text` as the path of a package to write. Raises InputError if it must not be replaced."""
+    """Convert `text` to the path of a package to write, and return it.
+
+    Raises InputError if the path exists and must not be replaced, such as a folder of another kind.
+    """
     check(path := Path(text), _contents(path))
     return path
 

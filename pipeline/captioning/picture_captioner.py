@@ -197,7 +197,11 @@ class PictureCaptioner:
         return self.calibration
 
     def reader(self, search: Search, grammar: bool, phrases: Sequence[str]) -> Reader:
-        """Return a Reader, which writes this model's captions together with their signals."""
+        """Return a Reader of this model: it writes captions, and the signals of their confidence.
+
+        `grammar`: whether captions follow the grammar of coloured solids. `phrases`: phrases of captions
+        that report no change.
+        """
         method = searching(search.beam, search.length_penalty)
         return Reader(self.model, self.vocabulary, method, grammar, phrases)
 

@@ -128,7 +128,10 @@ def confidence(
 
 
 def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, FeatureSource]:
-    """Return the backbone of the weights, None if the model reads pixels, and how features are computed."""
+    """Return the backbone of the weights, and a description of how the features are computed.
+
+    The backbone is None if the model reads pixels.
+    """
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):
         return None, READ

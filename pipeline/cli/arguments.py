@@ -136,8 +136,8 @@ def pairs_of(path: str | Path, split: str) -> list[Pair]:
 
 
 def _place(path: Path) -> Path:
-    """Return `path` with the links in its parent folders resolved.
+    """Return the path with the links in its parent folders resolved.
 
-    If the file itself is a link, it is not resolved, because writing to this path would replace the link.
+    A link at the end of the path is not resolved, because writing to the path replaces that link.
     """
     return path.parent.resolve() / path.name

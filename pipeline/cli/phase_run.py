@@ -141,7 +141,11 @@ def feature_store(arguments: argparse.Namespace, recipe: Recipe) -> FeatureStore
 
 
 def input_contents(arguments: argparse.Namespace, before: Path | None) -> list[str | bytes]:
-    """Return the contents of a phase's inputs, and the identity of the weights in `before`."""
+    """Return the contents of the files that a phase reads, to identify its inputs.
+
+    The files are the recipe, the pairs and the vocabulary. If `before` is a folder of weights, their bytes
+    are added.
+    """
     files = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     return [*files, trained_model.weights_bytes(before)] if before else [*files]
 

@@ -26,9 +26,10 @@ if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Run the main function of a stage or command, and exit with its exit code.
+    """Run the main function of a stage or command, and exit the program with its exit code.
 
-    A user's mistake (InputError) is one line, with exit code 2; any other error a bug report, with code 1.
+    InputError, a user's mistake, is printed as one line, with exit code 2. Another exception is printed as
+    a bug report, with exit code 1.
     """
     _leave_by_exceptions()
     with _escaped():
@@ -134,9 +135,9 @@ def _keep_lock() -> None:
 
 
 def _leave_by_exceptions() -> None:
-    """Make SIGTERM (DVC stops a stage) and SIGHUP (the terminal closes) raise SystemExit.
+    """Make SIGTERM and SIGHUP raise SystemExit, so that child processes and temporary files are cleaned up.
 
-    Then child processes and temporary files are cleaned up. With `nohup`, SIGHUP stays ignored.
+    DVC stops a stage with SIGTERM. A terminal that closes sends SIGHUP. With `nohup`, SIGHUP stays ignored.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:

@@ -16,9 +16,10 @@ def device() -> torch.device:
 
 
 def upload(tensor: torch.Tensor) -> torch.Tensor:
-    """Copy a CPU tensor to this process's GPU, which can compute meanwhile; return the copy.
+    """Return a copy of a CPU tensor on this process's GPU.
 
-    Without a GPU, or for a tensor on a GPU, return the tensor itself.
+    The GPU can go on with other computations during the copy. Without a GPU, or if the tensor is on a GPU,
+    the function returns the tensor itself.
     """
     on = device()
     if on.type == "cpu" or tensor.device.type != "cpu":
@@ -37,9 +38,9 @@ def _copies(on: torch.device) -> torch.cuda.Stream:
 
 
 def identity() -> str:
-    """Return the device's name and the number of threads.
+    """Return a text with the device's name and the number of threads.
 
-    With the same text, computations on one machine give the same results, bit for bit.
+    Computations on one machine give the same results, bit for bit, whenever this text is the same.
     """
     cuda = torch.cuda.is_available()
     # the name of GPU 0 in every process, so that all processes return the same text

@@ -23,7 +23,11 @@ TRIM_THRESHOLD, MMAP_MAX = -1, -4  # options of mallopt, from glibc's malloc.h
 
 
 def free(device: torch.device | None = None) -> int:
-    """Return the free bytes of a GPU, or of the machine within its container's limits, without swapping."""
+    """Return the free bytes of the GPU `device`. If `device` is not a GPU, return those of the machine.
+
+    The free memory of the machine is what it can give without swapping. The limits of the container, in
+    which this process runs, are respected.
+    """
     if device is not None and device.type == "cuda":
         import torch
 
@@ -32,7 +36,10 @@ def free(device: torch.device | None = None) -> int:
 
 
 def _left_to_groups() -> Iterator[int]:
-    """Yield the free bytes of each control group of this process, because psutil ignores group limits."""
+    """Yield the free bytes of each control group of this process that has a memory limit.
+
+    psutil ignores the limits of control groups, so they are read here.
+    """
     path = GROUP.read_text().strip().removeprefix("0::/") if GROUP.exists() else ""
     # in a container, the path may be one of the host, and the container's own group is at the top
     for folder in (MOUNTED / path, *(MOUNTED / path).parents):
@@ -61,10 +68,11 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
 
 
 def keep_freed() -> bool:
-    """Make the C library keep freed memory for later use; return False if that is not possible.
+    """Make the C library keep freed memory for later use. Return False if that is not possible.
 
-    By default, glibc returns blocks above 32 MiB to the kernel, which clears the pages of a new block. This
-    took two fifths of an extraction (benchmarks/README.md, "Extraction of the embedded dataset's features").
+    By default, glibc returns blocks above 32 MiB to the kernel, and the kernel clears the pages of a new
+    block. The clearing took two fifths of the time of an extraction (benchmarks/README.md, "Extraction of
+    the embedded dataset's features").
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

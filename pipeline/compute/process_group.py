@@ -41,7 +41,10 @@ class Ranks:
             distributed.all_reduce(torch.zeros(()))  # on the CPU: a barrier would keep GPUs busy
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call `make` in process 0 first, so that the others find its files; return the result."""
+        """Call `make` in process 0 first, then in the other processes. Return this process's result.
+
+        The other processes find the files that process 0 has made.
+        """
         if self.rank:
             self.wait()
             return make()
@@ -54,9 +57,9 @@ class Ranks:
         return items[self.rank :: self.world]
 
     def part(self, batch: int) -> slice:
-        """Return the slice of a batch of `batch` scenes that this process computes.
+        """Return the slice of a batch that this process computes. `batch` is the number of scenes in it.
 
-        `world` must divide `batch`. models/common/distributed_batch.py uses the same order.
+        `world` must divide `batch`. models/common/distributed_batch.py divides batches in the same way.
         """
         each = batch // self.world
         return slice(self.rank * each, (self.rank + 1) * each)
@@ -72,7 +75,10 @@ ALONE = Ranks(0, 1)
 
 @dataclass(frozen=True)
 class Part(Ranks):
-    """A process that does one of `world` shards of a job, and does not communicate with other processes."""
+    """One of `world` independent processes that share a job. It does not communicate with the others.
+
+    `rank` is the number of the process, from 0.
+    """
 
     # returns a context that only one shard at a time is in
     turn: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -81,14 +87,17 @@ class Part(Ranks):
         """Do nothing: shards do not wait for each other."""
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call `make` while no other shard does, so that later shards find the files made by the first."""
+        """Call `make` while no other process calls it, and return its result.
+
+        Later processes find the files that the first one has made.
+        """
         with self.turn():
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return this process's share of the work: the numbers in `items` that are `rank` modulo `world`.
+        """Return the items of this process: the numbers n in `items` with n modulo `world` = `rank`.
 
-        A number belongs to the same process whatever other numbers `items` has.
+        A number always belongs to the same process, whatever other numbers `items` has.
         """
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
@@ -98,11 +107,12 @@ class Part(Ranks):
 
 @contextmanager
 def joined() -> Iterator[Ranks]:
-    """Join the group of processes for the block, and leave it afterwards. Each process gets one GPU.
+    """Join the group of processes for the `with` block, and leave it afterwards. Each process gets one GPU.
 
-    Raises InputError for too few GPUs or wrong variables of the launcher. If several processes raise
-    InputError in the block, only the first passes it on, so that it is printed once; the others wait for the
-    launcher to end them. Another error waits too, because it may follow from another process's end.
+    Raises InputError if there are too few GPUs, or if variables of the launcher are wrong. If several
+    processes raise InputError in the block, only the first of them raises it further, so that it is printed
+    once. The others wait until the launcher ends them. Processes with other errors wait, too, because such
+    an error may be the consequence of the end of another process.
     """
     ranks, store = _meet()
     try:
@@ -120,7 +130,10 @@ def joined() -> Iterator[Ranks]:
 
 
 def _is_first(store: distributed.Store) -> bool:
-    """Return True if this process is the first with an error, False also if the store cannot be reached."""
+    """Return True if this process is the first one with an error.
+
+    Return False if another process was first, or if the store cannot be reached.
+    """
     try:
         return store.add("errors", 1) == 1
     except distributed.DistError:

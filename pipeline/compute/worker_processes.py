@@ -14,10 +14,11 @@ ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "M
 
 
 def pool(count: int) -> ProcessPoolExecutor:
-    """Return a pool of `count` worker processes with one thread each, which end with this process.
+    """Return a pool of `count` worker processes, each with one thread. The workers end with this process.
 
     Arguments and results are pickled. A worker imports the modules of its functions, but not the main
-    program, which would load torch. If a worker is killed, all end, and results raise BrokenProcessPool.
+    program, because that would load torch. If a worker is killed, all workers end, and the pool's results
+    raise BrokenProcessPool.
     """
     workers = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_start)
     with _no_program():
@@ -28,7 +29,10 @@ def pool(count: int) -> ProcessPoolExecutor:
 
 @contextmanager
 def _no_program() -> Iterator[None]:
-    """In the block, replace the main module by a module without a file, which new processes do not import."""
+    """Hide the main program in the `with` block, so that new processes do not import it.
+
+    The main module is replaced with an empty module, which has no file. It is put back afterwards.
+    """
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:

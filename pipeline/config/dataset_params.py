@@ -1,4 +1,7 @@
-"""Typed settings of a dataset and of pre-training in params.yaml, and their types of numbers and names."""
+"""Settings in params.yaml of a dataset and of pre-training, as typed objects.
+
+The types of the numbers and names in the settings are defined here, too.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -197,7 +200,7 @@ class ImagePretrain(Pretrain):
 
 
 class OwnSettings(Strict):
-    """Sizes and phases of models on a dataset, if the models do not share the sizes of SCORER and DIRL."""
+    """Sizes and phases of some models on a dataset. These models do not use the sizes of SCORER and DIRL."""
 
     sizes: dict[str, int]  # checked by Recipe and by the model
     # file of CLIP's weights that commands.import_clip wrote
@@ -241,7 +244,10 @@ DEFAULTS = {
 
 
 def with_defaults(entry: Any) -> Any:
-    """Return a dataset's entry with defaults for missing keys of phases, so that studies can vary them."""
+    """Return a dataset's entry in which each phase under `own` has a value for every optional key.
+
+    A missing key gets its default value. So a study can vary the key. Other entries are returned unchanged.
+    """
     if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):
         return entry
 

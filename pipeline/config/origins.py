@@ -16,7 +16,11 @@ ENTRY = "the model's entry in models/"
 
 @dataclass(frozen=True)
 class Setting:
-    """Resolved value of a setting with a dotted key. `origin` is "FILE: KEY", or the source of a default."""
+    """One resolved setting of a recipe: its dotted key, its value and the origin of the value.
+
+    `origin` is "FILE: KEY" of the place that gives the value. If no file gives it, `origin` names the
+    source of the default.
+    """
 
     key: str
     value: Any
@@ -65,9 +69,11 @@ def settings(path: Path, recipe: Recipe) -> Iterator[Setting]:
 
 
 def _written(path: Path, dataset: str) -> tuple[dict[str, Any], list[str]]:
-    """Return "FILE: KEY" -> value for both files of settings, and the places of the dataset's settings.
+    """Return the values that are written in both files of settings, and the places of the dataset's settings.
 
-    A place is the "FILE: KEY" of an entry: the dataset's entries, then the entries of the dataset in `like`.
+    The values are a dictionary: "FILE: KEY" -> value. A place is the "FILE: KEY" of an entry. The first
+    places are the entries of the dataset itself. If an entry has the key `like`, the entries of the dataset
+    that it names follow.
     """
     published = path.with_name(params.PUBLISHED)
     files = {path: "dataset.", published: ""} if published.exists() else {path: "dataset."}

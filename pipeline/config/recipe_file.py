@@ -78,7 +78,10 @@ class Recipe:
         )
 
     def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
-        """Return a pre-training phase's settings: `adapt` for the last phase, else an entry of `adapt`."""
+        """Return the settings of a pre-training phase.
+
+        `adapt` has the settings of the last phase. Settings of an earlier phase are an entry of `adapt`.
+        """
         found: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return found
 
@@ -113,7 +116,10 @@ class Recipe:
 
 
 def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
-    """Return a model's switches. Raises InputError if `settings` has a switch that the model does not use."""
+    """Return the switches of a model's variant, with the changes that `settings` makes to them.
+
+    Raises InputError if the variant is unknown, or if `settings` has a switch that the model does not use.
+    """
     try:
         return models.switches_of(model, settings)
     except ValueError as error:
@@ -123,7 +129,11 @@ def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
 def build(
     recipe: Recipe, sizes: DataSizes, source: str | Path | None = None, phase: str | None = None
 ) -> Any:
-    """Build the model of the pre-training `phase` (None: captioning). Errors name the file `source`."""
+    """Build the model of a phase of pre-training, or if `phase` is None, the model of captioning.
+
+    Raises InputError if the settings do not fit the model. The message begins with `source`, the name
+    of the file with the settings. If `source` is None, it begins with the names of the settings' files.
+    """
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)
     except (TypeError, ValueError) as error:
@@ -131,7 +141,10 @@ def build(
 
 
 def bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None = None) -> Any:
-    """Build the model of a phase (None: captioning) for inputs (C, H, W); its tensors have no values."""
+    """Build the model of a phase, with tensors that have no values (device "meta").
+
+    `shape` is the shape of the input, (C, H, W). If `phase` is None, the model is that of captioning.
+    """
     with torch.device("meta"):
         return build(recipe, recipe.sizes_for(shape, 8, 8), phase=phase)
 

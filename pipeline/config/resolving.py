@@ -68,7 +68,11 @@ def code_of(model: str) -> dict[str, str]:
 def _phases(
     entry: Entry, of_dataset: Dataset, own: OwnSettings | None, key: str
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
-    """Return a model's (sizes, settings of captioning, settings of the last pre-training phase or {})."""
+    """Return a model's sizes, its settings of captioning, and its settings of the last pre-training phase.
+
+    The last of these are {} if the model has no pre-training phase. Raises InputError if it has one and
+    params.yaml lacks its settings.
+    """
     if own is None:
         return of_dataset.sizes.model_dump(), of_dataset.train.model_dump(), {}
     start = {} if own.start is None else {"start": own.start}  # for the model's first phase
@@ -93,7 +97,11 @@ def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _settings(found: Mapping[str, Any], values: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
-    """Return the model's settings `found`, with nulls and missing switches replaced by dataset `values`."""
+    """Return the model's settings `found`, completed with the dataset's settings `values`.
+
+    A null in `found` is replaced with the value of the same key in `values`. A switch that `found` lacks is
+    taken from `values`, if the model has this switch.
+    """
     settings = {key: values.get(key) if value is None else value for key, value in found.items()}
     if "switches" in values and isinstance(found.get("switches"), dict):
         shared = {name: value for name, value in values["switches"].items() if name in entry.switches}
@@ -102,7 +110,11 @@ def _settings(found: Mapping[str, Any], values: Mapping[str, Any], entry: Entry)
 
 
 def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dict[str, Any]:
-    """Return the settings of pre-training, with the tasks that the switches select."""
+    """Return the settings of all pre-training phases, each with the weights of its tasks.
+
+    The model's switches select the phases and the tasks. Raises InputError if the settings of a phase, or
+    the weight of a task, are missing.
+    """
     found = recipe.adapt
     for phase in reversed(recipe.entry.phases_of(switches_of(recipe.model, recipe.dataset, recipe.settings))):
         key = f"params.yaml: dataset.{recipe.dataset}.own.{recipe.entry.own}.{phase.settings}"

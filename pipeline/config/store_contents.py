@@ -68,10 +68,11 @@ def chosen(settings: params.Features, own: Any) -> dict[str, Any]:
 
 
 def spec(settings: params.Features, dataset: Dataset) -> Spec:
-    """Return the specification of a feature store; the dataset's values replace nulls in `settings`.
+    """Return the specification of a feature store. The dataset's values replace nulls in `settings`.
 
-    For imported features, `weights` and `resize` are IMPORTED. Raises InputError if params.yaml also sets
-    `weights`, `finer` or `standardise` for them.
+    If the dataset's features are imported, `weights` and `resize` of the specification are IMPORTED. For
+    such a dataset, params.yaml must not set features.weights, `finer` or `standardise`: this raises
+    InputError.
     """
     own = dataset.features
     made = chosen(settings, own) | {"standardise": own.standardise}

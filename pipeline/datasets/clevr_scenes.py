@@ -52,7 +52,8 @@ class SceneRecord(Published):
     def facts(self, kind: str) -> SceneFacts | None:
         """Return the facts of the pair with this kind of change; None if the record is incomplete.
 
-        Raises InputError if the images that have the changed object do not fit the kind of change.
+        Raises InputError if the changed object is in an image in which this kind of change cannot have it: an
+        added object in the before image, or a dropped one in the after image.
         """
         changed = None if kind == NO_CHANGE else self.changed
         before = _placed(self.before)

@@ -26,7 +26,7 @@ FIRST = 1_000_000  # number of the first scene here; scenes of a rendered datase
 
 @dataclass(frozen=True)
 class Drawn:
-    """Two images, as file contents or paths."""
+    """A pair of images, as file contents or paths, with its scene if the scene is known."""
 
     before: bytes | Path
     after: bytes | Path
@@ -70,10 +70,11 @@ def painted(
 def judge_new_scenes(
     captioner: PictureCaptioner, settings: Tabletop, scenes: int, search: Search
 ) -> list[JudgedCaption]:
-    """Caption `scenes` newly rendered pairs for each of KINDS, and judge the captions.
+    """Render new pairs, caption them, and judge the captions. Return the judged captions.
 
-    `settings.seed` must differ from the seed of the training scenes. Raises InputError if the settings leave
-    no room for the objects.
+    KINDS are the kinds of change, and no change. For each of them, `scenes` pairs are rendered.
+    `settings.seed` must differ from the seed of the training scenes. Raises InputError if the settings
+    leave no room for the objects.
     """
 
     def shown() -> Iterator[judging.Shown]:

@@ -1,7 +1,7 @@
-"""Make the HTML of a pair: both images, each model's caption word by word, and whether it is true.
+"""Make the HTML of a pair: both images, and each model's caption, word by word, with its truth.
 
-An attention map is a tiny image of a single colour, whose opacity is the attention. page.js draws it over the
-images.
+An attention map is a tiny image of a single colour, whose opacity is the attention. page.js draws it
+over the images.
 """
 
 import base64

@@ -76,7 +76,10 @@ class Facts:
         return "" if found != claim.negated else KIND
 
     def _same_faults(self, claim: Claim) -> str:
-        """Return KIND if a claim such as "the cube (or its colour) is the same" is false, else ""."""
+        """Return the fault KIND if a claim such as "the cube is the same" is false, else "".
+
+        KIND is the fault "wrong kind of change".
+        """
         fitting = matching(claim.subject or Phrase(), self.described)
         changed = self.changed is not None and (claim.subject is None or self.changed in fitting)
         if claim.aspect:

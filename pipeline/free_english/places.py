@@ -142,7 +142,10 @@ def nth_after(tokens: list[Token]) -> Token | None:
 
 
 def nth_alone(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "the second from the left"; None if the side is not in SIDES."""
+    """Return one token for a noun phrase without a noun, such as "the second from the left".
+
+    Return None if the phrase names none of the sides in SIDES.
+    """
     (nth,), (side,) = _with_symbol(tokens, "NTH"), _with_symbol(tokens, "SIDE")
     if side.meaning not in SIDES:
         return None

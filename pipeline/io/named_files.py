@@ -21,7 +21,10 @@ Tree = Mapping[str, Any]
 
 
 def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
-    """Return the files that a dataset's settings name: section ("features", "text", "own") -> files."""
+    """Return the files that are named in a dataset's settings.
+
+    They are grouped by section ("features", "text", "own"): section -> files.
+    """
     settings = tree["dataset"][dataset]
     features = settings.get("features", {})
     sections = {

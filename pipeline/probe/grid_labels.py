@@ -79,7 +79,7 @@ def _scene_object(record: Mapping[str, Any]) -> SceneObject:
 def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
     """Return, for each cell, the classes of the object that the cell shows, (images, 4, H, W) int8.
 
-    Raises InputError naming an image that scenes.json lacks, or whose objects have other boxes there.
+    Raises InputError naming an image that is not in `scenes`, or whose rendered objects have other boxes.
     """
     labels = np.empty((len(images), len(ATTRIBUTES), *grid), dtype=np.int8)
     for row, image in enumerate(track(images, "labelling cells", "images", len(images))):

@@ -1,11 +1,12 @@
 """Write a dataset in all published formats into one folder, completely or not at all.
 
-A conversation about two images is a JSON object, a format for training multimodal models. `images` has the
-files of the two images. `messages` has a question, which refers to the images in this order, and the answer,
-which is the first reference.
+Conversations are for training multimodal models. A conversation is a JSON object. Its key `images` has
+the file names of the two images. Its key `messages` has a question about the images in this order, and
+the answer. The answer is the first reference caption of the pair.
 
-A WebDataset shard is a tar file with KEY.before.EXT, KEY.after.EXT and KEY.json for each pair. Tools end a
-key at the first dot of a file name. So the key is a number without dots, and the pair id is in the JSON.
+A WebDataset shard is a tar file with KEY.before.EXT, KEY.after.EXT and KEY.json for each pair. Tools
+end a key at the first dot of a file name. So the key is a number without dots, and the pair id is in
+the JSON.
 """
 
 import hashlib
@@ -95,7 +96,10 @@ def _conversation(pair: Pair, folder: str) -> dict[str, Any]:
 def _write_shards(
     folder: Path, split: str, images: Path, samples: Iterator[tuple[Pair, dict[str, Any]]]
 ) -> None:
-    """Write `samples`, pairs with their rows of metadata, as shards. `images` is the folder of the images."""
+    """Write the samples of a split as WebDataset shards into `folder`.
+
+    A sample is a pair and its row of metadata. `images` is the folder with the images.
+    """
     parts = iter(lambda: list(islice(samples, PAIRS)), [])
     for number, part in enumerate(parts):
         with tarfile.open(folder / f"{split}-{number:06d}.tar", "w") as shard:

@@ -60,7 +60,10 @@ def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:
 
 
 def _columns() -> Any:
-    """Return pyarrow's schema, which gives a split without boxes the same columns as the other splits."""
+    """Return the pyarrow schema of the rows.
+
+    All splits get the same columns, even a split whose pairs have no boxes.
+    """
     import pyarrow as pa
 
     text, number = pa.string(), pa.float64()

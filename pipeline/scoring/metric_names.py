@@ -43,7 +43,10 @@ HEADINGS = {
 
 
 def of_parts(subsets: Mapping[str, Any]) -> dict[str, float]:
-    """Return name -> score for the names in PLACES, without unknown scores. `subsets`: as in metrics.json."""
+    """Return the scores that PLACES lists, as name -> score; unknown scores are left out.
+
+    `subsets` has the subsets of a metrics.json, with their scores.
+    """
     found = {name: subsets.get(subset, {}).get(score) for name, (subset, score) in PLACES.items()}
     return {name: share for name, share in found.items() if share is not None}
 

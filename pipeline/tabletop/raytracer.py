@@ -96,8 +96,9 @@ def _visible(solids, among, lamp, point, gap, square):
 def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
     """Return the light at a point of a surface: diffuse red, green and blue, and the highlight.
 
-    `tile` is a row of `shaders`, `view` the ray's direction, `gloss` the highlight's exponent, and `own` the
-    bit of the point's solid. This solid is convex, so it hides no lamp above the tangent plane.
+    `tile` is a row of `shaders`, `view` the ray's direction, and `gloss` the highlight's exponent. In the bit
+    mask `own`, only the bit of the solid with this point is set. This solid is convex, so it hides no lamp
+    above the tangent plane.
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
     shine = 0.0

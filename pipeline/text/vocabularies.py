@@ -79,10 +79,10 @@ class WordVocabulary:
 
 @dataclass(frozen=True)
 class ClipVocabulary:
-    """CLIP's byte-level BPE with CLIP's ids, except for four tokens.
+    """CLIP's byte-level BPE. The ids are CLIP's, except that two pairs of tokens have exchanged ids.
 
-    <START> and <END> have the ids 2 and 3, as in all vocabularies. The tokens that CLIP numbers 2 and 3 get
-    CLIP's ids of <START> and <END>.
+    <START> and <END> have the ids 2 and 3, as in all vocabularies. In exchange, the two tokens with the ids
+    2 and 3 in CLIP have CLIP's ids of <START> and <END>.
     """
 
     longest: int
@@ -160,7 +160,12 @@ def build(
 def fixed(
     path: str | Path, captions: list[str], lower_case: bool, max_tokens: int | None = None
 ) -> WordVocabulary:
-    """Read a JSON file (word -> id) of a released program. Return its vocabulary with our special tokens."""
+    """Return the vocabulary in a JSON file (word -> id) of a released program.
+
+    If the file has the special tokens of a known program, ours (SPECIAL) replace them. Raises InputError if
+    the file is not such a dictionary. In a file of another program, the ids must begin with SPECIAL and
+    have no gaps; otherwise InputError is raised, too.
+    """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
         raise InputError(f"{path} must map words to ids; see data/README.md")
@@ -256,7 +261,11 @@ def identity(vocabulary: Vocabulary) -> str:
 
 
 def words_identity(vocabulary: Vocabulary) -> str:
-    """Return a hash of the words in their order. An imported checkpoint determines no other setting."""
+    """Return a hash of the words in their order.
+
+    Only the words are hashed, because the other settings of a vocabulary are unknown for an imported
+    checkpoint.
+    """
     return _hash(_words(vocabulary))
 
 

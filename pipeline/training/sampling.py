@@ -169,9 +169,10 @@ class Draws:
 class Sampler(Draws):
     """Sampler of scenes, with `references` captions per pair.
 
-    With `exchanging`, `exchange` is applied to each scene with probability 1/2. With `by_sentence`, a batch
-    consists of captions with their pairs, and `exchanging` replaces the before image by the distractor image.
-    Raises InputError if a batch needs more scenes or captions than there are.
+    If `exchanging`, each scene goes through the function `exchange` with probability 1/2. If `by_sentence`, a
+    batch consists of captions, each with its pair; then `exchanging` means that the before image is replaced
+    by the scene's distractor image (the unchanged view). Raises InputError if a batch needs more scenes or
+    captions than there are.
     """
 
     def __init__(

@@ -2,7 +2,6 @@
 
 import json
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
 from pipeline.scoring.caption_files import read_predictions, read_references, read_results, read_scores
-from tests.hostile import hole, pipe, refused
+from tests.hostile import refused
 
 PAIRS = [Pair(f"{n}.png", str(n), "test", "a", "b", ("x",)) for n in (0, 1)]
 TEXTS = {"0.png": "the cube, red, moved", "1.png": "no change"}
@@ -153,7 +152,6 @@ GOOD = {"image_id": 1, "caption": "a"}
         ({"images": [{"id": 2}], "annotations": [GOOD]}, "entry 1: image 1 is not listed"),
         ({"images": [{"id": 1}], "annotations": [{"image_id": 1}]}, "annotations.0.caption is missing"),
         ({"x": "a"}, "x: Input should be a valid list"),
-        ("NaN", "Input should be a valid"),  # a number in place of references
         ('{"x": ["a"], "y": ["b"], "x": ["c"]}', "has the key 'x' more than once"),
     ],
 )
@@ -172,28 +170,3 @@ def test_any_content_is_read_or_refused(tmp_path, content):
     for read in (read_predictions, read_scores):
         with suppress(InputError):
             read(path, PAIRS)
-
-
-UNTRUSTED = {
-    "a whole number of 5000 digits": ('[{"image_id": ' + "9" * 5000 + "}]", "an integer too long to be read"),
-    "100000 objects within each other": ('{"a":' * 100_000, "is not valid JSON"),
-    "no UTF-8": (b"[\xff]", "is not UTF-8 text"),
-    "a key of terminal escapes twice": ('{"\\u001b[2J": [], "\\u001b[2J": []}', "more than once"),
-    "a pipe": (pipe, "is a pipe or a device"),
-    "2 GB without content": (lambda path: hole(path, 2 << 30), "at most"),
-    "no file": (Path.unlink, "is missing"),
-}
-
-
-@pytest.mark.parametrize("read", [read_results, read_references], ids=["captions", "references"])
-@pytest.mark.parametrize(("content", "said"), UNTRUSTED.values(), ids=UNTRUSTED)
-def test_an_untrusted_file_is_refused(tmp_path, read, content, said):
-    path = tmp_path / "file.json"
-    path.touch()
-    if callable(content):
-        content(path)
-    else:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    found = refused(lambda: read(path))
-    assert said in found
-    assert str(path) in found

@@ -23,23 +23,23 @@ LONGEST = 80  # maximum number of characters of a key or a wrong value that a me
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
-def checked(kind: type[Kind], value: Any, where: str, remedy: str) -> Kind:
-    """Convert a YAML value to the type `kind`. An InputError names `where` and the first wrong key."""
+def checked(kind: type[Kind], value: Any, source: str, remedy: str) -> Kind:
+    """Convert a YAML value to the type `kind`. An InputError names `source` and the first wrong key."""
     try:
         return _adapter(kind).validate_python(value)
     except ValidationError as error:
-        raise InputError(f"{where}: {first_fault(error)}; {remedy}") from None
+        raise InputError(f"{source}: {first_fault(error)}; {remedy}") from None
 
 
-def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = "forbid") -> Kind:
+def parsed(kind: type[Kind], text: str, source: str, remedy: str, extra: Extra = "forbid") -> Kind:
     """Convert a JSON text to the type `kind`; unknown keys are an error unless `extra` is "ignore".
 
-    An InputError names `where` (the file or place of the text) and the first wrong key.
+    An InputError names `source` (the file or place of the text) and the first wrong key.
     """
     try:
         return _adapter(kind).validate_json(text, strict=True, extra=extra)
     except ValidationError as error:
-        raise InputError(f"{where}: {first_fault(error)}; {remedy}") from None
+        raise InputError(f"{source}: {first_fault(error)}; {remedy}") from None
 
 
 def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = "forbid") -> Kind:
@@ -58,12 +58,12 @@ def read_records(
     """
     seen = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
-        where = f"{path}, line {number}"
-        record = parsed(kind, line, where, remedy, extra)
-        json_of(line, where, remedy)  # refuses repeated keys
+        source = f"{path}, line {number}"
+        record = parsed(kind, line, source, remedy, extra)
+        json_of(line, source, remedy)  # refuses repeated keys
         if key is not None:
             if (name := getattr(record, key)) in seen:
-                raise InputError(f"{where}: the {key} {name!r} is in an earlier line; {remedy}")
+                raise InputError(f"{source}: the {key} {name!r} is in an earlier line; {remedy}")
             seen.add(name)
         yield record
 
@@ -81,12 +81,12 @@ def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
         raise refusal(error, str(path), remedy) from None
 
 
-def refusal(error: ValidationError, where: str, remedy: str) -> InputError:
+def refusal(error: ValidationError, source: str, remedy: str) -> InputError:
     """Return an InputError that names the wrong key. For several wrong keys, each has its own line."""
     problems = [_fault_message(problem) for problem in error.errors(include_url=False)]
     if len(problems) > 1:
-        return listed(problems, where, remedy)
-    return InputError(f"{where}: {problems[0]}; {remedy}")
+        return listed(problems, source, remedy)
+    return InputError(f"{source}: {problems[0]}; {remedy}")
 
 
 def first_fault(error: ValidationError) -> str:

@@ -52,7 +52,7 @@ class Calibration(Strict):
     measured: dict[str, dict[str, float | None]] = Field(default_factory=dict)  # split -> measure -> value
 
     def of(self, beam: int, length_penalty: float) -> bool:
-        """Return True if the calibration was made for captions of this beam search."""
+        """Return True if the calibration was made for captions of a beam search with these settings."""
         return (self.beam, self.length_penalty) == (beam, length_penalty)
 
     @model_validator(mode="after")
@@ -77,7 +77,11 @@ def read(path: Path, weights: str) -> Calibration:
 
 
 def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
-    """Return the criterion of a correct caption for these pairs; None if captions cannot be judged."""
+    """Return the criterion by which captions of these pairs count as correct.
+
+    It is "true" if all scenes are known. Otherwise it is "agrees" if `grammar` is True, and "change" if it
+    is known of a pair whether it changed. Return None if captions cannot be judged.
+    """
     if all(pair.scene for pair in pairs):
         return "true"
     if grammar:

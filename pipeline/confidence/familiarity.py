@@ -60,7 +60,10 @@ def fitted(training: np.ndarray) -> Familiarity:
 
 
 def with_thresholds(own: Familiarity, distances: np.ndarray) -> Familiarity:
-    """Return `own` with thresholds that each refuse the share REFUSED of B pairs. `distances`: (B, 2)."""
+    """Return a copy of `own` with new thresholds of the two distances.
+
+    Each threshold alone refuses the share REFUSED of the B pairs with these `distances`, (B, 2).
+    """
     unlike, scenes = np.quantile(distances, 1 - REFUSED, axis=0, method="higher")
     return own.model_copy(update={"unlike": float(unlike), "scenes": float(scenes)})
 
@@ -71,7 +74,11 @@ def pooled(grids: Tensor) -> np.ndarray:
 
 
 def scenes_apart(before: Tensor, after: Tensor) -> np.ndarray:
-    """Return the distance `scenes`, (B,): the upper quartile, over cells, of the images' cosine distance."""
+    """Return the distance `scenes` of B pairs, (B,), from their grids, (B, C, H, W).
+
+    The cosine distance of the two images is computed for each cell. The result is its upper quartile over
+    the cells.
+    """
     cosine = F.cosine_similarity(before.float().flatten(2), after.float().flatten(2), dim=1)
     return torch.quantile(1 - cosine, QUARTILE, dim=1).cpu().numpy()
 

@@ -37,7 +37,10 @@ def ranking(confidence: np.ndarray, correct: np.ndarray) -> float | None:
 
 
 def at_coverage(confidence: np.ndarray, correct: np.ndarray, coverage: float) -> float:
-    """Return the share of correct captions if the most confident ones are kept, up to this coverage."""
+    """Return the share of correct captions among the kept ones.
+
+    The most confident captions are kept: the fraction `coverage` of all captions, but at least one.
+    """
     count = max(1, round(coverage * len(confidence)))
     return float(correct[np.argsort(-confidence, kind="stable")[:count]].mean())
 

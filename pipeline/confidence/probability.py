@@ -112,8 +112,8 @@ def refit(
 ) -> Probability:
     """Adapt the fitted probability `own` to captions of other images, by a slope and a shift of the logit.
 
-    The steps of an isotonic regression are dropped. A normal prior with mean 1 for the slope, 0 for the
-    shift, and standard deviation SLOPE limits the effect of a few pairs.
+    The steps of an isotonic regression are dropped. Slope and shift have normal priors with the means 1 and
+    0 and the standard deviation SLOPE. The priors limit the effect of a few pairs.
     """
     logits, target = own.logits(signals, reports_change), correct.astype(float)
 
@@ -133,7 +133,7 @@ def held_out_refits(
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> np.ndarray:
-    """Return the probability of each caption, (P,), by a refit without the captions of the same fold."""
+    """Return the probability of each caption, (P,), after a refit to the captions of the other folds."""
     found = np.zeros(len(signals))
     for part in _folds(scenes):
         refitted = refit(own, signals[part], reports_change[part], correct[part])
@@ -162,7 +162,10 @@ def _logistics(signals: np.ndarray, reports_change: np.ndarray, correct: np.ndar
 
 
 def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
-    """Fit a logistic regression, with two captions of mean signals added: a correct and a wrong one."""
+    """Fit a logistic regression to the captions and to two extra captions.
+
+    Both extra captions have the mean signals. One is correct, and the other is wrong.
+    """
     count, S = signals.shape
     mean = signals.mean(0) if count else np.zeros(S)
     deviation = signals.std(0) if count else np.ones(S)

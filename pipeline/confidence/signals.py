@@ -101,8 +101,8 @@ class Reader:
     def signalled(self, words: Tensor, difference: Difference, exchanged: Difference) -> list[Signalled]:
         """Return the captions of B pairs with their signals. `words` are the captions' token ids, (B, L).
 
-        `difference` is the model's encoding of the pairs. `exchanged` is the encoding of the pairs with
-        before and after exchanged, for which this function searches captions.
+        `difference` is the model's encoding of the pairs. `exchanged` is the model's encoding of the same
+        pairs with before and after exchanged. The captions of the exchanged pairs are searched here.
         """
         back = self.search(self.model, exchanged).words
         sides = self._sides(difference, words), self._sides(exchanged, back)
@@ -147,7 +147,7 @@ class Reader:
         )
 
     def _odds(self, side: _Side, said: Claims) -> float:
-        """Return the log-odds, in the beam of `side`, that a caption does not contradict `said`."""
+        """Return the log-odds that a caption in the beam of `side` does not contradict the claims `said`."""
         groups: tuple[list[float], list[float]] = ([RARE], [RARE])
         for each in side.beam:
             claims = self._claims(self.vocabulary.decode(each.tokens))
@@ -166,10 +166,10 @@ class Reader:
 def token_scores(
     model: Captioner, difference: Difference, words: Tensor
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return log-probabilities and leads of the captions' tokens: two lists, with an array per caption.
+    """Return two lists with an array per caption: the log-probabilities of its tokens, and their leads.
 
-    `words` are token ids, (B, L). An array ends with the entry for <END>. A lead is the difference to the
-    log-probability of the best other token.
+    `words` are token ids, (B, L). An array ends with the entry for <END>. The lead of a token is its
+    log-probability minus the log-probability of the best other token.
     """
     state = model.decoder.begin(difference)
     token, own, lead = torch.full_like(words[:, 0], START), [], []

@@ -53,7 +53,7 @@ def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
 
 
 def _tells_change(claim: Claim, truth: Claims) -> bool:
-    """Return True if a description of the second image tells the change: "the cube is now red"."""
+    """Return True if a claim about the second image states the change, as in "the cube is now red"."""
     look = claim.subject.look if claim.subject else ()
     own = all(value in truth.look.get(name, NONE) for name, value in look)
     after = claim.kind == STATE and claim.when == "after" and own and bool(_named(claim, truth))
@@ -74,9 +74,9 @@ def _faults(claim: Claim, truth: Claims) -> str:
 
 
 def _named(claim: Claim, truth: Claims) -> Values:
-    """Return the claim's new values of the attribute that changed.
+    """Return the new values that the claim gives to the attribute that changed.
 
-    If the colour changed and the claim says "is now red metal", the result is only red.
+    For example, if the colour changed and the claim says "is now red metal", only red is returned.
     """
     kinds = {NEW_VALUE.get(name) for name, _ in claim.new} & truth.kinds
     return tuple(pair for pair in claim.new if NEW_VALUE.get(pair[0]) in kinds)

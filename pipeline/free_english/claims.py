@@ -41,7 +41,7 @@ class Clause:
     text: str
 
     def of(self, group: str, symbol: str) -> list[Token]:
-        """Return the tokens of a group that have this symbol."""
+        """Return the tokens in the group `group` that have the symbol `symbol`."""
         return [token for token in self.groups.get(group, ()) if token.symbol == symbol]
 
     def has(self, *symbols: str) -> bool:
@@ -62,7 +62,10 @@ class Clause:
 
     @property
     def aspect(self) -> str:
-        """The property that the clause names: color, material, position, look, other, all, or empty."""
+        """The first property that the clause names; empty if it names none.
+
+        It is one of color, material, position, look, other and all.
+        """
         return self.aspects[0] if self.aspects else ""
 
     @property
@@ -189,7 +192,10 @@ def _named_aspect(claim: Claim, aspect: str) -> Claim:
 
 
 def number_before(clause: Clause, claim: Claim) -> list[Claim]:
-    """Return claims on the number of objects in the first image, as in "four instead of three"."""
+    """Return the claims about the number of objects in the first image.
+
+    In "four instead of three", this number is three.
+    """
     subject = claim.subject or Phrase()
     if subject.count == ALL and subject.number:
         return [Claim(EXISTS, replace(subject, count=2), when="before", text=clause.text)]
@@ -226,7 +232,11 @@ def _place(token: Token) -> Place:
 
 
 def with_landmark(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
-    """Return the phrase with the last landmark in place of pronouns: "it" in "the ball next to it"."""
+    """Return the phrase with its pronouns replaced by the last landmark.
+
+    The pronouns are those in the phrase's places, such as "it" in "the ball next to it". Without landmarks,
+    the phrase is returned unchanged.
+    """
     if not landmarks:
         return phrase
     named = [[landmarks[-1] if each.pronoun else each for each in place.others] for place in phrase.places]
@@ -264,7 +274,10 @@ def _value(tokens: Sequence[Token]) -> tuple[Values, bool]:
 
 
 def _opposite(old: Values) -> Values:
-    """Return the other of the two materials: "no longer shiny" is matte. Other values give ()."""
+    """Return the other one of the two materials, if `old` is one material; else ().
+
+    For example, "no longer shiny" means matte.
+    """
     others = [each for name, value in old for each in MATERIALS if name == "material" and each != value]
     return (("material", others[0]),) if len(others) == len(old) == 1 else ()
 

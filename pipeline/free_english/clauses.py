@@ -73,7 +73,11 @@ class Reading:
         self.claims.append(Claim(UNREADABLE, text=text))
 
     def _clause(self, clause: Clause, excepted: bool) -> None:
-        """Add the claims of a clause. `excepted`: the sentence says "except" or "but"."""
+        """Add the claims of a clause.
+
+        `excepted` is True if the sentence says "except" or "but". Then "nothing changed" is a claim about the
+        other objects only.
+        """
         kind = clause.kind
         self.image = next((token.meaning for token in clause.tokens if token.symbol == "IMG"), self.image)
         if kind in (LEAD, SKIP, VIEW):
@@ -100,7 +104,10 @@ class Reading:
         return any(claims.is_change(claim) for claim in self.claims)
 
     def _among(self, clause: Clause) -> None:
-        """Add the claim that the objects in "of the three cubes" exist; a later "one" is one of them."""
+        """Add the claim that the objects in "of the three cubes" exist; a later "one" means one of them.
+
+        If the last claim is a change without a subject, the clause names this subject instead.
+        """
         if self.claims and not self.claims[-1].subject and claims.is_change(self.claims[-1]):
             self._refine(clause)  # "type: removal; object: the cube"
             return
@@ -132,7 +139,11 @@ class Reading:
         return found or [self.subject]
 
     def _referred(self, phrase: Phrase) -> Phrase | None:
-        """Return the earlier object (or None) for "it"; give its attributes to "the red one"."""
+        """Return the phrase of the object that `phrase` means; None if this object is unknown.
+
+        For "it", this is the object that was named last. For "the red one", missing attributes are taken from
+        the object that was named last.
+        """
         if phrase.pronoun:
             return self.subject
         if phrase.one and self.subject and self.subject.count > 1:  # "of the two cubes, the left one"
@@ -144,7 +155,10 @@ class Reading:
         return phrase
 
     def _refine(self, clause: Clause) -> None:
-        """Repeat the last claim about the objects that the clause names: "one was removed: the cube"."""
+        """Repeat the last claim for each object that the clause names, as in "one was removed: the cube".
+
+        If this is impossible, the clause becomes an unreadable claim.
+        """
         named = [each for token in clause.of("s", "NP") if (each := self._referred(token.meaning))]
         last = self.claims[-1] if self.claims else None
         if last is None and named and all(each.new for each in named):
@@ -188,7 +202,10 @@ def _clause(kind: str, match: re.Match[str], tokens: Sequence[Token], text: str)
 
 
 def _excepted(tokens: Sequence[Token], end: int) -> bool:
-    """Return True if the sentence says "except" (not of the camera), or "but" at the position `end`."""
+    """Return True if the sentence says "except", or says "but" at the position `end`.
+
+    An exception for the camera, as in "except for the viewpoint", does not count.
+    """
     symbols = [token.symbol for token in tokens]
     if "BUT" in symbols[end : end + 2] and VIEWPOINT not in symbols[end : end + 4]:
         return True

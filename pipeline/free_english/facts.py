@@ -34,7 +34,7 @@ class Facts:
         return self.old or self.new
 
     def faults(self, claim: Claim) -> str:
-        """Return the letters of a claim's faults; "" for a correct claim."""
+        """Return the faults of a claim as letters of truth.FAULTS; "" for a correct claim."""
         if claim.kind == EXISTS:
             return self._view_faults(claim)
         if claim.kind == SAME:
@@ -50,9 +50,10 @@ class Facts:
         return found
 
     def identifies(self, claim: Claim) -> bool:
-        """Return True if a correct claim's description of the changed object fits no other object.
+        """Return True if a correct claim says which object changed, and how.
 
-        If the colour or material has changed, the claim must also name the new value.
+        Its description of the changed object must fit no other object. If the colour or material has changed,
+        the claim must also name the new value.
         """
         if self.kind == NO_CHANGE or claim.negated or claim.kind in (EXISTS, SAME, CHANGE):
             return False
@@ -64,7 +65,10 @@ class Facts:
         return told and sum(_agrees(each, claim.old) for each in fitting) == 1
 
     def _view_faults(self, claim: Claim) -> str:
-        """Return KIND if a description of an image ("there is a cube behind the ball") is false, else ""."""
+        """Return KIND (a letter of FAULTS) if a claim about an image is false, else "".
+
+        An example of such a claim is "there is a cube behind the ball".
+        """
         subject = claim.subject or Phrase()
         shown = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *claim.target))
         if claim.when in ("", "both"):
@@ -76,9 +80,9 @@ class Facts:
         return "" if found != claim.negated else KIND
 
     def _same_faults(self, claim: Claim) -> str:
-        """Return the fault KIND if a claim such as "the cube is the same" is false, else "".
+        """Return KIND (a letter of FAULTS) if a claim that an object is the same is false, else "".
 
-        KIND is the fault "wrong kind of change".
+        Examples of such claims are "the cube is the same" and "the colour of the cube is the same".
         """
         fitting = matching(claim.subject or Phrase(), self.described)
         changed = self.changed is not None and (claim.subject is None or self.changed in fitting)
@@ -91,7 +95,7 @@ class Facts:
         return KIND if wrong != claim.negated else ""
 
     def _tells_change(self, claim: Claim) -> bool:
-        """Return True if a description of the second image tells the change: "the cube is now red"."""
+        """Return True if a claim about the second image states the change, as in "the cube is now red"."""
         if claim.when == "now":
             return True
         if claim.kind == SIT:
@@ -201,7 +205,11 @@ def _agrees(item: Placed | None, values: Values) -> bool:
 
 
 def _enough(phrase: Phrase, number: int) -> bool:
-    """Return True if `number` objects are as many as the phrase says; "all four" means at least four."""
+    """Return True if `number` objects are as many as the phrase says.
+
+    "Four cubes" means exactly four, and "all four cubes" means at least four. Without a number, the
+    singular means at least one object, and the plural at least two.
+    """
     if phrase.number:
         return number >= phrase.number if phrase.count == ALL else number == phrase.number
     return number >= min(phrase.count, 2)

@@ -1,7 +1,8 @@
-"""Forms that join the tokens of a sentence to noun phrases, places and properties, in the order of their use.
+"""Forms that join the tokens of a sentence into noun phrases, places and properties.
 
-A form is a regular expression over symbols, as in rules.yaml, and the function that gets the tokens of a
-match. The function returns the tokens in place of the match, or None to keep the match.
+Forms are applied in the order of this file. A form is a regular expression over symbols, as in
+rules.yaml, with a function. The function gets the tokens of a match. It returns the tokens that replace
+the match, or None if the match stays unchanged.
 """
 
 from dataclasses import replace

@@ -21,7 +21,10 @@ def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
 
 
 def forward(tokens: list[Token]) -> Token | list[Token]:
-    """Return [] for "from the first image to the second", and an unknown token for the opposite order."""
+    """Return [] for "from the first image to the second", so that these words are dropped.
+
+    For the opposite order, return an unknown token.
+    """
     images = [token.meaning for token in tokens if token.symbol in ("IMG", WHEN)]
     return [] if images in (["before", "after"], ["before"]) else joined(tokens, UNKNOWN, None)
 
@@ -55,10 +58,11 @@ def no_longer(tokens: list[Token]) -> list[Token]:
 
 
 def count_from_side(tokens: list[Token]) -> list[Token]:
-    """Apply words such as "from left to right" to the sentence in which they are.
+    """Apply words such as "from left to right" to the sentence that contains them.
 
-    A sentence with ordinals ("the second cube, from left to right"): each ordinal is counted from the left,
-    and the words are dropped. Other sentences: the words become a token for the direction to the right.
+    If the sentence has ordinals ("the second cube, from left to right"), each ordinal is counted from the
+    left, and the words are dropped. Otherwise, the words become a token for the direction, here to the
+    right.
     """
     symbols = [token.symbol for token in tokens]
     if "COUNTED" not in symbols:
@@ -100,7 +104,10 @@ def noun_phrase(tokens: list[Token]) -> Token | list[Token]:
 
 
 def _several(tokens: list[Token], phrase: Phrase) -> Token | list[Token]:
-    """Split "the red and green cubes" into two noun phrases; other phrases become unknown tokens."""
+    """Split a phrase such as "the red and green cubes" into two noun phrases.
+
+    If this is impossible, return one unknown token.
+    """
     names = [name for name, _ in phrase.look]
     twice = next(name for name in names if names.count(name) > 1)
     values = [pair for pair in phrase.look if pair[0] == twice]
@@ -153,7 +160,10 @@ def instead_number(tokens: list[Token]) -> Token:
 
 
 def same_objects(tokens: list[Token]) -> Token | None:
-    """Join "the same four objects" to a token with the number (0: not said); None for "the same cube"."""
+    """Join "the same four objects" to one token; its meaning is the number, or 0 if none is said.
+
+    Return None for the singular, as in "the same cube".
+    """
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
     number = next((int(each[-1]) for each in counts if each[-1].isdigit()), 0)
     return joined(tokens, "CAST", number) if counts or tokens[-1].meaning[1] else None
@@ -191,7 +201,11 @@ def join_values(tokens: list[Token]) -> list[Token]:
 
 
 def _next_attribute(tokens: Sequence[Token], place: int, own: Sequence[Token]) -> int | None:
-    """Return the position of the next attribute, after commas or "and", if it can join `own`; else None."""
+    """Return the position of the next attribute from `place` on; None if it cannot be joined to `own`.
+
+    Commas and "and" before the attribute are skipped. After them, an attribute cannot be joined if `own`
+    has another value of the same attribute.
+    """
     start = place
     while place < len(tokens) and tokens[place].symbol in (COMMA, "AND"):
         place += 1

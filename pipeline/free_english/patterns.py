@@ -31,9 +31,10 @@ def coded(tokens: Sequence[Token]) -> str:
 
 @cache
 def pattern(text: str, times: bool = True) -> re.Pattern[str]:
-    """Compile a form. If `times` is true, tokens of time (WHEN) may stand between the form's symbols.
+    """Compile a form to a regular expression that matches encoded tokens.
 
-    A group name may be used several times in a form; its groups are numbered.
+    If `times` is true, tokens of time (WHEN) may stand between the form's symbols. A group name may be used
+    several times in a form: the compiled names have a number at the end.
     """
     often = f"{_codes()[WHEN]}*" if times else ""
     numbers: dict[str, int] = {}
@@ -48,9 +49,10 @@ def pattern(text: str, times: bool = True) -> re.Pattern[str]:
 
 
 def reduced(tokens: list[Token], forms: Sequence[tuple[str, Build]], backwards: bool = False) -> list[Token]:
-    """Replace each match of each form by the tokens that its function returns; None keeps the match.
+    """Replace each match of each form by the tokens that the form's function returns.
 
-    If `backwards` is true, the sentence is read from right to left, so that inner places are joined first.
+    If the function returns None, the match stays unchanged. If `backwards` is true, the sentence is read
+    from right to left, so that inner places are joined first.
     """
     symbols = coded(tokens)
     for form, build in forms:

@@ -24,7 +24,10 @@ def _times(tokens: Sequence[Token]) -> set[str]:
 
 
 def aspect(tokens: list[Token]) -> Token | list[Token]:
-    """Return one property token for "the colour of the cube" or "its colour"."""
+    """Return one property token for "the colour of the cube" or "its colour".
+
+    For "its new colour", return this token and a token for the time "now".
+    """
     owner = next((token.meaning for token in _with_symbol(tokens, "NP")), Phrase(pronoun=True))
     aspect = joined(tokens, "ASPECT", (_with_symbol(tokens, "COLOR")[0].meaning, owner))
     return [aspect, joined(tokens, WHEN, "now")] if _with_symbol(tokens, "NEW") else aspect
@@ -40,7 +43,10 @@ def aspects(tokens: list[Token]) -> Token:
 
 
 def the_object_that(tokens: list[Token]) -> Token | None:
-    """Return one token for "the object that" in "the object that was removed is the cube", or None."""
+    """Return one token for "the object that" in "the object that was removed is the cube".
+
+    Return None if the noun phrase is a pronoun, or has attributes or places.
+    """
     phrase = tokens[0].meaning
     return None if phrase.look or phrase.places or phrase.pronoun else joined(tokens, "WHAT", "")
 
@@ -99,7 +105,7 @@ def side(tokens: list[Token]) -> Token | None:
 
 
 def from_side(tokens: list[Token]) -> list[Token]:
-    """Return the tokens of "from left to right" for "left -> right"."""
+    """Replace the tokens of "left -> right" by the tokens of "from left to right"."""
     side = replace(tokens[-1], symbol="SIDE")
     return [replace(side, symbol="PRE"), tokens[0], replace(side, symbol="TO"), side]
 
@@ -135,7 +141,10 @@ def nth_from(tokens: list[Token]) -> Token | None:
 
 
 def nth_after(tokens: list[Token]) -> Token | None:
-    """Return one noun phrase for "the blue cube, the second from the left,"; None for another side."""
+    """Return one noun phrase for "the blue cube, the second from the left,".
+
+    Return None if the side is not in SIDES.
+    """
     alone = nth_alone(tokens[2:])
     phrase = tokens[0].meaning
     return alone and joined(tokens, "NP", replace(phrase, places=(*phrase.places, *alone.meaning.places)))
@@ -144,7 +153,7 @@ def nth_after(tokens: list[Token]) -> Token | None:
 def nth_alone(tokens: list[Token]) -> Token | None:
     """Return one token for a noun phrase without a noun, such as "the second from the left".
 
-    Return None if the phrase names none of the sides in SIDES.
+    Return None if the side is not in SIDES.
     """
     (nth,), (side,) = _with_symbol(tokens, "NTH"), _with_symbol(tokens, "SIDE")
     if side.meaning not in SIDES:
@@ -156,8 +165,8 @@ def nth_alone(tokens: list[Token]) -> Token | None:
 def with_place(tokens: list[Token]) -> Token | None:
     """Return the noun phrase with the place that follows; None if the place is a separate claim.
 
-    The place is a separate claim after a pronoun, if its relation is toward, away or past, and if the words
-    name the second image.
+    The place is a separate claim in three cases: the phrase is a pronoun, the relation is toward, away or
+    past, or the words name the second image.
     """
     phrase, times = tokens[0].meaning, _times(tokens)
     place = _with_symbol(tokens, "PLACE")[0].meaning
@@ -169,7 +178,11 @@ def with_place(tokens: list[Token]) -> Token | None:
 
 
 def with_value(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "the cube made of rubber"; None if the value is a separate claim."""
+    """Return a noun phrase for "the cube made of rubber"; None if the value is a separate claim.
+
+    The value is a separate claim in three cases: the phrase is a pronoun, the phrase already has a value of
+    this attribute, or the words name the second image.
+    """
     phrase, value = tokens[0].meaning, _with_symbol(tokens, "VALUE")[0].meaning
     if _times(tokens) & {*AFTER} or phrase.pronoun or dict(value).keys() & dict(phrase.look).keys():
         return None
@@ -177,7 +190,10 @@ def with_value(tokens: list[Token]) -> Token | None:
 
 
 def before_phrase(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "originally on the right, the red ball"; None as in `with_place`."""
+    """Return a noun phrase for "originally on the right, the red ball".
+
+    Return None in the cases in which `with_place` or, for a value, `with_value` returns None.
+    """
     return (with_place if _with_symbol(tokens, "PLACE") else with_value)([tokens[-1], *tokens[:-1]])
 
 
@@ -220,7 +236,10 @@ def one_of_them(tokens: list[Token]) -> Token | None:
 
 
 def cleft(tokens: list[Token]) -> Token | None:
-    """Return "the cube" for "it is the cube" or "the cube is the one" before "that moved"; else None."""
+    """Return the noun phrase "the cube" for "it is the cube" or "the cube is the one", before "that moved".
+
+    Return None if neither form fits.
+    """
     if not tokens[-1].meaning.look and not tokens[-1].meaning.places:
         return tokens[0]
     return tokens[-1] if tokens[0].meaning.pronoun and not tokens[-1].meaning.pronoun else None
@@ -237,7 +256,10 @@ def topic(tokens: list[Token]) -> Token | None:
 
 
 def named_after(tokens: list[Token]) -> list[Token] | None:
-    """Return one noun phrase for "one more object, a small red cube"; None if the first is not new."""
+    """Join "one more object, a small red cube" to one noun phrase; tokens of time follow it.
+
+    Return None if the first phrase does not name a new object, or if the attributes differ.
+    """
     first = tokens[0].meaning
     found = apposition(tokens) if first.new else None
     return [found, *_with_symbol(tokens, WHEN)] if found else None

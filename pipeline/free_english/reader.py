@@ -1,6 +1,7 @@
 """Read free English: turn a text into its claims.
 
-Claims of several clauses are joined: "was yellow" and "is cyan", "in the first" and "not in the second".
+Claims that state a change only together are joined, for example "was yellow" and "is cyan", or "in the
+first" and "not in the second".
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ def read(text: str) -> list[Claim]:
 
 
 def _together(claims: Sequence[Claim]) -> list[Claim]:
-    """Return the claims, with any two that together tell the change of one object joined to one claim."""
+    """Join claims that state the change of one object only together. Return all claims."""
     found: list[Claim] = []
     if any(is_change(claim) for claim in claims):
         claims = [own for claim in claims for own in _aspects(claim)]
@@ -62,14 +63,20 @@ def _together(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def _aspects(claim: Claim) -> list[Claim]:
-    """Split "nothing was added or moved" into a claim per property; other claims are unchanged."""
+    """Split a claim such as "nothing was added or moved" into one claim per property.
+
+    Other claims are returned unchanged, in a list.
+    """
     if claim.kind != NO_CHANGE or not claim.aspect:
         return [claim]
     return [replace(claim, kind=SAME, aspect=aspect) for aspect in claim.aspect.split()]
 
 
 def _both_images(last: Claim, claim: Claim) -> Claim | None:
-    """Join descriptions of one object, in each image, to a claim of a change; None if this is impossible."""
+    """Join two claims about one object, each about one image, to one claim that the object changed.
+
+    Return None if the two claims do not state a change.
+    """
     value = claim.kind in (BECOMES, STATE) and is_change(claim)
     if value and last.kind == STATE and last.when == "before" and not last.negated:
         whole = claim.whole or claim.kind == STATE
@@ -86,7 +93,11 @@ def _both_images(last: Claim, claim: Claim) -> Claim | None:
 
 
 def _compared(one: Claim, other: Claim) -> bool:
-    """Return True if the claims show an object in each image, with another colour, material or place."""
+    """Return True if the two claims show one object in different images, and the object differs.
+
+    One claim must be about the first image, and the other claim about the second. The object must differ in
+    its colour, its material or its place.
+    """
     if {one.when.replace("now", "after"), other.when.replace("now", "after")} != {"before", "after"}:
         return False
     if not (_shows(one) and _shows(other)):
@@ -119,7 +130,10 @@ def _difference(before: Claim, after: Claim) -> Claim:
 
 
 def _described(last: Claim, claim: Claim) -> list[Claim]:
-    """Join a description ("it is red") to the last claim, or return both claims."""
+    """Add a description ("it is red") to the claim `last`.
+
+    Return the extended claim, or both claims if the description is a claim of its own.
+    """
     if last.kind == BECOMES:
         return [last, replace(claim, when="now")]
     if claim.negated or claim.kind == SIT:  # "brown now, not green", "it moved: it is on the left"

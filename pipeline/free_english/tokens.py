@@ -27,7 +27,10 @@ Found = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Token:
-    """A known phrase or an unknown word of the text, from character `start` to the character before `end`."""
+    """A known phrase or an unknown word of the text.
+
+    It begins at the character `start` and ends before the character `end`.
+    """
 
     symbol: str
     meaning: Any
@@ -75,9 +78,10 @@ def _lengths() -> Mapping[str, Sequence[int]]:
 
 
 def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
-    """Yield each phrase, as a tuple of words, of an entry of words.yaml. Commas separate phrases.
+    """Yield each phrase of an entry of words.yaml, as a tuple of words.
 
-    [a|b|] stands for "a", "b" or nothing, {name} for a macro, and a verb with a plus for its four forms.
+    In an entry, commas separate the phrases. [a|b|] stands for "a", "b" or nothing. {name} stands for a
+    macro. A verb with a plus stands for its four forms.
     """
     macros = table()[MACROS]
     texts = re.sub(r"\{(\w+)\}", lambda found: macros[found[1]], texts)
@@ -129,7 +133,10 @@ def sentences(plain: str) -> Iterator[list[Token]]:
 
 
 def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
-    """Return the token that begins at word `at` (None: ignored words), and the number of its words."""
+    """Return the token that begins at word `at`, and the number of its words.
+
+    The token is None if these words are ignored.
+    """
     word, start, end = found[at]
     if word in ",:()–—-":
         return Token("COMMA" if word in ",()" else "COLON", word, start, end), 1

@@ -50,10 +50,10 @@ def judged_claims(text: str, pair: Pair) -> list[JudgedClaim]:
 
 
 def verdict(text: str, judged: Sequence[JudgedClaim]) -> Verdict:
-    """Combine the judged claims of a text to the verdict on the text.
+    """Return the verdict on a text, which combines the verdicts on its claims.
 
-    If some claims are wrong, unreadable claims are ignored. Verdict.wrong has the wrong clauses in lower
-    case. Verdict.fits is True if all claims are correct.
+    If some claims are wrong, unreadable claims are ignored. Verdict.wrong has the clauses of the wrong
+    claims, in lower case. Verdict.fits is True if the text has claims and all of them are correct.
     """
     wrong = [each for each in judged if each.verdict == "wrong"]
     if wrong:

@@ -86,7 +86,11 @@ def distance(one: Placed, other: Placed) -> float:
 
 
 def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
-    """Return True if `item` is on this side of the only other candidate, else of the table's centre."""
+    """Return True if `item` is on this side, as the camera sees it.
+
+    If there is exactly one other candidate, `item` is compared with it, else with the table's centre. With
+    two other candidates, "center" means between them.
+    """
     others = [each for each in candidates if each.number != item.number]
     if side == "center" and len(others) == 2:
         one, other = sorted(others, key=lambda each: offsets(each, CENTRE, camera)[0])

@@ -28,7 +28,7 @@ def record(by: str, files: Mapping[str, Mark]) -> dict[str, Any]:
 def record_of_files(folder: Path, by: str) -> dict[str, Any]:
     """Return a record of the files that a folder has now."""
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
-    return record(by, {name: mark(folder / name) for name in names})
+    return record(by, {name: mark(folder / name, LARGEST_HASHED) for name in names})
 
 
 def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
@@ -66,8 +66,8 @@ def check(folder: Path, by: str) -> None:
             )
 
 
-def mark(file: Path, largest_hashed: int = LARGEST_HASHED) -> Mark:
-    """Return the mark of a file: its hash, or its size if it is larger than `hashed` bytes.
+def mark(file: Path, largest_hashed: int) -> Mark:
+    """Return the mark of a file: its hash, or its size if it is larger than `largest_hashed` bytes.
 
     Raises InputError if the file is not regular.
     """

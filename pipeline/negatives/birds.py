@@ -104,7 +104,7 @@ def of_captions(captions: Iterable[str]) -> Claims:
 def contradicts(candidate: str, truth: Claims) -> bool:
     """Return True if the caption `candidate` contradicts the claims `truth` about a part of a bird.
 
-    That is so if both give the part values of one class, such as colours, but have no value in common.
+    That is so if, for one part and one class (such as colours), both give values but no common value.
     """
     claims = of_captions([candidate])
     return any(key in truth and not values & truth[key] for key, values in claims.items())
@@ -200,7 +200,10 @@ class Source:
             yield self._replaced(caption, heaviest=turn < len(self._references))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield the references in turn, with animal1 and animal2 exchanged; None if the text stays true."""
+        """Yield the references in turn, with animal1 and animal2 exchanged.
+
+        Yield None for a reference that stays true after the exchange.
+        """
         for caption in self._turns(number):
             alike = any(words <= set(_words(caption)) for words in ALIKE)
             yield None if alike else ANIMAL.sub(lambda found: f"animal{3 - int(found[1])}", caption)
@@ -230,7 +233,11 @@ class Source:
         return WORD.sub(lambda word: new.get(word.start(), word[0]), caption) if taken else None
 
     def _other(self, word: str) -> str | None:
-        """Draw a word with the class and ending of `word`, by frequency in training; None if none is left."""
+        """Draw a word to replace `word`, with the same class and ending; None if there is none.
+
+        The probability of a word is proportional to its count in the training captions. Words with a value
+        that a reference names are excluded.
+        """
         siblings = SIBLINGS[MEANING[word][:2]]
         left = [o for o in siblings if _value(o) not in self._named and self._split.counts[o]]
         if not left:

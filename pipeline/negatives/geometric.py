@@ -211,7 +211,10 @@ def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str
 
 
 def _exchanged_landmark(sentence: Sentence) -> Words | None:
-    """Return the sentence with subject and landmark exchanged without articles; None if one is missing."""
+    """Return the sentence with subject and landmark exchanged; None if it lacks one of them.
+
+    The articles stay in their places.
+    """
     one, other, words = sentence.subject, sentence.landmark, sentence.words
     if not one or not other:
         return None
@@ -220,7 +223,10 @@ def _exchanged_landmark(sentence: Sentence) -> Words | None:
 
 
 def _exchanged_values(sentence: Sentence) -> Words | None:
-    """Return the sentence with new value and old value (in the subject) exchanged; None if one is missing."""
+    """Return the sentence with its new value and the subject's old value exchanged.
+
+    Return None if the sentence lacks one of the two values.
+    """
     if sentence.value is None:
         return None
     words = list(sentence.words)
@@ -235,7 +241,10 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
 def _exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
-    """Return `sentence` with the ending of a removal instead of an addition, or the reverse; else None."""
+    """Return the sentence of an addition with a random ending of a removal, or the reverse.
+
+    Return None for other sentences, or if `endings` has no ending of the other kind.
+    """
     other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
     if not endings.get(other):
         return None

@@ -92,7 +92,10 @@ def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[in
 
 
 def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return, for each cell, the classes of the object whose box is centred there, (images, 4, H, W) int8."""
+    """Return, for each cell, the classes of the object whose box has its centre in the cell.
+
+    The result is (images, 4, H, W) int8, with NOTHING for cells without such a centre.
+    """
     labels = np.full((len(images), len(ATTRIBUTES), *grid), NOTHING, dtype=np.int8)
     for row, image in enumerate(images):
         shown = scenes[image.name]
@@ -109,7 +112,10 @@ def cell_of(place: tuple[float, float], size: tuple[int, int], grid: tuple[int, 
 
 
 def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
-    """Return an image's object-id buffer. Raises InputError if scenes.json has other boxes."""
+    """Return an image's object-id buffer.
+
+    Raises InputError if the boxes of its objects differ from the boxes in scenes.json.
+    """
     rows = identify(shown.solids, shown.camera, image.width, image.height)
     masks = (rows == row for row in range(len(shown.solids)))
     if tuple(box_of(mask) if mask.any() else None for mask in masks) != shown.boxes:
@@ -121,10 +127,11 @@ def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
 
 
 def dominant(rows: np.ndarray, count: int, grid: tuple[int, int]) -> np.ndarray:
-    """Return for each cell, (H, W), the number of the object that covers most of the cell, or NOTHING.
+    """Return, for each cell, the number of the object that covers the largest part of the cell, (H, W).
 
-    NOTHING: no object covers more than the fraction LEAST of the cell. `rows`, (height, width), is an
-    object-id buffer of `count` objects. Raises InputError if there are more cells than pixels.
+    The number is NOTHING if no object covers more than the fraction LEAST of the cell. `rows`, (height,
+    width), is an object-id buffer of `count` objects. Raises InputError if there are more cells than
+    pixels.
     """
     (height, width), (H, W) = rows.shape, grid
     if height < H or width < W:

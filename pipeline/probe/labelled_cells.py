@@ -24,7 +24,7 @@ from pipeline.probe.linear_probe import Cells, gather
 class ImageGrids:
     """Feature grids of image files (see linear_probe.Grids), computed with the backbone of a store.
 
-    Raises InputError if the store has pixels, or if its backbone is unavailable.
+    Raises InputError if the store holds pixels instead of features, or if its backbone is unavailable.
     """
 
     def __init__(self, store: FeatureStore, lab: Path):

@@ -96,7 +96,7 @@ def probe(train: Cells, held_out: Cells) -> Scores:
 def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
     """Return the accuracy of a linear classifier that separates `ours` from `others`. Chance is 0.5.
 
-    Only the first cells of the larger set are used, as many as the smaller set has. The accuracy is
+    The larger set is cut to the size of the smaller one: only its first cells are used. The accuracy is
     cross-validated with contiguous folds.
     """
     number = min(len(ours.classes), len(others.classes))

@@ -73,7 +73,7 @@ class StoredRecord(BaseModel):
 class PairsFile(BaseModel):
     """Content of a pairs.json: ids of the test pairs, positions of each subset, and some references.
 
-    The number of pairs with references is READ.
+    The number of pairs with references is KEPT_CAPTIONS.
     """
 
     pairs: list[str]
@@ -197,7 +197,7 @@ def _curves(path: Path) -> dict[str, dict[str, float]]:
 
 
 def caption_positions(pairs: Sequence[Pair]) -> list[int]:
-    """Return the positions of the test pairs whose captions are kept as text; there are READ of them.
+    """Return the positions of the test pairs whose captions are kept as text; there are KEPT_CAPTIONS.
 
     The kinds of change take turns: first one pair of each kind, then a second one, and so on.
     """

@@ -17,9 +17,10 @@ ADJECTIVES = "visible|obvious|apparent|noticeable|significant|clear|real"
 
 
 def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
-    """Return True if the caption contains one of `phrases`, starting at a word, in upper or lower case.
+    """Return True if the caption contains one of `phrases`.
 
-    A phrase "no X" also matches "no visible X" and "not see any X", with any verb in place of "see".
+    Upper and lower case are equal. A match must begin at the start of a word. A phrase "no X" also matches
+    "no visible X" and "not see any X", with any word in place of "see".
     """
     text = one_line(caption).lower()
     return any(re.search(_pattern(one_line(phrase).lower()), text) for phrase in phrases)
@@ -47,10 +48,12 @@ def share(answers: Iterable[bool | None]) -> float | None:
 def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, float | None]:
     """Return the shares (0 to 1) of captions with the true kind of change, and with each true attribute.
 
-    Only changed pairs with a known changed object count; {} without such a pair.
-    "type": the share of captions that end in a verb phrase of the true kind of change.
-    "size", "color", "material", "shape": among the captions that name the attribute in the subject, the share
-    that name only the value before the change (after it, for an added object); None if no caption names it.
+    Only pairs with a known changed object are counted. Without such a pair, the result is {}.
+
+    - "type": the share of captions that end in a verb phrase of the true kind of change.
+    - "size", "color", "material", "shape": the share of captions that name only the true value. Captions
+      that do not name the attribute in the subject are not counted; None if no caption names it. The true
+      value is the value before the change, or for an added object the value after it.
     """
     known = [
         (pair.change_type, asdict(truth), *read(captions[pair.pair_id]))

@@ -40,9 +40,9 @@ Placed = tuple[Box, Size]
 class Localisation:
     """Localisation scores of a split, as fractions.
 
-    `summary`: mean of each measure over the pairs that have it, chance, and numbers of pairs; empty if no
-    pair has a box. `pairs`: pair id -> measure -> score. A score is None if the pair has no box, or if no
-    word names an object.
+    `summary` has the mean of each measure over the pairs that have it, the chance level, and the numbers of
+    pairs. It is empty if no pair has a box. `pairs` is a dictionary: pair id -> measure -> score. All
+    scores of a pair without a box are None. The scores `_at_object` are None if no word names an object.
     """
 
     summary: dict[str, float | int]
@@ -115,9 +115,10 @@ def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
 
 
 def _views(found: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple[np.ndarray, list[Placed]]]:
-    """Return (maps, boxes) for each image, or one for both images if a word has a single map.
+    """Return a list of (maps, boxes), with an entry for each image that has a box.
 
-    Maps are (words, H, W). Images without a box are left out.
+    If a word has a single map, the list has one entry with the boxes of both images, or none without a box.
+    Maps are (words, H, W).
     """
     sides = ((pair.before_box, pair.before), (pair.after_box, pair.after))
     before, after = ([(box, sizes[name])] if box is not None else [] for box, name in sides)
@@ -153,7 +154,11 @@ def _overlap(box: Box, grid: tuple[int, int]) -> np.ndarray:
 
 
 def _covered(start: float, length: float, cells: int) -> np.ndarray:
-    """Return how much of each of `cells` equal parts of the range 0 to 1 lies in the interval of a box."""
+    """Return the fraction of each cell of an axis that lies in an interval, (cells,).
+
+    The axis is the range 0 to 1, divided into `cells` equal cells. The interval is one side of a box: it
+    begins at `start` and has the length `length`.
+    """
     edges = np.arange(cells + 1) / cells
     return np.diff(np.clip(edges, start, start + length)) * cells
 

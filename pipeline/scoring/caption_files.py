@@ -1,10 +1,12 @@
-"""Read captions, references, and scores of captions, which any program may have written.
+"""Read captions, references, and scores of captions, from files that any program may have written.
 
 | form | keys of an entry |
 |---|---|
 | COCO results, JSON lines, a JSON list, CSV, TSV | one of IDS, and one of TEXTS or SCORES |
 | log of lmms-eval (samples_*.jsonl, or JSON with `logs`) | doc_id, doc, filtered_resps or resps |
 | table of VLMEvalKit (PRED_FORMAT=tsv or json) | index or the dataset's own id, prediction |
+
+IDS, TEXTS and SCORES are the constants below: tuples of accepted keys.
 """
 
 import csv
@@ -177,7 +179,11 @@ def _table(path: Path, text: str, remedy: str) -> list[Row]:
 
 
 def _id(row: Row, where: str, pairs: Sequence[Pair], known: set[str], remedy: str) -> str:
-    """Return the id of an entry. A number that is not in `known` is a position in `pairs`, from 0."""
+    """Return the id of the entry `row`: one that is in `known`, or any id if `pairs` is empty.
+
+    An entry without such an id may have a position in `pairs`, from 0, as its doc_id or index. Raises
+    InputError, which begins with `where`, if the entry has neither.
+    """
     document = row.get("doc")
     own = [row, *([document] if isinstance(document, dict) else [])]
     named = [str(each[name]) for each in reversed(own) for name in IDS if each.get(name) not in (None, "")]

@@ -17,11 +17,12 @@ Values = dict[str, float | None]
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores as fractions: CIDEr-D 1.268 is the papers' 126.8.
+    """Scores of a corpus, its subsets and its pairs, as fractions: CIDEr-D 1.268 is the papers' 126.8.
 
-    CIDEr-D of a subset uses the document frequencies of the subset. CIDEr-D of a pair, and CIDEr-D/corpus-df
-    of a subset, use those of all pairs. A pair's `bleu` and `meteor` are counts, whose sums over pairs give
-    the corpus's scores. SPICE is None if it is unavailable; then `scorers` has the reason.
+    The metric CIDEr-D of a subset uses the document frequencies of this subset. The metric
+    CIDEr-D/corpus-df of a subset, and CIDEr-D of a pair, use the document frequencies of all pairs. The
+    entries `bleu` and `meteor` of a pair are counts; the corpus's scores are computed from their sums over
+    the pairs. SPICE is None if it is unavailable; then `scorers` has the reason.
     """
 
     subsets: dict[str, Values]
@@ -108,7 +109,8 @@ def _python_scores(
 ) -> tuple[dict[str, Values], dict[str, dict[str, Any]]]:
     """Return BLEU, ROUGE-L and CIDEr-D of each subset, and of each pair.
 
-    The entries METEOR and SPICE are None; they keep the order of the written metrics.
+    METEOR, and SPICE of a pair, have the value None. These entries reserve the places of the two metrics in
+    the order in which metrics are written.
     """
     grams = metrics.counted(captions, references)
     counts = metrics.bleu_counts(captions, references, grams)

@@ -46,9 +46,10 @@ def version(timeout: float) -> str:
 def run(
     name: str, arguments: list[str], timeout: float, text: str = "", remedy: str = LIBRARY
 ) -> tuple[str, str]:
-    """Run Java with `text` as its input; return its output and its messages (standard error).
+    """Run Java with `text` as its input. Return its output and its messages (standard error).
 
-    Raises InputError, which begins with `name`, if Java is missing, fails or takes more than `timeout` s.
+    Raises InputError if Java is missing, fails or takes more than `timeout` seconds. In its message, `name`
+    is the program, and `remedy` is the advice.
     """
     command = [str(find()), *OPTIONS, *arguments]
     # _JAVA_OPTIONS would override the command line
@@ -72,6 +73,9 @@ def run(
 
 
 def _gist(messages: str) -> str:
-    """Return the error that Java's messages name, or else their first line, in parentheses."""
+    """Return, in parentheses, the first exception in Java's messages, or else their first line.
+
+    Return "" if there are no messages.
+    """
     found = re.search(r"\w+(Exception|Error): .*", messages) or re.search(r"^(?!Picked up).+", messages, re.M)
     return f" ({found[0].strip()[:200]})" if found else ""

@@ -1,8 +1,9 @@
 """METEOR 1.5: the jar that pycocoevalcap ships computes statistics, and Python computes the scores.
 
-An input line of the jar is `SCORE ||| reference ||| … ||| caption`. The output is a line of statistics for
-the best reference. The statistics of a corpus are the sums over its captions, with one exception: a caption
-that is equal to its reference has one chunk, but adds no chunk to the sum.
+An input line of the jar is `SCORE ||| reference ||| … ||| caption`. The output is a line of statistics
+for the best reference. The statistics of a corpus are the sums over its captions. There is one
+exception, the number of chunks: a caption that is equal to its reference has one chunk, but it adds 0
+to the sum.
 """
 
 from collections.abc import Mapping
@@ -38,9 +39,10 @@ def scores(
     subsets: Mapping[str, list[str]],
     timeout: float,
 ) -> Meteor:
-    """Return METEOR of tokenised captions. Java loads METEOR's tables for about 6 s.
+    """Return METEOR of tokenised captions, for each pair and each subset.
 
-    Raises InputError if Java fails, takes more than `timeout` s or does not answer with statistics.
+    Java needs about 6 s to load METEOR's tables. Raises InputError if Java fails, takes more than `timeout`
+    seconds or does not answer with statistics.
     """
     asked = {key: question(text, references[key]) for key, text in captions.items()}
     distinct = list(dict.fromkeys(asked.values()))

@@ -52,6 +52,9 @@ def of_parts(subsets: Mapping[str, Any]) -> dict[str, float]:
 
 
 def summary(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the SHOWN scores of a metrics.json; unknown scores are left out."""
+    """Return name -> score for the metrics in SHOWN; unknown scores are left out.
+
+    `metrics` is the content of a metrics.json.
+    """
     known = {**metrics, **metrics["total"], **of_parts(metrics)}
     return {name: known[name] for name in SHOWN if known.get(name) is not None}

@@ -91,10 +91,11 @@ def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], i
 
 
 def common_words(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence.
+    """Return the length of the longest common subsequence of two sequences of words.
 
-    Each row of the dynamic-programming table is computed at once, as bits that are 0 where the length
-    grows (Hyyrö 2004, "Bit-parallel LCS-length computation revisited").
+    A row of the dynamic-programming table is an integer, and is computed by a few operations on all its
+    bits. A bit is 0 where the length grows by one (Hyyrö 2004, "Bit-parallel LCS-length computation
+    revisited").
     """
     places: dict[str, int] = {}
     for place, word in enumerate(one):
@@ -126,8 +127,8 @@ def cider_d_each(captions: Captions, references: References) -> np.ndarray:
 class CiderD:
     """CIDEr-D of any subset of a corpus, with the subset's own document frequencies.
 
-    A "term" is an n-gram with its count in a sentence; both decide the tf-idf. A "couple" is a caption and
-    one of its references. Equal couples are compared only once.
+    A "term" is an n-gram together with its count in a sentence; the two determine its tf-idf. A "couple" is
+    a caption and one of its references. Equal couples are compared only once.
     """
 
     def __init__(self, captions: Captions, references: References, grams: Mapping[str, Counter[Ngram]]):
@@ -181,7 +182,10 @@ class CiderD:
         self._penalty = np.array([np.e ** (-(float(d) ** 2) / (2 * SIGMA**2)) for d in deltas.tolist()])
 
     def each(self, members: Sequence[int]) -> np.ndarray:
-        """Return CIDEr-D (0 to 10) of the pairs at these positions, with document frequencies from them."""
+        """Return CIDEr-D (0 to 10) of the pairs at the positions `members`.
+
+        The document frequencies are those of these pairs only.
+        """
         chosen = np.zeros(self._pairs, dtype=bool)
         chosen[members] = True
         similarity = self._similarities(self._weights(chosen))[self._couple]

@@ -51,7 +51,10 @@ class Correctness:
     reversible: Mapping[str, reversal.Agreement]  # captions of both image orders
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
-        """Return metric -> share of these pairs, 0 to 1. A metric of JUDGED that no pair has is left out."""
+        """Return metric -> share (0 to 1) over the pairs `pair_ids`, also for the metrics of reversal.py.
+
+        A metric of JUDGED is left out if it is unknown for all pairs.
+        """
         ids = list(pair_ids)
         known = [name for name in JUDGED if any(own[name] is not None for own in self.judged.values())]
         both_ways = reversal.shares(self.reversible[key] for key in ids if key in self.reversible)
@@ -72,9 +75,10 @@ def score_pairs(
     reader: tuple[Judge, Agree] = STRICT,
     exchanged: Mapping[str, str] | None = None,
 ) -> tuple[Scores, Correctness]:
-    """Score one caption per pair, in total and by kind of change, and check the correctness of each caption.
+    """Score one caption per pair, in total and in each subset, and check the correctness of each caption.
 
-    `grammar`, `outside` and `reader`: see `correctness`. `exchanged`: captions of (after, before).
+    `grammar`, `outside` and `reader`: see `correctness`. `exchanged` has the captions of the pairs with
+    before and after image exchanged: pair id -> caption. Return the scores and the correctness.
     """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     parts = subsets(pairs)
@@ -110,10 +114,12 @@ def correctness(
     outside: bool = False,
     reader: tuple[Judge, Agree] = STRICT,
 ) -> Correctness:
-    """Check one caption per pair by its scene, or by the references if `grammar` is GEOMETRIC.
+    """Check one caption per pair: by the scene if it is known, else by the references.
 
-    A caption that the dataset's grammar cannot parse is false. If `outside` is True (the model was not
-    trained on this grammar), such a caption is not judged, unless it has no word.
+    The references are used only if `grammar` is GEOMETRIC. `reader` has the two functions that check a
+    caption, by scene and by references. A caption that the dataset's grammar cannot parse is false. If
+    `outside` is True (the model was not trained on this grammar), such a caption is not judged, unless it
+    has no word.
     """
     right = {
         pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)
@@ -148,7 +154,10 @@ def _unreadable(
     agreed: Mapping[str, bool | None],
     phrases: Sequence[str],
 ) -> list[str]:
-    """Return the ids of captions that are not empty, and are false only because they are not parseable."""
+    """Return the ids of captions that have a word, and are false only because they are not parseable.
+
+    `verdicts` are the judgements by scenes, and `agreed` the judgements by references.
+    """
     found = [key for key, verdict in verdicts.items() if verdict and verdict.faults == UNREADABLE]
     found += [key for key, own in agreed.items() if own is False and not readable(captions[key], phrases)]
     return [key for key in found if re.search(r"\w", captions[key])]
@@ -169,10 +178,10 @@ def write_metrics(
     summary_path: str | Path | None = None,
     hashes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write metrics.json, and summary.json (the few scores that `dvc metrics show` prints) to `summary_path`.
+    """Write metrics.json to `path`, and summary.json to `summary_path` if this is given.
 
-    Unknown values are left out. `references` describes how the references were chosen. `hashes`: see
-    run_files.hashes_of_scored.
+    The file summary.json has the few scores that `dvc metrics show` prints. Unknown values are left out.
+    `references` describes how the references were chosen. `hashes`: see run_files.hashes_of_scored.
     """
     known = {
         ACCURACY: truth.change_accuracy,

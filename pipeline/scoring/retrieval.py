@@ -105,10 +105,11 @@ def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.nd
 
 
 def figures(found: Ranks, ties: Ties = "strict") -> dict[str, Any]:
-    """Return R@k, MdR and MnR of both directions, and their values at chance.
+    """Return R@k, MdR and MnR of searches by sentences and of searches by pairs, and their chance values.
 
-    "all_ties" computes as the authors' program does: in a search by a pair, each tied position counts as a
-    separate entry, and in searches by a sentence, the median is the lower of the two middle values.
+    If `ties` is "all_ties", the figures are computed as in the authors' program. In a search by a pair,
+    each of the tied positions is counted as a separate rank. In searches by sentences, the median is the
+    lower of the two middle values.
     """
     pair_to_text, middle = found.pair_to_text, "median_unbiased"
     if ties == "all_ties":
@@ -151,10 +152,11 @@ def write(
     split: str = "test",
     ties: Ties = "strict",
 ) -> dict[str, Any] | None:
-    """Write the files FIGURES and RANKS. Return the figures, or None if the model does not learn retrieval.
+    """Search with a pre-trained model, and write the files FIGURES and RANKS to `folder`.
 
-    `weights`: the folder that pre-training wrote. `features`: the folder of the feature stores. Raises
-    InputError if the split has no changed pair, or if an input does not match the weights.
+    Return the figures, or None if the model does not learn retrieval. `weights`: the folder that
+    pre-training wrote. `features`: the folder of the feature stores. Raises InputError if the split has no
+    changed pair, or if an input does not match the weights.
     """
     model, trained = trained_model.load_first(weights)
     if not isinstance(model, Retrieves):
@@ -191,7 +193,10 @@ def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
 
 
 def examples(pairs: list[Pair], similarity: np.ndarray) -> list[dict[str, Any]]:
-    """Return EXAMPLES searches by a pair's first sentence, each with the FOUND most similar pairs."""
+    """Return EXAMPLES examples of a search by the first sentence of a pair.
+
+    Each example has the sentence, its pair, and the FOUND pairs that are most similar to the sentence.
+    """
     first = np.cumsum([0, *(len(pair.captions) for pair in pairs)])
     chosen = sorted({number * len(pairs) // EXAMPLES for number in range(EXAMPLES)})
     return [

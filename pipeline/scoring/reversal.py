@@ -16,7 +16,11 @@ from pipeline.scoring.truth import CHANGED
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of the caption of (before, after) with the caption of (after, before), which is reversed."""
+    """Agreement of two captions of a pair.
+
+    One is the caption of (before, after). The other is the caption of (after, before), whose claims are
+    reversed before the comparison.
+    """
 
     change: bool  # both report a change, or both report none
     # the other values are None without a grammar
@@ -39,7 +43,11 @@ def reverse(said: Claims) -> Claims:
 def agreement(
     caption: str, exchanged: str, grammar: bool = True, phrases: Sequence[str] = PHRASES
 ) -> Agreement:
-    """Compare captions of both image orders. `grammar`: True if sentences.py can parse the captions."""
+    """Compare the caption of (before, after) with the caption `exchanged` of (after, before).
+
+    `grammar` is True if sentences.py can parse the captions. Otherwise, only Agreement.change is known. A
+    caption with one of `phrases` reports no change.
+    """
     none = [says_no_change(text, phrases) for text in (caption, exchanged)]
     if not grammar or any(none):
         both = none[0] == none[1]
@@ -52,12 +60,15 @@ def agreement(
 
 
 def named(agreement: Agreement) -> dict[str, bool]:
-    """Return name in pairs.jsonl -> value, for the fields of an agreement that are not None."""
+    """Return the fields of an agreement by their names in pairs.jsonl; fields that are None are left out."""
     return {f"{REVERSED}{name}": value for name, value in asdict(agreement).items() if value is not None}
 
 
 def shares(found: Iterable[Agreement]) -> dict[str, float]:
-    """Return name in metrics.json -> share of pairs whose captions agree; {} without pairs."""
+    """Return metric -> share of pairs whose captions agree; {} without pairs.
+
+    The metrics are the names that `named` gives to the fields of an agreement.
+    """
     known = [named(each) for each in found]
     return {name: sum(each[name] for each in known) / len(known) for name in (known[0] if known else {})}
 

@@ -23,10 +23,11 @@ WEIGHTS = "weights.safetensors"  # as in trained_model.py, which this module doe
 
 
 def hashes_of_scored(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hashes for metrics.json: of the files with captions, attention, pairs and scores per pair.
+    """Return the hashes that metrics.json stores: name of a file -> hash.
 
-    `arguments`: the command line of stages.score or stages.constant. If it has an attention.npz, the values
-    in this file are added: the hashes of weights and pairs, and the name of the run.
+    The files are those with captions, attention, pairs and scores per pair. `arguments`: the command line
+    of stages.score or stages.constant. If it names an attention.npz, the values that this file records are
+    added: the hashes of weights and pairs, and the name of the run.
     """
     given = {name: arguments.get(name) for name in (*FILES, "pairs")}
     found = {name: content_hashes.file_hash(path) for name, path in given.items() if path is not None}

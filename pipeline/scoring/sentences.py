@@ -106,12 +106,12 @@ def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
 
 
 def contradicts(candidate: Claims, truth: Claims) -> bool:
-    """Return True if the claims cannot both be true.
+    """Return True if the claims `candidate` and the claims `truth` cannot both be true.
 
-    That is so if both name kinds of change, or values of the same attribute, and have none in common.
-
-    A candidate whose subject already has its new value ("the rubber ball became rubber") never counts as a
-    contradiction, because no reference contains such a sentence.
+    That is so if both name kinds of change, but no common kind. It is also so if both name values of the
+    same attribute, but no common value. There is one exception: a candidate whose subject already has its
+    new value ("the rubber ball became rubber") never counts as a contradiction, because no reference
+    contains such a sentence.
     """
     if any(candidate.look.get(name, NONE) & own for name, own in candidate.value.items()):
         return False

@@ -66,7 +66,10 @@ def folder() -> Path:
 
 
 def shown() -> str:
-    """Return a name of `folder` without a local path, for messages, which metrics.json keeps."""
+    """Return the name of SPICE's folder for messages: $SPICE_CACHE if this is set, else .cache/spice.
+
+    The name has no local path, because metrics.json keeps the messages.
+    """
     return f"${VARIABLE}" if os.environ.get(VARIABLE) else DEFAULT
 
 
@@ -127,10 +130,11 @@ def _item(number: int, caption: str, references: list[str]) -> dict[str, Any]:
 
 
 def _run(items: list[dict[str, Any]], timeout: float) -> dict[int, float]:
-    """Run the jar on `items`; return item number -> F1.
+    """Run the jar on `items`. Return item number -> F1.
 
-    A run cannot read the cache while another run enlarges it, and a killed run may lock it for ever. So each
-    run works on its own copy of the cache, which then replaces the cache.
+    Each run works on its own copy of the cache, and the copy then replaces the cache. There are two
+    reasons: a run cannot read the cache while another run writes to it, and a killed run may leave the
+    cache locked for ever.
     """
     kept, graphs = folder() / GRAPHS, "graphs/data.mdb"
     with tempfile.TemporaryDirectory(prefix="run-", dir=folder()) as name:

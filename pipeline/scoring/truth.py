@@ -60,7 +60,10 @@ SENTENCE = re.compile(
 
 @dataclass(frozen=True)
 class Verdict:
-    """Truth and faults of a caption. `wrong`: the caption's false phrases, verbatim and in order."""
+    """Judgement of a caption: whether it is true, and its faults.
+
+    `wrong` has the false phrases of the caption, verbatim and in their order.
+    """
 
     true: bool
     fits: bool  # true, or ambiguous without another fault
@@ -130,7 +133,10 @@ def _contradictions(
 
 
 def _described(scene: SceneFacts, kind: str) -> tuple[tuple[Placed, ...], Point]:
-    """Return the objects and the camera of the image that captions of this kind of change describe."""
+    """Return the objects and the camera of the image that a caption describes.
+
+    This is the after image if the kind of change is "add", else the before image.
+    """
     return (scene.after, scene.after_camera) if kind == "add" else (scene.before, scene.before_camera)
 
 
@@ -167,7 +173,10 @@ def _agrees(word: str | None, attribute: str, item: Placed | None) -> bool:
 
 
 def marks(words: Sequence[str], wrong: Iterable[str]) -> list[bool]:
-    """Return True for each word in the first occurrence of a false phrase of `wrong`, else False."""
+    """Return a boolean for each word: True if the word belongs to a false phrase of `wrong`.
+
+    Only the first occurrence of each false phrase is marked.
+    """
     marked: set[int] = set()
     for phrase in (each.split() for each in wrong if each.strip()):
         starts = range(len(words) - len(phrase) + 1)

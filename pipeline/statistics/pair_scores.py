@@ -59,8 +59,9 @@ SUMMED: dict[str, Callable[[Array], Array]] = {
 class Evidence:
     """Numbers of a model for the bootstrap: metric -> integer array (seeds, pairs, numbers per pair).
 
-    SUMMED[metric] computes the metric's score from an array's sums over pairs. Sums of integers are exact
-    in any order, so a comparison gives the same bits on every machine.
+    The sums of an array over the pairs are the input of the function SUMMED[metric], which returns the
+    metric's score. Sums of integers are exact in any order, so a comparison gives the same bits on every
+    machine.
     """
 
     pair_ids: tuple[str, ...]
@@ -129,7 +130,10 @@ class ScoredPair(BaseModel):
 
 
 def read(paths: Sequence[Path]) -> Evidence:
-    """Read the pairs.jsonl of each seed of a model. Raises InputError as read_pairs, or for unequal pairs."""
+    """Read the pairs.jsonl of each seed of a model.
+
+    Raises InputError in the cases in which `read_pairs` does, or if the files have different pairs.
+    """
     return evidence({str(path): read_pairs(path) for path in paths})
 
 
@@ -170,7 +174,10 @@ def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
 
 
 def _summed(numbers: Array, rows: Array, count: int) -> Array:
-    """Sum `numbers`, (seeds, pairs, n), over groups: (seeds, count, n). `rows`: group of each pair."""
+    """Return the sums of `numbers`, (seeds, pairs, n), over groups of pairs: (seeds, count, n).
+
+    `rows` has the number of each pair's group. `count` is the number of groups.
+    """
     sums = np.zeros((count, len(numbers), numbers.shape[2]))
     np.add.at(sums, rows, np.moveaxis(numbers, 1, 0))
     return np.moveaxis(sums, 0, 1)
@@ -199,5 +206,8 @@ def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
 
 
 def _millionths(values: Sequence[float | None] | Sequence[float]) -> Array:
-    """Return (pairs, 2): the value in millionths (files have 6 decimals) and 1; for None, 0 and 0."""
+    """Return an array (pairs, 2): each value in millionths, and 1; for None, 0 and 0.
+
+    Values in millionths are integers, because files have 6 decimals.
+    """
     return np.array([(0.0, 0.0) if v is None else (float(np.rint(v * MILLION)), 1.0) for v in values])

@@ -1,9 +1,13 @@
 """Compute where rays hit spheres, cubes and cylinders on a plane. The ray tracer uses these Numba functions.
 
-Lengths are in CLEVR's units. z points up, and the ground is the plane z = 0. `solids` is (n, 10): n solids,
-at most 62, each with kind, x, y, radius (for a cube: half of its side), cosine and sine of its rotation about
-z, linear red, green, blue, and material. `k` is the row of a solid. The centre of a solid is at the height of
-its radius. A ray has the start `start`, or `at` relative to the solid's centre, and the direction `way`.
+Lengths are in CLEVR's units. z points up, and the ground is the plane z = 0.
+
+`solids` is an array (n, 10) of n solids, at most 62. The columns are kind, x, y, radius (for a cube:
+half of its side), cosine and sine of the rotation about z, linear red, green and blue, and material.
+`k` is the row of a solid. The centre of a solid is at the height of its radius.
+
+A ray begins at the point `start`, and has the direction `way`. Functions for one solid get `at`
+instead: the same point relative to the centre of the solid.
 """
 
 import hashlib
@@ -25,10 +29,11 @@ VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in KERNELS)).hexdig
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function with Numba, and cache the machine code if a folder is writable.
+    """Compile a function with Numba. Cache the machine code if a folder is writable.
 
-    Numba's cache notices only changes of the function's own file, so the name in the cache has a hash of all
-    files with compiled functions. `_nrt=False` switches off reference counting, which took half of the time.
+    Numba notices only changes of the function's own file. Therefore a hash of all files with compiled
+    functions is part of the function's name in the cache. `_nrt=False` switches off reference counting,
+    which took half of the time.
     """
     function.__qualname__ += f"_{VERSION}"
     options: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "_nrt": False}
@@ -121,8 +126,9 @@ def _strike_cylinder(radius, at, way):
 def _strike_rounded(half, at, way):
     """Return the distance to a cube with rounded edges, and the face that the ray hits.
 
-    Edges and corners are parts of cylinders and spheres of radius BEVEL * half. If a ray does not enter
-    the sharp cube at a flat part, all parts of the octant that it enters are tested. The nearest hit counts.
+    Edges and corners are parts of cylinders and spheres of radius BEVEL * half. First, the ray is
+    intersected with the sharp cube. If it enters the sharp cube near an edge, all parts of this octant of
+    the rounded cube are tested, and the nearest hit counts.
     """
     distance, face = _strike_cube(half, at, way)
     if distance == np.inf:
@@ -232,9 +238,10 @@ def blocks(solids, k, start, gap):
 
 @compiled
 def _blocks_cube(half, at, gap):
-    """Return True if a segment and a cube overlap: if none of six axes separates them.
+    """Return True if a segment and a cube overlap, by the separating axis test.
 
-    Three axes are the cube's axes; the others are perpendicular to the segment and to an edge of the cube.
+    They overlap if none of six axes separates them. Three axes are the cube's axes. Each of the other three
+    is perpendicular to the segment and to an edge of the cube.
     """
     x, y, z = gap[0] / 2, gap[1] / 2, gap[2] / 2
     a, b, c = at[0] + x, at[1] + y, at[2] + z

@@ -50,7 +50,10 @@ def _noun_phrase(item: SceneObject, objects: tuple[SceneObject, ...], rng: np.ra
 
 
 def _distinguishing(item: SceneObject, objects: tuple[SceneObject, ...]) -> list[tuple[bool, ...]]:
-    """Return the sets of attributes that distinguish `item`: booleans for size, color, material, shape."""
+    """Return all sets of attributes that distinguish `item` from the other objects.
+
+    A set is a tuple of booleans: whether size, color, material and shape are in the set.
+    """
     return [
         said
         for said in product((False, True), repeat=4)

@@ -1,13 +1,14 @@
 """Numba ray tracer for a few spheres, cubes and cylinders on a plane. It gives equal bytes on all machines.
 
-It uses no fastmath, threads or random numbers. Lengths are in CLEVR's units. z points up, and the ground is
-the plane z = 0. Colours are linear light; 1 is white.
+It uses no fastmath, threads or random numbers. Lengths are in CLEVR's units. z points up, and the
+ground is the plane z = 0. Colours are linear light; 1 is white.
 
     solids    see pipeline/tabletop/geometry.py; `near` and `among` are bit masks of solids
     lamps     (m, PLACES + 2, 3): for each of m square lamps, PLACES points, the centre, and the power
     masks     (height, width): bit masks of the solids that a pixel may show
-    shaders   (tiles + 1, m): bit masks of the solids that may hide a lamp from the part of the ground that is
-              in a tile of TILE x TILE pixels; the last row has all solids, and is used for other points
+    shaders   (tiles + 1, m): a tile is a part of the image, TILE x TILE pixels; for each tile and lamp, a bit
+              mask of the solids that may hide the lamp from the ground in this tile; the last row, for all
+              other points, has all solids
     style     the constants of a look (pipeline/tabletop/looks.py)
     axes      the camera's axes: right, down and forward; forward is as long as the focal length in pixels
 """
@@ -96,9 +97,9 @@ def _visible(solids, among, lamp, point, gap, square):
 def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
     """Return the light at a point of a surface: diffuse red, green and blue, and the highlight.
 
-    `tile` is a row of `shaders`, `view` the ray's direction, and `gloss` the highlight's exponent. In the bit
-    mask `own`, only the bit of the solid with this point is set. This solid is convex, so it hides no lamp
-    above the tangent plane.
+    `tile` is a row of `shaders`, `view` the ray's direction, and `gloss` the highlight's exponent. In the
+    bit mask `own`, only the bit of the solid with this point is set. This solid is convex, so it hides no
+    lamp above the tangent plane.
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
     shine = 0.0
@@ -220,7 +221,10 @@ def find_shaders(shaders, solids, camera, axes, lamps, width, height):
 
 @compiled
 def _ground(camera, axes, across, down):
-    """Return the ground's point that a point of the image shows; above the horizon, a very distant point."""
+    """Return the point of the ground that is visible at the point (`across`, `down`) of the image.
+
+    Above the horizon, return a very distant point.
+    """
     way = along(along(axes[2], axes[0], across), axes[1], down)
     return along(camera, way, -camera[2] / min(way[2], -NEAR))
 

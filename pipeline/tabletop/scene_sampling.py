@@ -60,11 +60,12 @@ def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
 
 
 def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) -> View:
-    """Return a random camera and lights for the semantic or the distractor image.
+    """Return the view of the semantic or the distractor image: `view` with camera and lights moved at random.
 
-    `viewpoint` "moderate" moves the camera by up to 1.0 along each axis, and "clevr_change" by up to 2.0.
-    "extreme" moves it to any side of the table. A number moves it as "moderate" does, and then rotates it
-    about the table's centre by up to this number of degrees.
+    If `viewpoint` is "moderate", the camera moves by up to 1.0 along each axis, and if it is "clevr_change"
+    by up to 2.0. If it is "extreme", the camera moves to any side of the table. If it is a number, the
+    camera moves as for "moderate", and is then rotated about the table's centre by up to this number of
+    degrees.
     """
     camera = jittered(view.camera, 2.0 if viewpoint == "clevr_change" else 1.0, rng)
     if viewpoint not in ("moderate", "clevr_change"):

@@ -1,4 +1,4 @@
-"""Dataclasses of scenes, objects and views. Functions on objects, such as a check of their distances."""
+"""Dataclasses for scenes, objects and views, and functions on objects, such as a check of distances."""
 
 import math
 from collections.abc import Sequence

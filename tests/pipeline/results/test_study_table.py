@@ -17,26 +17,26 @@ from tests.study_lab import PAIRS, ROOT, STAGES, STUDY, Fake, make_repository, p
 TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lambda_cv'] / 10:g}"
 
 
-def made(root: Path, seeds=(1, 2, 4)):
+def make_study(root: Path, seeds=(1, 2, 4)):
     """The runs of a study, all of them made up, and its tables."""
-    own = planned(root, seeds)
-    for _, run in study_runs.distinct_runs(own):
+    planned_rows = planned(root, seeds)
+    for _, run in study_runs.distinct_runs(planned_rows):
         fake = Fake(root / "work")
         fake.do(run)
         study_runs.keep_scores(root, run, fake.folder)
-    return own, tables(root, own)
+    return planned_rows, tables(root, planned_rows)
 
 
-def tables(root: Path, own, name="two", dataset="tabletop"):
+def tables(root: Path, planned_rows, name="two", dataset="tabletop"):
     study = study_file.read(name, root / "studies")
-    return study_table.tables(root, study, dataset, own, params.load(root / "params.yaml"))
+    return study_table.tables(root, study, dataset, planned_rows, params.load(root / "params.yaml"))
 
 
 def test_mean_and_deviation_by_hand(repository):
-    _, found = made(repository)
+    _, tables_of_study = make_study(repository)
     values = [score_of("rr", seed) for seed in (1, 2, 4)]
-    assert found[0].rows[0][7] == f"{100 * mean(values):.1f} ± {100 * stdev(values):.1f}"
-    table = found[0]
+    assert tables_of_study[0].rows[0][7] == f"{100 * mean(values):.1f} ± {100 * stdev(values):.1f}"
+    table = tables_of_study[0]
     assert table.headings == [
         *(
             "",
@@ -71,8 +71,8 @@ def test_mean_and_deviation_by_hand(repository):
 
 
 def test_neighbours_are_compared_on_their_own_pairs(repository):
-    own, found = made(repository)
-    table = found[1]
+    planned_rows, tables_of_study = make_study(repository)
+    table = tables_of_study[1]
     assert [row[0] for row in table.rows[::3]] == [
         "SCORER − RR",
         "SCORER again − SCORER",
@@ -80,15 +80,15 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
     ]
     assert [row[1] for row in table.rows[:3]] == ["true, changed", "CIDEr-D", "change accuracy"]
     # of ten changes rr describes 6, 6 and 7 correctly, with seeds 1, 2 and 4; scorer 10, 10 and 10
-    told = [
+    truths = [
         [n < PAIRS * score_of(m, s) for n in range(0, PAIRS, 2)] for m in ("rr", "scorer") for s in (1, 2, 4)
     ]
-    shares = [mean(one) for one in told]
+    shares = [mean(run_truths) for run_truths in truths]
     assert table.rows[0][2] == f"+{100 * (mean(shares[3:]) - mean(shares[:3])):.1f}"
     alone = comparisons.compare(
         *(
             pair_scores.read([repository / run.folder / "pairs.jsonl" for run in row.runs])
-            for row in (own[1], own[0])
+            for row in (planned_rows[1], planned_rows[0])
         )
     )["true_changes"]
     assert table.rows[0][3] == f"{comparisons.signed(alone.low)} to {comparisons.signed(alone.high)}"
@@ -99,11 +99,11 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
 
 
 def test_unfinished_runs_are_left_out(repository):
-    made(repository, (1,))
-    own = planned(repository, (1, 2))
-    assert tables(repository, own)[0].rows[0][:2] == ["RR", "1/2"]
-    (repository / own[0].runs[0].folder / "pairs.jsonl").unlink()
-    scores, differences = tables(repository, own)
+    make_study(repository, (1,))
+    planned_rows = planned(repository, (1, 2))
+    assert tables(repository, planned_rows)[0].rows[0][:2] == ["RR", "1/2"]
+    (repository / planned_rows[0].runs[0].folder / "pairs.jsonl").unlink()
+    scores, differences = tables(repository, planned_rows)
     assert scores.rows[0][1:3] == ["0/2", "–"]
     assert not [row for row in differences.rows if "RR" in row[0]]
 
@@ -111,10 +111,10 @@ def test_unfinished_runs_are_left_out(repository):
 def test_a_subset_is_compared_on_its_pairs_alone(repository):
     text = STUDY.replace("rows:", "subsets: [change]\nrows:")
     (repository / "studies/two.yaml").write_text(text)
-    own = planned(repository, (1,))
+    planned_rows = planned(repository, (1,))
     pairs = [pair_of(n) for n in range(20)]
     write(repository / "data/pairs/tabletop.jsonl", pairs)
-    for row, gain in zip(own, (0.0, 1.0, 1.0, 1.0), strict=True):
+    for row, gain in zip(planned_rows, (0.0, 1.0, 1.0, 1.0), strict=True):
         folder = repository / "work" / row.runs[0].scores_folder
         write_run(folder, 0.5)
         # the gain is in the changed pairs, which are the even ones
@@ -123,7 +123,7 @@ def test_a_subset_is_compared_on_its_pairs_alone(repository):
             [line(n) | {"CIDEr-D": gain * (n % 2 == 0), "true": gain > n % 2} for n in range(20)],
         )
         study_runs.keep_scores(repository, row.runs[0], repository / "work")
-    scores, differences = tables(repository, own)
+    scores, differences = tables(repository, planned_rows)
     assert [row[1] for row in differences.rows[:3]] == ["true", "CIDEr-D", "METEOR"]
     assert [row[2] for row in differences.rows[:2]] == ["+100.0", "+100.0"]
     assert scores.headings[2:4] == ["true", "BLEU-4"]
@@ -133,15 +133,21 @@ def test_a_subset_is_compared_on_its_pairs_alone(repository):
 
 def pair_of(number: int) -> dict:
     kind = "color" if number % 2 == 0 else "none"
-    own = {"pair_id": f"{number}.png", "scene_id": str(number), "split": "test", "before": "a", "after": "b"}
+    fields = {
+        "pair_id": f"{number}.png",
+        "scene_id": str(number),
+        "split": "test",
+        "before": "a",
+        "after": "b",
+    }
     rest = ("before_box", "after_box", "viewpoint_iou", "changed_object")
-    return own | {"captions": ["x"], "change_type": kind} | dict.fromkeys(rest)
+    return fields | {"captions": ["x"], "change_type": kind} | dict.fromkeys(rest)
 
 
 def test_differing_conditions_are_named_on_the_papers_dataset(repository):
-    own = planned(repository, (1,))
-    found = tables(repository, own, dataset="clevr_change")[0].notes[0]
-    assert found.startswith(
+    planned_rows = planned(repository, (1,))
+    note = tables(repository, planned_rows, dataset="clevr_change")[0].notes[0]
+    assert note.startswith(
         "The paper's figures differ from ours in: resize: opencv_bicubic, ours pil_bicubic"
     )
 
@@ -162,22 +168,24 @@ def test_retrieval_has_tables_of_its_own(tmp_path):
     make_repository(tmp_path, {"six": TABLE_6})
     (tmp_path / "dvc.lock").write_text(json.dumps({"stages": STAGES | {"extract@tabletop-pixels": PIXELS}}))
     (tmp_path / PIXELS["outs"][0]["path"]).mkdir(parents=True)
-    own = planned(tmp_path, (1, 2), "six")
-    assert len({run.key for each in own for run in each.runs}) == 4
-    for number, (_, run) in enumerate(study_runs.distinct_runs(own)):
+    planned_rows = planned(tmp_path, (1, 2), "six")
+    assert len({run.key for row in planned_rows for run in row.runs}) == 4
+    for number, (_, run) in enumerate(study_runs.distinct_runs(planned_rows)):
         fake = Fake(tmp_path / f"work{number}")
         fake.do(run)
         with pytest.raises(FileNotFoundError, match=r"retrieval\.json"):
             study_runs.keep_scores(tmp_path, run, fake.folder)
         assert not study_runs.finished(tmp_path, run)
         figures = {"R@1": 0.1 * number, "R@5": 0.5, "R@10": 1.0, "MdR": 3.0, "MnR": 4.5}
-        ways = dict.fromkeys(("text_to_pair", "text_to_pair_shared", "pair_to_text", "chance"), figures)
-        made = fake.folder / "results/curves/tabletop/clip4idc/pretrain" / str(run.seed) / "retrieval.json"
-        made.parent.mkdir(parents=True)
-        made.write_text(json.dumps({"pairs": 10} | ways))
+        directions = dict.fromkeys(("text_to_pair", "text_to_pair_shared", "pair_to_text", "chance"), figures)
+        retrieval_file = (
+            fake.folder / "results/curves/tabletop/clip4idc/pretrain" / str(run.seed) / "retrieval.json"
+        )
+        retrieval_file.parent.mkdir(parents=True)
+        retrieval_file.write_text(json.dumps({"pairs": 10} | directions))
         study_runs.keep_scores(tmp_path, run, fake.folder)
         assert study_runs.finished(tmp_path, run)
-    captions, *_, by_sentence, shared, by_pair = tables(tmp_path, own, "six")
+    captions, *_, by_sentence, shared, by_pair = tables(tmp_path, planned_rows, "six")
     assert captions.rows[0][0] == "CLIP4IDC"
     figures = ["R@1", "R@5", "R@10", "MdR", "MnR"]
     assert by_sentence.headings == ["", "seeds", *figures, "paper R@1", "paper R@5", "paper R@10"]
@@ -191,8 +199,8 @@ def test_retrieval_has_tables_of_its_own(tmp_path):
 
 
 def test_markdown(repository):
-    _, found = made(repository, (1,))
-    lines = study_table.markdown(found).splitlines()
+    _, tables_of_study = make_study(repository, (1,))
+    lines = study_table.markdown(tables_of_study).splitlines()
     assert lines[0].startswith("**Two models (A paper, Table 1) on tabletop")
     assert lines[2].startswith("|  | seeds | true, changed | true, unchanged | BLEU-4 |")
     assert lines[4].startswith("| RR | 1/1 | 51.0 | 51.0 | 10.0 |")

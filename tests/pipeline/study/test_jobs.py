@@ -28,9 +28,9 @@ def quick(monkeypatch):
     monkeypatch.setattr(jobs, "POLL", 0.05)
 
 
-def until(there, seconds=30.0):
+def until(condition, seconds=30.0):
     end = time.monotonic() + seconds
-    while not there():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
 
@@ -117,8 +117,8 @@ def test_the_repositorys_cluster_file_gives_options_of_sbatch():
     options = slurm.read(ROOT / slurm.FILE).options()
     assert {"--time=240", "--signal=B:USR2@120", "--cpus-per-task=8", "--mem=32768M"} <= {*options}
     assert {"--gpus-per-node=1", "--requeue"} <= {*options}
-    own = Cluster(minutes=5, partition="short", flags={"account": "vision", "exclusive": True}).options()
-    assert {"--partition=short", "--account=vision", "--exclusive"} <= {*own}
+    options = Cluster(minutes=5, partition="short", flags={"account": "vision", "exclusive": True}).options()
+    assert {"--partition=short", "--account=vision", "--exclusive"} <= {*options}
 
 
 @pytest.mark.parametrize(

@@ -29,17 +29,19 @@ def run(key, phase=None, seed=1):
 def task(tmp_path, monkeypatch):
     """Make tasks whose workspaces are empty folders."""
 
-    def made(own):
-        (folder,) = workspaces([own], tmp_path)
+    def make_workspace(task_run):
+        (folder,) = workspaces([task_run], tmp_path)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    monkeypatch.setattr(Base, "workspace_of", lambda self, own: made(own))
-    return lambda own: RunTask(own, Base(tmp_path, tmp_path, ("code", "vocab@d")), True, lambda _: None)
+    monkeypatch.setattr(Base, "workspace_of", lambda self, task_run: make_workspace(task_run))
+    return lambda task_run: RunTask(
+        task_run, Base(tmp_path, tmp_path, ("code", "vocab@d")), True, lambda _: None
+    )
 
 
 @pytest.mark.parametrize(
-    ("own", "before", "after"),
+    ("study_run", "before", "after"),
     [
         (run("a"), "settings recipe@d-m-1", "train@d-m-1 decode@d-m-1 score@d-m-1"),
         (
@@ -49,9 +51,9 @@ def task(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_the_stages_of_a_run(own, before, after):
+def test_the_stages_of_a_run(study_run, before, after):
     for commits, flag in ((True, ""), (False, "--no-commit ")):
-        *_, check, checkout, first, last = command(own, ["code", "vocab@d"], commits).split(" && ")
+        *_, check, checkout, first, last = command(study_run, ["code", "vocab@d"], commits).split(" && ")
         assert check == "python -m commands.check_lock"
         assert checkout == "python -m dvc checkout --quiet code vocab@d"
         assert first == f"python -m dvc repro --single-item {before}"
@@ -59,17 +61,17 @@ def test_the_stages_of_a_run(own, before, after):
 
 
 def test_a_run_waits_for_the_one_that_trains_the_same_phase(task):
-    one, other = task(run("one", phase=3)), task(run("other", phase=3))
-    assert one.begin([]) is not None
-    assert other.begin([one]) is None
-    (one.folder / NAME).write_text("stages:\n  recipe@d-m-1:\n  pretrain@d-m-12:\n")
-    assert other.begin([one]) is None
-    (one.folder / NAME).write_text("stages:\n  recipe@d-m-1:\n  pretrain@d-m-1:\n")
-    assert other.begin([one]) is not None
+    first, second = task(run("one", phase=3)), task(run("other", phase=3))
+    assert first.begin([]) is not None
+    assert second.begin([first]) is None
+    (first.folder / NAME).write_text("stages:\n  recipe@d-m-1:\n  pretrain@d-m-12:\n")
+    assert second.begin([first]) is None
+    (first.folder / NAME).write_text("stages:\n  recipe@d-m-1:\n  pretrain@d-m-1:\n")
+    assert second.begin([first]) is not None
 
 
-@pytest.mark.parametrize("own", [run("b", phase=4), run("b", phase=3, seed=2), run("b")])
-def test_a_run_of_another_phase_waits_for_none(task, own):
-    one = task(run("one", phase=3))
-    one.begin([])
-    assert task(own).begin([one]) is not None
+@pytest.mark.parametrize("other_run", [run("b", phase=4), run("b", phase=3, seed=2), run("b")])
+def test_a_run_of_another_phase_waits_for_none(task, other_run):
+    first = task(run("one", phase=3))
+    first.begin([])
+    assert task(other_run).begin([first]) is not None

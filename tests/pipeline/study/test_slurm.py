@@ -32,9 +32,9 @@ def quick(monkeypatch):
     monkeypatch.setattr(Slurm, "grace", 1.0)
 
 
-def until(there, seconds=30.0):
+def until(condition, seconds=30.0):
     end = time.monotonic() + seconds
-    while not there():
+    while not condition():
         assert time.monotonic() < end, Path(os.environ["SLURM_CONF"]).with_name("slurmctld.log").read_text()
         time.sleep(0.2)
 
@@ -45,15 +45,15 @@ def number(task: Shell) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def soon(own: str, task: Shell, lines: int) -> None:
+def soon(job_id: str, task: Shell, lines: int) -> None:
     """Wait until the task has run so often; a requeued job would begin only after two minutes."""
     time.sleep(2)  # a node refuses a job that begins again in the second in which it ended there
 
-    def there():
-        subprocess.run(["scontrol", "update", f"JobId={own}", "StartTime=now"], capture_output=True)
+    def has_run():
+        subprocess.run(["scontrol", "update", f"JobId={job_id}", "StartTime=now"], capture_output=True)
         return len(task.ran()) == lines
 
-    until(there)
+    until(has_run)
 
 
 def go(*tasks: Shell) -> None:
@@ -77,12 +77,12 @@ def test_a_job_out_of_time_is_requeued_and_continues(nodes, tmp_path):
     task = Shell(tmp_path / "a", RUN)
     queue = Queue(Slurm(CLUSTER), [task])
     until(lambda: queue.turn() and task.ran())
-    own = number(task)
+    job_id = number(task)
     time.sleep(2)  # a job is not requeued in the second in which it began
     # the signal that SLURM sends to the batch script before the time limit
-    subprocess.run(["scancel", "--batch", "--signal=USR2", own], check=True)
-    soon(own, task, 2)
-    assert number(task) == own
+    subprocess.run(["scancel", "--batch", "--signal=USR2", job_id], check=True)
+    soon(job_id, task, 2)
+    assert number(task) == job_id
     go(task)
     assert queue.run() == []
     assert task.taken == 1
@@ -101,12 +101,12 @@ def test_a_job_of_a_dead_node_runs_elsewhere(nodes, tmp_path):
     queue = Queue(Slurm(CLUSTER), tasks)
     until(lambda: queue.turn() and all(task.ran() for task in tasks))
     (lost,) = [task for task in tasks if (task.folder / "node").read_text().strip() == "n2"]
-    own = number(lost)
+    job_id = number(lost)
     os.kill(int((nodes / "n2.pid").read_text()), signal.SIGKILL)
     command = ["scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=dead"]
     subprocess.run(command, check=True)
     go(*(task for task in tasks if task is not lost))
-    soon(own, lost, 2)
+    soon(job_id, lost, 2)
     go(lost)
     assert queue.run() == []
     assert [task.taken for task in tasks] == [1, 1]

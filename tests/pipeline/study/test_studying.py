@@ -21,8 +21,8 @@ READ = cache(paper_results._read)
 OF_BIRDS = ["idc-pcl-table-2"]  # more of which tabletop has nothing
 
 
-def keys(own) -> list[str]:
-    return [run.key for run in own.runs]
+def keys(row) -> list[str]:
+    return [run.key for run in row.runs]
 
 
 @pytest.fixture

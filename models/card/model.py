@@ -80,7 +80,11 @@ class Joined(nn.Module):
 
 @dataclass
 class Distilled(Aligned):
-    """Difference with two vectors of each image, (B, D): the shared content, and the image's own content."""
+    """Difference of a pair, with two vectors of each image, (B, D) each.
+
+    `before_common` and `after_common` are the content that both images share. `before_own` and `after_own`
+    are the content that only this image has.
+    """
 
     before_common: Tensor  # c_bef
     after_common: Tensor
@@ -129,10 +133,12 @@ class Distilling(nn.Module):
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Return s, the content that each cell shares with the other image, (B, N, D), for each image.
+        """Return the shared content s of each image, (B, N, D) each, and the queries and keys used for it.
 
-        `before` and `after`, (B, N, D), are cells, combined with the content that both whole images share.
-        The last result, for `Aligned`: the after image's queries and the before image's keys, (B, h, N, d).
+        `before` and `after`, (B, N, D), are the cells of the images, combined with the content that both
+        whole images share. s is the content that a cell shares with the other image. The last result is the
+        pair (queries of the after image, keys of the before image), (B, h, N, d) each. `Aligned` needs this
+        pair.
         """
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))
@@ -216,9 +222,10 @@ def card(sizes: TransformerSizes, switches: CardSwitches, *, dropout: float, tem
 def compare(project: nn.Conv2d, difference: Distilling, sizes: TransformerSizes) -> None:
     """Initialise the weights so that the memory is ReLU(W (x_bef - x_aft)) at each cell (not published).
 
-    x_bef and x_aft are the vectors of a cell in the two images; W is a fixed matrix. With these weights,
-    x_bef - s_bef = 4/5 (x_bef - x_aft), and x_aft - s_aft is the negative of this. So D_bef = ReLU(u) and
-    D_aft = ReLU(-u), where u is a linear map of x_bef - x_aft. The layer W_f maps D_bef - D_aft, which is u.
+    x_bef and x_aft are the vectors of a cell in the two images. W is a fixed matrix. s_bef and s_aft are
+    the shared content (`Distilling.shared`). With these weights, x_bef - s_bef = 4/5 (x_bef - x_aft), and
+    x_aft - s_aft is the negative of this. So D_bef = ReLU(u) and D_aft = ReLU(-u), where u is a linear map
+    of x_bef - x_aft. The layer W_f maps D_bef - D_aft, which is u, to the memory.
     """
     D = sizes.width
     places = grid_places(*sizes.grid, D)

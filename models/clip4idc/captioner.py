@@ -37,7 +37,11 @@ class Memories(nn.Module):
         initialise(self, deviation(sizes, switches))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Encode `x`, (B, M, E); return outputs of all layers, (B, S, M, E), or the last, (B, 1, M, E)."""
+        """Encode `x`, (B, M, E).
+
+        With the switch `memory: layerwise`, return the outputs of all layers, (B, S, M, E). Otherwise return
+        the output of the last layer, (B, 1, M, E).
+        """
         found = []
         for layer in self.layers:
             x = layer(x)
@@ -70,7 +74,11 @@ class ClipDecoder(TransformerDecoder):
         return F.linear(self.head_norm(self.head(x)), self.tables.tokens.weight, self.bias)
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
-        """Return the memory of layer `number`, (B, M, E): of encoder layer `number`, or of the last."""
+        """Return the memory to which the decoder layer `number` attends, (B, M, E).
+
+        If the memory contains the outputs of all encoder layers, this is the output of the encoder layer
+        with the same number. Otherwise it is the output of the last encoder layer.
+        """
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]
 
@@ -95,7 +103,8 @@ def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:
 def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
     """Return the standard deviation of the captioner's initial weights.
 
-    With the switch `first_weights: counterpart` the result is 1/sqrt(E): DEVIATION is too small if E < 512.
+    It is DEVIATION with the switch `first_weights: clip`. It is 1/sqrt(E) with `first_weights:
+    counterpart`, because DEVIATION is too small if E < 512.
     """
     return DEVIATION if switches.first_weights == "clip" else sizes.joint**-0.5
 

@@ -139,7 +139,10 @@ class Patches(nn.Module):
 
 
 def added(x: Tensor, to: Tensor) -> Tensor:
-    """Return `x`, as float16 if the tensor `to`, to which `x` will be added, is float16 (model.halve)."""
+    """Return `x`, converted to float16 if the tensor `to` is float16.
+
+    `to` is the tensor to which the caller adds the result. It is float16 after `halve` (model.py).
+    """
     return x.half() if to.dtype == torch.float16 else x
 
 
@@ -169,7 +172,10 @@ class ImageEncoder(nn.Module):
 
 
 def numbered(sizes: ClipSizes, numbers: range) -> nn.ModuleDict:
-    """Build CLIP blocks, named by `numbers`, which count the blocks of CLIP's whole image encoder."""
+    """Build a CLIP block for each of `numbers`; return number, as text -> block.
+
+    A number is the index of the block in CLIP's whole image encoder, from 0.
+    """
     return nn.ModuleDict({str(number): clip_block(sizes.width, sizes.heads) for number in numbers})
 
 
@@ -188,7 +194,10 @@ class Projection(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """Text encoder (CLIP4IDC section 1): a caption's vector is a linear map of the last state at <END>."""
+    """Text encoder (CLIP4IDC section 1), which computes a vector for each caption.
+
+    The vector is the output of the last block at <END>, after a layer norm and a linear map.
+    """
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()

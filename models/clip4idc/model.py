@@ -27,7 +27,10 @@ ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` f
 
 
 def tower(place: str) -> dict[str, str]:
-    """Return prefix of tensor names in our model -> in CLIP's file; `place`: our image encoder's prefix."""
+    """Return a dictionary, prefix of tensor names in our model -> prefix of tensor names in CLIP's file.
+
+    `place` is the prefix of our image encoder or pair encoder.
+    """
     return {f"{place}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 

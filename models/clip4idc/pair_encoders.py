@@ -64,12 +64,14 @@ def class_maps(
     after: Tensor,
     cells: tuple[int, int],
 ) -> dict[str, Tensor]:
-    """Return block name -> maps of the class token's attention to the patches, in two blocks.
+    """Return, for two blocks, block name -> maps of the class token's attention to the patches.
 
-    The images are (B, 3, H, W), the maps (B, 2, rows, columns): one for each image, averaged over heads, with
-    sum 1. The blocks are the last that sees one image and the last that sees both images (blocks 9 and 12 in
-    CLIP4IDC's figures). If all blocks see one image, or all see both, the last two are chosen. In a block
-    that sees both images, the class token of the before image attends.
+    `before` and `after` are images, (B, 3, H, W). The maps of a block, (B, 2, rows, columns), have one map
+    for each image. A map is averaged over heads, and its sum is 1.
+
+    The two blocks are the last block that sees one image and the last block that sees both images (blocks 9
+    and 12 in CLIP4IDC's figures). If all blocks see one image, or if all see both, the two blocks are the
+    last two. In a block that sees both images, the attention is that of the before image's class token.
     """
     assert isinstance(encoding, ImageEncoder)
     sides, found = [encoding.patches(image) for image in (before, after)], {}

@@ -147,7 +147,12 @@ class Captioner(Trainable):
         return self.decoder(tokens, difference).logits.float()
 
     def padded(self, tokens: Tensor) -> Tensor:
-        """Pad captions, (B, L+1), so that the decoder's input is as long as `self.reads` requires."""
+        """Return captions, (B, L+1), with the padding at the end that the attribute `reads` requires.
+
+        words: no padding is added
+        end: one token is added, if there is room, so that <END> is an input of the decoder
+        padding: captions are padded to the length of the longest caption
+        """
         room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the last token is no input of the decoder
         more = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
         return F.pad(tokens, (0, more), value=NULL)

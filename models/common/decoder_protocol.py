@@ -23,7 +23,10 @@ class Difference:
     after: Tensor  # (B, N, D)
 
     def alignment(self, rows: list[int]) -> Tensor | None:
-        """Return the attention between the images of pairs `rows`; None if the model has no such layer."""
+        """Return the attention between the two images of each pair; `rows` are the indices of the pairs.
+
+        This base class returns None: in its models, the images do not attend to each other.
+        """
         return None
 
 

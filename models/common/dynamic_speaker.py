@@ -88,7 +88,10 @@ class CellMap(nn.Module):
 
     @torch.no_grad()
     def begin(self, steepness: float, least: float) -> None:
-        """Initialise the weights: a cell's logit is `steepness` * (mean of its M channels - `least`)."""
+        """Initialise the weights so that a cell's logit is a linear function of the mean m of its M channels.
+
+        The logit is `steepness` * (m - `least`).
+        """
         for bias, value in ((self.embed.bias, 0.0), (self.weigh.bias, -steepness * least)):
             assert bias is not None
             bias.fill_(value)
@@ -186,7 +189,11 @@ class DynamicSpeaker(nn.Module):
         return self.dropout(state.speaking[0]), weights
 
     def _speak(self, x: Tensor, heard: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """Return LSTM_c's next h and c for the input [x ; l_dyn]; `heard` is W l_dyn (W: input weights)."""
+        """Return the next states h and c of LSTM_c, (R, H) each, from the previous states `h` and `c`.
+
+        The input is [x ; l_dyn]. `x`, (R, e), is the embedded word. `heard`, (R, 4H), is W l_dyn, where W is
+        the part of the LSTM's input weights for l_dyn.
+        """
         cell = self.speaking
         said = F.linear(x, cell.weight_ih[:, : x.shape[1]], cell.bias_ih)
         i, f, g, o = (heard + said + F.linear(h, cell.weight_hh, cell.bias_hh)).chunk(4, 1)

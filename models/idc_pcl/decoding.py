@@ -28,9 +28,10 @@ class MaskDecoder(Unweighed):
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Predict each token of captions with masked words, (k*B, L), at the token's own position.
+        """Predict each token of `tokens`, (k*B, L), at the token's own position.
 
-        The memory is V~ (network.py), (B, M, D). No word sees the padding, which comes after all words.
+        `tokens` are captions in which some words are masked. The memory is V~ (network.py), (B, M, D). No
+        word sees the padding, because the padding comes after all words.
         """
         x = self.network.over_words(tokens, self.network.over_images(difference.memory)[0])
         return Words(self.network.output(x), x, tokens != NULL, tokens != NULL)

@@ -128,7 +128,10 @@ def no_pretraining(
 
 
 def filled(switches: PclSwitches) -> int:
-    """Return 3, for <START>, <END> and [CLS], if captions are padded to max_tokens; else 0 (Entry.fills)."""
+    """Return 3, the number of special tokens <START>, <END> and [CLS], if captions are padded to max_tokens.
+
+    Returns 0 if captions are padded to the longest training caption. This is the function `Entry.fills`.
+    """
     return 3 if switches.length == "max_tokens" else 0
 
 

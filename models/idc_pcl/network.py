@@ -43,10 +43,11 @@ class DeviationNorm(nn.Module):
 
 
 def rates(coef: float) -> tuple[Group, ...]:
-    """Return the groups of tensors: layers that compute V~ have `coef` times the phase's learning rate.
+    """Return the groups of tensors, with their learning rates relative to that of the phase.
 
-    At the full rate, the linear layer of the cells would saturate the next sigmoid, and training would undo
-    the initialisation `counterpart`.
+    The rate of the layers that compute V~ is multiplied by `coef`. With the full rate, the cells' linear
+    layer would saturate the sigmoid after it. Training would also undo the initial weights that the switch
+    `first_weights: counterpart` sets.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 
@@ -185,7 +186,11 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def balance(self) -> None:
-        """Scale embedded words to N(0, 1), embedded types to N(0, TYPE_DEVIATION), the cells' map by GAIN."""
+        """Scale the initial weights of the word embedding, the type embedding and the cells' linear map.
+
+        Embedded words are then distributed as N(0, 1), and embedded types with mean 0 and standard deviation
+        TYPE_DEVIATION. The weights of the cells' linear map are multiplied by GAIN.
+        """
         self.words.weight /= math.sqrt(self.words.embedding_dim)
         self.types.weight *= TYPE_DEVIATION
         self.project.weight *= GAIN
@@ -266,7 +271,7 @@ class Network(nn.Module):
         return images, words
 
     def over_images(self, memory: Tensor) -> tuple[list[KeysValues], Tensor]:
-        """Apply `cross` to image tokens, (B, M, D), which do not see the text in captioning.
+        """Apply `cross` to the image tokens, (B, M, D), in captioning; image tokens do not see the text.
 
         Returns the keys and values of each block, and the outputs at [IMG1] and [IMG2], (B, 2, D).
         """

@@ -183,9 +183,10 @@ class Pretraining(Trainable):
         return {"mvcl": loss, "mvcl_rank": before_it.mean() / max(1, len(p) - 1)}
 
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """Return loss and accuracies of the task FDA: to find a pair's caption among six negatives.
+        """Return the loss and two accuracies of the task FDA: to find a pair's caption among six negatives.
 
-        The accuracies are over changed pairs (`changed`, (B,), is not 0) and over others; NaN over no pairs.
+        The first accuracy is over the pairs for which `changed`, (B,), is not 0. The second accuracy is over
+        the other pairs. An accuracy over no pairs is NaN.
         """
         images, words = self.joint(before, after, tokens)
         marks, _ = self.marks_and_cells(images)

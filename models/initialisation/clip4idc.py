@@ -85,10 +85,13 @@ def compare(
 def compare_later(
     W: Tensor, places: Tensor, side: Tensor, layer: TransformerBlock | None
 ) -> Directions | None:
-    """Initialise `layer` of the captioner so that it compares each token with its counterpart.
+    """Initialise W, and `layer` of the captioner so that it compares each token with its counterpart.
 
-    W, (E, D), the map to F', is set so that the first channels of F' hold the token's image and place.
-    Returns the directions of the difference, or None without `layer`. Raises ValueError if E is odd.
+    This is for models in which no block sees both images before the captioner. W, (E, D), is the linear map
+    to F'. It is set so that the first channels of F' hold the token's image and place.
+
+    Returns the directions of the difference, or None if `layer` is None. Raises ValueError if E is odd and
+    `layer` is not None.
     """
     known = torch.cat([side[None], whitening(places)[0]])  # the strongest directions of places come first
     W.copy_(torch.linalg.qr(known.T, mode="complete").Q[:, : len(W)].T)
@@ -118,17 +121,21 @@ def all_places(encoding: ImageEncoder) -> Tensor:
 
 
 def last_map(encoding: ImageEncoder) -> Tensor:
-    """Return the weights of the last layer that computes patches, as a view of the shape (D, inputs)."""
+    """Return the weights of the last convolution in the first layer of the image encoder.
+
+    The result is a view of the shape (D, inputs).
+    """
     *_, last = encoding.patches.project.modules()
     assert isinstance(last, nn.Conv2d)
     return last.weight.flatten(1)
 
 
 def tell_differences(half: Tensor, places: Tensor, side: Tensor, mlp: nn.Sequential) -> Tensor:
-    """Initialise a block's MLP: it writes how much the images differ into each token, along a new direction.
+    """Initialise a block's MLP so that it adds the size of a token's difference along a new direction.
 
-    Returns this direction, (D,). It is at right angles to `half`, (D, D/2), the directions that hold the
-    difference, to `side`, and to all differences between rows of `places`.
+    The size says how much the token differs from its counterpart. Returns the new direction, (D,). This
+    direction is at right angles to `half`, (D, D/2), the directions that hold the difference. It is also at
+    right angles to `side`, and to all differences between rows of `places`.
     """
     up, *_, down = mlp
     assert isinstance(up, nn.Linear)
@@ -146,7 +153,7 @@ def all_of_blocks(blocks: nn.ModuleDict) -> list[TransformerBlock]:
 
 
 def beside(*known: Tensor) -> Tensor:
-    """Return the direction, (D,), most nearly at right angles to all columns of the matrices `known`."""
+    """Return the unit vector, (D,), that is most nearly orthogonal to all columns of all matrices."""
     directions = F.normalize(torch.cat(known, 1), dim=0)
     return torch.linalg.eigh(directions @ directions.T).eigenvectors[:, 0]  # of the least eigenvalue
 
@@ -155,7 +162,8 @@ def beside(*known: Tensor) -> Tensor:
 def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
     """Initialise the last block so that class tokens attend to tokens that differ from their counterparts.
 
-    This is for the adaptation; call `compare` before.
+    Only the model of the adaptation has these weights. `compare` must be called before. If the pair encoder
+    has only one block, nothing is changed, because this block compares the images.
     """
     if len(inter.blocks) < 2:
         return  # the only block compares

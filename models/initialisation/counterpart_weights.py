@@ -68,13 +68,14 @@ def within(places: Tensor) -> Tensor:
 
 @torch.no_grad()
 def look_across(attention: MultiHeadAttention, places: Tensor, side: Tensor) -> Tensor:
-    """Initialise a self-attention so that each token attends to its counterpart, which is then subtracted.
+    """Initialise a self-attention so that each token attends to its counterpart and subtracts it.
 
     A token contains the place of its cell, from `places` (N, D), and the side of its image, `side` (D,) or
     its negative. The first d - 1 channels of each head's queries and keys are computed from the place, and
     the last channel from the side. The logit q_i k_j^T / sqrt(d) of the counterpart is about SHARPNESS.
-    -W^O W^V projects onto half of the directions. In this half, the sum of residual and attention is the
-    cell minus its counterpart. The other half keeps the content of the cell, and the side.
+    -W^O W^V is a projection onto half of the directions. In this half, the token plus the output of the
+    attention is the token minus its counterpart. The other half keeps the content of the cell, and the
+    side.
 
     Returns the half that holds the difference, (D, D/2): unit vectors at right angles to each other.
     """
@@ -111,7 +112,10 @@ def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, g
 
 
 def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Return a random matrix W, (rows, D), for each head; |W p|^2 is about `square` for each place p."""
+    """Return, for each head, a random matrix W, (rows, D), that maps places to queries and keys.
+
+    W p|^2 is about `square` for each place p.
+    """
     directions, strong = (each[:rows] for each in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()
     drawn = [nn.init.orthogonal_(torch.empty(rows, len(strong))) for _ in range(heads)]
@@ -126,10 +130,11 @@ def without_biases(attention: MultiHeadAttention) -> None:
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the directions in which places differ, (min(N, D), D), and a mask: 1 if strong, 0 if weak.
+    """Return the directions in which places differ, (min(N, D), D), and a mask of the strong directions.
 
-    The strongest direction is first. A strong direction is scaled so that the variance of places along it is
-    1. Weak directions (see FAINT) are set to 0.
+    The first direction is the strongest. A direction is strong if places differ along it by more than FAINT
+    times as much as along the first. A strong direction is scaled so that the variance of places along it
+    is 1. A weak direction is set to 0. The mask is 1 for a strong direction, and 0 for a weak one.
     """
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
     strong = deviations > FAINT * deviations[0]
@@ -141,9 +146,10 @@ def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
 def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
     """Initialise a feed-forward layer so that it adds the size of the difference to a token, along `differs`.
 
-    The size is the sum of |x| over the directions `half`, (D, D/2), which hold the difference. The layer
-    computes |x| as ReLU(x) + ReLU(-x), or approximately with GELU. `up` and `down` are the layer's linear
-    maps; their first D hidden channels are used. `differs`, (D,), is a unit vector at right angles to `half`.
+    `half`, (D, D/2), are the directions that hold the difference. The size is the sum of |x|, where the
+    numbers x are the token's components along these directions. The layer computes |x| as ReLU(x) +
+    ReLU(-x), or approximately with GELU. `up` and `down` are the layer's linear maps; their first D hidden
+    channels are used. `differs`, (D,), is a unit vector at right angles to `half`.
     """
     D = len(half)
     up.weight[:D], up.bias[:D] = torch.cat([half.T, -half.T]), 0
@@ -169,12 +175,12 @@ def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> Non
 
 @torch.no_grad()
 def calm(*maps: nn.Module) -> None:
-    """Multiply the weights and biases of the given linear maps by CALM, in place."""
+    """Multiply the weights and biases of the given linear maps by the small factor CALM, in place."""
     for each in maps:
         for parameter in each.parameters():
             parameter.mul_(CALM)
 
 
 def calm_block(block: TransformerBlock) -> None:
-    """Multiply the output maps of a transformer block by CALM, so that it changes its input little."""
+    """Make a transformer block change its input little: multiply its output maps by the small factor CALM."""
     calm(block.attention.output, block.fed[-1])

@@ -21,8 +21,9 @@ LOUD, OWN = -5.0, 2.0  # factors of the difference and of a cell's own content i
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
     """Return places of cells, (N, D), a side, (D,), and the number n < D/2 of channels that both use.
 
-    Places and side (see counterpart_weights.py) use only the first n channels. Content is kept out of them,
-    because similar content would attract attention. Raises ValueError if the width D is too small.
+    Places and side (see counterpart_weights.py) are 0 except in the first n channels. The content of cells
+    must stay out of these channels; otherwise cells would attend to cells with similar content. Raises
+    ValueError if the width D is too small.
     """
     room = min(max(width // 16, *cells), (width - 2) // 8) * 4
     if not room:
@@ -38,8 +39,8 @@ def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]
 def show_beside(project: nn.Linear, room: int) -> None:
     """Initialise the linear map W, (D, C), that embeds a cell's features.
 
-    Its first `room` output channels become 0, because the cell's place and side are added there (see
-    `kept_apart`). The other channels are scaled by SHOWN.
+    The first `room` output channels become 0, because the cell's place and side are added to these channels
+    (see `kept_apart`). The weights of the other channels are multiplied by the constant SHOWN.
     """
     project.weight *= SHOWN
     project.weight[:room], project.bias[:room] = 0, 0
@@ -47,12 +48,13 @@ def show_beside(project: nn.Linear, room: int) -> None:
 
 @torch.no_grad()
 def raise_within(half: Tensor, room: int, feed_forward: nn.Sequential) -> Tensor:
-    """Initialise the feed-forward layer W_2 ReLU(W_1 x) of the block that compares.
+    """Initialise the feed-forward layer W_2 ReLU(W_1 x) of the block that compares; return a direction, (D,).
 
-    The layer adds LOUD times the difference, OWN times the cell's content, and, by `tell`, the size of the
-    difference. The difference is the part of x along the directions `half`, (D, D/2). LOUD is negative, so
-    that words attend to the cell that shows the object, not to the cell where the object is missing. Returns
-    the direction of the size, (D,), at right angles to `half` and to the first `room` channels.
+    The difference is the part of x along the directions `half`, (D, D/2). The layer adds three vectors to
+    x: LOUD times the difference, OWN times the cell's content, and the size of the difference (see `tell`).
+    The factor LOUD is negative. So words attend to the cell that shows the object, and not to the cell
+    where the object is missing. The returned direction is that of the size. It is at right angles to `half`
+    and to the first `room` channels.
     """
     up, *_, down = feed_forward
     assert isinstance(up, nn.Linear)

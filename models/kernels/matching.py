@@ -55,14 +55,15 @@ class _TokenMatching(torch.autograd.Function):
 
 
 def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
-    """Return the module that computes TM of `queries` and `keys`: `locate` forward, `spread` backward.
+    """Return the module that computes TM of `queries` and `keys`, and the gradient of TM.
 
     matching_cpu: bfloat16 and float32 on a CPU
-    matching_gpu: bfloat16, float16 and float32 on a GPU of compute capability 8.0 or more, with Triton, up to
-        2,048 tokens
+    matching_gpu: bfloat16, float16 and float32 on a GPU of compute capability 8.0 or more, with Triton, up
+        to 2,048 tokens
     matching_plain: everything else
 
-    `locate` returns TM, followed by tensors that `spread` takes as its last arguments.
+    Each module has two functions. `locate`, for the forward pass, returns TM, followed by tensors that
+    `spread` takes as its last arguments. `spread`, for the backward pass, computes the gradients.
     """
     if queries.device.type == "cpu" and queries.dtype in matching_cpu.WHOLE_NUMBERS:
         return matching_cpu
@@ -77,12 +78,13 @@ def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
 def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
     """Compute MTM of queries, (b, h, N, d), and keys, (b, h, M, d), for each pair of images: (b, B).
 
-    MTM is SCORER's Eq. 3. The queries of this process are matched with the keys of all processes, in float32
-    or wider. The values of `mtm`:
+    MTM is SCORER's Eq. 3. The queries of this process are matched with the keys of all processes, in
+    float32 or wider. The values of `mtm`:
 
     per_head: TM in each head, averaged over heads
     summed, single_head: similarities are summed over heads before the maxima (Fig. 3)
-    mean_pool, max_pool: dot product of the images' mean or maximum over tokens, D channels (Fig. 3)
+    mean_pool, max_pool: the tokens of an image are pooled to their mean or maximum, a vector of D channels,
+        and the result is the dot product of the two images' vectors (Fig. 3)
     """
     if mtm not in POOLS:
         return token_matching(headed(queries, mtm), everyone(headed(keys, mtm))).mean(-1)
@@ -121,9 +123,11 @@ def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
 
 
 class Contrast(nn.Module):
-    """Mean of the contrastive losses of both directions, (b, B) similarities each (SCORER Eq. 4 and 11).
+    """Mean of the contrastive losses of both directions (SCORER Eq. 4 and 11).
 
-    With a learned temperature, similarities are multiplied by exp(s); s is initially 1.
+    A call takes the similarities of each direction, (b, B). They are divided by `temperature`. With
+    `learned`, they are instead multiplied by exp(s), where s is a learned number that starts at 1. Raises
+    ValueError if `temperature` is not positive.
     """
 
     def __init__(self, temperature: float, learned: bool):

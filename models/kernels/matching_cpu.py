@@ -85,7 +85,11 @@ def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def maxima(
     e: Tensor, matches: Tensor, row_at: Tensor, column_at: Tensor, first: tuple[int, int, int]
 ) -> None:
-    """Write the results of `locate` for the similarities `e`, a tile that starts at `first`: (b, a, head)."""
+    """Find the maxima in a tile of similarities, `e`, and write them to `matches`, `row_at` and `column_at`.
+
+    The three tensors are the results of `locate`. `first` is the place where the tile starts: index of the
+    query image, index of the key image, and head.
+    """
     whole = WHOLE_NUMBERS[e.dtype]
     infinity = torch.tensor(math.inf, dtype=e.dtype).view(whole).item()
     _locate(e.view(whole).numpy(), matches.numpy(), row_at.numpy(), column_at.numpy(), *first, infinity)
@@ -112,7 +116,12 @@ def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
 
 @compiled
 def _order(bits, top, left, ordered, infinity):
-    """Set `ordered` to integers in the order of the floats `bits`; NaN is the largest, and -0 equals 0."""
+    """Set `ordered`, (N, M), to integers that have the same order as the floats of a tile.
+
+    The tile starts at the row `top` and the column `left` of `bits`. `bits` are floats that are read as
+    integers, and `infinity` is infinity in this form. NaN becomes the largest integer, and -0 becomes equal
+    to 0.
+    """
     number = bits.dtype.type
     least, most = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
     N, M = ordered.shape
@@ -168,7 +177,8 @@ def spread(
 ) -> tuple[Tensor, Tensor]:
     """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
 
-    Gradients are computed in float32 or wider. Sums over the other images always have the same order.
+    `row_at` and `column_at` are the indices that `locate` returned. Gradients are computed in float32 or
+    wider. Sums over the other images always have the same order.
     """
     exact = torch.promote_types(queries.dtype, torch.float32)
     channels = math.gcd(queries.shape[-1], CHANNELS)

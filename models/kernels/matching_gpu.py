@@ -1,9 +1,10 @@
 """Token matching on a GPU (Triton): maxima of the similarities, and gradients through the maxima.
 
-The forward pass computes only the maxima. The backward pass searches the places of the maxima again, but only
-for pairs of images whose gradient is not negligible; after some training, these are few. There are no atomic
-additions and no tuning at run time, so results are the same on every run. float32 operands are split into
-three bfloat16 parts. B, A: images; N, M: their tokens; h: heads; d = D: width of a head.
+The forward pass computes only the maxima. The backward pass searches the places of the maxima again, but
+only for pairs of images whose gradient is not negligible; after some training, these are few. There are no
+atomic additions and no tuning at run time, so results are the same on every run. float32 operands are split
+into three bfloat16 parts.
+B, A: images; N, M: their tokens; h: heads; d: width of a head, which the kernels call D.
 """
 
 import torch
@@ -48,7 +49,8 @@ def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]
 def _listed(grad: Tensor) -> tuple[Tensor, Tensor]:
     """List, for each of the B images, the other images for which `grad`, (B, A, h), is not negligible.
 
-    Returns the number n of listed images, (B,), and their ascending indices, (B, A); the first n are set.
+    Returns the number n of listed images, (B,), and their indices in ascending order, (B, A). Only the
+    first n indices of an image are set.
     """
     size = torch.linalg.vector_norm(grad, torch.inf, -1)  # (B, A)
     B, A = size.shape
@@ -71,7 +73,10 @@ def _split(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _factors(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return 16-bit operands with the same dot products; float32 operands, (..., d), become (..., 6d)."""
+    """Return 16-bit tensors whose dot products are nearly those of `queries` and `keys`.
+
+    float32 tensors, (..., d), become bfloat16 tensors, (..., 6d). 16-bit tensors are returned unchanged.
+    """
     if queries.dtype != torch.float32:
         return queries, keys
     q, k = _split(queries), _split(keys)
@@ -94,9 +99,10 @@ def _best_of(own: Tensor, others: Tensor) -> Tensor:
 
 
 def _places_of(own: Tensor, others: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
-    """Return the index of each token's most similar token in each listed image, in float16.
+    """Return the index, as a float16 number, of each token's most similar token in each listed image.
 
-    The result is (B, A, h, N), or (B, A, h, N + 1) if N is odd. Values of unlisted images are not set.
+    The result is (B, A, h, N), or (B, A, h, N + 1) if N is odd. Values of images that are not listed are
+    not set.
     """
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     at = own.new_empty(B, A, h, N + N % 2, dtype=torch.float16)
@@ -143,13 +149,16 @@ def _sum_tiles(x: Tensor, N: int, M: int, d: int) -> tuple[dict[str, int], dict[
 
 
 def _tiles(M: int, most: int) -> dict[str, int]:
-    """Return the tokens of a full tile, at most `most`, and of an image's last, partial tile (0: none)."""
+    """Return the numbers of tokens of a full tile, BLOCK_M, and of an image's last, partial tile, TAIL.
+
+    M is the number of tokens of the image. BLOCK_M is at most `most`. TAIL is 0 if no tile is partial.
+    """
     block = _within(most, M)
     return {"BLOCK_M": block, "TAIL": _within(block, M % block) if M % block else 0}
 
 
 def _within(most: int, size: int) -> int:
-    """Return the lowest power of two that is at least `size`, but at least 16 and at most `most`."""
+    """Return the lowest power of two that is at least `size`, limited to the range from 16 to `most`."""
     return max(16, min(most, triton.next_power_of_2(size)))
 
 

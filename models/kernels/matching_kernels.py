@@ -1,5 +1,7 @@
-"""Triton kernels of matching_gpu.py: maxima, their places, gradients, and list of images to compute.
+"""Triton kernels of matching_gpu.py.
 
+The kernels compute the maxima, the places of the maxima, the gradients, and the list of pairs of images
+whose gradient is not negligible.
 B, A: images; N, M: their tokens; h: heads; D: width of a head. A tile has BLOCK_N tokens of an image and
 BLOCK_M tokens of another image. TAIL: tokens of an image's last, partial tile; BLOCK_D: channels of a
 product.

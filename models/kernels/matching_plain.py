@@ -1,6 +1,7 @@
 """Token matching in plain torch, for any device and type: maxima, and gradients through the maxima.
 
-A loop is over the images of the queries. Each step needs memory for (A, h, N, M) similarities.
+Both functions, `locate` and `spread`, loop over the images of the queries. Each step of the loop needs
+memory for (A, h, N, M) similarities.
 B, A: images; N, M: their tokens; h: heads; d: width of a head.
 """
 
@@ -9,7 +10,7 @@ from torch import Tensor
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return TM (SCORER Eq. 2), (B, A, h), and the indices of matching_cpu.locate."""
+    """Return TM (SCORER Eq. 2), (B, A, h), and the same two tensors of indices as matching_cpu.locate."""
     found = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
     matches, row_at, column_at = (torch.stack(each) for each in zip(*found, strict=True))
     return matches, row_at, column_at
@@ -22,9 +23,9 @@ def _locate(e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return the maxima along `dim`, and the lowest index of each maximum, int16.
+    """Return the maxima along `dim`, and the index of each maximum, int16.
 
-    torch's `max` does not define which index it returns on a tie on a GPU.
+    On a tie the index is the lowest. torch's `max` does not promise this on a GPU.
     """
     best = e.amax(dim, keepdim=True)  # NaN if there is a NaN
     size = e.shape[dim]

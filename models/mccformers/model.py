@@ -155,9 +155,10 @@ def captioner(
 def initialise(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder, copied: bool) -> None:
     """Initialise the weights as the authors' program does.
 
-    The encoder of MCCFormers-D gets Xavier's initialisation, attentions that of `initialise_jointly`. Word
-    embeddings and the map of logits are uniform from -WORDS to WORDS. Other layers keep torch's weights. With
-    `copied`, all layers of the decoder and of the encoder of MCCFormers-S are copies of the first layer.
+    In MCCFormers-D, `initialise_xavier` initialises `encoding` and `difference`. `initialise_jointly`
+    initialises all attentions. The weights of the word embedding and of the output layer are uniform from
+    -WORDS to WORDS. Other layers keep torch's initial weights. With `copied`, all layers of the decoder are
+    copies of its first layer, and so are all layers of the encoder of MCCFormers-S.
     """
     towers: list[nn.ModuleList] = [decoder.layers]
     if isinstance(difference, CrossEncoder):
@@ -177,7 +178,11 @@ def initialise(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDec
 
 @torch.no_grad()
 def oppose(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder) -> None:
-    """Initialise the decoder's keys and values as linear maps of x_bef - x_aft (`first_weights: opposed`)."""
+    """Initialise the weights so that the decoder's keys and values are linear maps of x_bef - x_aft.
+
+    x_bef and x_aft are the vectors of a cell in the two images. This is for the switch `first_weights:
+    opposed`.
+    """
     if isinstance(difference, JointEncoder):
         difference.images.weight.zero_()  # their difference would be larger than any change
         gain = GAIN["joint"]

@@ -81,7 +81,11 @@ class Way:
 
 @dataclass
 class Imagined:
-    """Queries and keys to match imagined with real "after" images; `reverse: own` adds the reverse."""
+    """Queries and keys to match imagined "after" images with real "after" images.
+
+    With the switch `reverse: own`, `ways` has a second item, to match the real images with the imagined
+    ones.
+    """
 
     ways: tuple[Way, ...]
 

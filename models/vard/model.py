@@ -99,7 +99,10 @@ class Disentangling(nn.Module):
 
 
 class Detector(nn.Module):
-    """VARD's change detector: a vector for each image, pooled by an attention map, and for the difference."""
+    """VARD's change detector, which computes a vector for each image and a vector for the difference.
+
+    The vector of an image is the sum or the mean of its cells, weighted by its attention map.
+    """
 
     def __init__(self, sizes: VardSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()

@@ -1,4 +1,7 @@
-"""Convert a released checkpoint of any system to weights of our model, in the model's variant `released`."""
+"""Convert checkpoints that papers' authors released to weights of our models.
+
+Our model then has the variant `released`. A system (system.py) is the program of a paper.
+"""
 
 import math
 from collections.abc import Mapping

@@ -18,7 +18,10 @@ FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers",
 
 
 def named(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Replace the letters in `sizes`, letter -> size, by the names in FIELDS; other letters stay."""
+    """Return name -> size, from the sizes of a table, letter -> size.
+
+    FIELDS gives the name for a letter. A letter that is not in FIELDS stays.
+    """
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 
 

@@ -131,7 +131,10 @@ def _sizes(rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes) -> 
 
 
 def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
-    """Count the layers with a tensor `name`, at least 1, so that a later check names a missing tensor."""
+    """Return the number of layers for which `<n>` in `name` stands, by the names of `tensors`.
+
+    The result is at least 1, so that a later check names the missing tensor if there is no layer.
+    """
     before = LAYER.split(name)[0]
     numbers = {each.removeprefix(before).split(".")[0] for each in tensors if each.startswith(before)}
     return max(1, sum(number.isdecimal() for number in numbers))

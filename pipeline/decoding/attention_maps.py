@@ -73,9 +73,10 @@ class Attended:
         return rows, columns
 
     def on(self, side: int) -> np.ndarray | None:
-        """Return the words' maps on the before image (`side` 0) or on the after image (1), (words, H, W).
+        """Return the words' maps on one image, (words, H, W).
 
-        A single map is returned for either image; without attention, the result is None.
+        `side` is 0 for the before image, and 1 for the after image. If a word has a single map for both
+        images, this map is returned. Without attention, the result is None.
         """
         return self.maps[:, min(side, self.images - 1)] if self.images else None
 
@@ -167,7 +168,11 @@ def read_exchanged(path: str | Path) -> dict[str, str] | None:
 
 @contextmanager
 def _arrays(path: str | Path) -> Iterator[Mapping[str, np.ndarray]]:
-    """Open the file for a block, whose errors become InputErrors. An array is read when it is accessed."""
+    """Open the file in a `with` statement, which gets name -> array.
+
+    An array is read from the file when it is accessed. Errors in the `with` statement, and a missing file,
+    become InputErrors.
+    """
     try:
         # np.load does not close a file that it opened itself if it fails
         with opened(path) as numbers, np.load(numbers, allow_pickle=False) as file:
@@ -234,7 +239,10 @@ def _demand(holds: bool | np.bool, array: str) -> None:
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Choose up to `count` pairs, as `choose` does. If `count` is at most ALIGNED, all have alignments."""
+    """Choose up to `count` pairs, and return change type -> pairs, as `choose` does.
+
+    If `count` is at most ALIGNED, the pairs are chosen among the ALIGNED pairs that have alignments.
+    """
     if count > ALIGNED:
         return choose(pairs, count)
     return choose([pair for kind in choose(pairs, ALIGNED).values() for pair in kind], count)

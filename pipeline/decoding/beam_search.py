@@ -177,7 +177,11 @@ class Beam:
         return word[: places.left]
 
     def _settled(self, left: int) -> Tensor:
-        """Return a mask of settled pairs, (left,). More words can only lower a caption's sum."""
+        """Return a mask, (left,), that is true for settled pairs.
+
+        A pair is settled if none of its unfinished captions can get a better score than its best ended
+        caption. More words can only lower the sum of a caption's log-probabilities.
+        """
         reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:left]]
 

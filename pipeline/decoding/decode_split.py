@@ -21,7 +21,10 @@ Search = Callable[[Captioner, Difference], Captioned]
 
 
 def searching(beam: int, length_penalty: float) -> Search:
-    """Return beam search; for a beam of 1, greedy search, which finds the same captions faster."""
+    """Return the function that searches captions: beam search, or greedy search if `beam` is 1.
+
+    Greedy search finds the same captions as a beam of 1, and is faster.
+    """
     if beam == 1:
         return greedy_attending
     return partial(beam_attending, beam=beam, length_penalty=length_penalty)

@@ -101,7 +101,11 @@ class Greedy:
         self.looked[rows, position] = looked
 
     def _leave(self, word: Tensor) -> Tensor:
-        """Remove captions whose last word is <END>. `word` has the last words; return those that remain."""
+        """Remove the captions whose last word is <END> from the search.
+
+        `word` holds the last word of each caption in the search. Returns the last words of the captions that
+        remain.
+        """
         ended = word == END
         places = Exchange(ended)
         if places.left < len(word):

@@ -51,7 +51,7 @@ class LiveCurves:
             self._note({f"{EVENTS}/{path.name}" for path in (folder / EVENTS).iterdir()})
 
     def begin(self, history: History) -> None:
-        """Write the losses and scores in `history`, before a resumed run continues."""
+        """Write the losses and scores that `history` contains; called before a resumed run continues."""
         rows = [(row["iteration"], LOSS, row) for row in history.losses]
         rows += [(row["iteration"], VALIDATION, row) for row in history.validation]
         for iteration, kind, row in sorted(rows, key=lambda each: each[:2]):
@@ -59,7 +59,10 @@ class LiveCurves:
         self.last = (history.iteration, time.monotonic())
 
     def losses(self, row: Mapping[str, float]) -> None:
-        """Write the mean losses in `row`, and the training speed since the last row of losses or scores."""
+        """Write the mean losses that `row` contains, and the training speed since the previous call.
+
+        The previous call is the last call of `begin`, `losses` or `validation`.
+        """
         iteration = int(row["iteration"])
         self._write(iteration, LOSS, row)
         if self.last is not None and iteration > self.last[0]:
@@ -69,7 +72,10 @@ class LiveCurves:
         self.last = (iteration, time.monotonic())
 
     def validation(self, row: Mapping[str, float]) -> None:
-        """Write the scores in `row`. The time of the validation does not count for the training speed."""
+        """Write the validation scores that `row` contains.
+
+        The time of the validation does not count for the training speed.
+        """
         self._write(int(row["iteration"]), VALIDATION, row)
         self.last = (int(row["iteration"]), time.monotonic())
 

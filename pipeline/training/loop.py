@@ -183,7 +183,11 @@ class Training:
         return {name: loss.float() for name, loss in losses.items()}
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:
-        """Append each loss's mean over the iterations that define the loss; NaN if no iteration does."""
+        """Append a row to the history: the mean of each loss and measure over the iterations in `logged`.
+
+        A mean includes only the iterations that define the loss or measure. It is NaN if no iteration does.
+        Raises InputError if a loss is not finite.
+        """
         table = total(torch.stack(logged)).double().cpu()  # (iterations, names)
         first = iteration - len(logged) + 1
         losses = table[:, : len(self.terms)]

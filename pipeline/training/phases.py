@@ -182,7 +182,10 @@ def before(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NOTHING
 
 
 def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
-    """Return the model of a pretraining phase, small and without tensor values, to read its attributes."""
+    """Return the model of a pretraining phase, so that the caller can read its attributes.
+
+    The model is built for a small input. Its tensors have no values (device "meta").
+    """
     pool = recipe.sizes.get("pool", 1)
     built: Trainable = recipe_file.bare(recipe, (8, 2 * pool, 2 * pool), declared.settings)
     return built
@@ -191,7 +194,11 @@ def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
 def _cutting(
     recipe: Recipe, settings: Mapping[str, Any], whole: bool = False
 ) -> Callable[[Vocabulary], Vocabulary]:
-    """Return a function that copies a vocabulary, with the phase's `max_tokens` as the limit of captions."""
+    """Return a function that copies a vocabulary with `max_tokens`, a setting, as the limit of captions.
+
+    The limit is not higher than that of the vocabulary, unless `whole` is True or the model pads captions
+    to `max_tokens`. Without this setting, the function returns the vocabulary unchanged.
+    """
     fills, longest = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
     marks = fills(switches) if fills else 0

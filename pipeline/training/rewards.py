@@ -89,7 +89,11 @@ class CiderD:
 
 
 def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
-    """Return the cosine of two tf-idf vectors; its dot product limits caption weights to the reference's."""
+    """Return the similarity of the tf-idf vectors of a caption and a reference.
+
+    It is the cosine, with one difference: in the dot product, the caption's weight of an n-gram is at most
+    the reference's weight. It is 0 if a vector is zero.
+    """
     shared = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
     norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))
     return shared / norms if norms else 0.0

@@ -162,7 +162,10 @@ class Draws:
         return ""
 
     def wordless(self, iteration: int) -> Batch | None:
-        """Return the iteration's batch if its task has no captions; None if `draw` gives the scenes."""
+        """Return the iteration's batch if the iteration's task has no captions.
+
+        Otherwise return None; then `draw` must be called.
+        """
         return None
 
 

@@ -132,7 +132,10 @@ class TaskValidation:
             yield assembled([(pair,) for pair in pairs], texts, self.store, self.vocabulary, {}, task)
 
     def _class_batches(self) -> Iterator[Batch]:
-        """Yield batches of evenly spaced class pairs, in total not more than the validation pairs."""
+        """Yield batches of class pairs, which are evenly spaced in the list of all class pairs.
+
+        The batches contain at most as many class pairs as there are validation pairs.
+        """
         assert self.classes is not None
         pairs = self.classes.pairs[:: -(-len(self.classes.pairs) // len(self.pairs))]
         for start in range(0, len(pairs), TASK_BATCH):

@@ -19,16 +19,20 @@ FIT_WORDS = "set text.tokeniser: clip_bpe"
 
 
 def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
-    """Return the name, in CLIP's file, of the model's tensor `name`; None if `starts` has no prefix of it.
+    """Return the name that the model's tensor `name` has in CLIP's file.
 
     `starts` is an attribute of the model: prefix of names in the model -> prefix of names in the file.
+    Returns None if `name` starts with none of these prefixes.
     """
     found = (there + name[len(here) :] for here, there in starts.items() if name.startswith(here))
     return next(found, None)
 
 
 def take_over(model: Trainable, path: Path) -> None:
-    """Load the tensors that the model's attribute `starts` selects from CLIP's file into the model."""
+    """Load tensors from CLIP's file `path` into the model; the model's attribute `starts` selects them.
+
+    Raises InputError if the file cannot be read, or if a tensor is missing or has another shape.
+    """
     own = model.state_dict()
     places = {name: there for name in own if (there := name_in_file(model.starts, name))}
     try:

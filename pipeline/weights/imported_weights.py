@@ -1,7 +1,8 @@
 """Imported weights of a run. If they exist, the stages `pretrain` and `train` copy them instead of training.
 
-DVC removes the outputs of a stage before it runs the stage. So imported weights are in data/imported, with a
-folder for each of the two stages. Both depend on inputs.json, which has the hashes of imported weights.
+DVC removes the outputs of a stage before it runs the stage. So imported weights are in data/imported, with
+a folder for each of the two stages. The file inputs.json contains the hashes of imported weights. Both
+stages depend on this file.
 """
 
 from pathlib import Path
@@ -46,7 +47,10 @@ def _hash(weights: Path) -> str:
 
 
 def check_kept(weights: Path, run: Path | None, stage: str) -> None:
-    """Raise InputError if training would replace, in `weights`, the only copy of imported weights."""
+    """Raise InputError if training would replace imported weights that have no other copy.
+
+    `weights` is the folder into which training writes. `run` is the run's folder in data/imported.
+    """
     described = weights / trained_model.MODEL
     if found(run, stage) or not described.is_file():
         return
@@ -59,7 +63,10 @@ def check_kept(weights: Path, run: Path | None, stage: str) -> None:
 
 
 def check_unowned(out: Path) -> None:
-    """Raise InputError if `out` is in a folder that a stage writes, because DVC would remove `out`."""
+    """Raise InputError if the path `out` is in a folder to which a stage writes weights.
+
+    DVC would remove `out` before it runs the stage.
+    """
     for folder in OWNED:
         if (out.parent.resolve() / out.name).is_relative_to(folder.resolve()):
             raise InputError(

@@ -92,7 +92,10 @@ def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
 
 
 def hash_of(record: dict[str, Any]) -> str:
-    """Return the hash of `record`, model.yaml's content without `hashes.model`, the key for this hash."""
+    """Return the hash of `record`, the content of model.yaml.
+
+    The key `hashes.model`, which stores this hash, is left out.
+    """
     hashes = {part: value for part, value in record["hashes"].items() if part != "model"}
     text = json.dumps(record | {"hashes": hashes}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -40,7 +40,10 @@ def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
 
 
 def check_attention(model: Trainable, source: Path, remedy: str) -> None:
-    """Raise InputError if attention between all cells takes too much memory; tensor sizes do not limit it."""
+    """Raise InputError if the attention weights between all cells of an image take too much memory.
+
+    The limit MOST_WEIGHTS is for one pair. Checks of the tensors' sizes do not limit this memory.
+    """
     if not isinstance(model, Captioner):
         return
     rows, columns = model.cells
@@ -53,7 +56,10 @@ def check_attention(model: Trainable, source: Path, remedy: str) -> None:
 
 
 def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], named: str, remedy: str) -> None:
-    """Raise InputError if names, shapes or types of the tensors in a file differ from those `wanted`."""
+    """Raise InputError if the tensors in a file, `found`, differ from the tensors `wanted`.
+
+    Names, shapes and types are compared. Two types differ if only one of them is floating-point.
+    """
     for name, own in wanted.items():
         if name not in found:
             raise InputError(f"{named} does not load (the tensor {name} is missing); {remedy}")

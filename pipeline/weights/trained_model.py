@@ -109,7 +109,10 @@ def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> T
 
 
 def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
-    """Raise InputError if the path `folder` names another run than `recipe` (file `source`) and `seed`."""
+    """Raise InputError if the path `folder` names another run than `recipe` and `seed`.
+
+    `source` is the recipe's file, which the message names.
+    """
     run, claimed = f"{recipe.dataset}/{recipe.model}/{seed}", _claimed(folder)
     if claimed not in (None, run):
         raise InputError(f"{source} is the recipe of {run}, but {folder} is for weights of {claimed}")

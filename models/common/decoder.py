@@ -146,10 +146,9 @@ class Past:
         self.values = torch.empty_like(self.keys)
 
     def append(self, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Store the keys `k` and the values `v`, (R, h, n, d), of n consecutive words.
+        """Store keys `k` and values `v`, (R, h, n, d), of the n words from the index `position` on.
 
-        The first of these words has the index `position`. Returns the keys and the values of all words so
-        far, (R, h, position + n, d) each.
+        Return the keys and the values of all words so far, (R, h, position + n, d) each.
         """
         end = position + k.shape[2]
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
@@ -163,10 +162,9 @@ class Past:
             rows.copy_(rows[parents])
 
     def leave(self, places: Exchange) -> None:
-        """Exchange rows as `places` says, so that the unfinished pairs are in the first rows.
+        """Move the unfinished pairs to the first rows, as `places` says. The finished pairs leave the search.
 
-        The finished pairs leave the search. Their memory keys are kept after those of the unfinished pairs,
-        for the attention maps.
+        The memory keys of finished pairs are kept at the end, for the attention maps.
         """
         places.apply(self.memory_keys)  # finished pairs stay, for the attention maps
         for kept in (self.memory_values, self.keys, self.values):
@@ -193,26 +191,17 @@ class TransformerState:
         places.apply(self.order)
 
     def queries(self, looked: Tensor | None) -> Tensor:
-        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d), in the order of the memory's keys.
-
-        `looked` has the pairs in their original order. The search changes the order of the keys.
-        """
+        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d), with pairs as in the memory's keys."""
         assert looked is not None  # each step returns its queries
         return looked[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Return `maps`, (B, L, N), as (B, L, 1, N), with the pairs in their original order.
-
-        `maps` has the pairs in the order of the memory's keys, which the search changes.
-        """
+        """Return `maps`, (B, L, N), as (B, L, 1, N), with pairs in their order before the search."""
         return maps[self.order.argsort(), :, None]
 
 
 class TransformerDecoder(Unweighed, nn.Module):
-    """Base class of transformer decoders (decoder_protocol.Decoder).
-
-    Subclasses define `layers`, `longest`, `embed` and `predict`.
-    """
+    """Base class of transformer decoders. Subclasses define `layers`, `longest`, `embed` and `predict`."""
 
     compiles = True
     layers: nn.ModuleList

@@ -266,11 +266,7 @@ def _file_of(error: ValidationError, path: str | Path) -> str | Path:
 
 
 def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
-    """Return the entries of all datasets, completed from datasets.yaml. `path` is the path of datasets.yaml.
-
-    A key in `entries` takes precedence. Datasets that only datasets.yaml has are added. Raises InputError
-    if datasets.yaml does not map names to settings.
-    """
+    """Return the datasets' `entries` in params.yaml, completed from datasets.yaml, whose path is `path`."""
     published = read_yaml(path, REMEDY) if path.exists() else {}
     if not isinstance(published, dict) or not all(isinstance(each, dict) for each in published.values()):
         raise InputError(f"{path} must map the name of each dataset to its settings; {REMEDY}")

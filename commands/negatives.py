@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _counted(made: Iterable[Negatives], kinds: Counter[str]) -> Iterator[Negatives]:
-    """Yield the negatives unchanged. Add the number of each kind of error to `kinds`."""
+    """Yield the negatives unchanged. Count the negatives of each kind, such as "replace", in `kinds`."""
     for own in made:
         kinds.update(negative.kind for negative in own.negatives)
         yield own

@@ -158,7 +158,7 @@ class Exchange:
         rows[self.front], rows[self.back] = rows[self.back], rows[self.front]
 
     def kept(self, rows: Tensor) -> Tensor:
-        """Return a new tensor with only the unfinished rows, in the new order."""
+        """Return a new tensor with only the unfinished rows, in the order after the exchange."""
         found = rows.clone()
         self.move(found)
         return found[: self.left]

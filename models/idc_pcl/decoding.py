@@ -30,8 +30,8 @@ class MaskDecoder(Unweighed):
     ) -> Words:
         """Predict each token of `tokens`, (k*B, L), at the token's own position.
 
-        `tokens` are captions in which some words are masked. The memory is V~ (network.py), (B, M, D). No
-        word sees the padding, because the padding comes after all words.
+        `tokens` are captions in which some words are masked. The memory is V~ (network.py), (B, M, D). A word
+        sees only itself and the words before it, so no word sees the padding.
         """
         x = self.network.over_words(tokens, self.network.over_images(difference.memory)[0])
         return Words(self.network.output(x), x, tokens != NULL, tokens != NULL)

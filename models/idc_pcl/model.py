@@ -128,9 +128,10 @@ def no_pretraining(
 
 
 def filled(switches: PclSwitches) -> int:
-    """Return 3, the number of special tokens <START>, <END> and [CLS], if captions are padded to max_tokens.
+    """Return how many special tokens are added to a caption that is padded to max_tokens; else 0.
 
-    Returns 0 if captions are padded to the longest training caption. This is the function `Entry.fills`.
+    There are three: <START>, <END> and [CLS]. The result is 0 if captions are padded to the longest training
+    caption. The model's Entry uses this function as `fills`.
     """
     return 3 if switches.length == "max_tokens" else 0
 

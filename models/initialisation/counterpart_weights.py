@@ -114,7 +114,7 @@ def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, g
 def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
     """Return, for each head, a random matrix W, (rows, D), that maps places to queries and keys.
 
-    W p|^2 is about `square` for each place p.
+    |W p|^2 is about `square` for each place p.
     """
     directions, strong = (each[:rows] for each in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()

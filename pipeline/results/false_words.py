@@ -21,7 +21,7 @@ HEADINGS = ["model", "true", *NAMES.values(), FAULTS[OTHER], "one part only", FA
 
 @dataclass(frozen=True)
 class Faults:
-    """Letters of the false parts of each caption, by seed and pair; "" for a true caption."""
+    """Faults of each caption, by seed and pair, as letters of truth.FAULTS; "" for a true caption."""
 
     name: str
     changed: tuple[Sequence[str], ...]  # changed pairs

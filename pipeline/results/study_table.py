@@ -224,9 +224,10 @@ def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planne
 
 
 def _compared(subset: str, by_metric: dict[str, Comparison]) -> list[str]:
-    """Return the metrics to compare: truth if known, CIDEr-D, and change accuracy or METEOR.
+    """Return the metrics to compare: true captions if known, CIDEr-D, and change accuracy or METEOR.
 
-    Change accuracy is used only for all test pairs, if it is known. In subsets, it is meaningless.
+    Over all test pairs, the third metric is change accuracy if it is known, else METEOR. In subsets it is
+    METEOR, because change accuracy is meaningless there.
     """
     truth = (TRUE_CHANGES, AGREES_CHANGES) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else METEOR

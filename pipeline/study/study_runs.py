@@ -135,7 +135,8 @@ def inputs_of(planned: Iterable[Planned]) -> list[str]:
 def _dependencies(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
     """Return what all runs on a dataset depend on.
 
-    These are the stages' commands, names of parameters and code, and the hashes of the prepared data.
+    This is the commands, the parameter names and the source files of the stages, and the hashes of the
+    prepared data.
     """
     stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
     run_stages = [stages[name] for name in STAGES]

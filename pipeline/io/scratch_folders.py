@@ -86,6 +86,13 @@ def output_lock(out: Path, first: bool = True, wait: bool = False) -> Iterator[N
         os.close(file)
 
 
+def _is_same_file(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:  # another process may remove the file at any time
+        return False
+
+
 def _locked(out: Path, lock: Path, wait: bool) -> int:
     """Open and lock the file `lock`, write this process's id into it, and return the file descriptor."""
     while True:
@@ -102,7 +109,7 @@ def _locked(out: Path, lock: Path, wait: bool) -> int:
             raise InputError(
                 f"{lock} cannot be locked ({error.strerror}); use a disk that can do it"
             ) from None
-        if lock.exists() and os.path.samestat(os.fstat(file), lock.stat()):
+        if _is_same_file(file, lock):
             os.truncate(file, 0)
             os.pwrite(file, str(os.getpid()).encode(), 0)
             return file

@@ -134,6 +134,21 @@ def test_in_a_process_group_only_the_first_process_takes_the_lock(tmp_path):
         pass
 
 
+def test_a_lock_file_that_another_process_removes_is_made_again(tmp_path, monkeypatch):
+    """The file exists when the lock is obtained, and is removed before it is compared with the path."""
+    lock, path_stat, removals = tmp_path / ".out.lock.scratch", Path.stat, [1]
+
+    def stat(path, **options):
+        if path == lock and removals and removals.pop():
+            lock.unlink()
+        return path_stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    with output_lock(tmp_path / "out", wait=True):
+        assert lock.read_text() == str(os.getpid())
+    assert not removals
+
+
 def test_those_who_wait_get_the_lock_one_after_the_other(tmp_path):
     inside, most = [], []
 

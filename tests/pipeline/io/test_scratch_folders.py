@@ -134,19 +134,20 @@ def test_in_a_process_group_only_the_first_process_takes_the_lock(tmp_path):
         pass
 
 
-def test_a_lock_file_that_another_process_removes_is_made_again(tmp_path, monkeypatch):
-    """The file exists when the lock is obtained, and is removed before it is compared with the path."""
-    lock, path_stat, removals = tmp_path / ".out.lock.scratch", Path.stat, [1]
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_lock_file_that_another_process_removes_is_made_again(tmp_path, monkeypatch, call):
+    """The file is removed after this process has locked it, before a call of `Path.stat`."""
+    lock, path_stat, calls = tmp_path / ".out.lock.scratch", Path.stat, []
 
     def stat(path, **options):
-        if path == lock and removals and removals.pop():
+        calls.append(path)
+        if calls.count(lock) == call and path == lock:
             lock.unlink()
         return path_stat(path, **options)
 
     monkeypatch.setattr(Path, "stat", stat)
     with output_lock(tmp_path / "out", wait=True):
         assert lock.read_text() == str(os.getpid())
-    assert not removals
 
 
 def test_those_who_wait_get_the_lock_one_after_the_other(tmp_path):

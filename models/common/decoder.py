@@ -196,7 +196,7 @@ class TransformerState:
         return looked[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Return `maps`, (B, L, N), as (B, L, 1, N), with pairs in their order before the search."""
+        """Return `maps`, (B, L, N), as (B, L, 1, N), in the batch's order, which the search has changed."""
         return maps[self.order.argsort(), :, None]
 
 

@@ -61,7 +61,10 @@ def side_beside(places: Tensor) -> Tensor:
 
 
 def within(places: Tensor) -> Tensor:
-    """Return the projection matrix, (D, D), onto the directions in which places differ."""
+    """Return the matrix, (D, D), that projects onto the span of the differences between `places`.
+
+    `places`, (N, D), are the vectors of the grid's positions.
+    """
     directions = F.normalize(whitening(places)[0], dim=1)  # (min(N, D), D), some of them 0
     return directions.T @ directions
 

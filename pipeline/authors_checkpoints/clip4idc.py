@@ -55,9 +55,10 @@ def in_table(name: str) -> str:
 
 
 def own(path: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return the sizes of our model, by name; `intra` is the number of blocks that encode a single image.
+    """Return the sizes that our model needs to load the authors' checkpoint at `path`, as name -> size.
 
-    Raises InputError if the file has fewer than `intra` blocks.
+    `sizes` were found in the file. `intra` is the number of blocks that encode a single image. Raises
+    InputError if the file has fewer blocks.
     """
     blocks = sizes["n"]
     if not 0 <= intra <= blocks:

@@ -36,7 +36,10 @@ class Familiarity(Strict):
     scenes: FiniteFloat  # largest accepted distance
 
     def distances(self, before: Tensor, after: Tensor) -> np.ndarray:
-        """Return the distances `unlike` and `scenes` of B pairs, (B, 2), from their grids, (B, C, H, W)."""
+        """Return the two distances of B pairs to the training images, `unlike` and `scenes`, (B, 2).
+
+        `before` and `after` are the feature grids of the images, (B, C, H, W).
+        """
         mean, deviation = np.array(self.mean), np.array(self.deviation)
         sides = [((pooled(each) - mean) / deviation) for each in (before, after)]
         unlike = np.sqrt(np.maximum(*((each**2).mean(1) for each in sides)))

@@ -102,7 +102,7 @@ class Reader:
         """Return the captions of B pairs with their signals. `words` are the captions' token ids, (B, L).
 
         `difference` is the model's encoding of the pairs. `exchanged` is the model's encoding of the same
-        pairs with before and after exchanged. The captions of the exchanged pairs are searched here.
+        pairs with before and after exchanged. This method decodes the captions of the exchanged pairs.
         """
         back = self.search(self.model, exchanged).words
         sides = self._sides(difference, words), self._sides(exchanged, back)

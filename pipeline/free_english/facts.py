@@ -80,7 +80,7 @@ class Facts:
         return "" if found != claim.negated else KIND
 
     def _same_faults(self, claim: Claim) -> str:
-        """Return KIND (a letter of FAULTS) if a claim that an object is the same is false, else "".
+        """Return the fault KIND if the claim wrongly says that something is the same, else "".
 
         Examples of such claims are "the cube is the same" and "the colour of the cube is the same".
         """

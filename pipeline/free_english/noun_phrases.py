@@ -41,7 +41,7 @@ def change_noun(tokens: list[Token]) -> Token:
 
 
 def one_of(tokens: list[Token]) -> list[Token]:
-    """Return two tokens, the noun "one" and the word "of", for "one of" in "the middle one of the cubes"."""
+    """Split the token "one of" (in "the middle one of the cubes") into the noun "one" and the word "of"."""
     return [joined(tokens, "NOUN", (None, False)), joined(tokens, "OF", "")]
 
 

@@ -71,7 +71,7 @@ class Card:
         return " ".join(prediction.model for prediction in self.predictions if prediction.right is right)
 
     def true_or_false(self, true: bool) -> str:
-        """Return the names of the models whose caption is true (if `true` is False: false), as one text."""
+        """Return the names of the models with a true (`true`) or a false caption, as one text."""
         return " ".join(prediction.model for prediction in self.predictions if prediction.true is true)
 
 

@@ -115,7 +115,7 @@ def _fault_message(problem: Any) -> str:
     return f"{key}: {message}{ending}" if key else f"{message}{ending}"
 
 
-def plain(path: Path, kind: type[Kind], record: Any, remedy: str) -> Kind:
+def plain(path: Path, kind: type[Kind], record: Any, remedy: str, extra: Extra = "forbid") -> Kind:
     """Convert a value from an untrusted YAML or JSON file. An InputError names the key that does not fit."""
     try:
         text = json.dumps(record, default=str)  # YAML has dates
@@ -123,4 +123,4 @@ def plain(path: Path, kind: type[Kind], record: Any, remedy: str) -> Kind:
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: {error}; {remedy}") from None
     # from JSON, pydantic makes dataclasses of dictionaries, but converts no other types
-    return parsed(kind, text, str(path), remedy)
+    return parsed(kind, text, str(path), remedy, extra)

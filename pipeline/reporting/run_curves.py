@@ -3,15 +3,25 @@
 import csv
 import io
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.io.errors import InputError
-from pipeline.io.inputs import read_text
-from pipeline.weights import trained_model
+from pipeline.io.inputs import read_text, read_yaml
+from pipeline.io.records import plain
 
+MODEL = "model.yaml"  # as in trained_model.py, which this module does not import: it loads torch
 REMEDY = "run `dvc repro` to make it"
 Curve = dict[str, list[float]]
 """Column -> values, the iteration first."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Entries of model.yaml: iteration and validation score of the saved weights (0 and NaN if imported)."""
+
+    iteration: int
+    validation: float
 
 
 def read_curve(path: Path, *columns: str) -> Curve:
@@ -42,16 +52,17 @@ def check(folder: Path, weights: Path) -> None:
 
     validation.csv must have the iteration and the validation score that the folder `weights` records.
     """
-    if not (weights / trained_model.MODEL).is_file():
+    if not (weights / MODEL).is_file():
         return
-    trained = trained_model.describe(weights)
-    if trained.iteration == 0:  # imported
+    record = read_yaml(weights / MODEL, REMEDY, foreign=True)
+    snapshot = plain(weights / MODEL, Snapshot, record, REMEDY, extra="ignore")
+    if snapshot.iteration == 0:  # imported
         return
     path = folder / "validation.csv"
     curve = read_curve(path, "iteration")
     rows = zip(*curve.values(), strict=True)
-    rows_of_iteration = [row[1:] for row in rows if row[0] == trained.iteration]
-    if not any(math.isclose(value, trained.validation) for row in rows_of_iteration for value in row):
+    rows_of_iteration = [row[1:] for row in rows if row[0] == snapshot.iteration]
+    if not any(math.isclose(value, snapshot.validation) for row in rows_of_iteration for value in row):
         raise _wrong(path, f"is not of the weights in {weights}")
 
 

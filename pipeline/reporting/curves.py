@@ -8,8 +8,9 @@ from typing import Literal
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from pipeline.reporting import figures
 from pipeline.reporting.dataset_results import PhaseName, Results
-from pipeline.reporting.figures import QUIET, Panel, Style, panel, styles
+from pipeline.reporting.figures import QUIET, Panel, Style, styles
 
 MARKED = 20  # lines with at most so many points have markers
 TERMS = {  # name of a loss in the papers
@@ -138,7 +139,8 @@ def _panel(dataset: str, measure: Measure, lines: Sequence[Line]) -> Panel:
     )
     chance_text = "" if measure.chance is None else f" Chance: {measure.chance:.3g}."
     description = f"{measure.title} over iterations. {summaries}.{chance_text}"
-    return panel(measure.title, description, dataset, lambda axes: _draw(axes, lines, measure.chance))
+    svg = figures.svg(lambda axes: _draw(axes, lines, measure.chance), f"{dataset} {measure.title}")
+    return Panel(measure.title, description, svg)
 
 
 def _draw(axes: Axes, lines: Sequence[Line], chance: float | None) -> None:

@@ -122,7 +122,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         read_captions(constant / "captions.json", test)[test[0].pair_id],
         read_metrics(constant / "metrics.json"),
         runs,
-        {model: _evidence([run for run in runs if run.model == model]) for model in params.models},
+        {model: _evidence(runs, model) for model in params.models},
         gallery,
         paper_results.rows(dataset, published_folder),
         _retrieved(root / "results/curves" / dataset, params, path),
@@ -142,9 +142,10 @@ def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int,
     return figures
 
 
-def _evidence(runs: Sequence[ScoredRun]) -> Evidence:
-    scores_by_run = {f"the scores of {run.model} {run.seed}": [*run.scores.values()] for run in runs}
-    return pair_scores.evidence(scores_by_run)
+def _evidence(runs: Sequence[ScoredRun], model: str) -> Evidence:
+    return pair_scores.evidence(
+        {f"the scores of {model} {run.seed}": [*run.scores.values()] for run in runs if run.model == model}
+    )
 
 
 def _scored_run(root: Path, name: Path, test: Sequence[Pair], gallery_pairs: Sequence[Pair]) -> ScoredRun:
@@ -194,26 +195,21 @@ def read_attended(path: Path, pairs: Sequence[Pair]) -> dict[str, Attended]:
 
 
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
-    """Return phase -> learning curves of one seed, in the order of training."""
-    folders: dict[PhaseName, Path] = {}
+    """Return phase -> learning curves of one seed. `folder` has the curves of a model."""
+    phases: dict[PhaseName, Curves] = {"captioning": _curves(folder / str(seed), CIDER)}
     pretraining_folder = folder / PRETRAIN / str(seed)
     if pretraining_folder.is_dir() and any(pretraining_folder.iterdir()):  # empty with imported weights
-        folders |= (
-            {"images": pretraining_folder / "images"} if (pretraining_folder / "images").is_dir() else {}
-        )
-        retrieves = "retrieval" in read_curve(pretraining_folder / "loss.csv", "iteration")
-        folders["adaptation" if retrieves else "pretraining"] = pretraining_folder
-    curves = {
-        phase: Curves(
-            *(read_curve(phase_folder / f"{name}.csv", "iteration") for name in ("loss", "validation"))
-        )
-        for phase, phase_folder in folders.items()
-    }
-    captioning_folder = folder / str(seed)
-    validation = read_curve(captioning_folder / "validation.csv", "iteration", CIDER)
-    return curves | {
-        "captioning": Curves(read_curve(captioning_folder / "loss.csv", "iteration"), validation)
-    }
+        pretraining = _curves(pretraining_folder)
+        phases["adaptation" if "retrieval" in pretraining.losses else "pretraining"] = pretraining
+        if (pretraining_folder / "images").is_dir():
+            phases["images"] = _curves(pretraining_folder / "images")
+    return phases
+
+
+def _curves(folder: Path, *scores: str) -> Curves:
+    """Read the curves of a phase. The validation curve must have the columns `scores`."""
+    losses = read_curve(folder / "loss.csv", "iteration")
+    return Curves(losses, read_curve(folder / "validation.csv", "iteration", *scores))
 
 
 def _with_all_pairs(path: Path, values: dict[str, Value], pairs: Sequence[Pair]) -> dict[str, Value]:

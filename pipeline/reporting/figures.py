@@ -89,11 +89,6 @@ class Panel:
     svg: str
 
 
-def panel(title: str, description: str, dataset: str, draw: Callable[[Axes], None]) -> Panel:
-    """Make a panel of the page. `draw` draws its content; `description` is the text for screen readers."""
-    return Panel(title, description, svg(draw, f"{dataset} {title}"))
-
-
 def svg(draw: Callable[[Axes], None], salt: str) -> str:
     """Return an SVG element for HTML. `draw` draws on axes; `salt` makes ids unique within the page."""
 

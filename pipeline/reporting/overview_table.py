@@ -16,7 +16,7 @@ from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value
 from pipeline.statistics.seeds import MeanSd, over_seeds
 
-CONSTANT = "constant"
+CONSTANT, MEAN = "constant", "mean"  # also the CSS classes of their rows on the report's page
 TOTAL = "total"
 # truth comes first, because a false caption may score well. CIDEr-D over all pairs rewards the caption "there
 # is no change"; so CIDEr-D of the changed pairs is next to it
@@ -45,16 +45,8 @@ class Row:
     """Row of a table: a run, or the mean over a model's seeds."""
 
     model: str
-    seed: int | None  # None: the constant caption, or a mean
-    runs: int  # number of averaged runs
+    seed: str  # text in the column of seeds: the seed, MEAN, or "" for the constant caption
     scores: dict[Key, MeanSd]
-
-    @property
-    def run(self) -> str:
-        """Text in the column of seeds: the seed, or "mean"."""
-        if self.runs > 1:
-            return "mean"
-        return "" if self.seed is None else str(self.seed)
 
     def printed(self, subset: str, metric: str) -> str:
         """Format 100 times a score, with ± its standard deviation over seeds; NONE without a score."""
@@ -88,7 +80,10 @@ def rows(records: Sequence[Record], dataset: str) -> list[Row]:
             runs.setdefault(record["model"], {}).setdefault(record["seed"], []).append(record)
     all_rows = []
     for model, seeds in runs.items():
-        seed_rows = [Row(model, seed, 1, _scores(records)) for seed, records in seeds.items()]
+        seed_rows = [
+            Row(model, "" if seed is None else str(seed), _scores(run_records))
+            for seed, run_records in seeds.items()
+        ]
         all_rows += [*seed_rows, _mean(seed_rows)] if len(seed_rows) > 1 else seed_rows
     return all_rows
 
@@ -105,7 +100,7 @@ def _scores(records: Sequence[Record]) -> dict[Key, MeanSd]:
 def _mean(runs: Sequence[Row]) -> Row:
     common = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
     scores = {key: over_seeds([run.scores[key].mean for run in runs]) for key in common}
-    return Row(runs[0].model, None, len(runs), scores)
+    return Row(runs[0].model, MEAN, scores)
 
 
 def of_models(rows: Sequence[Row]) -> list[Row]:
@@ -124,13 +119,11 @@ def columns(rows: Sequence[Row]) -> dict[Key, str]:
 
 def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
     """Return a table of scores with these columns (key -> heading)."""
-    seeded = any(row.seed is not None for row in rows)
-    kinds = {
-        index: "mean" if row.run == "mean" and seeded else CONSTANT
-        for index, row in enumerate(rows)
-        if (row.run == "mean" and seeded) or row.model == CONSTANT
-    }
-    lines = [[row.model, *[row.run] * seeded, *(row.printed(*column) for column in columns)] for row in rows]
+    seeded = any(row.seed not in ("", MEAN) for row in rows)
+    kinds = {index: CONSTANT for index, row in enumerate(rows) if row.model == CONSTANT}
+    if seeded:
+        kinds |= {index: MEAN for index, row in enumerate(rows) if row.seed == MEAN}
+    lines = [[row.model, *[row.seed] * seeded, *(row.printed(*column) for column in columns)] for row in rows]
     headings = ["model", *["seed"] * seeded, *columns.values()]
     return Table(title, headings, lines, texts=1 + seeded, kinds=kinds)
 

@@ -3,7 +3,7 @@
 import base64
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,7 @@ from markupsafe import Markup
 from pipeline.config.params import Params
 from pipeline.datasets.images import decode
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.decoding.attention_maps import Attended
-from pipeline.features.preprocessing import checked
+from pipeline.features.preprocessing import read_unchanged
 from pipeline.io.errors import InputError
 from pipeline.reporting import attention_images
 from pipeline.reporting.dataset_results import Results, ScoredRun
@@ -40,14 +39,14 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
     """Return the cards of the pairs in `results.gallery`, and the data for the page's filters."""
     runs = [run for run in results.runs if run.seed == params.seeds[0]]
     scores = [score for run in runs for score in run.scores.values()]
-    attention = {run.model: list(run.attended.values()) for run in runs}
+    all_attended = [attended for run in runs for attended in run.attended.values()]
     pairs_by_kind = {KINDS.get(kind, str(kind)): (kind, pairs) for kind, pairs in results.gallery.items()}
 
     def models_with(field: str) -> list[str]:
         return [
-            model
-            for model, attended_pairs in attention.items()
-            if any(getattr(attended, field) is not None for attended in attended_pairs)
+            run.model
+            for run in runs
+            if any(getattr(attended, field) is not None for attended in run.attended.values())
         ]
 
     return {
@@ -66,29 +65,21 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
         ],
         "checked": any(_is_true(score) is not None for score in scores),  # the truth of a caption is known
         "aligned": models_with("alignment"),  # models with cross-view attention
-        "grids": list(  # rows, columns of maps
-            dict.fromkeys(
-                attended.grid
-                for attended_pairs in attention.values()
-                for attended in attended_pairs
-                if attended.images
-            )
-        ),
+        # rows, columns of maps
+        "grids": list(dict.fromkeys(attended.grid for attended in all_attended if attended.images)),
         "encoded": models_with("blocks"),
-        "weighed": _weighed(attention),
+        "weighed": _weighed(runs),
     }
 
 
-def _weighed(attention: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...], list[str]]:
-    """Return names of decoder inputs -> models whose decoder gives weights to these inputs.
-
-    `attention` is a dictionary: model -> attention of each shown pair.
-    """
+def _weighed(runs: Sequence[ScoredRun]) -> dict[tuple[str, ...], list[str]]:
+    """Return names of decoder inputs -> models whose decoder gives weights to these inputs."""
     models_by_inputs: dict[tuple[str, ...], list[str]] = {}
-    for model, attended_pairs in attention.items():
-        for inputs in dict.fromkeys(tuple(attention_images.phrases(attended)) for attended in attended_pairs):
+    for run in runs:
+        inputs_of_pairs = [tuple(attention_images.phrases(attended)) for attended in run.attended.values()]
+        for inputs in dict.fromkeys(inputs_of_pairs):
             if inputs:
-                models_by_inputs.setdefault(inputs, []).append(model)
+                models_by_inputs.setdefault(inputs, []).append(run.model)
     return models_by_inputs
 
 
@@ -120,7 +111,7 @@ def embedded_image(results: Results, name: str) -> EmbeddedImage:
     """Return an image of the dataset, scaled down. Raises InputError if the file has changed."""
     if name not in results.images:
         raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")
-    data = checked(results.root, results.images[name])
+    data = read_unchanged(results.root, results.images[name])
     thumbnail = decode(data, str(results.root / name))
     original = thumbnail.size
     thumbnail.thumbnail((SIDE, SIDE))
@@ -147,7 +138,7 @@ def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> dict[str,
         "says": "no change" if says_no_change(caption, phrases) else "change",
         "right": score.right,
         "true": _is_true(score),
-        "judged": _judged(score, wrong),
+        "judged": _verdict_text(score, wrong),
         "wrong": truth.marks(caption.split(), wrong),  # for each word, True if it is wrong
         "blocks": list(attended.blocks or ()),  # blocks of the image encoder whose maps are shown
         "weights": attention_images.percents(attended),
@@ -158,7 +149,7 @@ def _is_true(score: ScoredPair) -> bool | None:
     return score.agrees if score.true is None else score.true
 
 
-def _judged(score: ScoredPair, wrong: Sequence[str]) -> str:
+def _verdict_text(score: ScoredPair, wrong: Sequence[str]) -> str:
     """Return the verdict `true` as text, with the wrong words; "" if it is unknown."""
     if score.true is not None:
         wrong_words = truth.quoted(wrong)

@@ -39,7 +39,7 @@ class Metrics:
     """Content of a metrics.json; scores are fractions."""
 
     subsets: dict[str, dict[str, float]]  # "total", a subset, "attributes" … -> name of a score -> value
-    whole: dict[str, float]  # scores without subsets: change_accuracy, exact_match …
+    overall: dict[str, float]  # scores without subsets: change_accuracy, exact_match …
     scorers: dict[str, str]  # programs that computed the scores
 
 
@@ -122,7 +122,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         read_captions(constant / "captions.json", test)[test[0].pair_id],
         read_metrics(constant / "metrics.json"),
         runs,
-        {model: _evidence(runs, model) for model in params.models},
+        {model: _evidence([run for run in runs if run.model == model]) for model in params.models},
         gallery,
         paper_results.rows(dataset, published_folder),
         _retrieved(root / "results/curves" / dataset, params, path),
@@ -142,10 +142,9 @@ def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int,
     return figures
 
 
-def _evidence(runs: Sequence[ScoredRun], model: str) -> Evidence:
-    return pair_scores.evidence(
-        {f"the scores of {model} {run.seed}": [*run.scores.values()] for run in runs if run.model == model}
-    )
+def _evidence(runs: Sequence[ScoredRun]) -> Evidence:
+    scores_by_run = {f"the scores of {run.model} {run.seed}": [*run.scores.values()] for run in runs}
+    return pair_scores.evidence(scores_by_run)
 
 
 def _scored_run(root: Path, name: Path, test: Sequence[Pair], gallery_pairs: Sequence[Pair]) -> ScoredRun:
@@ -175,7 +174,7 @@ def read_metrics(path: Path) -> Metrics:
         for name, values in groups.items()
     }
     if missing := [metric for metric in CORPUS if metric not in subsets.get("total", {})]:
-        raise _wrong(path, f"has no {missing[0]} of total")
+        raise _file_error(path, f"has no {missing[0]} of total")
     return Metrics(
         subsets,
         {name: value for name, value in tree.items() if isinstance(value, float)},
@@ -215,9 +214,9 @@ def _curves(folder: Path, *scores: str) -> Curves:
 def _with_all_pairs(path: Path, values: dict[str, Value], pairs: Sequence[Pair]) -> dict[str, Value]:
     for pair in pairs:
         if pair.pair_id not in values:
-            raise _wrong(path, f"lacks the test pair {pair.pair_id}")
+            raise _file_error(path, f"lacks the test pair {pair.pair_id}")
     return values
 
 
-def _wrong(path: Path, fault: str) -> InputError:
+def _file_error(path: Path, fault: str) -> InputError:
     return InputError(f"{path} {fault}; remove it and {REMEDY} again")

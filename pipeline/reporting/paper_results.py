@@ -113,46 +113,45 @@ def differing_conditions(row: Published, params: Params, test_pairs: int | None 
         conditions.features.model_dump() | settings | {"test pairs": conditions.test_pairs.get(row.subset)}
     )
     stated["learning rate"] = stated.pop("learning_rate")
-    ours = _our_conditions(row.dataset, conditions.settings_of, params)
-    ours |= {} if test_pairs is None else {"test pairs": test_pairs}
-    if ours["protocol"] is None and stated["protocol"] is None:
-        ours.pop("protocol")  # the dataset has only one
+    our_conditions = _our_conditions(row.dataset, conditions.settings_of, params)
+    our_conditions |= {} if test_pairs is None else {"test pairs": test_pairs}
+    if our_conditions["protocol"] is None and stated["protocol"] is None:
+        our_conditions.pop("protocol")  # the dataset has only one
     if stated["tokeniser"] is None:
-        ours.pop("tokeniser")  # papers name it only if it is unusual
+        our_conditions.pop("tokeniser")  # papers name it only if it is unusual
     differing = [
         f"{name}: {stated[name]}, ours {'not stated' if value is None else value}"
-        for name, value in ours.items()
+        for name, value in our_conditions.items()
         if stated[name] is not None and stated[name] != value
     ]
-    unstated = [name for name in ours if stated[name] is None]
+    unstated = [name for name in our_conditions if stated[name] is None]
     return [*differing, f"not stated: {', '.join(unstated)}"] if unstated else differing
 
 
 def _our_conditions(dataset: str, settings_of: str | None, params: Params) -> dict[str, Any]:
-    of_dataset, override = params.of(dataset), params.train
-    settings = of_dataset.own.get(settings_of or "")
-    clip = settings if settings_of == "clip" else None
-    features = clip is not None and clip.settings.get("switches", {}).get("patches") == "features"
-    images = _pixels(params, of_dataset, clip) if clip and not features else _grid(params, of_dataset)
-    train = (settings or of_dataset).train.model_dump() | override.model_dump(exclude_none=True)
+    dataset_settings, overrides = params.of(dataset), params.train
+    settings = dataset_settings.own.get(settings_of or "")
+    clip_settings = settings if settings_of == "clip" else None
+    switches = clip_settings.settings.get("switches", {}) if clip_settings else {}
+    if clip_settings and switches.get("patches") != "features":
+        images = _pixels(params, dataset_settings, clip_settings)
+    else:
+        images = _grid(params, dataset_settings)
+    train = (settings or dataset_settings).train.model_dump() | overrides.model_dump(exclude_none=True)
     return images | {
         "iterations": train["iterations"],
         "batch": train["batch"],
         "learning rate": train["learning_rate"],
         "tokeniser": params.score.tokeniser,
-        "protocol": getattr(of_dataset.prepare, "protocol", None),  # only some datasets have protocols
+        "protocol": getattr(dataset_settings.prepare, "protocol", None),  # only some datasets have protocols
     }
 
 
 def _grid(params: Params, dataset: Dataset) -> dict[str, Any]:
     features = spec(params.features, dataset)
-    return {
-        "network": NETWORKS.get(features.backbone, features.backbone),
-        "stride": features.stride,
-        "size": features.size,
-        "resize": features.resize,
-        "weights": features.weights,
-    }
+    network = NETWORKS.get(features.backbone, features.backbone)
+    fields = ("stride", "size", "resize", "weights")
+    return {"network": network, **{name: getattr(features, name) for name in fields}}
 
 
 def _pixels(params: Params, dataset: Dataset, clip_settings: OwnSettings) -> dict[str, Any]:

@@ -77,8 +77,12 @@ class SceneRecord(Annotation):
         return ChangedObject(self._look(self.before), self._look(self.after))
 
     def _look(self, objects: tuple[_Object, ...]) -> Look | None:
-        changed = next((item for item in objects if item.number == self.changed), None)
-        return changed and Look(changed.size, changed.color, changed.material, changed.shape)
+        looks = (
+            Look(item.size, item.color, item.material, item.shape)
+            for item in objects
+            if item.number == self.changed
+        )
+        return next(looks, None)
 
 
 def _placed(objects: tuple[_Object, ...]) -> tuple[Placed, ...] | None:

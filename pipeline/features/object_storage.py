@@ -48,6 +48,10 @@ class Location:
             return f"{self.name.rstrip('/')}/{below}"
         return {"driver": "file", "path": f"{Path(self.name).resolve()}/{below}"}  # resolve() removes ".."
 
+    def get(self, key: str) -> bytes | None:
+        """Return the bytes under a key; None if the key does not exist."""
+        return self.read_from([key], [0])[0]
+
     def read_from(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
         """Return the bytes of each key, from the key's offset (in `starts`) to the end.
 

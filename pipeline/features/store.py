@@ -68,8 +68,7 @@ class FeatureStore:
     def __init__(self, address: str | Path, expected: dict[str, Any], remedy: str | None = None):
         self.location = Location(address)
         self.location.remedy = remedy or self.location.remedy
-        (record,) = self.location.read_from(["zarr.json"], [0])
-        self.record = record or b""
+        self.record = self.location.get("zarr.json") or b""
         self.attributes = self._attributes()
         self._check(expected)
         self.row = {key: row for row, key in enumerate(self.attributes["keys"])}

@@ -78,6 +78,5 @@ def _check_room(images: int, store: FeatureStore, device: torch.device, processe
         raise InputError(
             f"train.cache: the features of {images:,} images take {needed / 1e9:.1f} GB"
             f"{f' in {copies} processes' if copies > 1 else ''}, and of the {device.type} memory "
-            f"{free / 1e9:.1f} GB are free ({SHARE:.0%} to be used); "
-            "set train.cache: none"
+            f"{free / 1e9:.1f} GB are free ({SHARE:.0%} to be used); set train.cache: none"
         )

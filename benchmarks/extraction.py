@@ -18,7 +18,7 @@ from pipeline.datasets.images import Indexed, index
 from pipeline.features import backbone_weights, preprocessing
 from pipeline.features.extraction import Extractor, attributes
 from pipeline.features.store import FeatureStore
-from pipeline.features.writer import Writer
+from pipeline.features.writer import Writer, fill
 from pipeline.tabletop import dataset
 
 IMAGES = 96
@@ -72,7 +72,7 @@ def into_store(scratch: Path, extractor: Extractor) -> Writer:
     """Extract the features of all images of an Extractor; return the writer of the store in `scratch`."""
     shutil.rmtree(scratch, ignore_errors=True)
     writer = Writer(scratch, len(extractor.images), backbone_weights.grid_shape(SPEC))
-    extractor.fill(writer, writer.missing)
+    fill(writer, writer.missing, extractor.features, "extracting")
     return writer
 
 

@@ -14,7 +14,7 @@ from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.io.errors import InputError
 
 
-class Published(BaseModel):
+class Annotation(BaseModel):
     """Base class for the JSON objects of an annotation file. Keys that are not fields are ignored."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
@@ -69,7 +69,7 @@ def connected(groups: Iterable[Sequence[Hashable]]) -> list[int]:
     """
     numbers: dict[Hashable, int] = {}
     numbered = [[numbers.setdefault(member, len(numbers)) for member in group] for group in groups]
-    edges = np.array([(group[0], other) for group in numbered for other in group], dtype=int).reshape(-1, 2).T
+    edges = np.array([(group[0], item) for group in numbered for item in group], dtype=int).reshape(-1, 2).T
     graph = coo_array((np.ones(edges.shape[1]), tuple(edges)), shape=(len(numbers), len(numbers)))
     _, component = connected_components(graph, directed=False)
     first_groups: dict[int, int] = {}

@@ -116,15 +116,16 @@ def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
     return {file.relative_to(root).as_posix(): sha256(file) for file in files}
 
 
-def differences(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return messages about new, missing and changed items. `what` is what the messages call the items."""
+def differences(items: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return messages about new, missing and changed items. `items` names the items, for example
+    "images"."""
     kinds = {
         "new": [name for name in new if name not in old],
         "gone": [name for name in old if name not in new],
         "changed": [name for name in new if name in old and new[name] != old[name]],
     }
     return [
-        f"{what} that are {kind}: {len(names):,}, such as {', '.join(names[:3])}"
+        f"{items} that are {kind}: {len(names):,}, such as {', '.join(names[:3])}"
         for kind, names in kinds.items()
         if names
     ]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pipeline.datasets.annotations import Published
+from pipeline.datasets.annotations import Annotation
 from pipeline.datasets.schema import SPLITS
 from pipeline.io.errors import InputError, listed
 from pipeline.io.records import read_foreign
@@ -18,7 +18,7 @@ TYPES = {"color": "color", "material": "texture", "add": "add", "drop": "drop", 
 """Change types: name in the annotation files -> name in pipeline/datasets/schema.py."""
 
 
-class _Splits(Published):
+class _Splits(Annotation):
     train: Numbers
     val: Numbers
     test: Numbers
@@ -57,8 +57,8 @@ def read_captions(
     table = read_foreign(path, kind, remedy)
     names: dict[int, str] = {}
     for name in table:
-        if (other := names.setdefault(scene_number(name), name)) != name:
-            raise InputError(f"{path}: {name} and {other} are the same scene; leave one of them")
+        if (first_name := names.setdefault(scene_number(name), name)) != name:
+            raise InputError(f"{path}: {name} and {first_name} are the same scene; leave one of them")
     return {number: table[name] for number, name in names.items()}, names
 
 
@@ -91,14 +91,8 @@ def check_agreement(
     split_scenes = {number for name in SPLITS for number in splits[name]}
     problems = []
     for table_file, table in tables.items():
-        table_scenes = set(table)
-        problems += [
-            f"{file} names scene {number}, unknown to {table_file}"
-            for number in sorted(split_scenes - table_scenes)
-        ]
-        problems += [
-            f"{table_file} has scene {number}, which is in no split"
-            for number in sorted(table_scenes - split_scenes)
-        ]
+        absent, unsplit = sorted(split_scenes.difference(table)), sorted(set(table) - split_scenes)
+        problems += [f"{file} names scene {number}, unknown to {table_file}" for number in absent]
+        problems += [f"{table_file} has scene {number}, which is in no split" for number in unsplit]
     if problems:
         raise listed(problems, str(root), "make the files agree (data/README.md lists them)")

@@ -36,12 +36,12 @@ def read(root: Path) -> list[Pair]:
     clevr_annotations.check_agreement(
         root, "splits.json", splits, dict(zip(FILES[1:], (change, no_change, types), strict=True))
     )
-    return [
-        pair
-        for split in SPLITS
-        for n in splits[split]
-        for pair in _pairs(split, change[n], no_change[n], types[n], scenes.get(n) or SceneRecord(number=n))
-    ]
+    pairs: list[Pair] = []
+    for split in SPLITS:
+        for number in splits[split]:
+            scene = scenes.get(number) or SceneRecord(number=number)
+            pairs += _pairs(split, change[number], no_change[number], types[number], scene)
+    return pairs
 
 
 def _pairs(

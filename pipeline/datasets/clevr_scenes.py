@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pipeline.datasets.annotations import Published
+from pipeline.datasets.annotations import Annotation
 from pipeline.datasets.schema import NO_CHANGE, ChangedObject, Look, Placed, SceneFacts, changed_objects
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_foreign
@@ -17,7 +17,7 @@ Box = tuple[Pixels, Pixels, Pixels, Pixels]
 Point = tuple[float, float, float]
 
 
-class _Object(Published):
+class _Object(Annotation):
     number: int
     size: str
     color: str
@@ -26,17 +26,17 @@ class _Object(Published):
     position: Point | None = None
 
 
-class _View(Published):
+class _View(Annotation):
     camera: Point
 
 
-class _Views(Published):
+class _Views(Annotation):
     default: _View
     semantic: _View
     nonsemantic: _View
 
 
-class SceneRecord(Published):
+class SceneRecord(Annotation):
     """One scene of scenes.json. A field is None if the file has no value for it."""
 
     number: int
@@ -77,25 +77,25 @@ class SceneRecord(Published):
         return ChangedObject(self._look(self.before), self._look(self.after))
 
     def _look(self, objects: tuple[_Object, ...]) -> Look | None:
-        looks = [
+        looks = (
             Look(item.size, item.color, item.material, item.shape)
             for item in objects
             if item.number == self.changed
-        ]
-        return looks[0] if looks else None
+        )
+        return next(looks, None)
 
 
 def _placed(objects: tuple[_Object, ...]) -> tuple[Placed, ...] | None:
-    positions = [(item, item.position[:2]) for item in objects if item.position]
-    if len(positions) < len(objects):
-        return None
-    return tuple(
-        Placed(item.number, item.size, item.color, item.material, item.shape, x, y)
-        for item, (x, y) in positions
+    """Return the objects with their positions; None if an object has no position."""
+    placed = tuple(
+        Placed(item.number, item.size, item.color, item.material, item.shape, *item.position[:2])
+        for item in objects
+        if item.position
     )
+    return placed if len(placed) == len(objects) else None
 
 
-class _File(Published):
+class _File(Annotation):
     scenes: tuple[SceneRecord, ...]
 
 

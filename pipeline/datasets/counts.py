@@ -21,20 +21,21 @@ def count(pairs: Sequence[Pair]) -> Counts:
     splits = {split: of_split(pairs, split) for split in SPLITS}
     images = {split: set(images_of(split_pairs)) for split, split_pairs in splits.items()}
     splits_of_image = Counter(image for split_pairs in images.values() for image in split_pairs)
-    training = [caption for pair in splits["train"] for caption in pair.captions]
-    words = [len(caption.split()) for pair in pairs for caption in pair.captions]
-    references = [len(pair.captions) for pair in splits["test"]]
+    training_captions = [caption for pair in splits["train"] for caption in pair.captions]
+    words = vocabularies.count_words(training_captions, lower_case=True)
+    lengths = [len(caption.split()) for pair in pairs for caption in pair.captions]
+    reference_counts = [len(pair.captions) for pair in splits["test"]]
     return {
         **{split: _of_split(split_pairs, len(images[split])) for split, split_pairs in splits.items()},
-        "types": dict(Counter("unknown" if p.change_type is None else p.change_type for p in pairs)),
+        "types": dict(Counter("unknown" if pair.change_type is None else pair.change_type for pair in pairs)),
         "pairs": len(pairs),
         "images": len(splits_of_image),
-        "captions": len(words),
+        "captions": len(lengths),
         "shared_images": sum(number > 1 for number in splits_of_image.values()),
-        "references": {"fewest": min(references, default=0), "most": max(references, default=0)},
-        "vocabulary": len(vocabularies.SPECIAL) + len(vocabularies.count_words(training, lower_case=True)),
-        "longest": vocabularies.longest_of(training, lower_case=True),
-        "mean_words": round(sum(words) / max(len(words), 1), 2),
+        "references": {"fewest": min(reference_counts, default=0), "most": max(reference_counts, default=0)},
+        "vocabulary": len(vocabularies.SPECIAL) + len(words),
+        "longest": vocabularies.longest_of(training_captions, lower_case=True),
+        "mean_words": round(sum(lengths) / max(len(lengths), 1), 2),
     }
 
 
@@ -54,15 +55,13 @@ def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
     """
     messages = []
     for key, value in expected.items():
-        is_total = not isinstance(value, Mapping)  # a number is about the whole dataset
-        published, counted = ({key: value}, counts) if is_total else (value, counts[key])
-        subject = (
-            "the whole has" if is_total else f"{key} has" if key != "types" else "of the types there are"
-        )
+        is_group = isinstance(value, Mapping)  # a number is a count of the whole dataset
+        published, counted = (value, counts[key]) if is_group else ({key: value}, counts)
+        group = key if is_group else "total"
         left_out = published.get("left_out", {})
         for item, number in published.items():
             blank = left_out.get(item, 0)
             if item != "left_out" and counted.get(item, 0) != number - blank:
-                note = f" ({blank:,} of them say nothing)" if blank else ""
-                messages.append(f"{subject} {counted.get(item, 0):,} {item}, published {number:,}{note}")
+                note = f" ({blank:,} of them are blank)" if blank else ""
+                messages.append(f"{group}: {counted.get(item, 0):,} {item}, published {number:,}{note}")
     return messages

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from pipeline.datasets.annotations import ImageName, Published
+from pipeline.datasets.annotations import Annotation, ImageName
 from pipeline.datasets.schema import ClassPair, Pair
 from pipeline.io.errors import InputError, listed
 from pipeline.io.inputs import read_text
@@ -47,8 +47,8 @@ def remedy(dataset: str) -> str:
     )
 
 
-class _Image(Published):
-    """One image. Each field is named after the published list that has its value."""
+class _Image(Annotation):
+    """An image. The published file <field>.txt has the value of each field."""
 
     images: ImageName  # below images/
     image_class_labels: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
@@ -91,16 +91,16 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
     """
     images = _read_images(root)
     classes = {key: int(image.image_class_labels) for key, image in images.items()}
-    numbers = {label: number for number, label in enumerate(sorted(set(classes.values())))}
+    class_numbers = {label: number for number, label in enumerate(sorted(set(classes.values())))}
     pairs = []
     for index, split in enumerate(SPLITS.values()):
-        class_of = {key: numbers[classes[key]] for key, image in images.items() if image.split == split}
+        class_of = {key: class_numbers[classes[key]] for key, image in images.items() if image.split == split}
         if len(set(class_of.values())) < 2:
             raise InputError(f"{root}: the split {split} has one class alone; pairs need two")
-        for first, second in _drawn(class_of, np.random.default_rng([seed, index])):
-            before, after = (f"images/{images[key].images}" for key in (first, second))
+        for key, other_key in _drawn(class_of, np.random.default_rng([seed, index])):
+            before, after = (f"images/{images[image_id].images}" for image_id in (key, other_key))
             pairs.append(
-                ClassPair(f"{first}_{second}", split, before, after, class_of[first], class_of[second])
+                ClassPair(f"{key}_{other_key}", split, before, after, class_of[key], class_of[other_key])
             )
     return pairs
 
@@ -111,11 +111,11 @@ def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tup
     `classes`: image -> class. An image that is the only one of its class gets an image of another class.
     """
     images = list(classes)
-    of_class: dict[int, list[str]] = {}
+    images_of_class: dict[int, list[str]] = {}
     for image, label in classes.items():
-        of_class.setdefault(label, []).append(image)
+        images_of_class.setdefault(label, []).append(image)
     for number, image in enumerate(images):
-        same_class = [other for other in of_class[classes[image]] if other != image]
+        same_class = [other for other in images_of_class[classes[image]] if other != image]
         if number % 2 == 0 and same_class:
             yield image, same_class[int(rng.integers(len(same_class)))]
             continue

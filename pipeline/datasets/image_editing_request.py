@@ -8,18 +8,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pipeline.datasets.annotations import Captions, ImageName, Published, check_splits, scenes_by_images
+from pipeline.datasets.annotations import Annotation, Captions, ImageName, check_splits, scenes_by_images
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_foreign
 
 SPLIT_FILES = {"train": "train.json", "val": "valid.json", "test": "test.json"}
 FILES = tuple(SPLIT_FILES.values())
-OPTIONAL = ()
 REMEDY = "data/README.md lists the files of Image Editing Request"
 
 
-class Entry(Published):
+class Entry(Annotation):
     img0: ImageName
     img1: ImageName
     sents: Captions

@@ -87,7 +87,7 @@ def decode(data: bytes, name: str) -> Image.Image:
         raise InputError(f"{name} is empty (0 bytes); replace the file")
     if kind := UNSUPPORTED.get(data[4:12]):
         raise InputError(f"{name} is {kind}, which is not read; convert it to PNG")
-    with _errors_named(name, tiff=data[:2] in (b"II", b"MM")):
+    with _errors_converted(name, tiff=data[:2] in (b"II", b"MM")):
         image = Image.open(io.BytesIO(data), formats=FORMATS)
         if image.format == "PNG" and END_OF_PNG not in data:  # Pillow accepts such a file
             raise ValueError("image file is truncated: no end mark")
@@ -95,7 +95,7 @@ def decode(data: bytes, name: str) -> Image.Image:
 
 
 def decode_array(data: bytes, name: str) -> np.ndarray:
-    """Decode a file's bytes to an RGB array, uint8 (H, W, 3). Pixels and errors are those of `decode`.
+    """Decode a file's bytes to an RGB array, uint8 (H, W, 3). Pixels and errors are as with `decode`.
 
     OpenCV decodes plain PNG files: it needs a fifth less time than Pillow.
     """
@@ -114,7 +114,7 @@ def _is_plain_png(data: bytes) -> bool:
 
 def converted(image: Image.Image, name: str) -> Image.Image:
     """Convert an opened image to RGB by the rules of `decode`, in up to 16 bytes of memory per pixel."""
-    with _errors_named(name):
+    with _errors_converted(name):
         if image.width * image.height > MOST_PIXELS:
             raise Image.DecompressionBombError
         if not image.width or not image.height:
@@ -125,7 +125,7 @@ def converted(image: Image.Image, name: str) -> Image.Image:
 
 def _loaded(image: Image.Image, name: str) -> Image.Image:
     is_opaque = False
-    with _errors_named(name):
+    with _errors_converted(name):
         if isinstance(image, TiffImagePlugin.TiffImageFile):
             tiff_tags.check(image.tag_v2, name)
             is_opaque = not tiff_tags.has_alpha(image.tag_v2)
@@ -176,7 +176,7 @@ def _high_byte(image: Image.Image, name: str) -> Image.Image:
 
 
 @contextmanager
-def _errors_named(name: str, tiff: bool = False) -> Iterator[None]:
+def _errors_converted(name: str, tiff: bool = False) -> Iterator[None]:
     """Turn every error in the `with` block into an InputError that names the file."""
     try:
         yield

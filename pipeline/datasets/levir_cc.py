@@ -8,29 +8,28 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pipeline.datasets.annotations import ImageName, Published, check_splits, not_blank
+from pipeline.datasets.annotations import Annotation, ImageName, check_splits, not_blank
 from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Split
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_foreign
 
 CAPTIONS = "LevirCCcaptions.json"
 FILES = (CAPTIONS,)
-OPTIONAL = ()
 REMEDY = "data/README.md lists the files of LEVIR-CC"
 
 
-class _Sentence(Published):
+class _Sentence(Annotation):
     raw: str
 
 
-class _Image(Published):
+class _Image(Annotation):
     filename: ImageName
     split: Split
     changeflag: Annotated[int, Field(ge=0, le=1)]
     sentences: tuple[_Sentence, ...]
 
 
-class _File(Published):
+class _File(Annotation):
     images: tuple[_Image, ...]
 
 

@@ -42,11 +42,11 @@ class Manifest:
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:
         """Raise InputError unless the file `path` has as many pairs of the split as the manifest says."""
-        counted = self.counts.get(split, {}).get("pairs", len(pairs))
-        if counted != len(pairs):
+        expected_count = self.counts.get(split, {}).get("pairs", len(pairs))
+        if expected_count != len(pairs):
             raise InputError(
-                f"{path} has {len(pairs):,} pairs of the split {split}, and its manifest says {counted:,}; "
-                f"{AGAIN}"
+                f"{path} has {len(pairs):,} pairs of the split {split}, and its manifest says "
+                f"{expected_count:,}; {AGAIN}"
             )
 
 

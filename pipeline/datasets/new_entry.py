@@ -31,15 +31,14 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
         )
     table = pairs_csv_rows.find(folder)
     datasets = params.load(path).dataset
+    if like not in datasets:
+        raise InputError(f"{path} has no dataset {like!r} to be like; there are {', '.join(datasets)}")
     entry = {"prepare": {"reader": "table", "root": _short_path(folder), "protocol": None}, "like": like}
-    if like in datasets:
-        entry |= _selection_settings(datasets[like])
+    entry |= _selection_settings(datasets[like])
     if name in datasets:
         if read_yaml(path, REMEDY)["dataset"].get(name) == entry:
             return False
         raise InputError(f"{path} has a dataset {name!r} already; take another name, or edit that entry")
-    if like not in datasets:
-        raise InputError(f"{path} has no dataset {like!r} to be like; there are {', '.join(datasets)}")
     text = _with_entry(read_text(path, REMEDY), name, entry, path)
     with replacing(path) as temporary_path:
         temporary_path.write_text(text, encoding="utf-8")
@@ -91,8 +90,6 @@ def _write_card(name: str, folder: Path, table: Path) -> None:
         "source": _short_path(folder),
         "files": {table.name: "a row a pair: before, after, captions"},
     }
-    head = (
-        f"# After changing the dataset's files, run `make check-data DATASET={name}`; it says what to do.\n"
-    )
+    head = f"# After changing the files, run `make check-data DATASET={name}`; it says what to do.\n"
     if not cards.path_of(name).exists():
         write_text(cards.path_of(name), head + yaml_of(card, 1000))

@@ -58,21 +58,13 @@ class _Row(BaseModel):
     after_box: Annotated[Box, BeforeValidator(_box)] | None = None
 
 
-@dataclass
-class TablePair:
-    """A pair of the table with its captions. `line` is the first line of the table that has the pair."""
-
-    line: int
-    pair: Pair  # split and scene_id are "" if the table does not give them
-    captions: list[str]
-
-
 @dataclass(frozen=True)
 class Table:
-    """The pairs and the faults of a table."""
+    """The pairs and the faults of a table. `pairs` and `lines` have the keys (before image, after image)."""
 
     path: Path
-    pairs: dict[tuple[str, str], TablePair]  # (before image, after image) -> pair
+    pairs: dict[tuple[str, str], Pair]  # split and scene_id are "" if the table does not give them
+    lines: dict[tuple[str, str], int]  # number of the first line that has the pair
     problems: list[tuple[int, str]]  # line number, message
 
 
@@ -94,9 +86,9 @@ def faults(root: Path) -> list[str]:
     table = _table(root)
     pairs = _pairs_in_splits(table, root) if table.pairs else []
     lines: dict[str, int] = {}
-    for table_pair in table.pairs.values():
-        for name in (table_pair.pair.before, table_pair.pair.after):
-            lines.setdefault(name, table_pair.line)
+    for names, line in table.lines.items():
+        for name in names:
+            lines.setdefault(name, line)
     missing = [(line, fault) for name, line in lines.items() for fault in checking.missing(root, [name])]
     leaks = _leaks(table, pairs, checking.first_alike(root, lines))
     return _sorted_messages([*table.problems, *missing, *leaks])
@@ -108,7 +100,7 @@ def _sorted_messages(problems: Iterable[tuple[int, str]]) -> list[str]:
 
 def _table(root: Path) -> Table:
     path = find(root)
-    table = Table(path, {}, [])
+    table = Table(path, {}, {}, [])
     for row in read_rows(path):
         parsed = row.fault or _parsed(row.values)
         if isinstance(parsed, str):
@@ -142,39 +134,37 @@ def _add_row(table: Table, line: int, row: _Row, root: Path) -> None:
         before_box=row.before_box,
         after_box=row.after_box,
     )
-    table_pair = table.pairs.setdefault((before, after), TablePair(line, pair, []))
+    first_line = table.lines.setdefault((before, after), line)
+    first_pair = table.pairs.setdefault((before, after), pair)
     captions = not_blank([row.caption, *row.captions])
     problems = []
-    if table_pair.pair != pair:
-        problems.append(f"not as line {table_pair.line} says of the same two images")
+    if replace(first_pair, captions=()) != pair:
+        problems.append(f"not as line {first_line} says of the same two images")
     if not captions:
         problems.append("no caption")
     if wordless := [caption for caption in captions if not any(map(str.isalnum, caption))]:
         problems.append(f"the caption {wordless[0]!r} has no word; write it out")
     table.problems.extend((line, problem) for problem in problems)
-    table_pair.captions += captions
+    table.pairs[before, after] = replace(first_pair, captions=first_pair.captions + captions)
 
 
 def _check_whole(table: Table) -> None:
     """Add a fault for each repeated pair_id, and for each pair without split or scene if others have one."""
-    ids: dict[str, int] = {}
-    table_pairs = list(table.pairs.values())
-    for table_pair in table_pairs:
-        name = table_pair.pair.pair_id
-        if (other := ids.setdefault(name, table_pair.line)) != table_pair.line:
-            table.problems.append((table_pair.line, f"the pair_id {name!r} is in line {other} already"))
-    for key, name in (("split", "split"), ("scene_id", "scene")):
-        lines_without = [table_pair.line for table_pair in table_pairs if not getattr(table_pair.pair, key)]
-        if lines_with := [table_pair.line for table_pair in table_pairs if getattr(table_pair.pair, key)]:
+    first_lines: dict[str, int] = {}
+    lines_and_pairs = list(zip(table.lines.values(), table.pairs.values(), strict=True))
+    for line, pair in lines_and_pairs:
+        if (first_line := first_lines.setdefault(pair.pair_id, line)) != line:
+            table.problems.append((line, f"the pair_id {pair.pair_id!r} is in line {first_line} already"))
+    for field, name in (("split", "split"), ("scene_id", "scene")):
+        lines_without = [line for line, pair in lines_and_pairs if not getattr(pair, field)]
+        if lines_with := [line for line, pair in lines_and_pairs if getattr(pair, field)]:
             message = f"no {name}, but line {lines_with[0]} has one: give all rows a {name}, or none"
             table.problems.extend((line, message) for line in lines_without)
 
 
 def _pairs_in_splits(table: Table, root: Path) -> list[Pair]:
-    """Return the pairs with their captions. Choose scenes and splits if the table does not give them."""
-    pairs = [
-        replace(table_pair.pair, captions=tuple(table_pair.captions)) for table_pair in table.pairs.values()
-    ]
+    """Return the pairs. Choose scenes and splits if the table does not give them."""
+    pairs = list(table.pairs.values())
     have_scenes = all(pair.scene_id for pair in pairs)
     if all(pair.split for pair in pairs):
         return pairs if have_scenes else scenes_by_images(pairs)
@@ -184,11 +174,11 @@ def _pairs_in_splits(table: Table, root: Path) -> list[Pair]:
         (first_names[pair.before], first_names[pair.after], *[("", pair.scene_id)] * have_scenes)
         for pair in pairs
     ]
-    firsts = connected(scene_keys)
-    split_of = _random_splits(table.path, list(dict.fromkeys(firsts)))
+    first_indexes = connected(scene_keys)
+    split_of = _random_splits(table.path, list(dict.fromkeys(first_indexes)))
     return [
-        replace(pair, split=split_of[first], scene_id=pair.scene_id if have_scenes else pairs[first].pair_id)
-        for pair, first in zip(pairs, firsts, strict=True)
+        replace(pair, split=split_of[index], scene_id=pair.scene_id if have_scenes else pairs[index].pair_id)
+        for pair, index in zip(pairs, first_indexes, strict=True)
     ]
 
 
@@ -212,12 +202,12 @@ def _leaks(table: Table, pairs: list[Pair], first_names: Mapping[str, str]) -> l
     """
     first_uses: dict[str, tuple[str, str, int]] = {}
     problems = []
-    for table_pair, pair in zip(table.pairs.values(), pairs, strict=False):
+    for line, pair in zip(table.lines.values(), pairs, strict=False):
         for name in dict.fromkeys((pair.before, pair.after)):
-            first_name, split, line = first_uses.setdefault(
-                first_names.get(name, name), (name, pair.split, table_pair.line)
+            first_name, split, first_line = first_uses.setdefault(
+                first_names.get(name, name), (name, pair.split, line)
             )
             if split != pair.split:
-                other_use = f"the same image as {first_name} in {split}, line {line}"
-                problems.append((table_pair.line, f"{name} in {pair.split} is {other_use}"))
+                first_use = f"the same image as {first_name} in {split}, line {first_line}"
+                problems.append((line, f"{name} in {pair.split} is {first_use}"))
     return problems

@@ -26,9 +26,9 @@ READERS: dict[str, ModuleType] = {
 }
 """Modules with a function `read(root) -> list[Pair]`, which raises InputError naming a wrong file and entry.
 
-FILES are the annotation files that a reader needs, and OPTIONAL are further files that it reads if they
-exist. With PROTOCOLS, a second argument of `read` names one; the first protocol is the default. The reader of
-a user's own dataset has a function `faults`, which lists all faults of a folder.
+FILES are the annotation files that a reader needs. A module may also have: OPTIONAL, further files that are
+read if they exist; PROTOCOLS, the values of the second argument of `read`, with the default first; and
+`faults`, a function that lists all faults of a folder. Only the reader of users' own datasets has `faults`.
 """
 
 
@@ -71,7 +71,8 @@ def protocol_of(reader: str, protocol: str | None) -> str | None:
 def annotation_files(reader: str, root: Path) -> list[Path]:
     """Return the paths of the annotation files that exist: first required files, then optional files."""
     module = _reader(reader)
-    return [root / name for name in (*module.FILES, *module.OPTIONAL) if (root / name).is_file()]
+    names = (*module.FILES, *getattr(module, "OPTIONAL", ()))
+    return [root / name for name in names if (root / name).is_file()]
 
 
 def _reader(name: str) -> ModuleType:

@@ -14,18 +14,17 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from pipeline.datasets.annotations import Published, check_splits, not_blank
+from pipeline.datasets.annotations import Annotation, check_splits, not_blank
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.io.errors import InputError
 from pipeline.io.records import read_foreign
 
 FILES = tuple(f"annotations/{split}.json" for split in SPLITS)
-OPTIONAL = ()
 REMEDY = "data/README.md lists the files of Spot-the-Diff"
 MULTI_WORDS = 60  # maximum number of words of the joined reference
 
 
-class Entry(Published):
+class Entry(Annotation):
     """One annotator's sentences on a pair."""
 
     img_id: Annotated[str, Field(pattern="^[0-9A-Za-z]{1,40}$")]

@@ -36,7 +36,7 @@ def grid_shape(spec: Spec) -> tuple[int, int, int]:
 def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
     """Return (channels, height, width) of what a model takes for one image: features, or pixels.
 
-    A PixelSpec gives the shape of the pixels, and a Spec that of the features.
+    For a PixelSpec, this is the shape of the pixels. For a Spec, it is the shape of the feature grid.
     """
     return (3, spec.height, spec.width) if isinstance(spec, PixelSpec) else grid_shape(spec)
 
@@ -135,22 +135,9 @@ def _tensors_of_package(name: str, package: str) -> dict[str, Tensor]:
     files = sorted(Path(module_spec.submodule_search_locations[0]).glob("models/*.pth"))
     if len(files) != 1:
         raise InputError(f"the package {package.replace('_', '-')} is damaged: install it again")
-    tensors = _tensors_of_file(files[0])
     with torch.device("meta"):
-        model_tensors = timm.create_model(name, pretrained=False).state_dict()
-    return in_order(files[0], tensors, model_tensors)
-
-
-def in_order(
-    file: Path, tensors: Mapping[str, Tensor], model_tensors: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
-    """Return a file's tensors, in order, with the names of `model_tensors`.
-
-    Raises InputError if their shapes differ.
-    """
-    if [tensor.shape for tensor in tensors.values()] != [tensor.shape for tensor in model_tensors.values()]:
-        raise InputError(f"{file} has not the tensors of timm's model; install its package again")
-    return dict(zip(model_tensors, tensors.values(), strict=True))
+        timm_names = timm.create_model(name, pretrained=False).state_dict()
+    return dict(zip(timm_names, _tensors_of_file(files[0]).values(), strict=True))
 
 
 def _tensors_of_file(path: Path) -> dict[str, Tensor]:

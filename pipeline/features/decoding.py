@@ -21,7 +21,7 @@ from PIL import Image
 
 from pipeline.compute import worker_processes
 from pipeline.datasets.images import Indexed, decode_array
-from pipeline.features.preprocessing import RESIZES, checked
+from pipeline.features.preprocessing import RESIZES, read_unchanged
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
@@ -108,7 +108,7 @@ def _decode(root: Path, resize: str, group: _Group) -> None:
     """Decode the images of a group into their slot. This function runs in a worker process."""
     H, W, _ = group.shape
     for pixels, image in zip(_slot_array(_shared_memory(group.memory), group), group.images, strict=True):
-        decoded_pixels = decode_array(checked(root, image), str(root / image.name))
+        decoded_pixels = decode_array(read_unchanged(root, image), str(root / image.name))
         fits_slot = decoded_pixels.shape == group.shape
         pixels[...] = (
             decoded_pixels if fits_slot else RESIZES[resize](Image.fromarray(decoded_pixels), (W, H))

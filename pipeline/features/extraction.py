@@ -27,7 +27,7 @@ from pipeline.features.backbone_weights import grid_shape
 from pipeline.features.decoding import decoded
 from pipeline.features.preprocessing import batches, pixels
 from pipeline.features.resizing import pil_bicubic
-from pipeline.features.writer import Writer, fill
+from pipeline.features.writer import Grids, Writer, fill
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
@@ -41,7 +41,7 @@ STATISTICS_IMAGES = 64  # number of train images for the channel statistics
 
 
 class Extractor:
-    """Computes a backbone's features of images, and writes them with a Writer, shard by shard."""
+    """Computes a backbone's features of images."""
 
     def __init__(self, network: Backbone, root: Path, images: Sequence[Indexed], spec: Spec, precision: str):
         self.device = devices.device()
@@ -66,14 +66,11 @@ class Extractor:
             )
         ranks.agree(statistics)
 
-    def fill(self, writer: Writer, shards: Sequence[int]) -> None:
-        """Compute and write the features of the shards with the numbers `shards`.
+    def features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
+        """Yield the features (C, H, W) of the images with the numbers `rows`, for writer.fill.
 
         Raises InputError naming an unreadable or changed image, or one whose features overflow float16.
         """
-        fill(writer, shards, self._features, "extracting")
-
-    def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
         images = [self.images[row] for row in rows]
         computing: deque[tuple[Computing, Sequence[Indexed]]] = deque()
         done = 0
@@ -152,14 +149,12 @@ def _pinned_like(tensor: Tensor) -> Tensor:
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
 
 
-def _fill_shared(
-    ranks: Ranks, make: Callable[[], Writer], fill: Callable[[Writer, Sequence[int]], None]
-) -> Writer:
+def _fill_shared(ranks: Ranks, make_writer: Callable[[], Writer], grids: Grids, description: str) -> Writer:
     """Make a store in the first process, and fill its missing shards in all processes. Return its writer."""
-    writer = ranks.first(make)
+    writer = ranks.first(make_writer)
     missing = writer.missing
     ranks.wait()  # all processes must list the missing shards before one writes
-    fill(writer, ranks.share(missing))
+    fill(writer, ranks.share(missing), grids, description)
     ranks.wait()
     return writer
 
@@ -167,10 +162,12 @@ def _fill_shared(
 def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
     """Extract all features into a store in `folder`, with the same bytes for any number of processes.
 
-    Raises the errors of Extractor.fill.
+    Raises the errors of Extractor.features.
     """
     shape = grid_shape(extractor.spec)
-    return _fill_shared(ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.fill)
+    return _fill_shared(
+        ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.features, "extracting"
+    )
 
 
 def extract_pixels(
@@ -185,11 +182,8 @@ def extract_pixels(
     def read(rows: Sequence[int]) -> Iterator[np.ndarray]:
         return prefetch(squash, [images[row] for row in rows], os.cpu_count() or 1, READ_AHEAD)
 
-    return _fill_shared(
-        ranks,
-        lambda: Writer(folder, len(images), (3, spec.height, spec.width), "uint8"),
-        lambda writer, shards: fill(writer, shards, read, "reading pixels"),
-    )
+    shape = 3, spec.height, spec.width
+    return _fill_shared(ranks, lambda: Writer(folder, len(images), shape, "uint8"), read, "reading pixels")
 
 
 def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Resident:
 
     def __init__(self, store: FeatureStore, keys: Sequence[str], device: torch.device, ranks: Ranks = ALONE):
         keys = list(dict.fromkeys(keys))
-        self.name, self.shape, self.device = store.location.name, store.shape, device
+        self.shape, self.device = store.shape, device
         self.row = {key: row for row, key in enumerate(keys)}
         _check_room(len(keys), store, device, ranks.world)
         ranks.wait()  # all processes must see the free memory before one takes some
@@ -44,10 +44,7 @@ class Resident:
 
     def images(self, keys: Sequence[str]) -> Tensor:
         """Return the features of images on `device`, (images, C, H, W), in the order of `keys`."""
-        try:
-            rows = [self.row[key] for key in keys]
-        except KeyError as error:
-            raise InputError(f"image {error} of {self.name} was not read into memory") from None
+        rows = [self.row[key] for key in keys]
         if self.device.type == "cpu":
             # NumPy gathers in this thread. torch would add threads to those of the running training step.
             # With more threads than cores, threads sleep and wake at each operation, which is slow.
@@ -55,10 +52,6 @@ class Resident:
         else:
             features = self.features.index_select(0, torch.tensor(rows, device=self.device))
         return features.transpose(1, 2).unflatten(2, self.shape[1:])
-
-    def read(self, keys: Sequence[str]) -> np.ndarray:
-        """Return the features of images in CPU memory, (images, C, H, W), in the order of `keys`."""
-        return self.images(keys).cpu().numpy()
 
 
 def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
@@ -85,6 +78,5 @@ def _check_room(images: int, store: FeatureStore, device: torch.device, processe
         raise InputError(
             f"train.cache: the features of {images:,} images take {needed / 1e9:.1f} GB"
             f"{f' in {copies} processes' if copies > 1 else ''}, and of the {device.type} memory "
-            f"{free / 1e9:.1f} GB are free ({SHARE:.0%} to be used); "
-            "set train.cache: none"
+            f"{free / 1e9:.1f} GB are free ({SHARE:.0%} to be used); set train.cache: none"
         )

@@ -6,7 +6,6 @@ error is at most 2^-11 (0.05 %) for magnitudes of 2^-14 or more. For smaller mag
 at most 2^-25 (3e-8). Magnitudes above 65504 are refused.
 """
 
-import hashlib
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +15,12 @@ from threading import Lock
 
 import numpy as np
 
+from pipeline.datasets.checking import files_below
 from pipeline.features.store_codec import OF_FILES
 from pipeline.features.writer import Writer, fill
 from pipeline.io.errors import InputError, listed
 from pipeline.io.prefetch import prefetch
+from pipeline.io.provenance import sha256
 
 LARGEST = 65504.0  # largest value of float16
 AHEAD = 64  # number of files that are read in advance
@@ -42,7 +43,9 @@ def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder of features; {REMEDY}")
-    paths_of = _files(folder, {f"{Path(name).name}.npy" for name in names})
+    paths_of: dict[str, list[str]] = {}  # file name -> paths below the folder
+    for file in files_below(folder):
+        paths_of.setdefault(Path(file).name, []).append(file)
     image_of_file: dict[str, str] = {}  # file -> the image that it belongs to
     problems = []
     for name in names:
@@ -54,16 +57,6 @@ def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
     if problems:
         raise listed(problems, str(folder), REMEDY)
     return [folder / file for file in image_of_file]
-
-
-def _files(folder: Path, names: set[str]) -> dict[str, list[str]]:
-    """Return a dictionary: file name in `names` -> its paths below `folder`. Links are followed."""
-    paths: dict[str, list[str]] = {}
-    for parent, _, files in os.walk(folder, followlinks=True):
-        sub_folder = Path(parent).relative_to(folder)
-        for file in names.intersection(files):
-            paths.setdefault(file, []).append((sub_folder / file).as_posix())
-    return paths
 
 
 def _candidates(name: str, paths_of: Mapping[str, list[str]]) -> list[str]:
@@ -128,11 +121,8 @@ def load(path: Path, shape: Shape) -> np.ndarray:
 
 def fingerprint(files: Sequence[Path]) -> str:
     """Return a hash of the files' names, sizes and modification times."""
-    digest = hashlib.sha256()
-    for file in files:
-        status = file.stat()
-        digest.update(f"{file}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    statuses = [(file, file.stat()) for file in files]
+    return sha256(*(f"{file}\0{status.st_size}\0{status.st_mtime_ns}" for file, status in statuses))
 
 
 def take_over(files: Sequence[Path], shape: Shape, writer: Writer) -> str:

@@ -50,21 +50,21 @@ class Location:
 
     def get(self, key: str) -> bytes | None:
         """Return the bytes under a key; None if the key does not exist."""
-        return self.parts([key], [0])[0]
+        return self.read_from([key], [0])[0]
 
-    def parts(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
+    def read_from(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
         """Return the bytes of each key, from the key's offset (in `starts`) to the end.
 
         The entry is None if the key does not exist, or if its file ends before the offset.
         """
-        store = self.answer(tensorstore.KvStore.open(self.spec(), context=tensorstore.Context(CONTEXT)))
+        store = self.result_of(tensorstore.KvStore.open(self.spec(), context=tensorstore.Context(CONTEXT)))
         futures = [
             store.read(key, byte_range=slice(start, None)) for key, start in zip(keys, starts, strict=True)
         ]
-        results = [self.answer(future, or_none=FILE_ENDS) for future in futures]
+        results = [self.result_of(future, or_none=FILE_ENDS) for future in futures]
         return [result.value if result and result.state == "value" else None for result in results]
 
-    def answer(self, future: "tensorstore.Future[Result]", or_none: str = "-") -> Result | Any:
+    def result_of(self, future: "tensorstore.Future[Result]", or_none: str = "-") -> Result | Any:
         """Wait for a result of TensorStore and return it.
 
         Raises InputError if there is no result within TIMEOUT seconds, or another error.

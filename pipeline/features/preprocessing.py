@@ -51,11 +51,11 @@ def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str)
     Raises InputError if the file cannot be read or differs from the index.
     """
     height, width = (size, size) if isinstance(size, int) else size
-    decoded = decode(checked(root, image), str(root / image.name))
+    decoded = decode(read_unchanged(root, image), str(root / image.name))
     return RESIZES[resize](decoded, (width, height)).transpose(2, 0, 1)
 
 
-def checked(root: Path, image: Indexed) -> bytes:
+def read_unchanged(root: Path, image: Indexed) -> bytes:
     """Return the bytes of an image's file. Raises InputError if they differ from the index."""
     data = read_bytes(root / image.name)
     if hashlib.sha256(data).hexdigest() != image.sha256:

@@ -19,17 +19,9 @@ from typing_extensions import TypedDict
 from pipeline.compute import memory
 from pipeline.datasets import images
 from pipeline.datasets.schema import Pair
+from pipeline.features import store_codec
 from pipeline.features.object_storage import CONTEXT, Location
-from pipeline.features.store_codec import (
-    ARRAY,
-    OF_FILES,
-    SCHEMA,
-    array_spec,
-    features_checksum,
-    image_checksums,
-    shard_file,
-    shared_attributes,
-)
+from pipeline.features.store_codec import OF_FILES, SCHEMA
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 from pipeline.io.provenance import sha256
@@ -45,7 +37,6 @@ READING = {
 # the speed of reading from disk. It is used only for stores that fit into the page cache.
 MAPPED = {"file_io_mode": {"mode": "memmap"}}
 CACHED = 0.5  # a store is memory-mapped if it needs less than this share of the free memory
-SHOWN = 80  # maximum number of characters of a wrong value that a message shows
 
 
 class _Attributes(TypedDict):
@@ -81,14 +72,14 @@ class FeatureStore:
         self.attributes = self._attributes()
         self._check(expected)
         self.row = {key: row for row, key in enumerate(self.attributes["keys"])}
-        self.array = self.location.answer(tensorstore.open(self._reading(), read=True))
+        self.array = self.location.result_of(tensorstore.open(self._reading(), read=True))
         self._check_array()
         self.checked = np.zeros(len(self.row), bool)  # True for images whose checksum was compared
 
     def _reading(self) -> dict[str, Any]:
         fits = sum(self.attributes["shard_bytes"]) < CACHED * memory.free()
         context = CONTEXT | (MAPPED if fits and not self.location.remote else {})
-        return array_spec(self.location) | READING | {"context": context}
+        return store_codec.array_spec(self.location) | READING | {"context": context}
 
     def _attributes(self) -> dict[str, Any]:
         try:
@@ -103,12 +94,10 @@ class FeatureStore:
         """Raise InputError naming an attribute that differs from `expected`, or a shard of another size."""
         for name, value in expected.items():
             if (stored := self.attributes.get(name)) != value:
-                stored_text = repr(stored)
-                short_text = stored_text if len(stored_text) <= SHOWN else stored_text[:SHOWN] + "…"
-                raise self._error(f": its {name} is {short_text}, params.yaml wants {value!r}")
+                raise self._error(f": its {name} is {stored!r:.80}, params.yaml wants {value!r}")
         sizes = self.attributes["shard_bytes"]
-        files = [f"{ARRAY}/{shard_file(shard)}" for shard in range(len(sizes))]
-        ends = self.location.parts(files, [size - 1 for size in sizes])
+        files = [store_codec.shard_file(shard) for shard in range(len(sizes))]
+        ends = self.location.read_from(files, [size - 1 for size in sizes])
         for file, size, end in zip(files, sizes, ends, strict=True):
             if not end:
                 raise self._error(f": {file} is missing or shorter than its {size} bytes")
@@ -137,7 +126,7 @@ class FeatureStore:
         - images: hash of the images, which does not depend on their order
         """
         image_ids = sorted(self.attributes.get("sha256", self.attributes["keys"]))
-        shared = shared_attributes(self.attributes)
+        shared = store_codec.shared_attributes(self.attributes)
         if str(shared.get("weights_id", "")).startswith(OF_FILES):
             del shared["weights_id"]  # for imported features, it is a hash of the features themselves
         return {
@@ -173,7 +162,7 @@ class FeatureStore:
         except KeyError as error:
             raise self._error(f" has no image {error}") from None
         features = np.empty((len(rows), *self.shape), self.dtype)
-        self.location.answer(tensorstore.array(features).write(self.array[rows]).commit)
+        self.location.result_of(tensorstore.array(features).write(self.array[rows]).commit)
         self._check_images(features, rows)
         return features if len(rows) == len(keys) else features[[positions[key] for key in keys]]
 
@@ -181,10 +170,9 @@ class FeatureStore:
         """Compare the images' checksums. Each image is checked only when it is read for the first time."""
         unchecked = [index for index, row in enumerate(rows) if not self.checked[row]]
         unchecked_rows = [rows[index] for index in unchecked]
-        sums = image_checksums(
-            (features_checksum(features[index]) for index in unchecked), unchecked_rows, self.attributes
-        )
-        for row, checksum in zip(unchecked_rows, sums, strict=True):
+        sums = [store_codec.features_checksum(features[index]) for index in unchecked]
+        checksums = store_codec.image_checksums(sums, unchecked_rows, self.attributes)
+        for row, checksum in zip(unchecked_rows, checksums, strict=True):
             if checksum != self.attributes["sums"][row]:
                 raise self._error(
                     f" is damaged: the image {self.attributes['keys'][row]!r} has other features than were "

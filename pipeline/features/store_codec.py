@@ -50,9 +50,9 @@ def define(folder: Path, images: int, shape: tuple[int, int, int], dtype: str) -
     )
 
 
-def shard_file(shard: int | str) -> str:
-    """Return the path of a shard's file in the array's folder. The shard may be `*`, for a glob pattern."""
-    return f"c/{shard}/0/0/0"
+def shard_file(shard: int) -> str:
+    """Return the path of a shard's file in the store's folder."""
+    return f"{ARRAY}/c/{shard}/0/0/0"
 
 
 def array_spec(location: Location) -> dict[str, Any]:

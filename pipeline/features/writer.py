@@ -7,9 +7,7 @@ import hashlib
 import json
 import math
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,18 +17,10 @@ import tensorstore
 
 from pipeline.features import store_codec
 from pipeline.features.object_storage import Location
-from pipeline.features.store_codec import (
-    ARRAY,
-    SCHEMA,
-    WRITING,
-    array_spec,
-    define,
-    features_checksum,
-    image_checksums,
-    shard_file,
-)
+from pipeline.features.store_codec import ARRAY
 from pipeline.io.errors import InputError, writing
 from pipeline.io.outputs import Contents, place, write_json, write_text
+from pipeline.io.prefetch import prefetch
 from pipeline.io.progress import track
 from pipeline.io.scratch_folders import begin, finish
 
@@ -47,24 +37,23 @@ class Writer:
 
     def __init__(self, folder: Path, images: int, shape: tuple[int, int, int], dtype: str = "float16"):
         self.folder, self.images, self.shape, self.dtype = folder, images, shape, dtype
-        self.store, self.log = folder / "store", folder / "complete"
+        self.store, self.records = folder / "store", folder / "complete"
         with writing(folder):
             begin(folder)
             if not (self.store / ARRAY / "zarr.json").exists():
-                define(self.store / ARRAY, images, shape, dtype)
-            spec = array_spec(Location(self.store)) | WRITING
+                store_codec.define(self.store / ARRAY, images, shape, dtype)
+            spec = store_codec.array_spec(Location(self.store)) | store_codec.WRITING
             self.array = tensorstore.open(spec, read=True, write=True).result()
 
     @property
     def shards(self) -> range:
         """Numbers of all shards of the store."""
-        # not imported by its name, because benchmarks change store_codec.SHARD
         return range(math.ceil(self.images / store_codec.SHARD))
 
     @property
     def missing(self) -> list[int]:
         """Numbers of the shards that are not written yet, in order."""
-        return [shard for shard in self.shards if not self._record(shard).exists()]
+        return [shard for shard in self.shards if not self._record_path(shard).exists()]
 
     def rows(self, shard: int) -> range:
         """Return the row numbers of the images in a shard."""
@@ -75,44 +64,45 @@ class Writer:
         rows = self.rows(shard)
         with writing(self.folder):
             self.array[rows.start : rows.stop].write(features).result()
-            size = (self.store / ARRAY / shard_file(shard)).stat().st_size
-            write_text(self._record(shard), json.dumps([size, *map(features_checksum, features)]))
+            size = (self.store / store_codec.shard_file(shard)).stat().st_size
+            record = [size, *map(store_codec.features_checksum, features)]
+            write_text(self._record_path(shard), json.dumps(record))
 
     def digest(self) -> str:
         """Return a hash of the features of all images. All shards must be complete."""
-        written = [self._written(shard) for shard in self.shards]
-        return hashlib.sha256(json.dumps([sums for _, *sums in written]).encode()).hexdigest()
+        shard_records = [self._shard_record(shard) for shard in self.shards]
+        return hashlib.sha256(json.dumps([sums for _, *sums in shard_records]).encode()).hexdigest()
 
     def finish(self, path: Path, attributes: dict[str, Any]) -> None:
         """Write the attributes, move the store to `path`, and remove the scratch folder.
 
         Raises InputError if a shard is missing or was changed.
         """
-        written = [self._written(shard) for shard in self.shards]
-        sums = image_checksums(
-            [checksum for _, *checksums in written for checksum in checksums], range(self.images), attributes
-        )
-        group = {"schema": SCHEMA, "shard_bytes": [size for size, *_ in written], "sums": sums} | attributes
+        shard_records = [self._shard_record(shard) for shard in self.shards]
+        features_sums = [checksum for _, *checksums in shard_records for checksum in checksums]
+        sums = store_codec.image_checksums(features_sums, range(self.images), attributes)
+        shard_bytes = [size for size, *_ in shard_records]
+        group = {"schema": store_codec.SCHEMA, "shard_bytes": shard_bytes, "sums": sums} | attributes
         write_json(self.store / "zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": group})
         place(self.store, path, CONTENTS)
         finish(self.folder)
 
-    def _written(self, shard: int) -> list[int]:
+    def _shard_record(self, shard: int) -> list[int]:
         """Return a written shard's record: its size in bytes, then the checksum of each image's features.
 
         Raises InputError if the shard is missing or has another size.
         """
         try:
-            record: list[int] = json.loads(self._record(shard).read_text())
-            size = (self.store / ARRAY / shard_file(shard)).stat().st_size
+            record: list[int] = json.loads(self._record_path(shard).read_text())
+            size = (self.store / store_codec.shard_file(shard)).stat().st_size
         except (FileNotFoundError, ValueError):
             record, size = [0], -1
         if record[0] != size:
             raise InputError(f"{self.folder} was changed while it was filled (shard {shard}); run it again")
         return record
 
-    def _record(self, shard: int) -> Path:
-        return self.log / str(shard)
+    def _record_path(self, shard: int) -> Path:
+        return self.records / str(shard)
 
 
 def fill(writer: Writer, shards: Sequence[int], grids: Grids, description: str) -> None:
@@ -121,24 +111,12 @@ def fill(writer: Writer, shards: Sequence[int], grids: Grids, description: str) 
     Shards that were written before an exception stay complete.
     """
     rows = [row for shard in shards for row in writer.rows(shard)]
-    images_of_others = sum(len(writer.rows(shard)) for shard in writer.missing) - len(rows)
-    tracked = track(
-        grids(rows),
-        description,
-        "images",
-        writer.images - images_of_others,
-        writer.images - images_of_others - len(rows),
-    )
-    pending: deque[Future[None]] = deque()
+    missing_images = sum(len(writer.rows(shard)) for shard in writer.missing)  # also of other processes
+    written_images = writer.images - missing_images
+    tracked = track(grids(rows), description, "images", written_images + len(rows), written_images)
     # each shard is a separate file, so several shards can be written at the same time
     threads = max(1, (os.cpu_count() or 1) // 4)
-    with ThreadPoolExecutor(threads) as background:
-        for shard in shards:
-            block = np.stack(list(islice(tracked, len(writer.rows(shard)))))
-            while len(pending) >= threads:
-                pending.popleft().result()
-            pending.append(background.submit(writer.write, shard, block))
-            del block
-        for future in pending:
-            future.result()
+    blocks = ((shard, np.stack(list(islice(tracked, len(writer.rows(shard)))))) for shard in shards)
+    for _ in prefetch(lambda block: writer.write(*block), blocks, threads, threads):
+        pass
     next(tracked, None)  # end the progress bar

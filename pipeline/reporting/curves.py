@@ -8,8 +8,9 @@ from typing import Literal
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from pipeline.reporting import figures
 from pipeline.reporting.dataset_results import PhaseName, Results
-from pipeline.reporting.figures import QUIET, Panel, Style, panel, styles
+from pipeline.reporting.figures import QUIET, Panel, Style, styles
 
 MARKED = 20  # lines with at most so many points have markers
 TERMS = {  # name of a loss in the papers
@@ -34,6 +35,8 @@ MEASURED = {  # columns next to the losses -> title
 }
 # pre-training phases in the order of their panels, and text for titles
 PRETRAININGS: tuple[tuple[PhaseName, str], ...] = (("images", "on CUB’s images, "), ("pretraining", ""))
+Line = tuple[Style, int, Sequence[float], Sequence[float]]
+"""The curve of a run: style, seed, iterations and values."""
 TASKS = {"mlm": "masked words", "mvcl": "masked cells", "fda": "negatives", "class_pairs": "pairs of classes"}
 
 
@@ -43,7 +46,7 @@ class Measure:
 
     column: str
     title: str
-    best: Callable[[list[float]], float] = max
+    best: Callable[[Sequence[float]], float] = max
     chance: float | None = None  # score at chance, a dotted line
     kind: Literal["losses", "validation"] = "validation"
     factor: float = 1
@@ -62,16 +65,6 @@ PRETRAINING_SCORES = (  # validation scores of a pre-training
     Measure("class_accuracy", "class named", chance=1 / 555),
     Measure("same_accuracy", "one class or two", chance=1 / 2),
 )
-
-
-@dataclass(frozen=True)
-class Line:
-    """The curve of one run."""
-
-    style: Style
-    seed: int
-    x: Sequence[float]
-    y: list[float]
 
 
 def captioning(results: Results) -> list[Panel]:
@@ -118,36 +111,38 @@ def _panels(results: Results, phase: PhaseName, measures: Iterable[Measure]) -> 
 
 
 def _lines(results: Results, phase: PhaseName, measure: Measure) -> list[Line]:
-    styles_by_model, curve_lines = styles(run.model for run in results.runs), []
+    styles_by_model = styles(run.model for run in results.runs)
+    lines: list[Line] = []
     for run in results.runs:
         curve = getattr(run.phases.get(phase), measure.kind, {})
         points = (
             zip(curve["iteration"], curve[measure.column], strict=True) if measure.column in curve else ()
         )
         if finite_points := [(x, measure.factor * y) for x, y in points if not math.isnan(y)]:
-            x, y = zip(*finite_points, strict=True)
-            curve_lines.append(Line(styles_by_model[run.model], run.seed, x, list(y)))
-    return curve_lines
+            iterations, values = zip(*finite_points, strict=True)
+            lines.append((styles_by_model[run.model], run.seed, iterations, values))
+    return lines
 
 
 def _panel(dataset: str, measure: Measure, lines: Sequence[Line]) -> Panel:
     summaries = "; ".join(
-        f"{line.style.model}, seed {line.seed}: {measure.best.__name__}imum {measure.best(line.y):.2f}, "
-        f"last {line.y[-1]:.2f}"
-        for line in lines
+        f"{style.model}, seed {seed}: {measure.best.__name__}imum {measure.best(values):.2f}, "
+        f"last {values[-1]:.2f}"
+        for style, seed, _, values in lines
     )
     chance_text = "" if measure.chance is None else f" Chance: {measure.chance:.3g}."
     description = f"{measure.title} over iterations. {summaries}.{chance_text}"
-    return panel(measure.title, description, dataset, lambda axes: _draw(axes, lines, measure.chance))
+    svg = figures.svg(lambda axes: _draw(axes, lines, measure.chance), f"{dataset} {measure.title}")
+    return Panel(measure.title, description, svg)
 
 
 def _draw(axes: Axes, lines: Sequence[Line], chance: float | None) -> None:
     if chance is not None:
         axes.axhline(chance, color=QUIET, dashes=(1, 2))
-    for line in lines:
-        marker = "o" if len(line.x) <= MARKED else None
+    for style, _, iterations, values in lines:
+        marker = "o" if len(iterations) <= MARKED else None
         axes.plot(
-            line.x, line.y, color=line.style.drawn, dashes=line.style.dashes or (None, None), marker=marker
+            iterations, values, color=style.placeholder, dashes=style.dashes or (None, None), marker=marker
         )
     axes.set_xlabel("iteration")
     axes.set_xlim(left=0)

@@ -39,7 +39,7 @@ class Metrics:
     """Content of a metrics.json; scores are fractions."""
 
     subsets: dict[str, dict[str, float]]  # "total", a subset, "attributes" … -> name of a score -> value
-    whole: dict[str, float]  # scores without subsets: change_accuracy, exact_match …
+    overall: dict[str, float]  # scores without subsets: change_accuracy, exact_match …
     scorers: dict[str, str]  # programs that computed the scores
 
 
@@ -174,7 +174,7 @@ def read_metrics(path: Path) -> Metrics:
         for name, values in groups.items()
     }
     if missing := [metric for metric in CORPUS if metric not in subsets.get("total", {})]:
-        raise _wrong(path, f"has no {missing[0]} of total")
+        raise _file_error(path, f"has no {missing[0]} of total")
     return Metrics(
         subsets,
         {name: value for name, value in tree.items() if isinstance(value, float)},
@@ -194,34 +194,29 @@ def read_attended(path: Path, pairs: Sequence[Pair]) -> dict[str, Attended]:
 
 
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
-    """Return phase -> learning curves of one seed, in the order of training."""
-    folders: dict[PhaseName, Path] = {}
+    """Return phase -> learning curves of one seed. `folder` has the curves of a model."""
+    phases: dict[PhaseName, Curves] = {"captioning": _curves(folder / str(seed), CIDER)}
     pretraining_folder = folder / PRETRAIN / str(seed)
     if pretraining_folder.is_dir() and any(pretraining_folder.iterdir()):  # empty with imported weights
-        folders |= (
-            {"images": pretraining_folder / "images"} if (pretraining_folder / "images").is_dir() else {}
-        )
-        retrieves = "retrieval" in read_curve(pretraining_folder / "loss.csv", "iteration")
-        folders["adaptation" if retrieves else "pretraining"] = pretraining_folder
-    curves = {
-        phase: Curves(
-            *(read_curve(phase_folder / f"{name}.csv", "iteration") for name in ("loss", "validation"))
-        )
-        for phase, phase_folder in folders.items()
-    }
-    captioning_folder = folder / str(seed)
-    validation = read_curve(captioning_folder / "validation.csv", "iteration", CIDER)
-    return curves | {
-        "captioning": Curves(read_curve(captioning_folder / "loss.csv", "iteration"), validation)
-    }
+        pretraining = _curves(pretraining_folder)
+        phases["adaptation" if "retrieval" in pretraining.losses else "pretraining"] = pretraining
+        if (pretraining_folder / "images").is_dir():
+            phases["images"] = _curves(pretraining_folder / "images")
+    return phases
+
+
+def _curves(folder: Path, *scores: str) -> Curves:
+    """Read the curves of a phase. The validation curve must have the columns `scores`."""
+    losses = read_curve(folder / "loss.csv", "iteration")
+    return Curves(losses, read_curve(folder / "validation.csv", "iteration", *scores))
 
 
 def _with_all_pairs(path: Path, values: dict[str, Value], pairs: Sequence[Pair]) -> dict[str, Value]:
     for pair in pairs:
         if pair.pair_id not in values:
-            raise _wrong(path, f"lacks the test pair {pair.pair_id}")
+            raise _file_error(path, f"lacks the test pair {pair.pair_id}")
     return values
 
 
-def _wrong(path: Path, fault: str) -> InputError:
+def _file_error(path: Path, fault: str) -> InputError:
     return InputError(f"{path} {fault}; remove it and {REMEDY} again")

@@ -24,14 +24,14 @@ def tables(results: Sequence[Results]) -> dict[str, Rows]:
     rows_by_file: dict[str, Rows] = {VALIDATION: [], LOSSES: [], BY_TYPE: []}
     for name, run in runs.items():
         curves = run.phases["captioning"]
-        for file, curve_name, value, curve, terms in (
-            (VALIDATION, "validation", CIDER, curves.validation, [CIDER]),
-            (LOSSES, None, "loss", curves.losses, [term for term in curves.losses if term != "iteration"]),
-        ):
+        columns = [(VALIDATION, curves.validation, CIDER, "validation", CIDER)]
+        columns += [
+            (LOSSES, curves.losses, term, term, "loss") for term in curves.losses if term != "iteration"
+        ]
+        for file, curve, column, curve_name, key in columns:
             rows_by_file[file] += [
-                {"cell": name, "curve": curve_name or term, "iteration": iteration, value: number}
-                for term in terms
-                for iteration, number in zip(curve["iteration"], curve[term], strict=True)
+                {"cell": name, "curve": curve_name, "iteration": iteration, key: number}
+                for iteration, number in zip(curve["iteration"], curve[column], strict=True)
             ]
     rows_by_file[BY_TYPE] = [
         {"cell": name, "type": kind, CIDER: metrics.subsets[kind][CIDER]}

@@ -54,21 +54,13 @@ class Style:
     """Colour and dashes of one model's lines in all panels of the page."""
 
     model: str
-    number: int
+    placeholder: str  # colour in the drawing; in the finished SVG, `colour` replaces it
+    dashes: tuple[float, ...]
 
     @property
     def colour(self) -> str:
         """The colour as a CSS value, which the page defines."""
-        return PAGE_COLOURS[self.drawn]
-
-    @property
-    def drawn(self) -> str:
-        """Placeholder colour in the drawing. In the finished SVG, `colour` replaces it."""
-        return LINES[self.number % COLOURS]
-
-    @property
-    def dashes(self) -> tuple[float, ...]:
-        return DASHES[self.number % len(DASHES)]
+        return PAGE_COLOURS[self.placeholder]
 
     def dasharray(self, width: float) -> str:
         """Return the dashes of a line of this width, as the value of an SVG attribute."""
@@ -77,7 +69,10 @@ class Style:
 
 def styles(models: Iterable[str]) -> dict[str, Style]:
     """Return model -> style, for all panels of a page."""
-    return {model: Style(model, number) for number, model in enumerate(dict.fromkeys(models))}
+    return {
+        model: Style(model, LINES[number % COLOURS], DASHES[number % len(DASHES)])
+        for number, model in enumerate(dict.fromkeys(models))
+    }
 
 
 @dataclass(frozen=True)
@@ -87,11 +82,6 @@ class Panel:
     title: str
     description: str  # text for screen readers
     svg: str
-
-
-def panel(title: str, description: str, dataset: str, draw: Callable[[Axes], None]) -> Panel:
-    """Make a panel of the page. `draw` draws its content; `description` is the text for screen readers."""
-    return Panel(title, description, svg(draw, f"{dataset} {title}"))
 
 
 def svg(draw: Callable[[Axes], None], salt: str) -> str:

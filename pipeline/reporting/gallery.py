@@ -1,19 +1,18 @@
 """Make the report's gallery: images, references and captions of selected pairs."""
 
 import base64
-import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from pipeline.config.params import Params
-from pipeline.datasets.images import decode, read_bytes
+from pipeline.datasets.images import decode
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.decoding.attention_maps import Attended
+from pipeline.features.preprocessing import read_unchanged
 from pipeline.io.errors import InputError
 from pipeline.reporting import attention_images
 from pipeline.reporting.dataset_results import Results, ScoredRun
@@ -36,54 +35,23 @@ class EmbeddedImage:
     original: tuple[int, int]  # width and height of the file, which boxes refer to
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """A model's caption of a pair in the gallery, and the verdict on this caption."""
-
-    model: str
-    words: list[str]
-    cider_d: str  # x 100
-    says: str  # "change" or "no change"
-    right: bool | None  # True if it is right about change or no change; None if that is unknown
-    true: bool | None  # True by the scene, or else by the references; None if neither can be checked
-    judged: str  # `true` as text, with the wrong words; "" if `true` is None
-    wrong: list[bool]  # for each word, True if it is wrong
-    blocks: list[str]  # blocks of the image encoder whose maps are shown
-    weights: list[list[int]]  # for each word, percent per decoder input; empty without weights
-
-
-@dataclass(frozen=True)
-class Card:
-    """A pair of the gallery, with its images and the models' captions."""
-
-    pair: Pair
-    kind: str
-    before: EmbeddedImage
-    after: EmbeddedImage
-    predictions: list[Prediction]
-    maps: Markup  # JSON that the page's script reads
-
-    def right_or_wrong(self, right: bool) -> str:
-        """Return the names of the models that decide correctly whether the pair changed, as one text.
-
-        If `right` is False, return the models that decide wrongly.
-        """
-        return " ".join(prediction.model for prediction in self.predictions if prediction.right is right)
-
-    def true_or_false(self, true: bool) -> str:
-        """Return the names of the models with a true (`true`) or a false caption, as one text."""
-        return " ".join(prediction.model for prediction in self.predictions if prediction.true is true)
-
-
 def gallery(results: Results, params: Params) -> dict[str, Any]:
     """Return the cards of the pairs in `results.gallery`, and the data for the page's filters."""
-    first_seed_runs = [run for run in results.runs if run.seed == params.seeds[0]]
-    attention_by_model = {run.model: list(run.attended.values()) for run in first_seed_runs}
-    all_attended = [attended for pair_attention in attention_by_model.values() for attended in pair_attention]
+    runs = [run for run in results.runs if run.seed == params.seeds[0]]
+    scores = [score for run in runs for score in run.scores.values()]
+    all_attended = [attended for run in runs for attended in run.attended.values()]
     pairs_by_kind = {KINDS.get(kind, str(kind)): (kind, pairs) for kind, pairs in results.gallery.items()}
+
+    def models_with(field: str) -> list[str]:
+        return [
+            run.model
+            for run in runs
+            if any(getattr(attended, field) is not None for attended in run.attended.values())
+        ]
+
     return {
         "cards": [
-            _card(pair, name, results, first_seed_runs, params)
+            _card(pair, name, results, runs, params)
             for name, (_, pairs) in pairs_by_kind.items()
             for pair in pairs
         ],
@@ -91,59 +59,60 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
             name: (len(pairs), sum(pair.change_type == kind for pair in results.test))
             for name, (kind, pairs) in pairs_by_kind.items()
         },
-        # models whose captions are known to be right or wrong; True if the truth of any caption is known
+        # models whose captions are known to be right or wrong
         "judged": [
-            run.model
-            for run in first_seed_runs
-            if any(score.right is not None for score in run.scores.values())
+            run.model for run in runs if any(score.right is not None for score in run.scores.values())
         ],
-        "checked": any(
-            _is_true(score) is not None for run in first_seed_runs for score in run.scores.values()
-        ),
-        # models with cross-view attention
-        "aligned": [
-            model
-            for model, pair_attention in attention_by_model.items()
-            if any(attended.alignment is not None for attended in pair_attention)
-        ],
+        "checked": any(_is_true(score) is not None for score in scores),  # the truth of a caption is known
+        "aligned": models_with("alignment"),  # models with cross-view attention
         # rows, columns of maps
         "grids": list(dict.fromkeys(attended.grid for attended in all_attended if attended.images)),
-        "encoded": [
-            model
-            for model, pair_attention in attention_by_model.items()
-            if any(attended.blocks for attended in pair_attention)
-        ],
-        "weighed": _weighed(attention_by_model),
+        "encoded": models_with("blocks"),
+        "weighed": _weighed(runs),
     }
 
 
-def _weighed(attention_by_model: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...], list[str]]:
-    """Return names of decoder inputs -> models. Each model's decoder gives weights to these inputs."""
+def _weighed(runs: Sequence[ScoredRun]) -> dict[tuple[str, ...], list[str]]:
+    """Return names of decoder inputs -> models whose decoder gives weights to these inputs."""
     models_by_inputs: dict[tuple[str, ...], list[str]] = {}
-    for model, pair_attention in attention_by_model.items():
-        for names in dict.fromkeys(
-            tuple(attention_images.phrases(attended)) for attended in pair_attention if attended.weighed
-        ):
-            models_by_inputs.setdefault(names, []).append(model)
+    for run in runs:
+        inputs_of_pairs = [tuple(attention_images.phrases(attended)) for attended in run.attended.values()]
+        for inputs in dict.fromkeys(inputs_of_pairs):
+            if inputs:
+                models_by_inputs.setdefault(inputs, []).append(run.model)
     return models_by_inputs
 
 
-def _card(pair: Pair, kind: str, results: Results, runs: Sequence[ScoredRun], params: Params) -> Card:
-    attention = {run.model: attention_images.embedded(run.attended[pair.pair_id]) for run in runs}
+def _card(
+    pair: Pair, kind: str, results: Results, runs: Sequence[ScoredRun], params: Params
+) -> dict[str, Any]:
+    """Return the data of a pair's card, with its images and the models' captions."""
     predictions = [_prediction(pair, run, params.score.no_change_phrases) for run in runs]
-    before, after = embedded_image(results, pair.before), embedded_image(results, pair.after)
-    return Card(pair, kind, before, after, predictions, script(attention))
+    maps = {run.model: attention_images.embedded(run.attended[pair.pair_id]) for run in runs}
+
+    def models_with(verdict: str, value: bool) -> str:
+        return " ".join(prediction["model"] for prediction in predictions if prediction[verdict] is value)
+
+    return {
+        "pair": pair,
+        "kind": kind,
+        "before": embedded_image(results, pair.before),
+        "after": embedded_image(results, pair.after),
+        "predictions": predictions,
+        "right": models_with("right", True),
+        "wrong": models_with("right", False),
+        "true": models_with("true", True),
+        "untrue": models_with("true", False),
+        "maps": script(maps),
+    }
 
 
 def embedded_image(results: Results, name: str) -> EmbeddedImage:
     """Return an image of the dataset, scaled down. Raises InputError if the file has changed."""
     if name not in results.images:
         raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")
-    path = results.root / name
-    data = read_bytes(path)
-    if hashlib.sha256(data).hexdigest() != results.images[name].sha256:
-        raise InputError(f"{path} has changed since the dataset was prepared; run `dvc repro`")
-    thumbnail = decode(data, str(path))
+    data = read_unchanged(results.root, results.images[name])
+    thumbnail = decode(data, str(results.root / name))
     original = thumbnail.size
     thumbnail.thumbnail((SIDE, SIDE))
     buffer = io.BytesIO()
@@ -152,30 +121,36 @@ def embedded_image(results: Results, name: str) -> EmbeddedImage:
     return EmbeddedImage(f"data:image/jpeg;base64,{encoded}", *thumbnail.size, original)
 
 
-def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> Prediction:
+def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> dict[str, Any]:
+    """Return a model's caption of a pair and the verdict on this caption, for the page.
+
+    `right`: True if the caption is right about change or no change. `true`: True if the caption is true by
+    the scene, or else by the references. Both are None if unknown.
+    """
     caption, score = run.captions[pair.pair_id], run.scores[pair.pair_id]
     attended = run.attended[pair.pair_id]
     verdict = truth.judge(caption, pair, phrases)
     wrong = () if verdict is None else verdict.wrong
-    return Prediction(
-        run.model,
-        caption.split(),
-        f"{100 * score.cider_d:.1f}",
-        "no change" if says_no_change(caption, phrases) else "change",
-        score.right,
-        _is_true(score),
-        _judged(score, wrong),
-        truth.marks(caption.split(), wrong),
-        list(attended.blocks or ()),
-        attention_images.percents(attended),
-    )
+    return {
+        "model": run.model,
+        "words": caption.split(),
+        "cider_d": f"{100 * score.cider_d:.1f}",
+        "says": "no change" if says_no_change(caption, phrases) else "change",
+        "right": score.right,
+        "true": _is_true(score),
+        "judged": _verdict_text(score, wrong),
+        "wrong": truth.marks(caption.split(), wrong),  # for each word, True if it is wrong
+        "blocks": list(attended.blocks or ()),  # blocks of the image encoder whose maps are shown
+        "weights": attention_images.percents(attended),
+    }
 
 
 def _is_true(score: ScoredPair) -> bool | None:
     return score.agrees if score.true is None else score.true
 
 
-def _judged(score: ScoredPair, wrong: Sequence[str]) -> str:
+def _verdict_text(score: ScoredPair, wrong: Sequence[str]) -> str:
+    """Return the verdict `true` as text, with the wrong words; "" if it is unknown."""
     if score.true is not None:
         wrong_words = truth.quoted(wrong)
         return "true" if score.true else f"not true: {wrong_words}" if wrong_words else "not true"

@@ -16,23 +16,24 @@ from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value
 from pipeline.statistics.seeds import MeanSd, over_seeds
 
-CONSTANT = "constant"
+CONSTANT, MEAN = "constant", "mean"  # also the CSS classes of their rows on the report's page
 TOTAL = "total"
-# truth comes first, because a false caption may score well. CIDEr-D over all pairs rewards the caption "there
-# is no change"; so CIDEr-D of the changed pairs is next to it
-COLUMNS = (
-    *PLACES.values(),
-    *((TOTAL, metric) for metric in CORPUS),
-    ("change", CIDER),
-    (TOTAL, SPICE),
-    (TOTAL, ACCURACY),
-)
 HEADINGS = {
     **metric_names.HEADINGS,
     "exact_match": "exact match",
     "distinct_captions": "distinct captions",
     "mean_length": "words a caption",
 }
+# truth comes first, because a false caption may score well. CIDEr-D over all pairs rewards the caption "there
+# is no change"; so CIDEr-D of the changed pairs is next to it
+COLUMNS = {
+    **{column: HEADINGS[name] for name, column in PLACES.items()},
+    **{(TOTAL, metric): HEADINGS.get(metric, metric) for metric in CORPUS},
+    ("change", CIDER): f"{CIDER}, changed",
+    (TOTAL, SPICE): SPICE,
+    (TOTAL, ACCURACY): HEADINGS[ACCURACY],
+}
+"""Columns of the score table: subset and metric -> heading."""
 COUNTS = ("distinct_captions", "mean_length")  # not fractions
 Key = tuple[str, str]
 """Subset and metric."""
@@ -45,16 +46,8 @@ class Row:
     """Row of a table: a run, or the mean over a model's seeds."""
 
     model: str
-    seed: int | None  # None: the constant caption, or a mean
-    runs: int  # number of averaged runs
+    seed: str  # text in the column of seeds: the seed, MEAN, or "" for the constant caption
     scores: dict[Key, MeanSd]
-
-    @property
-    def run(self) -> str:
-        """Text in the column of seeds: the seed, or "mean"."""
-        if self.runs > 1:
-            return "mean"
-        return "" if self.seed is None else str(self.seed)
 
     def printed(self, subset: str, metric: str) -> str:
         """Format 100 times a score, with ± its standard deviation over seeds; NONE without a score."""
@@ -75,20 +68,21 @@ def records(results: Sequence[Results]) -> list[Record]:
             run = {"dataset": result.dataset, "model": model, "seed": seed}
             for subset, values in metrics.subsets.items():
                 all_records.append(
-                    run | {"subset": subset} | values | (metrics.whole if subset == TOTAL else {})
+                    run | {"subset": subset} | values | (metrics.overall if subset == TOTAL else {})
                 )
     return all_records
 
 
 def rows(records: Sequence[Record], dataset: str) -> list[Row]:
     """Return a dataset's rows: the baseline (a constant caption), then each model's seeds and their mean."""
-    runs: dict[str, dict[int | None, list[Record]]] = {}
+    runs: dict[str, dict[str, list[Record]]] = {}  # model -> seed -> records
     for record in records:
         if record["dataset"] == dataset:
-            runs.setdefault(record["model"], {}).setdefault(record["seed"], []).append(record)
+            seed = "" if record["seed"] is None else str(record["seed"])
+            runs.setdefault(record["model"], {}).setdefault(seed, []).append(record)
     all_rows = []
     for model, seeds in runs.items():
-        seed_rows = [Row(model, seed, 1, _scores(records)) for seed, records in seeds.items()]
+        seed_rows = [Row(model, seed, _scores(run_records)) for seed, run_records in seeds.items()]
         all_rows += [*seed_rows, _mean(seed_rows)] if len(seed_rows) > 1 else seed_rows
     return all_rows
 
@@ -105,7 +99,7 @@ def _scores(records: Sequence[Record]) -> dict[Key, MeanSd]:
 def _mean(runs: Sequence[Row]) -> Row:
     common = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
     scores = {key: over_seeds([run.scores[key].mean for run in runs]) for key in common}
-    return Row(runs[0].model, None, len(runs), scores)
+    return Row(runs[0].model, MEAN, scores)
 
 
 def of_models(rows: Sequence[Row]) -> list[Row]:
@@ -115,31 +109,18 @@ def of_models(rows: Sequence[Row]) -> list[Row]:
 
 def columns(rows: Sequence[Row]) -> dict[Key, str]:
     """Return (subset, metric) -> heading. A column is left out if no row has its score."""
-    return {
-        (subset, metric): heading(subset, metric)
-        for subset, metric in COLUMNS
-        if has_score(rows, subset, metric)
-    }
+    return {column: heading for column, heading in COLUMNS.items() if has_score(rows, *column)}
 
 
 def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
     """Return a table of scores with these columns (key -> heading)."""
-    seeded = any(row.seed is not None for row in rows)
-    kinds = {
-        index: "mean" if row.run == "mean" and seeded else CONSTANT
-        for index, row in enumerate(rows)
-        if (row.run == "mean" and seeded) or row.model == CONSTANT
-    }
-    lines = [[row.model, *[row.run] * seeded, *(row.printed(*column) for column in columns)] for row in rows]
+    seeded = any(row.seed not in ("", MEAN) for row in rows)
+    kinds = {index: CONSTANT for index, row in enumerate(rows) if row.model == CONSTANT}
+    if seeded:
+        kinds |= {index: MEAN for index, row in enumerate(rows) if row.seed == MEAN}
+    lines = [[row.model, *[row.seed] * seeded, *(row.printed(*column) for column in columns)] for row in rows]
     headings = ["model", *["seed"] * seeded, *columns.values()]
     return Table(title, headings, lines, texts=1 + seeded, kinds=kinds)
-
-
-def heading(subset: str, metric: str) -> str:
-    """Return a column's heading: the metric, followed by the subset unless the subset is all pairs."""
-    headings = {column: HEADINGS[name] for name, column in PLACES.items()}
-    suffix = "" if subset == TOTAL else f", {subset}d"
-    return headings.get((subset, metric), HEADINGS.get(metric, metric) + suffix)
 
 
 def has_score(rows: Sequence[Row], subset: str, metric: str) -> bool:
@@ -156,10 +137,10 @@ def significance(results: Results) -> Table | None:
     metrics = dict.fromkeys(metric for by_metric in comparisons.values() for metric in by_metric)
     rows = [
         [
-            f"{a} − {b}",
+            f"{later} − {earlier}",
             *(_difference(by_metric[metric]) if metric in by_metric else NONE for metric in metrics),
         ]
-        for (a, b), by_metric in comparisons.items()
+        for (later, earlier), by_metric in comparisons.items()
     ]
     headings = ["models", *(HEADINGS.get(metric, metric) for metric in metrics)]
     return Table("Differences × 100 with their 95 % intervals.", headings, rows)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from pipeline.config.dataset_params import Count, Dataset, Name, OwnSettings, Positive, Strict
 from pipeline.config.params import Params
@@ -25,6 +25,20 @@ PIXELS_NETWORK = "CLIP, trained on pixels"  # models/clip4idc/encoders.py
 Subset = Literal["total", "change", "no_change", "color", "texture", "add", "drop", "move"]
 Figure = Literal["R@1", "R@5", "R@10", "R@20", "R@50", "MdR", "MnR"]
 Percent = Annotated[float, Field(ge=0, le=1000)]  # CIDEr-D x 100 is at most 1000
+
+
+def _fraction(percent: float) -> float:
+    return round(percent / 100, 6)
+
+
+def _retrieval_scores(scores: dict[Figure, float]) -> dict[Figure, float]:
+    return {name: _fraction(value) if name.startswith("R@") else value for name, value in scores.items()}
+
+
+Score = Annotated[Percent, AfterValidator(_fraction)]
+"""A percentage in the file, converted to a fraction."""
+RetrievalScores = Annotated[dict[Figure, Percent], Field(min_length=1), AfterValidator(_retrieval_scores)]
+"""R@k are percentages in the file, converted to fractions; MdR and MnR are ranks."""
 
 
 class Features(Strict):
@@ -69,16 +83,13 @@ def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
     """Return the published rows of a dataset; [] without a file. Raises InputError for an invalid file."""
     if not folder.is_dir():
         raise InputError(f"{folder} is missing; run from the repository's root, or `git checkout {folder}`")
-    path = folder / f"{dataset}.yaml"
-    if not path.exists():
-        return []
-    file = _read(path)
+    file = _read(folder / f"{dataset}.yaml")
     return [
         Published(
             row.method,
             file.sources[row.source],
             subset,
-            row.fractions,
+            row.scores,
             dataset,
             row.model,
             None if row.conditions is None else file.conditions[row.conditions],
@@ -102,46 +113,45 @@ def differing_conditions(row: Published, params: Params, test_pairs: int | None 
         conditions.features.model_dump() | settings | {"test pairs": conditions.test_pairs.get(row.subset)}
     )
     stated["learning rate"] = stated.pop("learning_rate")
-    ours = _our_conditions(row.dataset, conditions.settings_of, params)
-    ours |= {} if test_pairs is None else {"test pairs": test_pairs}
-    if ours["protocol"] is None and stated["protocol"] is None:
-        ours.pop("protocol")  # the dataset has only one
+    our_conditions = _our_conditions(row.dataset, conditions.settings_of, params)
+    our_conditions |= {} if test_pairs is None else {"test pairs": test_pairs}
+    if our_conditions["protocol"] is None and stated["protocol"] is None:
+        our_conditions.pop("protocol")  # the dataset has only one
     if stated["tokeniser"] is None:
-        ours.pop("tokeniser")  # papers name it only if it is unusual
+        our_conditions.pop("tokeniser")  # papers name it only if it is unusual
     differing = [
         f"{name}: {stated[name]}, ours {'not stated' if value is None else value}"
-        for name, value in ours.items()
+        for name, value in our_conditions.items()
         if stated[name] is not None and stated[name] != value
     ]
-    unstated = [name for name in ours if stated[name] is None]
+    unstated = [name for name in our_conditions if stated[name] is None]
     return [*differing, f"not stated: {', '.join(unstated)}"] if unstated else differing
 
 
 def _our_conditions(dataset: str, settings_of: str | None, params: Params) -> dict[str, Any]:
-    of_dataset, override = params.of(dataset), params.train
-    settings = of_dataset.own.get(settings_of or "")
-    clip = settings if settings_of == "clip" else None
-    features = clip is not None and clip.settings.get("switches", {}).get("patches") == "features"
-    images = _pixels(params, of_dataset, clip) if clip and not features else _grid(params, of_dataset)
-    train = (settings or of_dataset).train.model_dump() | override.model_dump(exclude_none=True)
+    dataset_settings, overrides = params.of(dataset), params.train
+    settings = dataset_settings.own.get(settings_of or "")
+    clip_settings = settings if settings_of == "clip" else None
+    switches = clip_settings.settings.get("switches", {}) if clip_settings else {}
+    if clip_settings and switches.get("patches") != "features":
+        images = _pixels(params, dataset_settings, clip_settings)
+    else:
+        images = _grid(params, dataset_settings)
+    train = (settings or dataset_settings).train.model_dump() | overrides.model_dump(exclude_none=True)
     return images | {
         "iterations": train["iterations"],
         "batch": train["batch"],
         "learning rate": train["learning_rate"],
         "tokeniser": params.score.tokeniser,
-        "protocol": getattr(of_dataset.prepare, "protocol", None),  # only some datasets have protocols
+        "protocol": getattr(dataset_settings.prepare, "protocol", None),  # only some datasets have protocols
     }
 
 
 def _grid(params: Params, dataset: Dataset) -> dict[str, Any]:
     features = spec(params.features, dataset)
-    return {
-        "network": NETWORKS.get(features.backbone, features.backbone),
-        "stride": features.stride,
-        "size": features.size,
-        "resize": features.resize,
-        "weights": features.weights,
-    }
+    network = NETWORKS.get(features.backbone, features.backbone)
+    fields = ("stride", "size", "resize", "weights")
+    return {"network": network, **{name: getattr(features, name) for name in fields}}
 
 
 def _pixels(params: Params, dataset: Dataset, clip_settings: OwnSettings) -> dict[str, Any]:
@@ -151,39 +161,9 @@ def _pixels(params: Params, dataset: Dataset, clip_settings: OwnSettings) -> dic
     return {"network": PIXELS_NETWORK, "size": size, "resize": pixels.resize, "weights": weights}
 
 
-@dataclass(frozen=True)
-class PublishedRetrieval:
-    """A row of a published retrieval table. R@k are fractions; MdR and MnR are ranks as printed."""
-
-    method: str
-    source: str
-    model: str | None
-    text_to_pair: dict[str, float]
-    pair_to_text: dict[str, float]
-    ablation: bool
-
-
-def retrieval(dataset: str, folder: Path = FOLDER) -> list[PublishedRetrieval]:
+def retrieval(dataset: str, folder: Path = FOLDER) -> list["PublishedRetrieval"]:
     """Return the published retrieval rows of a dataset; [] without a file."""
-    path = folder / f"{dataset}.yaml"
-    if not path.exists():
-        return []
-    file = _read(path)
-    return [
-        PublishedRetrieval(
-            row.method,
-            file.sources[row.source],
-            row.model,
-            _fractions(row.text_to_pair),
-            _fractions(row.pair_to_text),
-            row.ablation,
-        )
-        for row in file.retrieval
-    ]
-
-
-def _fractions(figures: dict[Figure, float]) -> dict[str, float]:
-    return {key: round(value / 100, 6) if key.startswith("R@") else value for key, value in figures.items()}
+    return list(_read(folder / f"{dataset}.yaml").retrieval)
 
 
 class _Method(Strict):
@@ -194,30 +174,29 @@ class _Method(Strict):
     conditions: Name | None = None
 
 
-class _Retrieval(_Method):
-    text_to_pair: dict[Figure, Percent] = Field(min_length=1)
-    pair_to_text: dict[Figure, Percent] = Field(min_length=1)
+class PublishedRetrieval(_Method):
+    """A row of a published retrieval table."""
+
+    text_to_pair: RetrievalScores
+    pair_to_text: RetrievalScores
 
 
 class _Row(_Method):
     note: str | None = None
-    bleu_4: Percent | None = Field(alias="BLEU-4", default=None)
-    meteor: Percent | None = Field(alias="METEOR", default=None)
-    rouge_l: Percent | None = Field(alias="ROUGE-L", default=None)
-    cider_d: Percent | None = Field(alias="CIDEr-D", default=None)
-    spice: Percent | None = Field(alias="SPICE", default=None)
+    bleu_4: Score | None = Field(alias="BLEU-4", default=None)
+    meteor: Score | None = Field(alias="METEOR", default=None)
+    rouge_l: Score | None = Field(alias="ROUGE-L", default=None)
+    cider_d: Score | None = Field(alias="CIDEr-D", default=None)
+    spice: Score | None = Field(alias="SPICE", default=None)
 
     @property
-    def fractions(self) -> dict[str, float | None]:
-        percents = self.model_dump(by_alias=True)
-        return {
-            metric: None if percents[metric] is None else round(percents[metric] / 100, 6)
-            for metric in PRINTED
-        }
+    def scores(self) -> dict[str, float | None]:
+        fields = self.model_dump(by_alias=True)
+        return {metric: fields[metric] for metric in PRINTED}
 
     @model_validator(mode="after")
-    def _reports(self) -> "_Row":
-        if all(value is None for value in self.fractions.values()):
+    def _check_scores(self) -> "_Row":
+        if all(value is None for value in self.scores.values()):
             raise ValueError("reports no score; give one, or remove the row")
         return self
 
@@ -226,10 +205,10 @@ class _File(Strict):
     sources: dict[Name, str]
     conditions: dict[Name, Conditions]
     rows: dict[Subset, list[_Row]]
-    retrieval: tuple[_Retrieval, ...] = Field(strict=False, default=())
+    retrieval: tuple[PublishedRetrieval, ...] = Field(strict=False, default=())
 
     @model_validator(mode="after")
-    def _named(self) -> "_File":
+    def _check_names(self) -> "_File":
         parts: dict[str, Sequence[_Method]] = {
             f"rows.{subset}": method_rows for subset, method_rows in self.rows.items()
         }
@@ -246,4 +225,6 @@ class _File(Strict):
 
 
 def _read(path: Path) -> _File:
+    if not path.exists():
+        return _File(sources={}, conditions={}, rows={})
     return checked(_File, read_yaml(path, "restore it with git"), str(path), "correct it")

@@ -60,7 +60,7 @@ def section(
     first_figures = next(iter(next(iter(figures_by_model.values())).values()))
     published_rows = [row for row in published if not row.ablation]
     tables = [
-        _direction_table(name, title, figures_by_model, first_figures, published_rows)
+        _direction_table(name, title, figures_by_model, first_figures.chance, published_rows)
         for name, title in DIRECTIONS.items()
     ]
     return {"pairs": first_figures.pairs, "ways": tables}
@@ -70,14 +70,14 @@ def _direction_table(
     name: str,
     title: str,
     figures_by_model: Mapping[str, Mapping[int, Figures]],
-    first: Figures,
+    chance: Mapping[str, float],
     published: Sequence[PublishedRetrieval],
 ) -> Table:
     published_values = (
         [] if name.endswith("shared") else [(row.method, getattr(row, name)) for row in published]
     )
     figures = list(dict.fromkeys([*FIGURES, *(key for _, values in published_values for key in values)]))
-    lines = [("chance", "", [first.chance])]
+    lines = [("chance", "", [chance])]
     for model, seeds in figures_by_model.items():
         seeds_text = f"mean of {len(seeds)}" if len(seeds) > 1 else str(next(iter(seeds)))
         lines.append((model, seeds_text, [getattr(seed_figures, name) for seed_figures in seeds.values()]))

@@ -192,7 +192,7 @@ def _mean_scores(root: Path, subset: str, runs: Sequence[Run]) -> dict[str, Mean
 
 def _total(metrics: Metrics) -> dict[str, float]:
     scores = {metric: value for metric, value in metrics.subsets[TOTAL].items() if metric not in JUDGED}
-    return of_parts(metrics.subsets) | scores | metrics.whole
+    return of_parts(metrics.subsets) | scores | metrics.overall
 
 
 def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planned]) -> list[Table]:

@@ -32,6 +32,6 @@ def test_features_are_kept_if_only_the_provenance_cannot_be_written(folder, monk
     assert not (folder / STORE).exists()
     (scratch,) = folder.rglob("*.scratch")
     read = []
-    monkeypatch.setattr(extraction.Extractor, "_features", lambda self, rows: iter(read.extend(rows) or ()))
+    monkeypatch.setattr(extraction.Extractor, "features", lambda self, rows: iter(read.extend(rows) or ()))
     succeed(folder, EXTRACT)
     assert (read, scratch.exists(), (folder / STORE).exists()) == ([], False, True)

@@ -55,11 +55,11 @@ def test_differences_are_words():
         "references": {"fewest": 2},
     }
     assert counts.differences(counts.count(PAIRS), expected) == [
-        "train has 2 pairs, published 8,566",
-        "test has 2 pairs, published 4 (1 of them say nothing)",
-        "of the types there are 0 move, published 1",
-        "the whole has 10 vocabulary, published 76",
-        "references has 1 fewest, published 2",
+        "train: 2 pairs, published 8,566",
+        "test: 2 pairs, published 4 (1 of them are blank)",
+        "types: 0 move, published 1",
+        "total: 10 vocabulary, published 76",
+        "references: 1 fewest, published 2",
     ]
     assert counts.differences(counts.count(PAIRS), {}) == []
 

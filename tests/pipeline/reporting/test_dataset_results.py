@@ -60,7 +60,7 @@ def test_a_dataset_has_its_test_pairs_and_the_listed_runs(made):
     assert curves.validation == {"iteration": [150, 300], "CIDEr-D": [0.31, 0.62]}
     assert {(score.cider_d, score.right) for score in last.scores.values()} == {(0.62, True)}
     assert {score.right for score in results.runs[0].scores.values()} == {True, False}
-    assert last.metrics.whole == {
+    assert last.metrics.overall == {
         "change_accuracy": 0.31, "exact_match": 0.155, "distinct_captions": 12, "mean_length": 6.5,
     }  # fmt: skip
     assert {model: evidence.seeds for model, evidence in results.evidence.items()} == {
@@ -114,6 +114,6 @@ def test_scores_that_were_not_computed_are_left_out(study):
     total = tree["total"] | {"SPICE": "unavailable (no jar)"}
     path.write_text(json.dumps({"total": total, "scorers": tree["scorers"]}))
     metrics = dataset_results.read(*study)[0].runs[-1].metrics
-    assert metrics.whole == {}
+    assert metrics.overall == {}
     assert list(metrics.subsets) == ["total"]
     assert "SPICE" not in metrics.subsets["total"]

@@ -78,9 +78,7 @@ def test_a_changed_or_missing_image_is_named(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
     found = indexed(tmp_path)
     Image.new("RGB", (8, 8), "teal").save(tmp_path / "a.png")
-    with pytest.raises(
-        InputError, match=r"a\.png has changed since the dataset was prepared; run `dvc repro`"
-    ):
+    with pytest.raises(InputError, match=r"a\.png changed since it was prepared; run `dvc repro`"):
         embedded_image(found, "a.png")
     with pytest.raises(InputError, match=r"b\.png is not in the index of d's images; run `dvc repro`"):
         embedded_image(found, "b.png")

@@ -25,7 +25,7 @@ def test_tables_hold_the_metrics(study, read):
         values = [
             *(total[name] for name in CORPUS),
             run.metrics.subsets["change"]["CIDEr-D"],
-            run.metrics.whole["change_accuracy"],
+            run.metrics.overall["change_accuracy"],
         ]
         assert tidy(row) == [run.model, str(run.seed), *(f"{100 * value:.1f}" for value in values)]
     assert tidy(scores[4])[:3] == ["subtraction", "mean", "51.8 ± 0.7"]

@@ -16,7 +16,11 @@ from tests.report_lab import PATCHES, make_study
 from tests.report_page import DATA, Reader, undrawn
 
 PAPER = PublishedRetrieval(
-    "CLIP4IDC", "a paper", "clip4idc", {"R@1": 0.268, "R@20": 0.7}, {"R@1": 0.464}, False
+    method="CLIP4IDC",
+    source="a",
+    model="clip4idc",
+    text_to_pair={"R@1": 26.8, "R@20": 70.0},
+    pair_to_text={"R@1": 46.4},
 )
 
 
@@ -31,7 +35,7 @@ def lab(tmp_path_factory):
 def study(lab):
     root, params = lab
     (results,) = dataset_results.read(root, params)
-    split = replace(PAPER, method="CLIP4IDC 6/6", ablation=True)
+    split = PAPER.model_copy(update={"method": "CLIP4IDC 6/6", "ablation": True})
     return replace(results, published_retrieval=[PAPER, split]), params
 
 

@@ -15,7 +15,7 @@ from pipeline.free_english import claims, general_claims
 from pipeline.free_english.claims import Clause
 from pipeline.free_english.patterns import COLON, COMMA, UNKNOWN, WHEN, coded, pattern
 from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, REST, SAME, UNREADABLE, Claim, Phrase
-from pipeline.free_english.tokens import Token
+from pipeline.free_english.tokens import Token, with_macros
 from pipeline.io.inputs import read_yaml
 
 RULES = Path(__file__).with_name("rules.yaml")
@@ -35,9 +35,7 @@ def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
     found = []
     for kind, form in (each for rule in tree["rules"] for each in rule.items()):
         form = form if kind == LEAD else f"(?:{form}) (?=$|{{bound}})"
-        while macro := re.search(r"\{(\w+)\}", form):
-            form = form.replace(macro[0], tree["macros"][macro[1]])
-        found.append((kind, pattern(form, times=kind != LEAD)))
+        found.append((kind, pattern(with_macros(form, tree["macros"]), times=kind != LEAD)))
     return tuple(found)
 
 

@@ -83,13 +83,18 @@ def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
     In an entry, commas separate the phrases. [a|b|] stands for "a", "b" or nothing. {name} stands for a
     macro. A verb with a plus stands for its four forms.
     """
-    macros = table()[MACROS]
-    texts = re.sub(r"\{(\w+)\}", lambda found: macros[found[1]], texts)
-    for text in texts.split(","):
+    for text in with_macros(texts, table()[MACROS]).split(","):
         text = re.sub(r"\b([a-z]+)(\+{1,2})", lambda found: f"[{'|'.join(_forms(*found.groups()))}]", text)
         parts = re.split(r"\[([^\]]*)\]", text)
         options = [part.split("|") if place % 2 else [part] for place, part in enumerate(parts)]
         yield from (phrase for chosen in product(*options) if (phrase := tuple("".join(chosen).split())))
+
+
+def with_macros(text: str, macros: Mapping[str, str]) -> str:
+    """Return a text with each {name} replaced by the macro of this name, also inside macros."""
+    while macro := re.search(r"\{(\w+)\}", text):
+        text = text.replace(macro[0], macros[macro[1]])
+    return text
 
 
 def _forms(verb: str, mark: str) -> tuple[str, ...]:

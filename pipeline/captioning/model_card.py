@@ -4,23 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from pipeline.captioning.feature_backbone import FeatureSource
 from pipeline.config.store_contents import recorded_spec
 from pipeline.datasets import cards
 from pipeline.datasets.manifest import read as read_manifest
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.io import front_matter
-from pipeline.scoring.metric_names import (
-    AGREES,
-    FITS,
-    HEADINGS,
-    SHOWN,
-    TRUE,
-    TRUE_CHANGES,
-    TRUE_NO_CHANGE,
-)
+from pipeline.scoring.metric_names import AGREES, FITS, HEADINGS, SHOWN, TRUE, TRUE_CHANGES, TRUE_NO_CHANGE
 from pipeline.statistics.seeds import over_seeds
 from pipeline.weights.model_description import Trained
 
@@ -39,8 +29,8 @@ SUBSETS = {  # subset of the test split -> heading
 }
 
 
-def front(trained: Trained, scores: Mapping[str, Any], licence: str) -> str:
-    """Return the front matter of the card. `licence` is an identifier such as "mit"."""
+def front(trained: Trained, scores: Mapping[str, Any], licence: str) -> dict[str, Any]:
+    """Return the values of the card's front matter. `licence` is an identifier such as "mit"."""
     recipe = trained.recipe
     values: dict[str, Any] = front_matter.licence(licence) | {
         "language": ["en"],
@@ -54,7 +44,7 @@ def front(trained: Trained, scores: Mapping[str, Any], licence: str) -> str:
         result = {"task": {"type": TASK, "name": "change captioning"}, "dataset": dataset, "metrics": metrics}
         name = f"{recipe.model} on {recipe.dataset}, seed {trained.seed}"
         values["model-index"] = [{"name": name, "results": [result]}]
-    return front_matter.text(values)
+    return values
 
 
 def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -72,19 +62,13 @@ def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def text(trained: Trained, made: FeatureSource, scores: dict[str, Any], lab: Path, licence: str) -> str:
-    """Render the card as Markdown, without its front matter. `licence` is a sentence."""
+def text(
+    trained: Trained, made: FeatureSource, scores: dict[str, Any], lab: Path, licence: str, licence_id: str
+) -> str:
+    """Return the card as Markdown. `licence` is a sentence, and `licence_id` an identifier such as "mit"."""
     recipe, select = trained.recipe, trained.recipe.train.get("select", "CIDEr-D")
     card = lab / cards.path_of(recipe.dataset)
     own, seeds = scores["own"] or {}, scores["seeds"].values()
-    environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters |= {
-        "listed": lambda values: ", ".join(f"{key} {value}" for key, value in values.items()),
-        "percent": lambda share: f"{100 * share:.1f}",
-        "thousands": lambda number: f"{number:,}",
-    }
     shown = {
         "settings": recipe.settings,
         "sizes": recipe.sizes,
@@ -96,7 +80,9 @@ def text(trained: Trained, made: FeatureSource, scores: dict[str, Any], lab: Pat
     spread = {
         name: over_seeds([each[name] for each in seeds if each.get(name) is not None]) for name in known
     }
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    return front_matter.card(
+        front(trained, scores, licence_id),
+        TEMPLATE,
         trained=trained,
         made=made,
         recipe=recipe,

@@ -83,9 +83,8 @@ def write(
         scores = _scores(trained, weights, lab)
         write_json(folder / sources.SCORES, scores)
         write_json(folder / CONFIG, config(trained))
-        front = model_card.front(trained, scores, licence_id)
-        card = model_card.text(trained, made, scores, lab, licence)
-        (folder / CARD).write_text(f"{front}\n{card}", encoding="utf-8")
+        card = model_card.text(trained, made, scores, lab, licence, licence_id)
+        (folder / CARD).write_text(card, encoding="utf-8")
         if contents:
             shutil.copytree(folder, beside)
             return

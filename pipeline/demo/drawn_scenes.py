@@ -1,14 +1,10 @@
 """Render new scenes with their scene descriptions, and judge captions of them."""
 
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from PIL import Image
 
-from pipeline.captioning import judging
-from pipeline.captioning.judging import JudgedCaption
+from pipeline.captioning.judging import JudgedCaption, PairImages, judge_captions
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.datasets.clevr_annotations import TYPES
@@ -24,16 +20,7 @@ VIEWPOINTS: dict[str, Viewpoint] = {"a little": "moderate", "by up to 26°": 26.
 FIRST = 1_000_000  # number of the first scene here; scenes of a rendered dataset have lower numbers
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A pair of images, as file contents or paths, with its scene if the scene is known."""
-
-    before: bytes | Path
-    after: bytes | Path
-    pair: Pair | None  # describes their scene; None: the scene is unknown
-
-
-def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Drawn:
+def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> PairImages:
     """Render scene `number` (from 0) before and after a change of the kind `kind`.
 
     Equal arguments give equal images. Raises InputError if the settings leave no room for the objects.
@@ -47,12 +34,12 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
         objects, view, truth = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
     else:
         objects, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng, own.relations)
-    first, second = draw_effects(own.variation, 2, rng) if own.variation else (NONE, NONE)
+    first, second = draw_effects(own.variation, 2, rng)
     before = painted(own, scene.before, scene.default, first)
     name, shown = str(scene.number), scene.facts(changed=kind != NOTHING)
     change = NO_CHANGE if kind == NOTHING else TYPES[kind]
     pair = Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)
-    return Drawn(before, painted(own, objects, view, second), pair)
+    return PairImages(before, painted(own, objects, view, second), pair)
 
 
 def painted(
@@ -76,12 +63,5 @@ def judge_new_scenes(
     `settings.seed` must differ from the seed of the training scenes. Raises InputError if the settings
     leave no room for the objects.
     """
-
-    def shown() -> Iterator[judging.Shown]:
-        for number in range(scenes):
-            for kind in KINDS:
-                drawn = draw(settings, kind, settings.viewpoint, number)
-                assert drawn.pair is not None  # rendered here, so the scene is known
-                yield NO_CHANGE if kind == NOTHING else kind, drawn.pair, drawn.before, drawn.after
-
-    return judging.judge_captions(captioner, shown(), scenes * len(KINDS), search)
+    pairs = (draw(settings, kind, settings.viewpoint, number) for number in range(scenes) for kind in KINDS)
+    return judge_captions(captioner, pairs, scenes * len(KINDS), search)

@@ -10,10 +10,11 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pipeline.captioning.judging import PairImages
 from pipeline.captioning.picture_captioner import ALL, Limits, PictureCaptioner
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.demo import drawn_scenes, pair_html
-from pipeline.demo.drawn_scenes import KINDS, VIEWPOINTS, Drawn
+from pipeline.demo.drawn_scenes import KINDS, VIEWPOINTS
 from pipeline.io.errors import InputError
 
 THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"])  # system fonts
@@ -63,9 +64,9 @@ class Events:
         """Caption two uploaded image files."""
         if not before or not after:
             return pair_html.refusal(InputError("Choose a before and an after image first"))
-        return self._answered(lambda: Drawn(Path(before), Path(after), None))
+        return self._answered(lambda: PairImages(Path(before), Path(after), None))
 
-    def _answered(self, pair: Callable[[], Drawn]) -> str:
+    def _answered(self, pair: Callable[[], PairImages]) -> str:
         try:
             return pair_html.answer(self.captioners, pair(), self.limits)
         except InputError as error:

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pipeline.captioning.features import opened, rotation_warning
+from pipeline.captioning.features import Picture, opened, rotation_warning
+from pipeline.captioning.judging import PairImages
 from pipeline.captioning.overlay import HEAT, opacities
 from pipeline.captioning.picture_captioner import ALL, Answer, Limits, PictureCaptioner
 from pipeline.datasets.images import read_bytes
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended
-from pipeline.demo.drawn_scenes import Drawn
 from pipeline.io.errors import InputError
 from pipeline.scoring.truth import Verdict, judge, marks, quoted
 
@@ -33,7 +33,7 @@ UNTRUE = ' aria-description="not true"'  # attribute of a wrong word; page.css u
 HINT = "Point at a word, or tap it: its attention is shown in red, in both images."
 
 
-def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn, limits: Limits = ALL) -> str:
+def answer(captioners: Mapping[str, PictureCaptioner], drawn: PairImages, limits: Limits = ALL) -> str:
     """Return the HTML section for a pair. Raises InputError for an image that does not open."""
     before, after = _opened(drawn.before, "before"), _opened(drawn.after, "after")
     note = rotation_warning(before, after)
@@ -49,7 +49,7 @@ def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn, limits: Lim
     )
 
 
-def _opened(picture: bytes | Path, side: str) -> Image.Image:
+def _opened(picture: Picture, side: str) -> Image.Image:
     data = read_bytes(picture) if isinstance(picture, Path) else picture
     return opened(data, f"The {side} image")
 

@@ -225,10 +225,8 @@ def _located(claim: Claim, clause: Clause, landmarks: Sequence[Phrase]) -> Claim
 
 
 def _place(token: Token) -> Place:
-    if token.symbol == "PLACE":
-        place: Place = token.meaning
-        return place
-    return rank(token) if token.symbol == "MOST" else Place("side", side=token.meaning)
+    place: Place = token.meaning if token.symbol == "PLACE" else rank(token)
+    return place
 
 
 def with_landmark(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:

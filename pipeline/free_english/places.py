@@ -101,7 +101,7 @@ def side(tokens: list[Token]) -> Token | None:
     own = next(token for token in tokens if token.symbol in ("REL", "SIDE", "MOST"))
     if own.symbol == "REL" and own.meaning not in SIDES:
         return None
-    return joined(tokens, "PLACE", rank(own) if own.symbol == "MOST" else Place("side", side=own.meaning))
+    return joined(tokens, "PLACE", rank(own))
 
 
 def from_side(tokens: list[Token]) -> list[Token]:

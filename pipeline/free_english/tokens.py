@@ -49,9 +49,9 @@ def table() -> Mapping[str, Mapping[str, str]]:
 def lexicon() -> Mapping[tuple[str, ...], tuple[str, Any]]:
     """Return all known phrases: tuple of words -> symbol (empty for ignored phrases) and meaning."""
     entries = {name: own for name, own in table().items() if name != MACROS}
-    found: dict[tuple[str, ...], tuple[str, Any]] = {}
-    for phrase in _phrases(entries.pop(IGNORED)[""]):
-        found[phrase] = ("", None)
+    found: dict[tuple[str, ...], tuple[str, Any]] = dict.fromkeys(
+        _phrases(entries.pop(IGNORED)[""]), ("", None)
+    )
     shaped, objects = entries.pop(SHAPED), entries.pop(OBJECT)[""]
     more = {attribute: entries.pop(attribute) for attribute in ATTRIBUTES}
     for symbol, meanings in entries.items():
@@ -69,12 +69,9 @@ def lexicon() -> Mapping[tuple[str, ...], tuple[str, Any]]:
 
 
 @cache
-def _lengths() -> Mapping[str, Sequence[int]]:
-    """Return a dictionary: first word of a phrase -> lengths of such phrases in words, longest first."""
-    found: dict[str, set[int]] = {}
-    for phrase in lexicon():
-        found.setdefault(phrase[0], set()).add(len(phrase))
-    return {word: sorted(own, reverse=True) for word, own in found.items()}
+def _most_words() -> int:
+    """Return the number of words of the longest known phrase."""
+    return max(map(len, lexicon()))
 
 
 def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
@@ -150,24 +147,20 @@ def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
         return None, 1  # the verb; before other words, "can" is a cylinder
     if (word, _word(found, at + 1)) == ("a", "little") and _symbol(found, at + 2) not in ("NOUN", "ATTR"):
         return None, 2
-    for count in (count for count in _lengths().get(word, ()) if at + count <= len(found)):
+    for count in range(min(_most_words(), len(found) - at), 0, -1):
         phrase = tuple(each[0] for each in found[at : at + count])
         if phrase in lexicon():
             symbol, meaning = lexicon()[phrase]
             attributive = symbol in ("AROUND", "IT") and count > 1
             if attributive and _symbol(found, at + count) in ("ATTR", "NOUN", "OTHER"):
                 continue  # "between the two cubes", "that one cube"
-            token = Token(symbol, _meaning(symbol, meaning, phrase), start, found[at + count - 1][2])
+            if symbol == "NOUN":  # attributes, and whether the noun is plural
+                meaning = ((meaning,) if meaning else (), phrase[-1].endswith("s"))
+            token = Token(symbol, meaning, start, found[at + count - 1][2])
             return (token if symbol else None), count
     if word.endswith("ly") and len(word) > 4:
         return None, 1  # an adverb of manner; those that change a claim are in words.yaml
     return Token("UNKNOWN", word, start, end), 1
-
-
-def _meaning(symbol: str, meaning: Any, phrase: tuple[str, ...]) -> Any:
-    if symbol == "NOUN":
-        return ((meaning,) if meaning else (), phrase[-1].endswith("s"))  # attributes, and plural
-    return meaning
 
 
 def _word(found: Sequence[Found], at: int) -> str:

@@ -10,7 +10,7 @@ the whole bird. Clauses with a negation are ignored.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -119,15 +119,9 @@ def _claims(caption: str) -> Iterator[tuple[Key, int]]:
             yield from _of_clause(clause, animals)
 
 
-def _clauses(caption: str) -> Iterator[list[str]]:
-    clause: list[str] = []
-    for word in TOKEN.findall(caption.lower()):
-        if word in BREAKS:
-            yield clause
-            clause = []
-        else:
-            clause.append(word)
-    yield clause
+def _clauses(caption: str) -> list[list[str]]:
+    words = TOKEN.findall(caption.lower())
+    return [[*clause] for is_break, clause in groupby(words, BREAKS.__contains__) if not is_break]
 
 
 def _of_clause(clause: list[str], animals: tuple[str, ...]) -> Iterator[tuple[Key, int]]:

@@ -18,8 +18,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from pipeline.datasets.images import read_bytes
 from pipeline.datasets.schema import Pair, images_of
 from pipeline.io import front_matter
@@ -131,10 +129,9 @@ def _card(dataset: Published, with_shards: bool) -> str:
             }
         ],
     }
-    environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
-    )
-    body = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    return front_matter.card(
+        values,
+        TEMPLATE,
         dataset=dataset,
         counts=dataset.manifest.counts,
         folders=FOLDERS,
@@ -142,4 +139,3 @@ def _card(dataset: Published, with_shards: bool) -> str:
         conversations=CONVERSATIONS,
         shards=SHARDS if with_shards else None,
     )
-    return front_matter.text(values) + "\n" + body

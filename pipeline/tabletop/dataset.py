@@ -30,7 +30,7 @@ from pipeline.io.outputs import Contents, place, write_json
 from pipeline.io.progress import track
 from pipeline.io.scratch_folders import begin, clear, output_lock, scratch
 from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
-from pipeline.tabletop.effects import NONE, draw
+from pipeline.tabletop.effects import draw
 from pipeline.tabletop.looks import LOOKS, Look
 
 PICTURES = (DEFAULT, SEMANTIC, DISTRACTOR)
@@ -101,12 +101,12 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
     rng = scene_sampling.generator(settings.seed, number)
     scene = scene_sampling.sample(settings, number, rng)
     record = _record(scene, rng, settings)
-    effects = draw(settings.variation, len(VIEWS), rng) if settings.variation else []
-    if effects:
+    effects = draw(settings.variation, len(VIEWS), rng)
+    if settings.variation:
         record["effects"] = {name: asdict(own) for name, own in zip(VIEWS, effects, strict=True)}
     look = LOOKS[settings.look]
     shown = ((scene.before, scene.default), (scene.after, scene.semantic), (scene.before, scene.nonsemantic))
-    for name, (objects, view), own in zip(PICTURES, shown, effects or [NONE] * len(PICTURES), strict=True):
+    for name, (objects, view), own in zip(PICTURES, shown, effects, strict=True):
         solids, size = scenes.solids(objects, look), (settings.width, settings.height)
         pixels = pictures.render(solids, view.camera, view.lights, *size, look, own)
         unfinished = work / "partial" / f"{os.getpid()}.png"

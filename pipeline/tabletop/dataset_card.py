@@ -4,7 +4,6 @@ DVC tracks this card in place of the rendered folder.
 """
 
 import hashlib
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -76,15 +75,10 @@ def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[fl
 
     Distances are between the centres of boxes, in cells of a GRID x GRID grid over the image.
     """
-    steps = [
-        math.dist(_cell(there, width, height), _cell(here, width, height))
-        for scene in scenes
-        for there, here in zip(
-            scene["views"]["default"]["boxes"], scene["views"]["nonsemantic"]["boxes"], strict=True
-        )
-    ]
+    default, distractor = (
+        np.array([box for scene in scenes for box in scene["views"][view]["boxes"]])
+        for view in ("default", "nonsemantic")
+    )
+    corners, sizes = np.split(default - distractor, 2, axis=1)
+    steps = np.hypot(*((corners + sizes / 2) / (width, height) * GRID).T)
     return float(np.median(steps)), float(np.quantile(steps, 0.9))
-
-
-def _cell(box: Sequence[int], width: int, height: int) -> tuple[float, float]:
-    return (box[0] + box[2] / 2) / width * GRID, (box[1] + box[3] / 2) / height * GRID

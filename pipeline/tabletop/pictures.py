@@ -42,7 +42,7 @@ def render(
     raytracer.find_shaders(shaders, solids, place, axes, lamps, width, height)
     passes = np.empty((2, height, width, 3), dtype=np.uint8)
     tones = curves(effects)
-    raytracer.paint(passes, look.style(), solids, masks, shaders, place, axes, lamps, tones)
+    raytracer.paint(passes, look.style, solids, masks, shaders, place, axes, lamps, tones)
     return develop(passes[1], effects)
 
 
@@ -92,12 +92,7 @@ LAMP_GRID = _lamp_grid()
 
 
 def _masks(
-    solids: np.ndarray,
-    camera: Point,
-    axes: np.ndarray,
-    focal: float,
-    width: int,
-    height: int,
+    solids: np.ndarray, camera: Point, axes: np.ndarray, focal: float, width: int, height: int
 ) -> np.ndarray:
     """Return for each pixel a bit mask of the solids that the pixel may show, (height, width) int64."""
     masks = np.zeros((height, width), dtype=np.int64)

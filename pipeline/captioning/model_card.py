@@ -49,50 +49,48 @@ def front(trained: Trained, scores: Mapping[str, Any], licence: str) -> dict[str
 
 def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the scores of the weights' own run, in percent, in the format of model hubs."""
-    own = dict(scores["own"] or {})
-    own[TRUE_NO_CHANGE] = scores["truth"].get("no_change", {}).get(TRUE)
-    names = [name for name in (TRUE_CHANGES, TRUE_NO_CHANGE, *SHOWN[1:]) if own.get(name) is not None]
+    own_scores = dict(scores["own"] or {})
+    own_scores[TRUE_NO_CHANGE] = scores["truth"].get("no_change", {}).get(TRUE)
+    names = [name for name in (TRUE_CHANGES, TRUE_NO_CHANGE, *SHOWN[1:]) if own_scores.get(name) is not None]
     return [
         {
             "type": ON_HUBS.get(name, name),
             "name": HEADINGS.get(name, name),
-            "value": round(100 * own[name], 2),
+            "value": round(100 * own_scores[name], 2),
         }
         for name in names
     ]
 
 
 def text(
-    trained: Trained, made: FeatureSource, scores: dict[str, Any], lab: Path, licence: str, licence_id: str
+    trained: Trained, source: FeatureSource, scores: dict[str, Any], lab: Path, licence: str, licence_id: str
 ) -> str:
     """Return the card as Markdown. `licence` is a sentence, and `licence_id` an identifier such as "mit"."""
     recipe, select = trained.recipe, trained.recipe.train.get("select", "CIDEr-D")
     card = lab / cards.path_of(recipe.dataset)
-    own, seeds = scores["own"] or {}, scores["seeds"].values()
-    shown = {
+    own_scores, seeds = scores["own"] or {}, scores["seeds"].values()
+    groups = {
         "settings": recipe.settings,
         "sizes": recipe.sizes,
         "loss weights": recipe.loss,
         "run": {key: value for key, value in recipe.train.items() if key != "reinforce"},
         "then, reward phase": recipe.train.get("reinforce"),
     }
-    known = [name for name in SHOWN if own.get(name) is not None]
-    spread = {
-        name: over_seeds([each[name] for each in seeds if each.get(name) is not None]) for name in known
-    }
+    names = [name for name in SHOWN if own_scores.get(name) is not None]
+    spread = {name: over_seeds([run[name] for run in seeds if run.get(name) is not None]) for name in names}
     return front_matter.card(
         front(trained, scores, licence_id),
         TEMPLATE,
         trained=trained,
-        made=made,
+        made=source,
         recipe=recipe,
-        shown=shown,
+        shown=groups,
         selected=SELECTED.get(select, select),
         card=cards.load(card) if card.exists() else None,
         counts=_counts(lab / f"data/pairs/{recipe.dataset}.manifest.json"),
         own=scores["own"],
         seeds=scores["seeds"],
-        scores=[(HEADINGS.get(name, name), own[name], spread[name]) for name in known],
+        scores=[(HEADINGS.get(name, name), own_scores[name], spread[name]) for name in names],
         truth=_truth(scores["truth"]),
         squashed=recorded_spec(recipe.features).squashed,
         licence=licence,
@@ -109,6 +107,6 @@ def _counts(manifest: Path) -> str | None:
 def _truth(truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:
     """Return a table: a row per truth metric, a column per subset of test pairs. None without metrics."""
     columns = [subset for subset in SUBSETS if subset in truth]
-    known = [name for name in TRUTH if any(name in own for own in truth.values())]
-    rows = {TRUTH[name]: [truth[subset].get(name) for subset in columns] for name in known}
-    return {"columns": [SUBSETS[subset] for subset in columns], "rows": rows} if known else None
+    names = [name for name in TRUTH if any(name in shares for shares in truth.values())]
+    rows = {TRUTH[name]: [truth[subset].get(name) for subset in columns] for name in names}
+    return {"columns": [SUBSETS[subset] for subset in columns], "rows": rows} if names else None

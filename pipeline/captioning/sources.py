@@ -16,7 +16,6 @@ from models.common.captioner import Captioner
 from pipeline.captioning import feature_backbone
 from pipeline.captioning.feature_backbone import REMEDY, FeatureSource
 from pipeline.confidence import calibration
-from pipeline.confidence.calibration import Calibration
 from pipeline.config.store_contents import PIXELS, PixelSpec, recorded_spec
 from pipeline.io.errors import InputError, writing
 from pipeline.io.inputs import check_regular, read_json
@@ -114,17 +113,6 @@ def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:
 def confidence_file(folder: Path, trained: Trained, lab: Path) -> Path:
     """Return the path of the calibration: in `folder` if it is a package, else in the repository `lab`."""
     return folder / calibration.FILE if is_package(folder) else lab / f"data/confidence/{trained.run}.json"
-
-
-def confidence(
-    folder: Path, trained: Trained, lab: Path, sha256: str, given: Path | None = None
-) -> Calibration | None:
-    """Read the calibration of weights with the hash `sha256`, from `given` or else from `confidence_file`.
-
-    Returns None if `given` is None and the other file does not exist.
-    """
-    path = given or confidence_file(folder, trained, lab)
-    return calibration.read(path, sha256) if given or path.exists() else None
 
 
 def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, FeatureSource]:

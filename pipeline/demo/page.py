@@ -86,13 +86,11 @@ def page(captioners: Mapping[str, PictureCaptioner], settings: Tabletop, limits:
             before = gr.File(label="before", type="filepath", height=120, elem_id="lab-before")
             after = gr.File(label="after", type="filepath", height=120, elem_id="lab-after")
             upload = gr.Button("Say what changed", variant="primary", elem_id="lab-upload")
-        said = gr.HTML(events.scene("color", "moderate"), elem_id="lab-said")
-        for button, happens, inputs in (
-            (render, events.scene, [kind, viewpoint]),
-            (upload, events.uploaded, [before, after]),
-        ):
+        answer = gr.HTML(events.scene("color", "moderate"), elem_id="lab-said")
+        handlers = ((render, events.scene, [kind, viewpoint]), (upload, events.uploaded, [before, after]))
+        for button, handler, inputs in handlers:
             # one at a time: Numba's threads do not support several callers
             button.click(
-                happens, inputs, said, concurrency_limit=1, concurrency_id="lab", api_visibility="private"
+                handler, inputs, answer, concurrency_limit=1, concurrency_id="lab", api_visibility="private"
             )
     return blocks

@@ -71,7 +71,7 @@ def _write_split(dataset: Published, split: str, pairs: list[Pair], folder: Path
 
 def _copy(dataset: Published, name: str, path: Path) -> None:
     data = read_bytes(dataset.root / name)
-    if (known := dataset.images.get(name)) is None or hashlib.sha256(data).hexdigest() != known.sha256:
+    if (indexed := dataset.images.get(name)) is None or hashlib.sha256(data).hexdigest() != indexed.sha256:
         raise InputError(
             f"{dataset.root / name} has changed since the dataset was prepared; run "
             f"`dvc repro prepare@{dataset.name}`"
@@ -81,12 +81,12 @@ def _copy(dataset: Published, name: str, path: Path) -> None:
 
 
 def _conversation(pair: Pair, folder: str) -> dict[str, Any]:
-    asked = [{"type": "image"}, {"type": "image"}, {"type": "text", "text": QUESTION}]
-    answered = [{"type": "text", "text": pair.captions[0]}]
+    question = [{"type": "image"}, {"type": "image"}, {"type": "text", "text": QUESTION}]
+    answer = [{"type": "text", "text": pair.captions[0]}]
     return {
         "id": pair.pair_id,
         "images": [f"{folder}/{pair.before}", f"{folder}/{pair.after}"],
-        "messages": [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}],
+        "messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}],
         "references": list(pair.captions),
     }
 

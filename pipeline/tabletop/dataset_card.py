@@ -48,7 +48,7 @@ def write_card(path: Path, root: Path, dataset: str, notes: Sequence[str]) -> No
     """Write the card of the rendered dataset in `root` to the file `path`, with the sentences `notes`."""
     splits = read_json(root / "splits.json", "render again")
     scenes = {name: len(numbers) for name, numbers in splits.items()}
-    whole = sum(scenes.values())
+    total = sum(scenes.values())
     counts = {name: {"pairs": 2 * number, "scenes": number} for name, number in scenes.items()}
     card = {
         "name": dataset,
@@ -56,7 +56,7 @@ def write_card(path: Path, root: Path, dataset: str, notes: Sequence[str]) -> No
         "source": "the stage render",
         "files": FILES,
         "notes": [*notes, f"sha256 of all files, by name and content: {fingerprint(root)}"],
-        "expected": {"default": counts | {"pairs": 2 * whole, "images": 3 * whole}},
+        "expected": {"default": counts | {"pairs": 2 * total, "images": 3 * total}},
     }
     write_text(path, yaml_of(card, width=1000))
 

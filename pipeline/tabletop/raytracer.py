@@ -46,9 +46,9 @@ NEAR = 1e-4  # distance between a surface and the start of a ray that leaves it
 
 
 @compiled
-def _sees(solids, near, point, place):
-    """Return 1 if no solid of the mask `near` is between `point` and `place`, a point on a lamp; else 0."""
-    gap = minus(place, point)
+def _sees(solids, near, point, target):
+    """Return 1 if no solid of the mask `near` is between `point` and `target`, a point on a lamp; else 0."""
+    gap = minus(target, point)
     for k in range(len(solids)):
         if near >> k & 1 and blocks(solids, k, point, gap):
             return 0
@@ -86,19 +86,19 @@ def _visible(solids, among, lamp, point, gap, square):
     if near == 0:
         return 1.0
     seen = 0
-    for place in range(PLACES):
-        if place == 4 and (seen == 0 or seen == 4):
+    for index in range(PLACES):
+        if index == 4 and (seen == 0 or seen == 4):
             return seen / 4
-        seen += _sees(solids, near, point, lamp[place])
+        seen += _sees(solids, near, point, lamp[index])
     return seen / PLACES
 
 
 @compiled
-def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
+def _lit(style, solids, lamps, shaders, tile, own_bit, point, normal, view, gloss):
     """Return the light at a point of a surface: diffuse red, green and blue, and the highlight.
 
     `tile` is a row of `shaders`, `view` the ray's direction, and `gloss` the highlight's exponent. In the
-    bit mask `own`, only the bit of the solid with this point is set. This solid is convex, so it hides no
+    bit mask `own_bit`, only the bit of the solid with this point is set. This solid is convex, so it hides no
     lamp above the tangent plane.
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
@@ -109,7 +109,7 @@ def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
         facing = dot(gap, normal)
         if facing <= 0.0:
             continue
-        among = shaders[tile, m] & ~(own if facing > SPREAD else 0)
+        among = shaders[tile, m] & ~(own_bit if facing > SPREAD else 0)
         square = dot(gap, gap)
         seen = _visible(solids, among, lamp, point, gap, square)
         diffuse = seen * facing / ((square + style[FALLOFF]) * math.sqrt(square))
@@ -135,8 +135,8 @@ def _matte(style, solids, lamps, shaders, tile, hit, start, way):
     if row == GROUND:
         red, green, blue, _ = _lit(style, solids, lamps, shaders, tile, 0, point, (0.0, 0.0, 1.0), way, 0)
         haze = distance * distance / (distance * distance + style[HAZE] * style[HAZE])
-        own, far = style[GROUND_COLOUR] * (1.0 - haze), style[SKY_HORIZON] * haze
-        return own * red + far, own * green + far, own * blue + far
+        ground, far = style[GROUND_COLOUR] * (1.0 - haze), style[SKY_HORIZON] * haze
+        return ground * red + far, ground * green + far, ground * blue + far
     normal = normal_at(solids, row, face, point)
     outside = along(point, normal, NEAR)
     red, green, blue, shine = _lit(
@@ -253,12 +253,12 @@ def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
 def _uneven(passes, line, column):
     """Return True if a pixel of the first pass differs by more than CONTRAST from one of four neighbours."""
     height, width = passes.shape[1:3]
-    for way in range(4):
-        beside = min(max(line + (way - 1) * (1 - way % 2), 0), height - 1)
-        aside = min(max(column + (way - 2) * (way % 2), 0), width - 1)
+    for direction in range(4):
+        near_line = min(max(line + (direction - 1) * (1 - direction % 2), 0), height - 1)
+        near_column = min(max(column + (direction - 2) * (direction % 2), 0), width - 1)
         for channel in range(3):
-            here, there = passes[0, line, column, channel], passes[0, beside, aside, channel]
-            if max(here, there) - min(here, there) > CONTRAST:  # max first, because the bytes are unsigned
+            level, other = passes[0, line, column, channel], passes[0, near_line, near_column, channel]
+            if max(level, other) - min(level, other) > CONTRAST:  # max first, because the bytes are unsigned
                 return True
     return False
 

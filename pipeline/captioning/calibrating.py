@@ -143,7 +143,6 @@ def save(result: Calibrated, captioner: PictureCaptioner, weights: Path, lab: Pa
     if out is None and weights.is_file():
         raise InputError(f"{weights} is a .zip; unzip it, or name a file by --out")
     path = out or sources.confidence_file(weights, captioner.trained, lab)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, result.calibration.model_dump_json(indent=1) + "\n")
     if folder_records.recorded(path.parent, package.CONTENTS.by) is not None:
         package.CONTENTS.seal(path.parent)  # the package's record of files

@@ -40,7 +40,10 @@ class FeatureSource:
 
 
 def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, FeatureSource]:
-    """Load the backbone that computed the features in `lab`. Raises InputError if it is not available."""
+    """Return the backbone that computed the features of the repository `lab`, and how it was used.
+
+    Raises InputError if the backbone is not available.
+    """
     path = lab / f"data/features/{trained.recipe.dataset}/{GRID}.zarr"
     if spec.weights == IMPORTED:
         raise InputError(
@@ -53,7 +56,10 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, FeatureSo
 
 
 def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, FeatureSource]:
-    """Load the backbone that computed the features in `store`, with the store's channel statistics."""
+    """Return the backbone that computed the features in `store`, and how it was used.
+
+    The backbone has the channel statistics of the store.
+    """
     path, attributes = Path(store.location.name), store.attributes
     fields = {key: attributes.get(key) for key in ("weights_id", "precision")}
     source = plain(path, FeatureSource, fields, REMAKE)
@@ -68,7 +74,10 @@ def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Feat
 
 
 def of_package(folder: Path, spec: Spec) -> tuple[Backbone, FeatureSource]:
-    """Load the backbone of the package in `folder`. Raises InputError if the backbone is not available."""
+    """Return the backbone of the package in `folder`, and how it was used for the training features.
+
+    Raises InputError if the backbone is not available.
+    """
     source = plain(folder / MADE, FeatureSource, read_yaml(folder / MADE, REMEDY, foreign=True), REMEDY)
     if source.carried:
         origin = str(folder / WEIGHTS)

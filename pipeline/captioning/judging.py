@@ -20,7 +20,7 @@ JudgedCaption = tuple[Pair, str, Verdict]  # the pair, the caption, its verdict
 
 @dataclass(frozen=True)
 class PairImages:
-    """The images of a pair, and the pair with its scene; None if the scene is unknown."""
+    """Two images, and the pair whose scene they show. `pair` is None if the scene is unknown."""
 
     before: Picture
     after: Picture

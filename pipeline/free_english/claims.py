@@ -56,11 +56,6 @@ class Clause:
         return times[-1] if times else ""
 
     @property
-    def names_aspects(self) -> bool:
-        """True if the clause is about properties: "the colors are the same", "no change in its size"."""
-        return self.has("ASPECTS", "COLOR") or (self.has("DIFFERENCE") and self.has("ASPECT"))
-
-    @property
     def aspect(self) -> str:
         """The first property that the clause names; empty if it names none.
 

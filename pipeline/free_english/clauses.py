@@ -81,9 +81,11 @@ class Reading:
         self.image = next((token.meaning for token in clause.tokens if token.symbol == "IMG"), self.image)
         if kind in (LEAD, SKIP, VIEW):
             return
+        # "the colors are the same", "no change in its size"
+        names_aspects = clause.has("ASPECTS", "COLOR") or (clause.has("DIFFERENCE") and clause.has("ASPECT"))
         if kind == AMONG:
             self._among(clause)
-        elif kind in (NO_CHANGE, SAME) and clause.names_aspects and not clause.of("s", "NP"):
+        elif kind in (NO_CHANGE, SAME) and names_aspects and not clause.of("s", "NP"):
             self.claims += general_claims.same_aspects(clause, self._changed())
         elif kind in (NO_CHANGE, REST):
             # "nothing else changed", and "all is the same" after a change was named

@@ -12,16 +12,16 @@ from pipeline.free_english.tokens import ATTRIBUTES, IGNORED, MACROS, OBJECT, SH
 
 WHEN, COMMA, COLON, UNKNOWN = "WHEN", "COMMA", "COLON", "UNKNOWN"
 PHRASES = ("NP", "VALUE", "PLACE", "ASPECT", "ASPECTS", "CAST", "NUMBER")
-MADE = ("NOUN", "ATTR", *PHRASES, "QUESTION", COMMA, COLON, UNKNOWN)
+READER_SYMBOLS = ("NOUN", "ATTR", *PHRASES, "QUESTION", COMMA, COLON, UNKNOWN)
 """Symbols that the reader gives to tokens and that are not in words.yaml."""
 Build = Callable[[list[Token]], Token | list[Token] | None]
-"""A function that gets the tokens of a match and returns the tokens in their place, or None to keep them."""
+"""A function that gets the tokens of a match and returns their replacement; None leaves them unchanged."""
 
 
 @cache
 def _codes() -> dict[str, str]:
     symbols = [name for name in table() if name not in (*ATTRIBUTES, IGNORED, MACROS, OBJECT, SHAPED)]
-    return {symbol: chr(0xE000 + index) for index, symbol in enumerate([*symbols, *MADE])}
+    return {symbol: chr(0xE000 + index) for index, symbol in enumerate([*symbols, *READER_SYMBOLS])}
 
 
 def coded(tokens: Sequence[Token]) -> str:

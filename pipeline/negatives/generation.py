@@ -13,7 +13,7 @@ If a kind gives too few negatives, more negatives of the kind "replace" are adde
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -55,8 +55,7 @@ def _of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) 
     references = [pair.captions[index] for index in rng.permutation(len(pair.captions))]
     source = captions.source(pair, references, rng)
     draft = _Draft(source, {plain(caption) for caption in references})
-    kinds: tuple[Kind, ...] = ("retrieve", "replace", "confuse")
-    for kind in kinds:
+    for kind in get_args(Kind):
         for number in range(EACH):
             draft.take(kind, getattr(source, kind)(number))
     numbers = count(EACH)

@@ -6,6 +6,7 @@ a column `x` of images. The images must be files below the folder of metadata.pa
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,8 @@ def pair_of(row: Mapping[str, Any], split: str = "") -> Pair:
 
 def check_installed() -> None:
     """Raise InputError if pyarrow, which writes Parquet, is not installed."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise InputError(f"pyarrow, which writes {NAME}, is not installed; run {EXTRA}") from None
+    if find_spec("pyarrow") is None:
+        raise InputError(f"pyarrow, which writes {NAME}, is not installed; run {EXTRA}")
 
 
 def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:

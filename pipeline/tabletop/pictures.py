@@ -41,8 +41,7 @@ def render(
     shaders = np.empty((tiles + 1, len(lights)), dtype=np.int64)
     raytracer.find_shaders(shaders, solids, position, axes, lamps, width, height)
     passes = np.empty((2, height, width, 3), dtype=np.uint8)
-    tones = curves(effects)
-    raytracer.paint(passes, look.style, solids, masks, shaders, position, axes, lamps, tones)
+    raytracer.paint(passes, look.style, solids, masks, shaders, position, axes, lamps, curves(effects))
     return develop(passes[1], effects)
 
 

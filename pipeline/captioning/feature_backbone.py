@@ -23,7 +23,7 @@ from pipeline.io.records import plain
 from pipeline.weights.model_description import Trained
 from pipeline.weights.tensor_checks import check_finite, tensors_said
 
-MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
+SOURCE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
 REMEDY = "bring the package again, whole"
 REMAKE = "run `dvc repro extract` to make it again"
 
@@ -78,7 +78,7 @@ def of_package(folder: Path, spec: Spec) -> tuple[Backbone, FeatureSource]:
 
     Raises InputError if the backbone is not available.
     """
-    source = plain(folder / MADE, FeatureSource, read_yaml(folder / MADE, REMEDY, foreign=True), REMEDY)
+    source = plain(folder / SOURCE, FeatureSource, read_yaml(folder / SOURCE, REMEDY, foreign=True), REMEDY)
     if source.carried:
         origin = str(folder / WEIGHTS)
         network = backbone_weights.untrained(spec)

@@ -86,7 +86,7 @@ def _origin_of(captioner: PictureCaptioner, search: Search, top: int | None, lim
     confidence = f", confidence {sha256(calibration.model_dump_json())[:12]}{limited}" if calibration else ""
     return (
         f"{recipe.dataset} {recipe.model} seed {captioner.trained.seed}, weights {captioner.identity}, "
-        f"features {captioner.made.weights_id} {captioner.made.precision}, beam {search.beam}, "
+        f"features {captioner.source.weights_id} {captioner.source.precision}, beam {search.beam}, "
         f"length penalty {search.length_penalty:g}" + (f", top {top}" if top else "") + confidence
     )
 

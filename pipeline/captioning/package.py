@@ -115,7 +115,7 @@ def config(trained: Trained) -> dict[str, Any]:
 def _backbone(folder: Path, trained: Trained, lab: Path, with_backbone: bool) -> FeatureSource:
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):
-        return sources.READ
+        return sources.PIXEL_SOURCE
     network, source = feature_backbone.of_lab(trained, spec, lab)
     return feature_backbone.pack(folder, network, source, carried=with_backbone and spec.weights != IMAGENET)
 

@@ -93,7 +93,7 @@ class PictureCaptioner:
     trained: Trained
     vocabulary: Vocabulary
     features: Features
-    made: FeatureSource
+    source: FeatureSource
     scores: dict[str, Any] | None  # scores.json of a package; None without it
     sha256: str  # hash of the weights' file
     calibration: Calibration | None = None  # confidence.json; None without it
@@ -110,7 +110,7 @@ class PictureCaptioner:
         lab = Path(lab)
         with sources.opened(Path(weights)) as folder:
             model, trained, vocabulary = sources.load(folder, lab)
-            network, made = sources.backbone(folder, trained, lab)
+            network, source = sources.backbone(folder, trained, lab)
             sha256 = content_hashes.sha256(trained_model.weights_file(folder))
             scores = sources.scores(folder)
             path = Path(confidence or sources.confidence_file(folder, trained, lab))
@@ -120,8 +120,8 @@ class PictureCaptioner:
             raise InputError(
                 f"{weights}: model.yaml names features of {trained.shape}, but {spec} gives others"
             )
-        features = Features(network, spec, made.precision)
-        return cls(model.to(features.device), trained, vocabulary, features, made, scores, sha256, fitted)
+        features = Features(network, spec, source.precision)
+        return cls(model.to(features.device), trained, vocabulary, features, source, scores, sha256, fitted)
 
     @property
     def identity(self) -> str:

@@ -26,7 +26,7 @@ from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained, check_features
 from pipeline.weights.tensor_checks import MOST_BYTES
 
-MODEL, FEATURES, VOCABULARY = trained_model.MODEL, feature_backbone.MADE, "vocabulary.json"
+MODEL, FEATURES, VOCABULARY = trained_model.MODEL, feature_backbone.SOURCE, "vocabulary.json"
 SCORES = "scores.json"
 # files that are read from a package; packages of earlier versions have the first one under its second name
 FILES = (
@@ -35,7 +35,7 @@ FILES = (
 )
 LARGEST = 4 << 20  # maximum size of a text file in bytes
 OF_LAB = "name the laboratory that made the weights by --lab"
-READ = FeatureSource(PIXELS, "float32")
+PIXEL_SOURCE = FeatureSource(PIXELS, "float32")
 """Source of the features of a model with its own image encoder, which reads pixels."""
 
 
@@ -122,7 +122,7 @@ def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None
     """
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):
-        return None, READ
+        return None, PIXEL_SOURCE
     if is_package(folder):
         return feature_backbone.of_package(folder, spec)
     return feature_backbone.of_lab(trained, spec, lab)

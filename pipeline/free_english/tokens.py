@@ -21,7 +21,7 @@ MACROS, IGNORED, SHAPED, OBJECT = "MACROS", "IGNORED", "SHAPED", "OBJECT"
 QUOTES = str.maketrans({"’": "'", **dict.fromkeys('*"“”_#{}[]<`~|', " ")})
 WORD = re.compile(r"[a-z]+|\d+(?:st|nd|rd|th)?|'s?|[.!;\n?…]|[^\s]")
 STOPS = {".", "!", ";", "\n", "?", "…"}
-Found = tuple[str, int, int]
+Span = tuple[str, int, int]
 """A word, the position of its first character, and the position after its last character."""
 
 
@@ -133,7 +133,7 @@ def sentences(plain: str) -> Iterator[list[Token]]:
         yield sentence
 
 
-def _token(spans: Sequence[Found], i: int) -> tuple[Token | None, int]:
+def _token(spans: Sequence[Span], i: int) -> tuple[Token | None, int]:
     """Return the token that begins at word `i`, and the number of its words.
 
     The token is None if these words are ignored.
@@ -162,9 +162,9 @@ def _token(spans: Sequence[Found], i: int) -> tuple[Token | None, int]:
     return Token("UNKNOWN", word, start, end), 1
 
 
-def _word(spans: Sequence[Found], i: int) -> str:
+def _word(spans: Sequence[Span], i: int) -> str:
     return spans[i][0] if i < len(spans) else ""
 
 
-def _symbol(spans: Sequence[Found], i: int) -> str:
+def _symbol(spans: Sequence[Span], i: int) -> str:
     return lexicon().get((_word(spans, i),), ("", None))[0]

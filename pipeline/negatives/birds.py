@@ -116,7 +116,7 @@ def _claims(caption: str) -> Iterator[tuple[Key, int]]:
         named = tuple(name for name in ANIMALS if name in clause)
         animals = ANIMALS if "both" in clause else named[:1] or animals
         if not DENIED & set(clause):
-            yield from _of_clause(clause, animals)
+            yield from _claims_of_clause(clause, animals)
 
 
 def _clauses(caption: str) -> list[list[str]]:
@@ -124,7 +124,7 @@ def _clauses(caption: str) -> list[list[str]]:
     return [[*clause] for is_break, clause in groupby(words, BREAKS.__contains__) if not is_break]
 
 
-def _of_clause(clause: list[str], animals: tuple[str, ...]) -> Iterator[tuple[Key, int]]:
+def _claims_of_clause(clause: list[str], animals: tuple[str, ...]) -> Iterator[tuple[Key, int]]:
     part, values = WHOLE, []
     for word in clause:
         if word not in MEANING:
@@ -135,12 +135,12 @@ def _of_clause(clause: list[str], animals: tuple[str, ...]) -> Iterator[tuple[Ke
             values.append((f"{kind}-{ending}" if ending == "er" else kind, value))
             continue
         part = value
-        yield from _said(animals, part, values)
+        yield from _claimed(animals, part, values)
         values = []
-    yield from _said(animals, part, values)
+    yield from _claimed(animals, part, values)
 
 
-def _said(animals: tuple[str, ...], part: int, values: list[tuple[str, int]]) -> Iterator[tuple[Key, int]]:
+def _claimed(animals: tuple[str, ...], part: int, values: list[tuple[str, int]]) -> Iterator[tuple[Key, int]]:
     for kind, value in values:
         for animal in animals:
             yield (animal, part, kind), value

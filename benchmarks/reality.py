@@ -75,7 +75,7 @@ def read(weights: Path, lab: Path, labelled: Path) -> Row:
     judged = judging.judged_labelled(captioner, labelled, Search(1))
     true = {
         unchanged: np.array(
-            [verdict.true for kind, _, _, verdict in judged if (kind == NO_CHANGE) == unchanged]
+            [verdict.true for pair, _, verdict in judged if (pair.change_type == NO_CHANGE) == unchanged]
         )
         for unchanged in (False, True)
     }

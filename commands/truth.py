@@ -52,9 +52,9 @@ def main() -> None:
 
 def line(judged: "JudgedCaption") -> str:
     """Return the kind of change, the caption, its truth and a true caption, as one line of text."""
-    kind, pair, caption, verdict = judged
+    pair, caption, verdict = judged
     said = "true" if verdict.true else f"not true ({', '.join(verdict.wrong)})"
-    return f"{kind}: {caption} | {said} | {pair.captions[0] if pair.captions else pair.pair_id}"
+    return f"{pair.change_type}: {caption} | {said} | {pair.captions[0] if pair.captions else pair.pair_id}"
 
 
 if __name__ == "__main__":

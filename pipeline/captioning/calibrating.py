@@ -45,10 +45,10 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
     features.
     """
     trained, settings = captioner.trained, params.load(lab / "params.yaml")
-    dataset, read = trained.recipe.dataset, trained.recipe.input
+    dataset, kind = trained.recipe.dataset, trained.recipe.input
     path = lab / f"data/pairs/{dataset}.jsonl"
     pairs = read_pairs(path)
-    store = FeatureStore(store_of(lab / f"data/features/{dataset}", read), expected=trained.recipe.features)
+    store = FeatureStore(store_of(lab / f"data/features/{dataset}", kind), expected=trained.recipe.features)
     trained.check_store(store)
     manifest.check_images(path, store.location.name, store.images)
     grammar = settings.negatives.grammar.get(dataset) == GEOMETRIC
@@ -58,18 +58,18 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
         fault = "pairs of unknown truth" if meaning is None else f"{len(validation)} validation pairs"
         raise InputError(f"{path} has {fault}; a calibration needs {LEAST} validation pairs of known truth")
     reader = captioner.reader(search, grammar, phrases)
-    familiar = collecting.familiar_with(of_split(pairs, "train"), store) if read == GRID else None
+    familiar = collecting.familiar_with(of_split(pairs, "train"), store) if kind == GRID else None
 
-    def collected(own: list[Pair]) -> Collected:
-        return collecting.collect(reader, own, feature_batches(own, store, BATCH), meaning, familiar)
+    def collected(subset: list[Pair]) -> Collected:
+        return collecting.collect(reader, subset, feature_batches(subset, store, BATCH), meaning, familiar)
 
     fitting, test = collected(validation), collected(of_split(pairs, "test"))
     if familiar:
         familiar = familiarity.with_thresholds(familiar, fitting.distances)
     choice = probability.fit(fitting.signals, fitting.reports_change, fitting.correct, fitting.scenes)
-    chances = choice.probability(test.signals, test.reports_change)
-    numbers = measures.measured(test, chances)
-    found = Calibration(
+    probabilities = choice.probability(test.signals, test.reports_change)
+    numbers = measures.measured(test, probabilities)
+    result = Calibration(
         weights=captioner.sha256,
         signals=list(NAMES),
         meaning=meaning,
@@ -88,9 +88,9 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
         f"probability that {SAID[meaning]}, fitted on {len(fitting.pairs)} validation pairs",
         f"cross-validated log-loss: {losses}; chosen: {choice.method}",
         *measures.lines("test", numbers),
-        *_refused("test", found, test),
+        *_refused("test", result, test),
     ]
-    return Calibrated(found, lines, {"test": (test, chances)})
+    return Calibrated(result, lines, {"test": (test, probabilities)})
 
 
 def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
@@ -100,7 +100,7 @@ def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
     raised until no labelled pair is refused. Raises InputError if the captioner has no calibration, if
     there are too few pairs or scenes, or if a label or an image is wrong.
     """
-    own = captioner.calibrated()
+    fitted = captioner.calibrated()
     pairs = labelled_scenes.read(folder)
     scenes = len({pair.scene_id for pair in pairs})
     if len(pairs) < FEW or scenes < probability.FOLDS:
@@ -108,30 +108,30 @@ def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
             f"{folder / labelled_scenes.FILE} gives {len(pairs)} pairs of {scenes} scenes; label at least "
             f"{FEW} pairs of {probability.FOLDS} scenes"
         )
-    reader = captioner.reader(Search(own.beam, own.length_penalty), own.grammar, own.phrases)
-    found = collecting.collect(reader, pairs, _grids(captioner, folder, pairs), "true", own.familiarity)
-    before = own.probability(found.signals, found.reports_change)
-    refitted = probability.refit(own.probability, found.signals, found.reports_change, found.correct)
+    reader = captioner.reader(Search(fitted.beam, fitted.length_penalty), fitted.grammar, fitted.phrases)
+    judged = collecting.collect(reader, pairs, _grids(captioner, folder, pairs), "true", fitted.familiarity)
+    before = fitted.probability(judged.signals, judged.reports_change)
+    refitted = probability.refit(fitted.probability, judged.signals, judged.reports_change, judged.correct)
     held_out = probability.held_out_refits(
-        own.probability, found.signals, found.reports_change, found.correct, found.scenes
+        fitted.probability, judged.signals, judged.reports_change, judged.correct, judged.scenes
     )
-    losses = [probability.log_loss(each, found.correct) for each in (before, held_out)]
-    familiar = own.familiarity
+    losses = [probability.log_loss(chances, judged.correct) for chances in (before, held_out)]
+    familiar = fitted.familiarity
     if familiar:
-        furthest = dict(zip(("unlike", "scenes"), found.distances.max(0).tolist(), strict=True))
+        furthest = dict(zip(("unlike", "scenes"), judged.distances.max(0).tolist(), strict=True))
         wider = {name: max(getattr(familiar, name), value) for name, value in furthest.items()}
         familiar = familiar.model_copy(update=wider)
-    result = own.model_copy(
-        update={"probability": refitted, "familiarity": familiar, "refitted": len(found.pairs)}
+    result = fitted.model_copy(
+        update={"probability": refitted, "familiarity": familiar, "refitted": len(judged.pairs)}
     )
-    numbers = measures.measured(found, before)
+    numbers = measures.measured(judged, before)
     lines = [
-        *_refused("before, labelled", own, found),
+        *_refused("before, labelled", fitted, judged),
         *measures.lines("before, labelled", numbers),
-        *measures.lines("refitted, cross-validated", measures.measured(found, held_out)),
+        *measures.lines("refitted, cross-validated", measures.measured(judged, held_out)),
         f"log-loss: before {losses[0]:.4f}, refitted {losses[1]:.4f}, cross-validated; lower is better",
     ]
-    return Calibrated(result, lines, {"labelled": (found, before)})
+    return Calibrated(result, lines, {"labelled": (judged, before)})
 
 
 def save(result: Calibrated, captioner: PictureCaptioner, weights: Path, lab: Path, out: Path | None) -> Path:
@@ -143,7 +143,6 @@ def save(result: Calibrated, captioner: PictureCaptioner, weights: Path, lab: Pa
     if out is None and weights.is_file():
         raise InputError(f"{weights} is a .zip; unzip it, or name a file by --out")
     path = out or sources.confidence_file(weights, captioner.trained, lab)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, result.calibration.model_dump_json(indent=1) + "\n")
     if folder_records.recorded(path.parent, package.CONTENTS.by) is not None:
         package.CONTENTS.seal(path.parent)  # the package's record of files
@@ -158,9 +157,9 @@ def _grids(captioner: PictureCaptioner, folder: Path, pairs: list[Pair]) -> Iter
         yield grids[0::2], grids[1::2]
 
 
-def _refused(name: str, own: Calibration, found: Collected) -> list[str]:
-    if own.familiarity is None:
+def _refused(name: str, fitted: Calibration, judged: Collected) -> list[str]:
+    if fitted.familiarity is None:
         return []
-    reasons = [own.familiarity.reason(each) for each in found.distances]
+    reasons = [fitted.familiarity.reason(distances) for distances in judged.distances]
     counts = {reason: reasons.count(reason) for reason in (familiarity.UNLIKE, familiarity.OTHER_SCENE)}
     return [f"{name}: refused: {count} of {len(reasons)}: {reason}" for reason, count in counts.items()]

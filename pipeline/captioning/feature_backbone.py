@@ -23,7 +23,7 @@ from pipeline.io.records import plain
 from pipeline.weights.model_description import Trained
 from pipeline.weights.tensor_checks import check_finite, tensors_said
 
-MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
+SOURCE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
 REMEDY = "bring the package again, whole"
 REMAKE = "run `dvc repro extract` to make it again"
 
@@ -40,51 +40,60 @@ class FeatureSource:
 
 
 def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, FeatureSource]:
-    """Load the backbone that computed the features in `lab`. Raises InputError if it is not available."""
-    place = lab / f"data/features/{trained.recipe.dataset}/{GRID}.zarr"
+    """Return the backbone that computed the features of the repository `lab`, and how it was used.
+
+    Raises InputError if the backbone is not available.
+    """
+    path = lab / f"data/features/{trained.recipe.dataset}/{GRID}.zarr"
     if spec.weights == IMPORTED:
         raise InputError(
-            f"{place} was imported from .npy files, and the backbone that made them is unknown here: "
+            f"{path} was imported from .npy files, and the backbone that made them is unknown here: "
             "features of other images cannot be made; train with a backbone's features"
         )
-    store = FeatureStore(place, expected=trained.recipe.features)
+    store = FeatureStore(path, expected=trained.recipe.features)
     trained.check_store(store)
     return of_store(store, spec, lab)
 
 
 def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, FeatureSource]:
-    """Load the backbone that computed the features in `store`, with the store's channel statistics."""
-    place, attributes = Path(store.location.name), store.attributes
-    said = {key: attributes.get(key) for key in ("weights_id", "precision")}
-    made = plain(place, FeatureSource, said, REMAKE)
+    """Return the backbone that computed the features in `store`, and how it was used.
+
+    The backbone has the channel statistics of the store.
+    """
+    path, attributes = Path(store.location.name), store.attributes
+    fields = {key: attributes.get(key) for key in ("weights_id", "precision")}
+    source = plain(path, FeatureSource, fields, REMAKE)
     # stages name a file of weights by its path from the laboratory's root
-    here = spec if spec.weights == IMAGENET else replace(spec, weights=str(lab / spec.weights))
-    network, _ = backbone_weights.load(here)
-    _check_identity(network, made, here.weights, place)
+    local_spec = spec if spec.weights == IMAGENET else replace(spec, weights=str(lab / spec.weights))
+    network, _ = backbone_weights.load(local_spec)
+    _check_identity(network, source, local_spec.weights, path)
     if network.standardise is not None:
-        numbers = plain(place, dict[str, list[float]], attributes.get(STATISTICS), REMAKE)
-        _set_statistics(network, {key: torch.tensor(own) for key, own in numbers.items()}, place)
-    return network, made
+        numbers = plain(path, dict[str, list[float]], attributes.get(STATISTICS), REMAKE)
+        _set_statistics(network, {key: torch.tensor(values) for key, values in numbers.items()}, path)
+    return network, source
 
 
 def of_package(folder: Path, spec: Spec) -> tuple[Backbone, FeatureSource]:
-    """Load the backbone of the package in `folder`. Raises InputError if the backbone is not available."""
-    made = plain(folder / MADE, FeatureSource, read_yaml(folder / MADE, REMEDY, foreign=True), REMEDY)
-    if made.carried:
-        source = str(folder / WEIGHTS)
+    """Return the backbone of the package in `folder`, and how it was used for the training features.
+
+    Raises InputError if the backbone is not available.
+    """
+    source = plain(folder / SOURCE, FeatureSource, read_yaml(folder / SOURCE, REMEDY, foreign=True), REMEDY)
+    if source.carried:
+        origin = str(folder / WEIGHTS)
         network = backbone_weights.untrained(spec)
-        backbone_weights.filled(network, _tensors(folder / WEIGHTS), spec.backbone, source)
+        backbone_weights.filled(network, _tensors(folder / WEIGHTS), spec.backbone, origin)
     else:
-        source = spec.weights
+        origin = spec.weights
         network, _ = backbone_weights.load(spec)
-    _check_identity(network, made, source, folder)
+    _check_identity(network, source, origin, folder)
     if network.standardise is not None:
         _set_statistics(network, _tensors(folder / CHANNELS), folder / CHANNELS)
-    return network, made
+    return network, source
 
 
-def pack(folder: Path, network: Backbone, made: FeatureSource, carried: bool) -> FeatureSource:
-    """Write the files of a backbone to a package in `folder`. Return `made`, with its field `carried` set.
+def pack(folder: Path, network: Backbone, source: FeatureSource, carried: bool) -> FeatureSource:
+    """Write the files of a backbone to a package in `folder`. Return `source`, with its field `carried` set.
 
     The files are the channel statistics, if the channels are standardised, and, if `carried` is True, the
     backbone's weights.
@@ -94,7 +103,7 @@ def pack(folder: Path, network: Backbone, made: FeatureSource, carried: bool) ->
     if carried:
         state = network.network.state_dict()
         save_file({name: _halved_if_exact(tensor) for name, tensor in state.items()}, folder / WEIGHTS)
-    return replace(made, carried=carried)
+    return replace(source, carried=carried)
 
 
 def _halved_if_exact(tensor: Tensor) -> Tensor:
@@ -102,24 +111,24 @@ def _halved_if_exact(tensor: Tensor) -> Tensor:
     return (half if torch.equal(half.to(tensor.dtype), tensor) else tensor).contiguous()
 
 
-def _check_identity(network: Backbone, made: FeatureSource, source: str, whose: Path) -> None:
-    if (found := backbone_weights.identity(network)) != made.weights_id:
+def _check_identity(network: Backbone, expected: FeatureSource, source: str, owner: Path) -> None:
+    if (identity := backbone_weights.identity(network)) != expected.weights_id:
         raise InputError(
-            f"{source} holds {found}; {whose} was made with features of {made.weights_id}: "
+            f"{source} holds {identity}; {owner} was made with features of {expected.weights_id}: "
             "bring the weights that made them"
         )
 
 
-def _set_statistics(network: Backbone, found: dict[str, Tensor], path: Path) -> None:
-    part = network.standardise
-    assert part is not None
-    for key, own in part.state_dict().items():
-        tensor = found.get(key)
-        if tensor is None or tensor.shape != own.shape or not tensor.isfinite().all():
-            raise InputError(f"{path} lacks the {key} of {len(own)} channels; {REMEDY}")
-    if not (found["deviation"] > 0).all():
+def _set_statistics(network: Backbone, statistics: dict[str, Tensor], path: Path) -> None:
+    standardise = network.standardise
+    assert standardise is not None
+    for key, channels in standardise.state_dict().items():
+        tensor = statistics.get(key)
+        if tensor is None or tensor.shape != channels.shape or not tensor.isfinite().all():
+            raise InputError(f"{path} lacks the {key} of {len(channels)} channels; {REMEDY}")
+    if not (statistics["deviation"] > 0).all():
         raise InputError(f"{path}: a deviation is not above 0; {REMEDY}")
-    part.load_state_dict({key: found[key].float() for key in part.state_dict()})
+    standardise.load_state_dict({key: statistics[key].float() for key in standardise.state_dict()})
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -14,52 +15,61 @@ from pipeline.scoring.truth import FAULTS, Verdict, judge
 from pipeline.statistics.bootstrap import share
 
 BATCH = 20  # pairs captioned at once
-JudgedCaption = tuple[str, Pair, str, Verdict]  # kind of change, the pair, the caption, its verdict
-Shown = tuple[str, Pair, Picture, Picture]  # kind of change, the pair, its before and after images
+JudgedCaption = tuple[Pair, str, Verdict]  # the pair, the caption, its verdict
+
+
+@dataclass(frozen=True)
+class PairImages:
+    """Two images, and the pair whose scene they show. `pair` is None if the scene is unknown."""
+
+    before: Picture
+    after: Picture
+    pair: Pair | None
 
 
 def judge_captions(
-    captioner: PictureCaptioner, shown: Iterator[Shown], count: int, search: Search
+    captioner: PictureCaptioner, pairs: Iterator[PairImages], count: int, search: Search
 ) -> list[JudgedCaption]:
-    """Write and judge captions of the `count` pairs in `shown`. Raises InputError for an invalid image."""
-    found: list[JudgedCaption] = []
-    batches = iter(lambda: list(islice(shown, BATCH)), [])
+    """Write and judge captions of the `count` pairs in `pairs`, whose scenes are known.
+
+    Raises InputError for an image that does not open.
+    """
+    judged: list[JudgedCaption] = []
+    batches = iter(lambda: list(islice(pairs, BATCH)), [])
     squashed = captioner.features.squashed
-    for some in track(batches, "captioning", "batches", -(-count // BATCH)):
-        images = [
-            (squashed(before, f"before of {pair.pair_id}"), squashed(after, f"after of {pair.pair_id}"))
-            for _, pair, before, after in some
-        ]
-        for (kind, pair, _, _), said in zip(some, captioner.of_squashed(images, search), strict=True):
-            verdict = judge(said.caption, pair)
+    for batch in track(batches, "captioning", "batches", -(-count // BATCH)):
+        images = [(squashed(item.before), squashed(item.after)) for item in batch]
+        for item, attended in zip(batch, captioner.of_squashed(images, search), strict=True):
+            assert item.pair is not None
+            verdict = judge(attended.caption, item.pair)
             assert verdict is not None  # the pair has its scene
-            found.append((kind, pair, said.caption, verdict))
-    return found
+            judged.append((item.pair, attended.caption, verdict))
+    return judged
 
 
 def judged_labelled(captioner: PictureCaptioner, folder: Path, search: Search) -> list[JudgedCaption]:
     """Write and judge captions of a folder's labelled pairs. Raises InputError for wrong labels or images."""
     pairs = labelled_scenes.read(folder)
-    shown = ((str(pair.change_type), pair, folder / pair.before, folder / pair.after) for pair in pairs)
-    return judge_captions(captioner, shown, len(pairs), search)
+    images = (PairImages(folder / pair.before, folder / pair.after, pair) for pair in pairs)
+    return judge_captions(captioner, images, len(pairs), search)
 
 
-def summary(found: Sequence[JudgedCaption]) -> list[str]:
+def summary(judged: Sequence[JudgedCaption]) -> list[str]:
     """Return the lines of a table with a row per kind of change: pairs, percent of true captions, faults.
 
     The 95 % interval is a bootstrap over scenes, because the pairs of a scene are not independent.
     """
-    kinds = list(dict.fromkeys(kind for kind, *_ in found))
-    groups = {kind: [each for each in found if each[0] == kind] for kind in kinds}
-    changed = [each for kind in kinds if kind != NO_CHANGE for each in groups[kind]]
-    if len({*kinds} - {NO_CHANGE}) > 1:
-        groups = {"all changes": changed} | groups
+    groups: dict[str, list[JudgedCaption]] = {}
+    for item in judged:
+        groups.setdefault(str(item[0].change_type), []).append(item)
+    if len(groups.keys() - {NO_CHANGE}) > 1:
+        changes = [item for kind, group in groups.items() if kind != NO_CHANGE for item in group]
+        groups = {"all changes": changes} | groups
     lines = [f"{'pairs':<24}number  true  (95 % interval)  faults"]
-    for kind, judged in groups.items():
-        verdicts = [verdict for *_, verdict in judged]
-        true = share([verdict.true for verdict in verdicts], [pair.scene_id for _, pair, _, _ in judged])
-        faults = Counter(letter for verdict in verdicts for letter in verdict.faults)
-        said = ", ".join(f"{FAULTS[letter]} {count}" for letter, count in faults.most_common()) or "none"
+    for kind, group in groups.items():
+        true = share([verdict.true for _, _, verdict in group], [pair.scene_id for pair, _, _ in group])
+        counts = Counter(letter for _, _, verdict in group for letter in verdict.faults)
+        faults = ", ".join(f"{FAULTS[letter]} {count}" for letter, count in counts.most_common()) or "none"
         name = "no change" if kind == NO_CHANGE else kind
-        lines.append(f"{name:<24}{true.number:>6}{100 * true.value:>6.1f}  {true.interval}  {said}")
+        lines.append(f"{name:<24}{true.number:>6}{100 * true.value:>6.1f}  {true.interval}  {faults}")
     return lines

@@ -66,8 +66,8 @@ def caption(
         lines = b"".join(shard.read_bytes() for shard in shards)
     except FileNotFoundError:  # another part is unfinished, or has written `out` meanwhile
         return out.exists()
-    with replacing(out) as beside:
-        beside.write_bytes(lines)
+    with replacing(out) as temporary_path:
+        temporary_path.write_bytes(lines)
     with suppress(FileNotFoundError):  # another part removes the same folder
         finish(folder)
     return True
@@ -81,12 +81,12 @@ def errors_in(out: Path) -> int:
 
 def _origin_of(captioner: PictureCaptioner, search: Search, top: int | None, limits: Limits) -> str:
     """Return the text that ends each line of the output: weights, features, search and limits."""
-    recipe, own = captioner.trained.recipe, captioner.calibration
+    recipe, calibration = captioner.trained.recipe, captioner.calibration
     limited = f", at least {limits.at_least:g}" + ", any images" * limits.any_images
-    confidence = f", confidence {sha256(own.model_dump_json())[:12]}{limited}" if own else ""
+    confidence = f", confidence {sha256(calibration.model_dump_json())[:12]}{limited}" if calibration else ""
     return (
         f"{recipe.dataset} {recipe.model} seed {captioner.trained.seed}, weights {captioner.identity}, "
-        f"features {captioner.made.weights_id} {captioner.made.precision}, beam {search.beam}, "
+        f"features {captioner.source.weights_id} {captioner.source.precision}, beam {search.beam}, "
         f"length penalty {search.length_penalty:g}" + (f", top {top}" if top else "") + confidence
     )
 
@@ -123,11 +123,11 @@ def _write_shards(
         loaded = prefetch(load, pairs, os.cpu_count() or 1, 2 * BATCH)
         for start in range(0, len(pairs), BATCH):
             batch = [(job, next(loaded)) for job in pairs[start : start + BATCH]]
-            images = [each for _, each in batch if not isinstance(each, str)]
-            found = iter(entries(images) if images else [])
-            for job, each in batch:
-                own = {"error": each} if isinstance(each, str) else next(found)
-                lines.append(json.dumps(_names(job) | own | {"by": by}, ensure_ascii=False) + "\n")
+            images = [item for _, item in batch if not isinstance(item, str)]
+            answers = iter(entries(images) if images else [])
+            for job, item in batch:
+                answer = {"error": item} if isinstance(item, str) else next(answers)
+                lines.append(json.dumps(_names(job) | answer | {"by": by}, ensure_ascii=False) + "\n")
                 yield
         write_text(shard, "".join(lines))
     if warnings:
@@ -158,11 +158,11 @@ def _entries(
 
     If `top` is a number, each answer that has a caption also has the key `top`: the `top` best captions.
     """
-    answers = [each.record for each in captioner.answers(pairs, search, limits)]
+    answers = [entry.record for entry in captioner.answers(pairs, search, limits)]
     if top is None:
         return answers
     for answer, ranked in zip(answers, captioner.ranked_of_squashed(pairs, top, search), strict=True):
         if answer["caption"] is not None:
-            best = [(each.caption, round(each.log_probability, 4)) for each in ranked]
+            best = [(entry.caption, round(entry.log_probability, 4)) for entry in ranked]
             answer["top"] = [{"caption": text, "log_probability": value} for text, value in best]
     return answers

@@ -4,23 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from pipeline.captioning.feature_backbone import FeatureSource
 from pipeline.config.store_contents import recorded_spec
 from pipeline.datasets import cards
 from pipeline.datasets.manifest import read as read_manifest
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.io import front_matter
-from pipeline.scoring.metric_names import (
-    AGREES,
-    FITS,
-    HEADINGS,
-    SHOWN,
-    TRUE,
-    TRUE_CHANGES,
-    TRUE_NO_CHANGE,
-)
+from pipeline.scoring.metric_names import AGREES, FITS, HEADINGS, SHOWN, TRUE, TRUE_CHANGES, TRUE_NO_CHANGE
 from pipeline.statistics.seeds import over_seeds
 from pipeline.weights.model_description import Trained
 
@@ -39,8 +29,8 @@ SUBSETS = {  # subset of the test split -> heading
 }
 
 
-def front(trained: Trained, scores: Mapping[str, Any], licence: str) -> str:
-    """Return the front matter of the card. `licence` is an identifier such as "mit"."""
+def front(trained: Trained, scores: Mapping[str, Any], licence: str) -> dict[str, Any]:
+    """Return the values of the card's front matter. `licence` is an identifier such as "mit"."""
     recipe = trained.recipe
     values: dict[str, Any] = front_matter.licence(licence) | {
         "language": ["en"],
@@ -54,59 +44,53 @@ def front(trained: Trained, scores: Mapping[str, Any], licence: str) -> str:
         result = {"task": {"type": TASK, "name": "change captioning"}, "dataset": dataset, "metrics": metrics}
         name = f"{recipe.model} on {recipe.dataset}, seed {trained.seed}"
         values["model-index"] = [{"name": name, "results": [result]}]
-    return front_matter.text(values)
+    return values
 
 
 def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the scores of the weights' own run, in percent, in the format of model hubs."""
-    own = dict(scores["own"] or {})
-    own[TRUE_NO_CHANGE] = scores["truth"].get("no_change", {}).get(TRUE)
-    names = [name for name in (TRUE_CHANGES, TRUE_NO_CHANGE, *SHOWN[1:]) if own.get(name) is not None]
+    own_scores = dict(scores["own"] or {})
+    own_scores[TRUE_NO_CHANGE] = scores["truth"].get("no_change", {}).get(TRUE)
+    names = [name for name in (TRUE_CHANGES, TRUE_NO_CHANGE, *SHOWN[1:]) if own_scores.get(name) is not None]
     return [
         {
             "type": ON_HUBS.get(name, name),
             "name": HEADINGS.get(name, name),
-            "value": round(100 * own[name], 2),
+            "value": round(100 * own_scores[name], 2),
         }
         for name in names
     ]
 
 
-def text(trained: Trained, made: FeatureSource, scores: dict[str, Any], lab: Path, licence: str) -> str:
-    """Render the card as Markdown, without its front matter. `licence` is a sentence."""
+def text(
+    trained: Trained, source: FeatureSource, scores: dict[str, Any], lab: Path, licence: str, licence_id: str
+) -> str:
+    """Return the card as Markdown. `licence` is a sentence, and `licence_id` an identifier such as "mit"."""
     recipe, select = trained.recipe, trained.recipe.train.get("select", "CIDEr-D")
     card = lab / cards.path_of(recipe.dataset)
-    own, seeds = scores["own"] or {}, scores["seeds"].values()
-    environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters |= {
-        "listed": lambda values: ", ".join(f"{key} {value}" for key, value in values.items()),
-        "percent": lambda share: f"{100 * share:.1f}",
-        "thousands": lambda number: f"{number:,}",
-    }
-    shown = {
+    own_scores, seeds = scores["own"] or {}, scores["seeds"].values()
+    groups = {
         "settings": recipe.settings,
         "sizes": recipe.sizes,
         "loss weights": recipe.loss,
         "run": {key: value for key, value in recipe.train.items() if key != "reinforce"},
         "then, reward phase": recipe.train.get("reinforce"),
     }
-    known = [name for name in SHOWN if own.get(name) is not None]
-    spread = {
-        name: over_seeds([each[name] for each in seeds if each.get(name) is not None]) for name in known
-    }
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    names = [name for name in SHOWN if own_scores.get(name) is not None]
+    spread = {name: over_seeds([run[name] for run in seeds if run.get(name) is not None]) for name in names}
+    return front_matter.card(
+        front(trained, scores, licence_id),
+        TEMPLATE,
         trained=trained,
-        made=made,
+        made=source,
         recipe=recipe,
-        shown=shown,
+        shown=groups,
         selected=SELECTED.get(select, select),
         card=cards.load(card) if card.exists() else None,
         counts=_counts(lab / f"data/pairs/{recipe.dataset}.manifest.json"),
         own=scores["own"],
         seeds=scores["seeds"],
-        scores=[(HEADINGS.get(name, name), own[name], spread[name]) for name in known],
+        scores=[(HEADINGS.get(name, name), own_scores[name], spread[name]) for name in names],
         truth=_truth(scores["truth"]),
         squashed=recorded_spec(recipe.features).squashed,
         licence=licence,
@@ -123,6 +107,6 @@ def _counts(manifest: Path) -> str | None:
 def _truth(truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:
     """Return a table: a row per truth metric, a column per subset of test pairs. None without metrics."""
     columns = [subset for subset in SUBSETS if subset in truth]
-    known = [name for name in TRUTH if any(name in own for own in truth.values())]
-    rows = {TRUTH[name]: [truth[subset].get(name) for subset in columns] for name in known}
-    return {"columns": [SUBSETS[subset] for subset in columns], "rows": rows} if known else None
+    names = [name for name in TRUTH if any(name in shares for shares in truth.values())]
+    rows = {TRUTH[name]: [truth[subset].get(name) for subset in columns] for name in names}
+    return {"columns": [SUBSETS[subset] for subset in columns], "rows": rows} if names else None

@@ -15,18 +15,18 @@ STRONGEST = 0.7  # opacity at the cell with the most attention
 
 def drawn(before: Image.Image, after: Image.Image, attended: Attended) -> Image.Image:
     """Return an image with a row per word: the word's attention over each of the two images."""
-    small = [_thumbnail(picture) for picture in (before, after)]
-    height = max(picture.height for picture in small)
+    thumbnails = [_thumbnail(picture) for picture in (before, after)]
+    height = max(picture.height for picture in thumbnails)
     rows = max(1, len(attended.words))
     sheet = Image.new("RGB", (LABEL + 2 * (WIDTH + GAP), rows * (height + GAP)), "white")
     pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(16)
-    looked = [attended.on(side) for side in (0, 1)]
+    maps_of_images = [attended.on(side) for side in (0, 1)]
     for row, word in enumerate(attended.words):
         top = row * (height + GAP)
         pen.text((GAP, top + height // 2 - 8), word[:12], fill="black", font=font)
-        for column, (picture, maps) in enumerate(zip(small, looked, strict=True)):
-            shown = picture if maps is None else heated(picture, maps[row])
-            sheet.paste(shown, (LABEL + column * (WIDTH + GAP), top))
+        for column, (picture, maps) in enumerate(zip(thumbnails, maps_of_images, strict=True)):
+            drawn_image = picture if maps is None else heated(picture, maps[row])
+            sheet.paste(drawn_image, (LABEL + column * (WIDTH + GAP), top))
     return sheet
 
 

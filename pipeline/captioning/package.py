@@ -68,28 +68,27 @@ def write(
         raise InputError(f"{weights} is a package already; copy or zip it")
     _, trained = trained_model.load(weights)
     contents = _contents(out)
-    with replacing(out, contents) as beside, tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "package"
+    with replacing(out, contents) as temporary_path, tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "package"
         folder.mkdir()
         shutil.copyfile(trained_model.weights_file(weights), folder / trained_model.PACKED)
         shutil.copyfile(weights / sources.MODEL, folder / sources.MODEL)
         vocabulary = sources.vocabulary_file(weights, trained, lab)
         read_json(vocabulary, "run `dvc repro vocab` to make it")
         shutil.copyfile(vocabulary, folder / sources.VOCABULARY)
-        made = _backbone(folder, trained, lab, with_backbone)
-        (folder / sources.FEATURES).write_text(yaml_of(asdict(made)), encoding="utf-8")
+        source = _backbone(folder, trained, lab, with_backbone)
+        (folder / sources.FEATURES).write_text(yaml_of(asdict(source)), encoding="utf-8")
         if (confidence := sources.confidence_file(weights, trained, lab)).exists():
             shutil.copyfile(confidence, folder / calibration.FILE)
         scores = _scores(trained, weights, lab)
         write_json(folder / sources.SCORES, scores)
         write_json(folder / CONFIG, config(trained))
-        front = model_card.front(trained, scores, licence_id)
-        card = model_card.text(trained, made, scores, lab, licence)
-        (folder / CARD).write_text(f"{front}\n{card}", encoding="utf-8")
+        card = model_card.text(trained, source, scores, lab, licence, licence_id)
+        (folder / CARD).write_text(card, encoding="utf-8")
         if contents:
-            shutil.copytree(folder, beside)
+            shutil.copytree(folder, temporary_path)
             return
-        with zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as package:
+        with zipfile.ZipFile(temporary_path, "w", zipfile.ZIP_STORED) as package:
             for path in sorted(folder.iterdir()):
                 package.writestr(zipfile.ZipInfo(path.name, MARK), path.read_bytes())
 
@@ -113,24 +112,24 @@ def config(trained: Trained) -> dict[str, Any]:
     }
 
 
-def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> FeatureSource:
+def _backbone(folder: Path, trained: Trained, lab: Path, with_backbone: bool) -> FeatureSource:
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):
-        return sources.READ
-    network, made = feature_backbone.of_lab(trained, spec, lab)
-    return feature_backbone.pack(folder, network, made, carried=whole and spec.weights != IMAGENET)
+        return sources.PIXEL_SOURCE
+    network, source = feature_backbone.of_lab(trained, spec, lab)
+    return feature_backbone.pack(folder, network, source, carried=with_backbone and spec.weights != IMAGENET)
 
 
 def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
     recipe, seeds = trained.recipe, _summaries(trained, weights, lab)
     run = lab / "results/cells" / trained.run
-    own, tabletop = seeds.get(trained.seed), params.load(lab / "params.yaml").tabletop
-    captions = read_results(run / run_files.CAPTIONS, run_files.DECODE) if own else {}
+    own_scores, tabletop = seeds.get(trained.seed), params.load(lab / "params.yaml").tabletop
+    captions = read_results(run / run_files.CAPTIONS, run_files.DECODE) if own_scores else {}
     rendered = recipe.dataset in tabletop.viewpoint
     return {
         "split": "test",
-        "own": own,
-        "truth": _truth(run / run_files.METRICS) if own else {},
+        "own": own_scores,
+        "truth": _truth(run / run_files.METRICS) if own_scores else {},
         "seeds": {str(seed): scores for seed, scores in sorted(seeds.items())},
         "sample": dict(list(captions.items())[:SAMPLE]),
         "rendered": tabletop.of(recipe.dataset).model_dump() if rendered else None,
@@ -144,27 +143,27 @@ def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[
     of these.
     """
     runs = Path(trained.run).parent
-    found: dict[int, Mapping[str, Any]] = {}
+    summaries: dict[int, Mapping[str, Any]] = {}
     for file in sorted((lab / "results/cells" / runs).glob(f"[0-9]*/{run_files.SUMMARY}")):
         run, seed = file.parent, int(file.parent.name)
-        own = seed == trained.seed
+        is_own = seed == trained.seed
         try:
-            place = weights if own else lab / "data/weights" / runs / run.name
-            run_files.check_scores(run, weights=place)
-            found[seed] = read_json(file, run_files.SCORE)
+            seed_weights = weights if is_own else lab / "data/weights" / runs / run.name
+            run_files.check_scores(run, weights=seed_weights)
+            summaries[seed] = read_json(file, run_files.SCORE)
         except InputError as error:
-            if own:
+            if is_own:
                 raise
             print(printable(f"note: the scores of seed {seed} are left out: {error}"), file=sys.stderr)
-    return found
+    return summaries
 
 
 def _truth(metrics: Path) -> dict[str, dict[str, float]]:
     """Return subset of the test pairs -> truth metric -> share of captions. Unknown shares are left out."""
-    found = read_json(metrics, run_files.SCORE)
+    subsets = read_json(metrics, run_files.SCORE)
     shares = {
-        subset: {name: own[name] for name in model_card.TRUTH if own.get(name) is not None}
+        subset: {name: values[name] for name in model_card.TRUTH if values.get(name) is not None}
         for subset in model_card.SUBSETS
-        if (own := found.get(subset))
+        if (values := subsets.get(subset))
     }
-    return {subset: own for subset, own in shares.items() if own}
+    return {subset: values for subset, values in shares.items() if values}

@@ -26,15 +26,15 @@ class Job:
     fault: str | None = None
 
 
-def jobs(place: Path) -> list[Job]:
-    """Return the pairs to caption. `place` is a table (.csv, .jsonl) or a folder.
+def jobs(path: Path) -> list[Job]:
+    """Return the pairs to caption. `path` is a table (.csv, .jsonl) or a folder.
 
     The folder has a table, or the folders before/ and after/. Names in a table are relative to the table's
-    folder. The number of ignored files is printed. Raises InputError if `place` has no pairs.
+    folder. The number of ignored files is printed. Raises InputError if `path` has no pairs.
     """
-    if place.is_dir() and not any((place / name).is_file() for name in NAMES):
-        return _of_folders(place)
-    table = find(place) if place.is_dir() else place
+    if path.is_dir() and not any((path / name).is_file() for name in NAMES):
+        return _of_folders(path)
+    table = find(path) if path.is_dir() else path
     if table.suffix.lower() not in ENDINGS:
         raise InputError(f"{table} is neither a .csv nor a .jsonl of pairs, nor a folder; name one of these")
     return [_of_row(row, table.parent) for row in read_rows(table)]
@@ -47,37 +47,37 @@ def _of_row(row: Row, root: Path) -> Job:
     return Job(pair_id, before, after, root, fault and f"line {row.line}: {fault}")
 
 
-def _of_folders(place: Path) -> list[Job]:
-    if missing := [name for name in FOLDERS if not (place / name).is_dir()]:
+def _of_folders(folder: Path) -> list[Job]:
+    if missing := [name for name in FOLDERS if not (folder / name).is_dir()]:
         raise InputError(
-            f"{place} has neither {' nor '.join(NAMES)}, nor a folder {missing[0]}/; put the images of a "
+            f"{folder} has neither {' nor '.join(NAMES)}, nor a folder {missing[0]}/; put the images of a "
             "pair into before/ and after/, under the same name"
         )
-    sides = [_pictures(place, side) for side in FOLDERS]
+    sides = [_pictures(folder, side) for side in FOLDERS]
     names = sorted({name for side in sides for name in side})
     if not names:
-        raise InputError(f"{place} has no images; put them into before/ and after/")
-    return [_pair(place, name, *(side.get(name) for side in sides)) for name in names]
+        raise InputError(f"{folder} has no images; put them into before/ and after/")
+    return [_pair(folder, name, *(side.get(name) for side in sides)) for name in names]
 
 
-def _pictures(place: Path, side: str) -> dict[str, str]:
+def _pictures(folder: Path, side: str) -> dict[str, str]:
     """Return file name in Unicode's form NFC -> name on the disk, for the images in the folder `side`."""
-    names = list(files_below(place / side))
-    found = [name for name in names if not is_system_file(name) and is_picture(place / side / name)]
-    if others := sorted({*names} - {*found}):
+    names = list(files_below(folder / side))
+    images = [name for name in names if not is_system_file(name) and is_picture(folder / side / name)]
+    if others := sorted({*names} - {*images}):
         print(printable(f"left out: {len(others):,} files that are no images, such as {side}/{others[0]}"))
     # macOS writes an accented letter as two characters, other systems as one
-    return {unicodedata.normalize("NFC", name): name for name in found}
+    return {unicodedata.normalize("NFC", name): name for name in images}
 
 
-def _pair(place: Path, name: str, before: str | None, after: str | None) -> Job:
-    shown, first, second = (_as_text(each or name) for each in (name, before, after))
+def _pair(folder: Path, name: str, before: str | None, after: str | None) -> Job:
+    text, first, second = (_as_text(side_name or name) for side_name in (name, before, after))
     fault = None
-    if shown != name:
-        fault = f"the name {shown} is not UTF-8 text; rename the file"
+    if text != name:
+        fault = f"the name {text} is not UTF-8 text; rename the file"
     elif before is None or after is None:
         fault = f"{'after' if before else 'before'}/{name} is missing; give both files of a pair one name"
-    return Job(shown, f"before/{first}", f"after/{second}", place, fault)
+    return Job(text, f"before/{first}", f"after/{second}", folder, fault)
 
 
 def _as_text(name: str) -> str:

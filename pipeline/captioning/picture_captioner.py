@@ -66,15 +66,15 @@ class Answer:
     @property
     def record(self) -> dict[str, Any]:
         """Answer as a JSON object; `probability` and `reason` are left out if they are None."""
-        known = {"probability": self.probability, "reason": self.reason}
-        return {"caption": self.caption} | {name: own for name, own in known.items() if own is not None}
+        extra = {"probability": self.probability, "reason": self.reason}
+        return {"caption": self.caption} | {name: value for name, value in extra.items() if value is not None}
 
     @property
     def text(self) -> str:
         """Answer as a line of text: the caption or the reason, and the probability if it is known."""
-        said = self.reason if self.caption is None else self.caption
-        chance = "" if self.probability is None else f"  (probability {self.probability:.2f})"
-        return f"{said}{chance}"
+        message = self.reason if self.caption is None else self.caption
+        suffix = "" if self.probability is None else f"  (probability {self.probability:.2f})"
+        return f"{message}{suffix}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class PictureCaptioner:
     trained: Trained
     vocabulary: Vocabulary
     features: Features
-    made: FeatureSource
+    source: FeatureSource
     scores: dict[str, Any] | None  # scores.json of a package; None without it
     sha256: str  # hash of the weights' file
     calibration: Calibration | None = None  # confidence.json; None without it
@@ -107,20 +107,21 @@ class PictureCaptioner:
         `confidence` is a confidence.json to use instead of the weights' usual one. Raises InputError if a
         file is missing or does not fit. The message names the file.
         """
-        lab, given = Path(lab), Path(confidence) if confidence else None
+        lab = Path(lab)
         with sources.opened(Path(weights)) as folder:
             model, trained, vocabulary = sources.load(folder, lab)
-            network, made = sources.backbone(folder, trained, lab)
+            network, source = sources.backbone(folder, trained, lab)
             sha256 = content_hashes.sha256(trained_model.weights_file(folder))
             scores = sources.scores(folder)
-            own = sources.confidence(folder, trained, lab, sha256, given)
+            path = Path(confidence or sources.confidence_file(folder, trained, lab))
+            fitted = calibration.read(path, sha256) if confidence or path.exists() else None
         spec = recorded_spec(trained.recipe.features)
         if input_shape(spec) != trained.shape:
             raise InputError(
                 f"{weights}: model.yaml names features of {trained.shape}, but {spec} gives others"
             )
-        features = Features(network, spec, made.precision)
-        return cls(model.to(features.device), trained, vocabulary, features, made, scores, sha256, own)
+        features = Features(network, spec, source.precision)
+        return cls(model.to(features.device), trained, vocabulary, features, source, scores, sha256, fitted)
 
     @property
     def identity(self) -> str:
@@ -159,32 +160,33 @@ class PictureCaptioner:
     def answers(self, pairs: Sequence[Squashed], search: Search, limits: Limits = ALL) -> list[Answer]:
         """Return an answer about each resized pair. Without a calibration, answers have no probability."""
         self.check_limits(search, limits)
-        own = self.calibration
-        if own is None:
+        fitted = self.calibration
+        if fitted is None:
             return [Answer(each.caption, attended=each) for each in self.of_squashed(pairs, search)]
         before, after = self._grids(pairs)
-        both = self.model.encode(before, after), self.model.encode(after, before)
-        reader = self.reader(search, own.grammar, own.phrases)
-        found = reader.search(self.model, both[0])
+        encoded = self.model.encode(before, after), self.model.encode(after, before)
+        reader = self.reader(search, fitted.grammar, fitted.phrases)
+        captions = reader.search(self.model, encoded[0])
         signalled: Sequence[Signalled | None] = [None] * len(pairs)
-        if own.of(search.beam, search.length_penalty):
-            signalled = reader.signalled(found.words, *both)
+        if fitted.of(search.beam, search.length_penalty):
+            signalled = reader.signalled(captions.words, *encoded)
         refused: Sequence[str | None] = [None] * len(pairs)
-        if own.familiarity and not limits.any_images:
-            refused = [own.familiarity.reason(each) for each in own.familiarity.distances(before, after)]
-        each = zip(self._attended(found, both[0]), signalled, refused, strict=True)
+        familiarity = fitted.familiarity
+        if familiarity and not limits.any_images:
+            refused = [familiarity.reason(distances) for distances in familiarity.distances(before, after)]
+        rows = zip(self._attended(captions, encoded[0]), signalled, refused, strict=True)
         return [
-            Answer(None, reason=reason) if reason else _answer(own, attended, signals, limits)
-            for attended, signals, reason in each
+            Answer(None, reason=reason) if reason else _answer(fitted, attended, signals, limits)
+            for attended, signals, reason in rows
         ]
 
     def check_limits(self, search: Search, limits: Limits) -> None:
         """Raise InputError if `limits.at_least` is above 0 and no calibration was made with this search."""
-        own = self.calibrated() if limits.at_least else None
-        if own and not own.of(search.beam, search.length_penalty):
+        fitted = self.calibrated() if limits.at_least else None
+        if fitted and not fitted.of(search.beam, search.length_penalty):
             raise InputError(
-                f"{calibration.FILE} was made with --beam {own.beam} and --length-penalty "
-                f"{own.length_penalty:g}; caption with these, or {calibration.REMEDY}"
+                f"{calibration.FILE} was made with --beam {fitted.beam} and --length-penalty "
+                f"{fitted.length_penalty:g}; caption with these, or {calibration.REMEDY}"
             )
 
     def calibrated(self) -> Calibration:
@@ -209,10 +211,10 @@ class PictureCaptioner:
     def ranked_of_squashed(self, pairs: Sequence[Squashed], count: int, search: Search) -> list[list[Ranked]]:
         """Return the `count` best captions of each pair of resized images, best first."""
         difference = self.model.encode(*self._grids(pairs))
-        found = n_best(self.model, difference, search.beam, count, search.length_penalty)
+        candidates = n_best(self.model, difference, search.beam, count, search.length_penalty)
         return [
-            [Ranked(self.vocabulary.decode(each.tokens), each.log_probability) for each in own]
-            for own in found
+            [Ranked(self.vocabulary.decode(item.tokens), item.log_probability) for item in best]
+            for best in candidates
         ]
 
     def _squashed(self, before: Picture, after: Picture) -> Squashed:
@@ -223,8 +225,8 @@ class PictureCaptioner:
         alignment = difference.alignment(list(range(len(captions))))
         if alignment is None:
             return captions
-        each = alignment.half().cpu().numpy()
-        return [replace(one, alignment=own) for one, own in zip(captions, each, strict=True)]
+        grids = alignment.half().cpu().numpy()
+        return [replace(caption, alignment=grid) for caption, grid in zip(captions, grids, strict=True)]
 
     def _grids(self, pairs: Sequence[Squashed]) -> tuple[Tensor, Tensor]:
         images = [image for pair in pairs for image in pair]
@@ -233,12 +235,12 @@ class PictureCaptioner:
         return grids[0::2], grids[1::2]
 
 
-def _answer(own: Calibration, attended: Attended, signalled: Signalled | None, limits: Limits) -> Answer:
+def _answer(fitted: Calibration, attended: Attended, signalled: Signalled | None, limits: Limits) -> Answer:
     if signalled is None:  # the calibration was made with other settings of the search
         return Answer(attended.caption, attended=attended)
-    found = own.probability(signalled.numbers[None], np.array([signalled.reports_change]))
-    chance = round(float(found[0]), DIGITS)
-    if chance >= limits.at_least:
-        return Answer(attended.caption, chance, None, attended)
-    both = signalled.reports_change and not says_no_change(signalled.exchanged, own.phrases)
-    return Answer(None, chance, UNSURE_WHAT if both else UNSURE_WHETHER)
+    chances = fitted.probability(signalled.numbers[None], np.array([signalled.reports_change]))
+    probability = round(float(chances[0]), DIGITS)
+    if probability >= limits.at_least:
+        return Answer(attended.caption, probability, None, attended)
+    both_report = signalled.reports_change and not says_no_change(signalled.exchanged, fitted.phrases)
+    return Answer(None, probability, UNSURE_WHAT if both_report else UNSURE_WHETHER)

@@ -16,7 +16,6 @@ from models.common.captioner import Captioner
 from pipeline.captioning import feature_backbone
 from pipeline.captioning.feature_backbone import REMEDY, FeatureSource
 from pipeline.confidence import calibration
-from pipeline.confidence.calibration import Calibration
 from pipeline.config.store_contents import PIXELS, PixelSpec, recorded_spec
 from pipeline.io.errors import InputError, writing
 from pipeline.io.inputs import check_regular, read_json
@@ -27,7 +26,7 @@ from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained, check_features
 from pipeline.weights.tensor_checks import MOST_BYTES
 
-MODEL, FEATURES, VOCABULARY = trained_model.MODEL, feature_backbone.MADE, "vocabulary.json"
+MODEL, FEATURES, VOCABULARY = trained_model.MODEL, feature_backbone.SOURCE, "vocabulary.json"
 SCORES = "scores.json"
 # files that are read from a package; packages of earlier versions have the first one under its second name
 FILES = (
@@ -36,7 +35,7 @@ FILES = (
 )
 LARGEST = 4 << 20  # maximum size of a text file in bytes
 OF_LAB = "name the laboratory that made the weights by --lab"
-READ = FeatureSource(PIXELS, "float32")
+PIXEL_SOURCE = FeatureSource(PIXELS, "float32")
 """Source of the features of a model with its own image encoder, which reads pixels."""
 
 
@@ -116,17 +115,6 @@ def confidence_file(folder: Path, trained: Trained, lab: Path) -> Path:
     return folder / calibration.FILE if is_package(folder) else lab / f"data/confidence/{trained.run}.json"
 
 
-def confidence(
-    folder: Path, trained: Trained, lab: Path, sha256: str, given: Path | None = None
-) -> Calibration | None:
-    """Read the calibration of weights with the hash `sha256`, from `given` or else from `confidence_file`.
-
-    Returns None if `given` is None and the other file does not exist.
-    """
-    path = given or confidence_file(folder, trained, lab)
-    return calibration.read(path, sha256) if given or path.exists() else None
-
-
 def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, FeatureSource]:
     """Return the backbone of the weights, and a description of how the features are computed.
 
@@ -134,7 +122,7 @@ def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None
     """
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):
-        return None, READ
+        return None, PIXEL_SOURCE
     if is_package(folder):
         return feature_backbone.of_package(folder, spec)
     return feature_backbone.of_lab(trained, spec, lab)

@@ -1,21 +1,16 @@
 """Render new scenes with their scene descriptions, and judge captions of them."""
 
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from PIL import Image
 
-from pipeline.captioning import judging
-from pipeline.captioning.judging import JudgedCaption
+from pipeline.captioning.judging import JudgedCaption, PairImages, judge_captions
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.datasets.clevr_annotations import TYPES
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
-from pipeline.tabletop.effects import NONE, Effects
-from pipeline.tabletop.effects import draw as draw_effects
+from pipeline.tabletop import changes, effects, grammar, pictures, scene_sampling, scenes
+from pipeline.tabletop.effects import Effects
 from pipeline.tabletop.looks import LOOKS
 
 NOTHING = "nothing"
@@ -24,44 +19,38 @@ VIEWPOINTS: dict[str, Viewpoint] = {"a little": "moderate", "by up to 26°": 26.
 FIRST = 1_000_000  # number of the first scene here; scenes of a rendered dataset have lower numbers
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A pair of images, as file contents or paths, with its scene if the scene is known."""
-
-    before: bytes | Path
-    after: bytes | Path
-    pair: Pair | None  # describes their scene; None: the scene is unknown
-
-
-def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Drawn:
+def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> PairImages:
     """Render scene `number` (from 0) before and after a change of the kind `kind`.
 
     Equal arguments give equal images. Raises InputError if the settings leave no room for the objects.
     """
-    own = settings.model_copy(update={"viewpoint": viewpoint})
-    place = 0 if kind == NOTHING else changes.CHANGE_TYPES.index(kind)
-    counted = FIRST + len(changes.CHANGE_TYPES) * number + place  # the number determines the kind of change
-    rng = scene_sampling.generator(own.seed, counted)
-    scene = scene_sampling.sample(own, counted, rng)
-    if kind == NOTHING:
-        objects, view, truth = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
+    settings = settings.model_copy(update={"viewpoint": viewpoint})
+    changed = kind != NOTHING
+    # a scene's number determines the kind of its change
+    index = changes.CHANGE_TYPES.index(kind) if changed else 0
+    scene_number = FIRST + len(changes.CHANGE_TYPES) * number + index
+    rng = scene_sampling.generator(settings.seed, scene_number)
+    scene = scene_sampling.sample(settings, scene_number, rng)
+    if changed:
+        objects, view = scene.after, scene.semantic
+        captions = grammar.change_captions(scene, rng, settings.relations)
     else:
-        objects, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng, own.relations)
-    first, second = draw_effects(own.variation, 2, rng) if own.variation else (NONE, NONE)
-    before = painted(own, scene.before, scene.default, first)
-    name, shown = str(scene.number), scene.facts(changed=kind != NOTHING)
-    change = NO_CHANGE if kind == NOTHING else TYPES[kind]
-    pair = Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)
-    return Drawn(before, painted(own, objects, view, second), pair)
+        objects, view, captions = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
+    effects_before, effects_after = effects.draw(settings.variation, 2, rng)
+    before = painted(settings, scene.before, scene.default, effects_before)
+    after = painted(settings, objects, view, effects_after)
+    name, change = str(scene.number), TYPES[kind] if changed else NO_CHANGE
+    pair = Pair(name, name, "test", "before", "after", tuple(captions), change, scene=scene.facts(changed))
+    return PairImages(before, after, pair)
 
 
 def painted(
-    settings: Tabletop, objects: tuple[scenes.SceneObject, ...], view: scenes.View, effects: Effects = NONE
+    settings: Tabletop, objects: tuple[scenes.SceneObject, ...], view: scenes.View, image_effects: Effects
 ) -> bytes:
     """Render objects, as the camera of `view` sees them, and return the PNG."""
     look = LOOKS[settings.look]
     solids, size = scenes.solids(objects, look), (settings.width, settings.height)
-    pixels = pictures.render(solids, view.camera, view.lights, *size, look, effects)
+    pixels = pictures.render(solids, view.camera, view.lights, *size, look, image_effects)
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG", compress_level=1)
     return file.getvalue()
@@ -76,12 +65,5 @@ def judge_new_scenes(
     `settings.seed` must differ from the seed of the training scenes. Raises InputError if the settings
     leave no room for the objects.
     """
-
-    def shown() -> Iterator[judging.Shown]:
-        for number in range(scenes):
-            for kind in KINDS:
-                drawn = draw(settings, kind, settings.viewpoint, number)
-                assert drawn.pair is not None  # rendered here, so the scene is known
-                yield NO_CHANGE if kind == NOTHING else kind, drawn.pair, drawn.before, drawn.after
-
-    return judging.judge_captions(captioner, shown(), scenes * len(KINDS), search)
+    pairs = (draw(settings, kind, settings.viewpoint, number) for number in range(scenes) for kind in KINDS)
+    return judge_captions(captioner, pairs, scenes * len(KINDS), search)

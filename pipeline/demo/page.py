@@ -10,10 +10,11 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pipeline.captioning.judging import PairImages
 from pipeline.captioning.picture_captioner import ALL, Limits, PictureCaptioner
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.demo import drawn_scenes, pair_html
-from pipeline.demo.drawn_scenes import KINDS, VIEWPOINTS, Drawn
+from pipeline.demo.drawn_scenes import KINDS, VIEWPOINTS
 from pipeline.io.errors import InputError
 
 THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"])  # system fonts
@@ -63,9 +64,9 @@ class Events:
         """Caption two uploaded image files."""
         if not before or not after:
             return pair_html.refusal(InputError("Choose a before and an after image first"))
-        return self._answered(lambda: Drawn(Path(before), Path(after), None))
+        return self._answered(lambda: PairImages(Path(before), Path(after), None))
 
-    def _answered(self, pair: Callable[[], Drawn]) -> str:
+    def _answered(self, pair: Callable[[], PairImages]) -> str:
         try:
             return pair_html.answer(self.captioners, pair(), self.limits)
         except InputError as error:
@@ -85,13 +86,11 @@ def page(captioners: Mapping[str, PictureCaptioner], settings: Tabletop, limits:
             before = gr.File(label="before", type="filepath", height=120, elem_id="lab-before")
             after = gr.File(label="after", type="filepath", height=120, elem_id="lab-after")
             upload = gr.Button("Say what changed", variant="primary", elem_id="lab-upload")
-        said = gr.HTML(events.scene("color", "moderate"), elem_id="lab-said")
-        for button, happens, inputs in (
-            (render, events.scene, [kind, viewpoint]),
-            (upload, events.uploaded, [before, after]),
-        ):
+        answer = gr.HTML(events.scene("color", "moderate"), elem_id="lab-said")
+        handlers = ((render, events.scene, [kind, viewpoint]), (upload, events.uploaded, [before, after]))
+        for button, handler, inputs in handlers:
             # one at a time: Numba's threads do not support several callers
             button.click(
-                happens, inputs, said, concurrency_limit=1, concurrency_id="lab", api_visibility="private"
+                handler, inputs, answer, concurrency_limit=1, concurrency_id="lab", api_visibility="private"
             )
     return blocks

@@ -19,13 +19,13 @@ from pipeline.tabletop.words import NEW_VALUE
 
 def agrees_free(text: str, pair: Pair, _: Sequence[str] = ()) -> bool | None:
     """Return True if a text agrees with the pair's references; None if these name no kind of change."""
-    found = agreement(text, pair)
-    return None if found is None else found.true
+    judgement = agreement(text, pair)
+    return None if judgement is None else judgement.true
 
 
 def agreement(text: str, pair: Pair) -> Verdict | None:
     """Return the verdict on a text by the pair's references; None if these name no kind of change."""
-    truth = of_pair(pair, [Sentence.of(each) for each in pair.captions])
+    truth = of_pair(pair, [Sentence.of(caption) for caption in pair.captions])
     if not truth.kinds:
         return None
     return verdict(text, [_judged(claim, truth) for claim in read(text)])
@@ -48,29 +48,29 @@ def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
     faults = _faults(claim, truth)
     if claim.negated:
         return JudgedClaim(claim, "" if faults else KIND, False)
-    told = claim.kind not in (BECOMES, STATE) or bool(_named(claim, truth))
-    return JudgedClaim(claim, faults, not faults and claim.kind != CHANGE and told)
+    names_value = claim.kind not in (BECOMES, STATE) or bool(_named(claim, truth))
+    return JudgedClaim(claim, faults, not faults and claim.kind != CHANGE and names_value)
 
 
 def _tells_change(claim: Claim, truth: Claims) -> bool:
     """Return True if a claim about the second image states the change, as in "the cube is now red"."""
-    look = claim.subject.look if claim.subject else ()
-    own = all(value in truth.look.get(name, NONE) for name, value in look)
-    after = claim.kind == STATE and claim.when == "after" and own and bool(_named(claim, truth))
+    values = claim.subject.look if claim.subject else ()
+    fits_subject = all(value in truth.look.get(name, NONE) for name, value in values)
+    after = claim.kind == STATE and claim.when == "after" and fits_subject and bool(_named(claim, truth))
     return claim.when == "now" or after
 
 
 def _faults(claim: Claim, truth: Claims) -> str:
     subject = claim.subject.look if claim.subject else ()
-    found = {ATTRIBUTES[name] for name, value in subject if truth.look.get(name, NONE) != {value}}
-    several = claim.subject is not None and claim.subject.count > 1
-    if several or not _kinds(claim) & {*truth.kinds, CHANGE}:
-        found.add(KIND)
+    faults = {ATTRIBUTES[name] for name, value in subject if truth.look.get(name, NONE) != {value}}
+    is_plural = claim.subject is not None and claim.subject.count > 1
+    if is_plural or not _kinds(claim) & {*truth.kinds, CHANGE}:
+        faults.add(KIND)
     else:
-        new = all(value in truth.value.get(name, NONE) for name, value in _named(claim, truth))
-        old = all(value in truth.look.get(name, {value}) for name, value in claim.old)
-        found |= {VALUE} if not (new and old) else set()
-    return "".join(letter for letter in FAULTS if letter in found)
+        new_agrees = all(value in truth.value.get(name, NONE) for name, value in _named(claim, truth))
+        old_agrees = all(value in truth.look.get(name, {value}) for name, value in claim.old)
+        faults |= {VALUE} if not (new_agrees and old_agrees) else set()
+    return "".join(letter for letter in FAULTS if letter in faults)
 
 
 def _named(claim: Claim, truth: Claims) -> Values:
@@ -87,7 +87,7 @@ def _kinds(claim: Claim) -> set[str]:
         return {"move"}
     if claim.kind not in (BECOMES, STATE):
         return {claim.kind}
-    named = [name for name, _ in (claim.new or claim.old)] or [claim.aspect]
-    kinds = {NEW_VALUE[name] for name in named if name in NEW_VALUE}
-    whole = claim.whole or claim.kind == STATE
-    return kinds if whole or len(kinds) == len({*named}) == 1 else {"other"}
+    attributes = [name for name, _ in (claim.new or claim.old)] or [claim.aspect]
+    kinds = {NEW_VALUE[name] for name in attributes if name in NEW_VALUE}
+    is_full = claim.is_full or claim.kind == STATE
+    return kinds if is_full or len(kinds) == len({*attributes}) == 1 else {"other"}

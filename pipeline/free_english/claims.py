@@ -51,14 +51,9 @@ class Clause:
     @property
     def when(self) -> str:
         """The image that the clause is about: before, after, now, both, or empty."""
-        own = takewhile(lambda token: token.symbol not in ("INSTEAD", "COMPARED", "WHERE"), self.tokens)
-        times = [token.meaning for token in own if token.symbol in (WHEN, "IMG", "SCENES") and token.meaning]
+        words = takewhile(lambda word: word.symbol not in ("INSTEAD", "COMPARED", "WHERE"), self.tokens)
+        times = [word.meaning for word in words if word.symbol in (WHEN, "IMG", "SCENES") and word.meaning]
         return times[-1] if times else ""
-
-    @property
-    def names_aspects(self) -> bool:
-        """True if the clause is about properties: "the colors are the same", "no change in its size"."""
-        return self.has("ASPECTS", "COLOR") or (self.has("DIFFERENCE") and self.has("ASPECT"))
 
     @property
     def aspect(self) -> str:
@@ -71,8 +66,8 @@ class Clause:
     @property
     def aspects(self) -> list[str]:
         """All properties that the clause names."""
-        named = [token.meaning[0] for token in self.tokens if token.symbol == "ASPECT"]
-        return named + [token.meaning for token in self.tokens if token.symbol == "COLOR"]
+        aspects = [token.meaning[0] for token in self.tokens if token.symbol == "ASPECT"]
+        return aspects + [token.meaning for token in self.tokens if token.symbol == "COLOR"]
 
 
 def of_clause(clause: Clause, subject: Phrase | None, landmarks: Sequence[Phrase], image: str) -> Claim:
@@ -108,8 +103,8 @@ def _sit(claim: Claim, clause: Clause) -> Claim:
 
 
 def _past(claim: Claim, clause: Clause) -> str:
-    past = clause.has("WAS") or any(token.meaning == "past" for token in clause.tokens)
-    return "before" if past and claim.when not in AFTER else claim.when
+    is_past = clause.has("WAS") or any(token.meaning == "past" for token in clause.tokens)
+    return "before" if is_past and claim.when not in AFTER else claim.when
 
 
 def _same(claim: Claim, clause: Clause) -> Claim:
@@ -117,16 +112,16 @@ def _same(claim: Claim, clause: Clause) -> Claim:
     symbols = " ".join(token.symbol for token in clause.tokens if token.symbol != WHEN)
     if re.search(r"SAME (WITH|AND|COMMA|HAVE).* COLOR|SAME .*COLOR.* SAME$", symbols):
         aspect += " position presence"  # "in the same place with the same color"
-    everything = not aspect if subject is None else subject.count == ALL and not subject.look
-    return replace(claim, kind=NO_CHANGE if everything else SAME, aspect=aspect)
+    is_about_all = not aspect if subject is None else subject.count == ALL and not subject.look
+    return replace(claim, kind=NO_CHANGE if is_about_all else SAME, aspect=aspect)
 
 
 def _change(claim: Claim, _: Clause) -> Claim:
     subject = claim.subject
-    everything = claim.negated and subject is not None and subject.count > 1 and not subject.look
+    is_about_all = claim.negated and subject is not None and subject.count > 1 and not subject.look
     if subject is not None and subject.new and not claim.negated:
         return replace(claim, kind="add")  # "the difference is an added cube"
-    return Claim(NO_CHANGE, subject, text=claim.text) if everything else claim
+    return Claim(NO_CHANGE, subject, text=claim.text) if is_about_all else claim
 
 
 def _views(claim: Claim, clause: Clause) -> Claim:
@@ -146,8 +141,8 @@ def _exists(claim: Claim, clause: Clause) -> Claim:
         return replace(claim, kind=SIT)  # "the cube can now be found behind the ball"
     if subject.count == ALL and not claim.when:
         return replace(claim, when="after")  # "all four are still there"
-    fresh = subject.new or (claim.when == "now" and not subject.number)
-    if fresh and not claim.negated and claim.when != "before":
+    is_new = subject.new or (claim.when == "now" and not subject.number)
+    if is_new and not claim.negated and claim.when != "before":
         return replace(claim, kind="add")
     return replace(claim, when=_past(claim, clause))
 
@@ -160,8 +155,8 @@ def _put(claim: Claim, _: Clause) -> Claim:
 
 
 def _add(claim: Claim, _: Clause) -> Claim:
-    described = claim.when == "before" or (claim.negated and claim.when in AFTER)
-    return replace(claim, kind=EXISTS) if described else claim  # "appears in the first image"
+    describes_image = claim.when == "before" or (claim.negated and claim.when in AFTER)
+    return replace(claim, kind=EXISTS) if describes_image else claim  # "appears in the first image"
 
 
 SETTLED: dict[str, Callable[[Claim, Clause], Claim]] = {
@@ -176,7 +171,9 @@ SETTLED: dict[str, Callable[[Claim, Clause], Claim]] = {
     ONLY: lambda claim, _: replace(claim, kind="drop" if claim.when == "before" else "add", when=""),
     LEFT: lambda claim, _: replace(claim, kind=EXISTS, when="after"),
     # "is no longer behind the ball"
-    AWAY: lambda claim, _: replace(claim, kind="move", source=claim.target, target=(), left=True, when=""),
+    AWAY: lambda claim, _: replace(
+        claim, kind="move", source=claim.target, target=(), departed=True, when=""
+    ),
     VIEWS: _views,
     EXISTS: _exists,
 }
@@ -201,34 +198,32 @@ def number_before(clause: Clause, claim: Claim) -> list[Claim]:
         return [Claim(EXISTS, replace(subject, count=2), when="before", text=clause.text)]
     if claim.kind not in (EXISTS, "add"):
         return []
-    rest = dropwhile(lambda token: token.symbol not in ("INSTEAD", "COMPARED"), clause.tokens)
-    own = [replace(subject, number=token.meaning) for token in rest if token.symbol == "NUMBER"]
-    return [Claim(EXISTS, each, when="before", text=clause.text) for each in own]
+    later = dropwhile(lambda token: token.symbol not in ("INSTEAD", "COMPARED"), clause.tokens)
+    phrases = [replace(subject, number=token.meaning) for token in later if token.symbol == "NUMBER"]
+    return [Claim(EXISTS, phrase, when="before", text=clause.text) for phrase in phrases]
 
 
 def _located(claim: Claim, clause: Clause, landmarks: Sequence[Phrase]) -> Claim:
     source: list[Place] = []
     target: list[Place] = []
     directions: list[str] = []
-    before = ""
+    previous = ""
     for token in clause.groups.get("p", ()):
-        bare = token.symbol == "DIR" or (token.symbol == "SIDE" and before not in ("PRE", "TO", "IN"))
-        if bare and claim.kind not in ("add", "drop", EXISTS):
+        is_bare = token.symbol == "DIR" or (token.symbol == "SIDE" and previous not in ("PRE", "TO", "IN"))
+        if is_bare and claim.kind not in ("add", "drop", EXISTS):
             directions += token.meaning.split()
         elif token.symbol in ("PLACE", "SIDE", "MOST", "TOSIDE", "DIR"):
-            (source if before == "PRE" or claim.kind == "drop" else target).append(_place(token))
-        before = token.symbol if token.symbol not in (WHEN, "ASPECT", "BE") else before
-    own = [*(claim.subject.places if claim.subject else ()), *source]
-    known = [*landmarks, *(other for place in own for other in place.others)]
-    filled = with_landmark(Phrase(places=tuple(target)), known).places
-    return replace(claim, source=tuple(source), target=filled, directions=tuple(directions))
+            (source if previous == "PRE" or claim.kind == "drop" else target).append(_place(token))
+        previous = token.symbol if token.symbol not in (WHEN, "ASPECT", "BE") else previous
+    own_places = [*(claim.subject.places if claim.subject else ()), *source]
+    objects = [*landmarks, *(landmark for place in own_places for landmark in place.others)]
+    filled_target = with_landmark(Phrase(places=tuple(target)), objects).places
+    return replace(claim, source=tuple(source), target=filled_target, directions=tuple(directions))
 
 
 def _place(token: Token) -> Place:
-    if token.symbol == "PLACE":
-        place: Place = token.meaning
-        return place
-    return rank(token) if token.symbol == "MOST" else Place("side", side=token.meaning)
+    place: Place = token.meaning if token.symbol == "PLACE" else rank(token)
+    return place
 
 
 def with_landmark(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
@@ -239,9 +234,9 @@ def with_landmark(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
     """
     if not landmarks:
         return phrase
-    named = [[landmarks[-1] if each.pronoun else each for each in place.others] for place in phrase.places]
-    pairs = zip(phrase.places, named, strict=True)
-    return replace(phrase, places=tuple(replace(place, others=tuple(own)) for place, own in pairs))
+    others = [[landmarks[-1] if item.pronoun else item for item in place.others] for place in phrase.places]
+    pairs = zip(phrase.places, others, strict=True)
+    return replace(phrase, places=tuple(replace(place, others=tuple(new)) for place, new in pairs))
 
 
 def _valued(claim: Claim, clause: Clause) -> Claim:
@@ -250,12 +245,12 @@ def _valued(claim: Claim, clause: Clause) -> Claim:
         if (token.meaning.new or subject.new) and not claim.negated:  # "the new object is a cube"
             look = dict(subject.look) | dict(token.meaning.look)
             return replace(claim, kind="add", subject=replace(subject, look=tuple(look.items())))
-    (new, whole), (old, _) = (_value(clause.groups.get(group, ())) for group in "vo")
+    (new, is_full), (old, _) = (_value(clause.groups.get(group, ())) for group in "vo")
     for token in clause.tokens:
         if token.symbol == "LOSTSHINE":
             new = (("material", token.meaning),)
-    named = any(token.meaning.new for token in clause.of("s", "NP"))
-    if claim.kind == STATE and claim.subject and named and new and not claim.negated:
+    names_new_object = any(token.meaning.new for token in clause.of("s", "NP"))
+    if claim.kind == STATE and claim.subject and names_new_object and new and not claim.negated:
         look = dict(claim.subject.look) | dict(new)  # "the new object is red"
         return replace(claim, kind="add", subject=replace(claim.subject, look=tuple(look.items())))
     if any(token.symbol == "NOLONGER" for token in clause.groups.get("n", ())):
@@ -263,7 +258,7 @@ def _valued(claim: Claim, clause: Clause) -> Claim:
     if claim.kind == BECOMES and not new:
         new = _opposite(old)  # "the metallic sheen is gone"
     when = "both" if clause.has("REMAIN") else _past(claim, clause) if claim.kind == STATE else claim.when
-    return replace(claim, new=new, old=old, whole=whole, when=when)
+    return replace(claim, new=new, old=old, is_full=is_full, when=when)
 
 
 def _value(tokens: Sequence[Token]) -> tuple[Values, bool]:
@@ -278,8 +273,8 @@ def _opposite(old: Values) -> Values:
 
     For example, "no longer shiny" means matte.
     """
-    others = [each for name, value in old for each in MATERIALS if name == "material" and each != value]
-    return (("material", others[0]),) if len(others) == len(old) == 1 else ()
+    opposites = [other for name, value in old for other in MATERIALS if name == "material" and other != value]
+    return (("material", opposites[0]),) if len(opposites) == len(old) == 1 else ()
 
 
 def is_change(claim: Claim) -> bool:

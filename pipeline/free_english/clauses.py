@@ -15,7 +15,7 @@ from pipeline.free_english import claims, general_claims
 from pipeline.free_english.claims import Clause
 from pipeline.free_english.patterns import COLON, COMMA, UNKNOWN, WHEN, coded, pattern
 from pipeline.free_english.phrase import ALL, BECOMES, EXISTS, REST, SAME, UNREADABLE, Claim, Phrase
-from pipeline.free_english.tokens import Token
+from pipeline.free_english.tokens import Token, with_macros
 from pipeline.io.inputs import read_yaml
 
 RULES = Path(__file__).with_name("rules.yaml")
@@ -32,13 +32,11 @@ VIEWPOINT = "VIEWPOINT"
 def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return (kind, regular expression) for each rule. A match ends where another clause can begin."""
     tree = read_yaml(RULES, "restore it from git")
-    found = []
-    for kind, form in (each for rule in tree["rules"] for each in rule.items()):
+    rules = []
+    for kind, form in (pair for rule in tree["rules"] for pair in rule.items()):
         form = form if kind == LEAD else f"(?:{form}) (?=$|{{bound}})"
-        while macro := re.search(r"\{(\w+)\}", form):
-            form = form.replace(macro[0], tree["macros"][macro[1]])
-        found.append((kind, pattern(form, times=kind != LEAD)))
-    return tuple(found)
+        rules.append((kind, pattern(with_macros(form, tree["macros"]), times=kind != LEAD)))
+    return tuple(rules)
 
 
 class Reading:
@@ -52,22 +50,23 @@ class Reading:
 
     def sentence(self, tokens: list[Token], text: str) -> None:
         """Add the claims of a sentence. Its tokens have positions in `text`, the whole text."""
-        symbols, at = coded(tokens), 0
+        symbols, i = coded(tokens), 0
         self.image = ""
-        while at < len(tokens):
-            kind, match = _longest(symbols[at:])
+        while i < len(tokens):
+            kind, match = _longest(symbols[i:])
             if match is not None:
-                end = at + len(match[0])
-                self._clause(_clause(kind, match, tokens[at:], text), _excepted(tokens, end))
-            elif tokens[at].symbol in (*BOUNDS, WHEN):
-                end = at + 1
+                end = i + len(match[0])
+                self._clause(_clause(kind, match, tokens[i:], text), _excepted(tokens, end))
+            elif tokens[i].symbol in (*BOUNDS, WHEN):
+                end = i + 1
             else:
-                end = next((n for n in range(at + 1, len(tokens)) if tokens[n].symbol in BOUNDS), len(tokens))
-                own = tokens[at:end]
-                bounded = end == len(tokens) or tokens[end].symbol in (COMMA, COLON, "BUT")
-                if not (bounded and own[0].symbol == "SOMEONE" and {each.symbol for each in own} <= CHATTER):
-                    self._unreadable(text[own[0].start : own[-1].end])
-            at = end
+                end = next((j for j in range(i + 1, len(tokens)) if tokens[j].symbol in BOUNDS), len(tokens))
+                unread = tokens[i:end]
+                is_bounded = end == len(tokens) or tokens[end].symbol in (COMMA, COLON, "BUT")
+                is_chatter = unread[0].symbol == "SOMEONE" and {token.symbol for token in unread} <= CHATTER
+                if not (is_bounded and is_chatter):
+                    self._unreadable(text[unread[0].start : unread[-1].end])
+            i = end
 
     def _unreadable(self, text: str) -> None:
         self.claims.append(Claim(UNREADABLE, text=text))
@@ -82,20 +81,23 @@ class Reading:
         self.image = next((token.meaning for token in clause.tokens if token.symbol == "IMG"), self.image)
         if kind in (LEAD, SKIP, VIEW):
             return
+        # "the colors are the same", "no change in its size"
+        names_aspects = clause.has("ASPECTS", "COLOR") or (clause.has("DIFFERENCE") and clause.has("ASPECT"))
         if kind == AMONG:
             self._among(clause)
-        elif kind in (NO_CHANGE, SAME) and clause.names_aspects and not clause.of("s", "NP"):
+        elif kind in (NO_CHANGE, SAME) and names_aspects and not clause.of("s", "NP"):
             self.claims += general_claims.same_aspects(clause, self._changed())
         elif kind in (NO_CHANGE, REST):
             # "nothing else changed", and "all is the same" after a change was named
-            others = clause.has("ELSE") or (clause.has("EVERYTHING") and self._changed())
-            rest = kind == REST or excepted or others
-            self.claims.append(Claim(REST, text=clause.text) if rest else general_claims.none_changed(clause))
+            is_about_others = clause.has("ELSE") or (clause.has("EVERYTHING") and self._changed())
+            is_rest = kind == REST or excepted or is_about_others
+            claim = Claim(REST, text=clause.text) if is_rest else general_claims.none_changed(clause)
+            self.claims.append(claim)
         elif kind == CAST:
             self.claims += [_rest(claim, excepted) for claim in general_claims.same_objects(clause)]
         elif kind == REFINE:
             self._refine(clause)
-        elif kind == BECOMES and any(clause.of("s", each) for each in UNNAMED):
+        elif kind == BECOMES and any(clause.of("s", symbol) for symbol in UNNAMED):
             self.claims.append(general_claims.unnamed(clause))
         else:
             self._about(clause, excepted)
@@ -117,26 +119,26 @@ class Reading:
 
     def _about(self, clause: Clause, excepted: bool) -> None:
         subjects = self._subjects(clause)
-        open_kind = clause.kind in (CHANGE, SAME) or clause.has("TYPE", "DIFFERENCE", "WHAT")
-        if None in subjects and not open_kind:
+        may_lack_subject = clause.kind in (CHANGE, SAME) or clause.has("TYPE", "DIFFERENCE", "WHAT")
+        if None in subjects and not may_lack_subject:
             self._unreadable(clause.text)
             return
         for subject in subjects:
             claim = _rest(claims.of_clause(clause, subject, self.landmarks, self.image), excepted)
             self.claims += [claim, *claims.number_before(clause, claim)]
-            own = [*(subject.places if subject else ()), *claim.source, *claim.target]
-            self.landmarks += [other for place in own for other in place.others if not other.pronoun]
+            places = [*(subject.places if subject else ()), *claim.source, *claim.target]
+            self.landmarks += [other for place in places for other in place.others if not other.pronoun]
         self.subject = subjects[-1] or self.subject
 
     def _subjects(self, clause: Clause) -> list[Phrase | None]:
-        named = [token.meaning for token in clause.of("s", "NP")]
-        named = named or [token.meaning[1] for token in clause.tokens if token.symbol == "ASPECT"][:1]
-        found: list[Phrase | None] = []
-        last = [self.subject] if self.subject else []
-        for phrase in (claims.with_landmark(each, last) for each in named):
-            found.append(self._referred(phrase))
-            self.subject = found[-1] or self.subject
-        return found or [self.subject]
+        phrases = [token.meaning for token in clause.of("s", "NP")]
+        phrases = phrases or [token.meaning[1] for token in clause.tokens if token.symbol == "ASPECT"][:1]
+        subjects: list[Phrase | None] = []
+        landmarks = [self.subject] if self.subject else []
+        for phrase in (claims.with_landmark(unresolved, landmarks) for unresolved in phrases):
+            subjects.append(self._referred(phrase))
+            self.subject = subjects[-1] or self.subject
+        return subjects or [self.subject]
 
     def _referred(self, phrase: Phrase) -> Phrase | None:
         """Return the phrase of the object that `phrase` means; None if this object is unknown.
@@ -159,24 +161,26 @@ class Reading:
 
         If this is impossible, the clause becomes an unreadable claim.
         """
-        named = [each for token in clause.of("s", "NP") if (each := self._referred(token.meaning))]
+        subjects = [phrase for token in clause.of("s", "NP") if (phrase := self._referred(token.meaning))]
         last = self.claims[-1] if self.claims else None
-        if last is None and named and all(each.new for each in named):
+        are_new = [phrase.new for phrase in subjects]
+        if last is None and subjects and all(are_new):
             last = Claim("add")  # "new object: a small cube"
-        if last is None and len(named) == 1:
+        if last is None and len(subjects) == 1:
             last = Claim(EXISTS)  # "Big brown cube: ..."
-        if last and last.kind == NO_CHANGE and len(named) > 1 and not any(each.new for each in named):
-            self.claims += [Claim(EXISTS, each, when="both", text=clause.text) for each in named]
+        if last and last.kind == NO_CHANGE and len(subjects) > 1 and not any(are_new):
+            self.claims += [Claim(EXISTS, phrase, when="both", text=clause.text) for phrase in subjects]
             return  # "all objects are the same: a cube and a ball"
-        vague = any(each.count == ALL and not each.look for each in named)
-        vague = vague or (last is not None and last.kind == "move" and any(each.one for each in named))
-        if last is None or not named or vague or last.kind in (UNREADABLE, NO_CHANGE):
+        moves = last is not None and last.kind == "move"
+        is_vague = any(phrase.count == ALL and not phrase.look for phrase in subjects)
+        is_vague = is_vague or (moves and any(phrase.one for phrase in subjects))
+        if last is None or not subjects or is_vague or last.kind in (UNREADABLE, NO_CHANGE):
             self._unreadable(clause.text)
             return
         if last.kind == REST:  # "everything is the same except the cube"
             last = Claim(CHANGE)
-        self.claims += [replace(last, subject=each, text=clause.text) for each in named]
-        self.subject = named[-1]
+        self.claims += [replace(last, subject=phrase, text=clause.text) for phrase in subjects]
+        self.subject = subjects[-1]
 
 
 def _rest(claim: Claim, excepted: bool) -> Claim:
@@ -197,8 +201,8 @@ def _clause(kind: str, match: re.Match[str], tokens: Sequence[Token], text: str)
     groups: dict[str, list[Token]] = {}
     for name in (name for name in match.groupdict() if match[name]):
         groups.setdefault(name.rstrip("0123456789"), []).extend(tokens[match.start(name) : match.end(name)])
-    own = tokens[match.start() : match.end()]
-    return Clause(kind, own, groups, text[own[0].start : own[-1].end])
+    clause_tokens = tokens[match.start() : match.end()]
+    return Clause(kind, clause_tokens, groups, text[clause_tokens[0].start : clause_tokens[-1].end])
 
 
 def _excepted(tokens: Sequence[Token], end: int) -> bool:
@@ -209,9 +213,9 @@ def _excepted(tokens: Sequence[Token], end: int) -> bool:
     symbols = [token.symbol for token in tokens]
     if "BUT" in symbols[end : end + 2] and VIEWPOINT not in symbols[end : end + 4]:
         return True
-    for place in (place for place, symbol in enumerate(symbols) if symbol == "EXCEPT"):
-        rest = symbols[place + 1 :]
-        stop = next((n for n, own in enumerate(rest) if own in (COMMA, COLON)), len(rest))
-        if VIEWPOINT not in rest[:stop]:
+    for index in (index for index, symbol in enumerate(symbols) if symbol == "EXCEPT"):
+        following = symbols[index + 1 :]
+        stop = next((i for i, symbol in enumerate(following) if symbol in (COMMA, COLON)), len(following))
+        if VIEWPOINT not in following[:stop]:
             return True
     return False

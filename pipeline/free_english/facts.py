@@ -43,11 +43,11 @@ class Facts:
             return self._view_faults(claim)
         if self.kind == NO_CHANGE:
             return "" if claim.negated else INVENTED
-        found = self._change_faults(claim)
+        faults = self._change_faults(claim)
         if claim.negated:
-            known = claim.kind not in ("move", CHANGE) or matching(claim.subject or Phrase(), self.described)
-            return "" if found and known else KIND
-        return found
+            exists = claim.kind not in ("move", CHANGE) or matching(claim.subject or Phrase(), self.described)
+            return "" if faults and exists else KIND
+        return faults
 
     def identifies(self, claim: Claim) -> bool:
         """Return True if a correct claim says which object changed, and how.
@@ -59,10 +59,10 @@ class Facts:
             return False
         if claim.kind in (STATE, SIT) and not self._tells_change(claim):
             return False
-        changed = CHANGED.get(self.kind)
-        told = changed is None or any(name == changed for name, _ in claim.new)
+        attribute = CHANGED.get(self.kind)
+        names_value = attribute is None or any(name == attribute for name, _ in claim.new)
         fitting = matching(claim.subject or Phrase(), self.described)
-        return told and sum(_agrees(each, claim.old) for each in fitting) == 1
+        return names_value and sum(_agrees(item, claim.old) for item in fitting) == 1
 
     def _view_faults(self, claim: Claim) -> str:
         """Return KIND (a letter of FAULTS) if a claim about an image is false, else "".
@@ -70,14 +70,14 @@ class Facts:
         An example of such a claim is "there is a cube behind the ball".
         """
         subject = claim.subject or Phrase()
-        shown = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *claim.target))
+        phrase = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *claim.target))
         if claim.when in ("", "both"):
             sights = [self.before, self.after]
         else:
             sights = [self.before if claim.when == "before" else self.after]
-        seen = [_enough(shown, len(matching(shown, sight))) for sight in sights]
-        found = all(seen) if claim.when == "both" else any(seen)
-        return "" if found != claim.negated else KIND
+        fits = [_enough(phrase, len(matching(phrase, sight))) for sight in sights]
+        is_true = all(fits) if claim.when == "both" else any(fits)
+        return "" if is_true != claim.negated else KIND
 
     def _same_faults(self, claim: Claim) -> str:
         """Return the fault KIND if the claim wrongly says that something is the same, else "".
@@ -87,21 +87,21 @@ class Facts:
         fitting = matching(claim.subject or Phrase(), self.described)
         changed = self.changed is not None and (claim.subject is None or self.changed in fitting)
         if claim.aspect:
-            look = "look" in claim.aspect and self.kind in ("color", "texture")
-            wrong = changed and (look or ASPECTS.get(self.kind, "presence") in claim.aspect.split())
+            names_look = "look" in claim.aspect and self.kind in ("color", "texture")
+            is_wrong = changed and (names_look or ASPECTS.get(self.kind, "presence") in claim.aspect.split())
         else:
-            several = claim.subject is not None and claim.subject.count > 1
-            wrong = not fitting or (changed and (len(fitting) == 1 or several))
-        return KIND if wrong != claim.negated else ""
+            is_plural = claim.subject is not None and claim.subject.count > 1
+            is_wrong = not fitting or (changed and (len(fitting) == 1 or is_plural))
+        return KIND if is_wrong != claim.negated else ""
 
     def _tells_change(self, claim: Claim) -> bool:
         """Return True if a claim about the second image states the change, as in "the cube is now red"."""
         if claim.when == "now":
             return True
         if claim.kind == SIT:
-            own = self.kind == "move" and claim.when == "after" and bool(claim.target)
-            own = own and self.changed in matching(claim.subject or Phrase(), self.before)
-            return own and not self._placed(self.old, claim.target, self.before)
+            has_moved = self.kind == "move" and claim.when == "after" and bool(claim.target)
+            has_moved = has_moved and self.changed in matching(claim.subject or Phrase(), self.before)
+            return has_moved and not self._placed(self.old, claim.target, self.before)
         if claim.when in ("before", "both") or self.new is None:
             return False
         return any(
@@ -110,16 +110,16 @@ class Facts:
 
     def _change_faults(self, claim: Claim) -> str:
         subject = claim.subject or Phrase()
-        found = {*self._subject_faults(subject)}
+        faults = {*self._subject_faults(subject)}
         if subject.count > 1 or (subject.new and self.kind != "add") or not self._right_kind(claim):
-            found.add(KIND)
+            faults.add(KIND)
         elif not (_agrees(self.new, claim.new) and _agrees(self.old, claim.old)):
-            found.add(VALUE)
+            faults.add(VALUE)
         if not self._right_path(claim):
-            found.add(RELATION)
-        if found & {*ATTRIBUTES.values(), RELATION} and matching(subject, self.described):
-            found.add(ANOTHER)
-        return "".join(letter for letter in FAULTS if letter in found)
+            faults.add(RELATION)
+        if faults & {*ATTRIBUTES.values(), RELATION} and matching(subject, self.described):
+            faults.add(ANOTHER)
+        return "".join(letter for letter in FAULTS if letter in faults)
 
     def _subject_faults(self, subject: Phrase) -> Iterable[str]:
         """Yield the faults of a noun phrase about the changed object: wrong attributes and places."""
@@ -127,7 +127,7 @@ class Facts:
         assert changed is not None
         yield from (ATTRIBUTES[name] for name, value in subject.look if getattr(changed, name) != value)
         alike = matching(replace(subject, places=()), self.described)
-        candidates = [*(each for each in alike if each != changed), changed]
+        candidates = [*(item for item in alike if item != changed), changed]
         if not all(holds(place, changed, candidates, self.described) for place in subject.places):
             yield RELATION
         for place in subject.places:
@@ -140,11 +140,11 @@ class Facts:
             aspect = ASPECTS.get(self.kind)
             if aspect == "position" or aspect is None or claim.aspect not in ("", aspect):
                 return False
-            named = {name for name, _ in (claim.new or claim.old)} or {claim.aspect or aspect}
-            return aspect in named if claim.whole or claim.kind == STATE else named == {aspect}
+            attributes = {name for name, _ in (claim.new or claim.old)} or {claim.aspect or aspect}
+            return aspect in attributes if claim.is_full or claim.kind == STATE else attributes == {aspect}
         if claim.kind == SIT:
-            fresh = claim.subject is not None and claim.subject.indefinite
-            return self.kind == "move" or (self.kind == "add" and fresh)
+            is_new = claim.subject is not None and claim.subject.indefinite
+            return self.kind == "move" or (self.kind == "add" and is_new)
         return claim.kind in (self.kind, CHANGE)
 
     def _right_path(self, claim: Claim) -> bool:
@@ -155,7 +155,7 @@ class Facts:
             return not moving and (not still or self._placed(self.new, still, self.after))
         if claim.kind == "drop":
             return not claim.source or self._placed(self.old, claim.source, self.before)
-        if claim.left and any(self._placed(self.new, [place], self.after) for place in claim.source):
+        if claim.departed and any(self._placed(self.new, [place], self.after) for place in claim.source):
             return False
         if claim.kind not in ("move", SIT) or not (claim.source or claim.target or claim.directions):
             return True
@@ -180,22 +180,22 @@ class Facts:
 
     def _approached(self, place: Place) -> bool:
         """Return True if the object moved "closer to", "away from" or "past" the objects of `place`."""
-        others = [
-            each
+        landmarks = [
+            item
             for phrase in place.others
-            for each in matching(phrase, self.before)
-            if self.old is None or each.number != self.old.number
+            for item in matching(phrase, self.before)
+            if self.old is None or item.number != self.old.number
         ]
-        return bool(others) and all(self._passed(place.relation, other) for other in others)
+        return bool(landmarks) and all(self._passed(place.relation, landmark) for landmark in landmarks)
 
-    def _passed(self, relation: str, other: Placed) -> bool:
+    def _passed(self, relation: str, landmark: Placed) -> bool:
         assert self.old is not None
         assert self.new is not None
         if relation == "past":
-            one, then = (offsets(each, other, self.before.camera) for each in (self.old, self.new))
-            sides = zip(one, then, strict=True)
+            before, after = (offsets(item, landmark, self.before.camera) for item in (self.old, self.new))
+            sides = zip(before, after, strict=True)
             return any(min(abs(a), abs(b)) >= NEAREST and a * b < 0 for a, b in sides)
-        nearer = distance(self.old, other) - distance(self.new, other)
+        nearer = distance(self.old, landmark) - distance(self.new, landmark)
         return nearer >= NEAREST if relation == "toward" else -nearer >= NEAREST
 
 

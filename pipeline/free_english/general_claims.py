@@ -21,7 +21,7 @@ def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
     """
     if clause.kind == NO_CHANGE and clause.has("WITH") and not clause.has("DIFFERENCE"):
         return [Claim(NO_CHANGE, text=clause.text)]  # "all are in the same places with the same colours"
-    own = clause.has("ITS") or (changed and clause.has("ASPECT"))
+    is_about_one_object = clause.has("ITS") or (changed and clause.has("ASPECT"))
     aspects = [token.meaning for token in clause.tokens if token.symbol == "COLOR"]
     aspects += [token.meaning[0] for token in clause.tokens if token.symbol == "ASPECT"]
     aspects += [VERBS[token.symbol] for token in clause.tokens if token.symbol in VERBS]
@@ -29,8 +29,8 @@ def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
         if owner == "REST":
             return [Claim(REST, text=clause.text)]
         aspects += kinds
-        own = own or owner == "ASPECT"
-    if ("all" in aspects or {"position", "color"} <= {*aspects}) and not own:
+        is_about_one_object = is_about_one_object or owner == "ASPECT"
+    if ("all" in aspects or {"position", "color"} <= {*aspects}) and not is_about_one_object:
         return [Claim(NO_CHANGE, text=clause.text)]
     return [Claim(SAME, aspect=aspect, text=clause.text) for aspect in aspects]
 
@@ -38,16 +38,16 @@ def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
 def none_changed(clause: Clause) -> Claim:
     """Return the claim that nothing changed, limited to properties for "nothing was added or moved"."""
     verbs = {token.symbol for token in clause.tokens} & {*VERBS}
-    some = not clause.has("CHANGED", "PAINTED", "REPLACED", "OCCUR", "SAME", "DIFFERENCE")
-    aspects = sorted({VERBS[verb] for verb in verbs}) if some else []
+    is_limited = not clause.has("CHANGED", "PAINTED", "REPLACED", "OCCUR", "SAME", "DIFFERENCE")
+    aspects = sorted({VERBS[verb] for verb in verbs}) if is_limited else []
     return Claim(NO_CHANGE, aspect=" ".join(aspects), text=clause.text)
 
 
 def same_objects(clause: Clause) -> list[Claim]:
     """Return the claims of "both images show the same four objects": their number, and no change."""
-    named = {token.meaning for token in clause.tokens if token.symbol == "COLOR"}
-    aspects = named or ({"position"} if clause.has("SAME") else set())
-    some = "" if "all" in named else " ".join(sorted({*aspects, "presence"}))
+    properties = {token.meaning for token in clause.tokens if token.symbol == "COLOR"}
+    aspects = properties or ({"position"} if clause.has("SAME") else set())
+    aspect = "" if "all" in properties else " ".join(sorted({*aspects, "presence"}))
     numbers = [token.meaning for token in clause.tokens if token.symbol == "CAST" and token.meaning]
-    counted = [Claim(EXISTS, Phrase(count=2, number=each), when="both", text=clause.text) for each in numbers]
-    return [*counted, Claim(NO_CHANGE, aspect=some, text=clause.text)]
+    counted = [Claim(EXISTS, Phrase(count=2, number=n), when="both", text=clause.text) for n in numbers]
+    return [*counted, Claim(NO_CHANGE, aspect=aspect, text=clause.text)]

@@ -1,4 +1,4 @@
-"""Functions for forms.py that join tokens to noun phrases and values.
+"""Functions for forms.yaml that join tokens to noun phrases and values.
 
 A function gets the tokens of the words that its docstring quotes, or of similar words. It returns the tokens
 in their place, or None to leave them unchanged.
@@ -18,6 +18,16 @@ OPPOSITE = {"left": "right", "right": "left"}
 def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
     """Return one token with this symbol and meaning, which replaces `tokens`."""
     return Token(symbol, meaning, tokens[0].start, tokens[-1].end)
+
+
+def drop(_: list[Token]) -> list[Token]:
+    return []
+
+
+def time(tokens: list[Token]) -> Token:
+    """Return a token of time for "in the first image"."""
+    (meaning,) = (token.meaning for token in tokens if token.symbol in ("IMG", WHEN))
+    return joined(tokens, WHEN, meaning)
 
 
 def forward(tokens: list[Token]) -> Token | list[Token]:
@@ -42,19 +52,21 @@ def change_noun(tokens: list[Token]) -> Token:
 
 def one_of(tokens: list[Token]) -> list[Token]:
     """Split the token "one of" (in "the middle one of the cubes") into the noun "one" and the word "of"."""
-    return [joined(tokens, "NOUN", (None, False)), joined(tokens, "OF", "")]
+    return [any_object(tokens), joined(tokens, "OF", "")]
 
 
 def no_longer(tokens: list[Token]) -> list[Token]:
     """Return the tokens with "not ... anymore" replaced by "no longer ..."."""
     symbols = [token.symbol for token in tokens]
-    at = symbols.index("ANYMORE") if "ANYMORE" in symbols else 0
-    at = at or next((n for n, own in enumerate(symbols) if own == "NOLONGER" and "NOT" in symbols[:n]), 0)
-    nots = [place for place in range(at) if symbols[place] in ("NOT", "NO")]
-    if not nots:
+    end = symbols.index("ANYMORE") if "ANYMORE" in symbols else 0
+    later = (i for i, symbol in enumerate(symbols) if symbol == "NOLONGER" and "NOT" in symbols[:i])
+    end = end or next(later, 0)
+    negations = [i for i in range(end) if symbols[i] in ("NOT", "NO")]
+    if not negations:
         return tokens
-    own = replace(tokens[nots[-1]], symbol="NOLONGER")
-    return no_longer([*tokens[: nots[-1]], own, *tokens[nots[-1] + 1 : at], *tokens[at + 1 :]])
+    start = negations[-1]
+    negation = replace(tokens[start], symbol="NOLONGER")
+    return no_longer([*tokens[:start], negation, *tokens[start + 1 : end], *tokens[end + 1 :]])
 
 
 def count_from_side(tokens: list[Token]) -> list[Token]:
@@ -67,14 +79,14 @@ def count_from_side(tokens: list[Token]) -> list[Token]:
     symbols = [token.symbol for token in tokens]
     if "COUNTED" not in symbols:
         return tokens
-    at = symbols.index("COUNTED")
-    side = tokens[at].meaning
+    i = symbols.index("COUNTED")
+    side = tokens[i].meaning
     if "NTH" not in symbols:
-        return [*tokens[:at], replace(tokens[at], symbol="DIR", meaning=OPPOSITE[side]), *tokens[at + 1 :]]
-    framed = symbols[max(0, at - 1) : at + 2] == [COMMA, "COUNTED", COMMA]
-    kept = [*tokens[: at - framed], *tokens[at + 1 + framed :]]
+        return [*tokens[:i], replace(tokens[i], symbol="DIR", meaning=OPPOSITE[side]), *tokens[i + 1 :]]
+    has_commas = symbols[max(0, i - 1) : i + 2] == [COMMA, "COUNTED", COMMA]
+    others = [*tokens[: i - has_commas], *tokens[i + 1 + has_commas :]]
     return [
-        replace(each, meaning=f"{each.meaning} {side}") if each.symbol == "NTH" else each for each in kept
+        replace(word, meaning=f"{word.meaning} {side}") if word.symbol == "NTH" else word for word in others
     ]
 
 
@@ -83,24 +95,24 @@ def noun_phrase(tokens: list[Token]) -> Token | list[Token]:
     shape, plural = tokens[-1].meaning
     look = (*(token.meaning for token in tokens if token.symbol == "ATTR"), *(shape or ()))
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
-    several = counts or (plural and not symbols & {"ONEOF", "FEWER"})
-    count = ALL if any(each.startswith("all") for each in counts) else 2 if several else 1
+    is_plural = counts or (plural and not symbols & {"ONEOF", "FEWER"})
+    count = ALL if any(text.startswith("all") for text in counts) else 2 if is_plural else 1
     indefinite = "ONEOF" in symbols or any(token.symbol == "DET" and token.meaning == "a" for token in tokens)
     places = [rank(token) for token in tokens if token.symbol in ("SIDE", "MOST", "NTH")]
-    fresh = [place for place in places if indefinite and place.rank and not place.side]
-    counted = [Place("count", (Phrase(look),), rank=place.rank) for place in fresh if "ONEOF" not in symbols]
+    ordinals = [place for place in places if indefinite and place.rank and not place.side]
+    others = [Place("count", (Phrase(look),), rank=nth.rank) for nth in ordinals if "ONEOF" not in symbols]
     phrase = Phrase(
         look,
-        (*(place for place in places if place not in fresh), *counted),
+        (*(place for place in places if place not in ordinals), *others),
         1 if "ONEOF" in symbols else count,
-        next((int(each[-1]) for each in counts if each[-1].isdigit()), 0),
-        "NEW" in symbols or bool(counted),  # "a fourth cube"
+        next((int(text[-1]) for text in counts if text[-1].isdigit()), 0),
+        "NEW" in symbols or bool(others),  # "a fourth cube"
         "FEWER" in symbols,
         indefinite,
         one=shape is None,
     )
-    twice = len({name for name, _ in look}) < len(look)
-    return _several(tokens, phrase) if plural and twice else joined(tokens, "NP", phrase)
+    repeats_attribute = len({name for name, _ in look}) < len(look)
+    return _several(tokens, phrase) if plural and repeats_attribute else joined(tokens, "NP", phrase)
 
 
 def _several(tokens: list[Token], phrase: Phrase) -> Token | list[Token]:
@@ -109,14 +121,14 @@ def _several(tokens: list[Token], phrase: Phrase) -> Token | list[Token]:
     If this is impossible, return one unknown token.
     """
     names = [name for name, _ in phrase.look]
-    twice = next(name for name in names if names.count(name) > 1)
-    values = [pair for pair in phrase.look if pair[0] == twice]
-    joint = next((token for token in tokens if token.symbol == "AND"), None)
-    if len(values) != 2 or joint is None:
+    repeated = next(name for name in names if names.count(name) > 1)
+    values = [pair for pair in phrase.look if pair[0] == repeated]
+    conjunction = next((token for token in tokens if token.symbol == "AND"), None)
+    if len(values) != 2 or conjunction is None:
         return joined(tokens, UNKNOWN, None)
-    rest = [pair for pair in phrase.look if pair[0] != twice]
-    one, other = (replace(phrase, look=(pair, *rest), count=1, number=0) for pair in values)
-    return [joined(tokens, "NP", one), joint, joined(tokens, "NP", other)]
+    other_values = [pair for pair in phrase.look if pair[0] != repeated]
+    first, second = (replace(phrase, look=(pair, *other_values), count=1, number=0) for pair in values)
+    return [joined(tokens, "NP", first), conjunction, joined(tokens, "NP", second)]
 
 
 def rank(token: Token) -> Place:
@@ -129,8 +141,24 @@ def rank(token: Token) -> Place:
     return Place("side", side=token.meaning)
 
 
+def any_object(tokens: list[Token]) -> Token:
+    return joined(tokens, "NOUN", (None, False))
+
+
+def pronoun(tokens: list[Token]) -> Token:
+    return joined(tokens, "NP", Phrase(pronoun=True))
+
+
 def something(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(indefinite=True, new=len(tokens) > 1))
+
+
+def one_more(tokens: list[Token]) -> Token:
+    return joined(tokens, "NP", Phrase(indefinite=True, new=True))
+
+
+def one_fewer(tokens: list[Token]) -> Token:
+    return joined(tokens, "NP", Phrase(indefinite=True, fewer=True))
 
 
 def number_change(tokens: list[Token]) -> list[Token]:
@@ -138,14 +166,14 @@ def number_change(tokens: list[Token]) -> list[Token]:
     numbers = [token for token in tokens if token.symbol == "COUNT"]
     if tokens[0].symbol in ("TALLY", "COUNT") and not (numbers[0].meaning + numbers[1].meaning).isdigit():
         return [joined(tokens, UNKNOWN, None)]
-    more = tokens[0].symbol == "GREW" or (len(numbers) == 2 and numbers[0].meaning < numbers[1].meaning)
-    phrase = Phrase(indefinite=True, new=more)
-    found = [joined(tokens, "NP", phrase), joined(tokens, "ADDED" if more else "DROPPED", "")]
+    has_grown = tokens[0].symbol == "GREW" or (len(numbers) == 2 and numbers[0].meaning < numbers[1].meaning)
+    phrase = Phrase(indefinite=True, new=has_grown)
+    sentence = [joined(tokens, "NP", phrase), joined(tokens, "ADDED" if has_grown else "DROPPED", "")]
     if numbers:
         total = Phrase(count=2, number=int(numbers[-1].meaning))
-        found += [joined(tokens, symbol, "") for symbol in ("AND", "THERE", "BE")]
-        found += [joined(tokens, "NP", total), joined(tokens, WHEN, "after")]
-    return found
+        sentence += [joined(tokens, symbol, "") for symbol in ("AND", "THERE", "BE")]
+        sentence += [joined(tokens, "NP", total), joined(tokens, WHEN, "after")]
+    return sentence
 
 
 def number(tokens: list[Token]) -> Token | None:
@@ -165,7 +193,7 @@ def same_objects(tokens: list[Token]) -> Token | None:
     Return None for the singular, as in "the same cube".
     """
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
-    number = next((int(each[-1]) for each in counts if each[-1].isdigit()), 0)
+    number = next((int(text[-1]) for text in counts if text[-1].isdigit()), 0)
     return joined(tokens, "CAST", number) if counts or tokens[-1].meaning[1] else None
 
 
@@ -173,47 +201,44 @@ def other_objects(tokens: list[Token]) -> Token:
     """Join "the other cubes" to one token, whose meaning is the noun phrase of one such object, "a cube"."""
     look = tuple(token.meaning for token in tokens if token.symbol == "ATTR")
     shape = (tokens[-1].meaning[0] or ()) if tokens[-1].symbol == "NOUN" else ()
-    none = any(token.symbol == "OTHER" and token.meaning == "none" for token in tokens)
-    return joined(tokens, "ELSE" if none else "REST", Phrase((*look, *shape)))
+    is_negated = any(token.symbol == "OTHER" and token.meaning == "none" for token in tokens)
+    return joined(tokens, "ELSE" if is_negated else "REST", Phrase((*look, *shape)))
 
 
 def join_values(tokens: list[Token]) -> list[Token]:
     """Return the tokens, with attributes without a noun ("small and red") joined to one VALUE token."""
-    found: list[Token] = []
-    place = 0
-    while place < len(tokens):
-        if tokens[place].symbol != "ATTR":
-            found.append(tokens[place])
-            place += 1
+    result: list[Token] = []
+    index = 0
+    while index < len(tokens):
+        if tokens[index].symbol != "ATTR":
+            result.append(tokens[index])
+            index += 1
             continue
-        own = [tokens[place]]
-        while following := _next_attribute(tokens, place + 1, own):
-            own.append(tokens[following])
-            place = following
-        place += 1
-        if place < len(tokens) and tokens[place].symbol == "COLOR":
-            place += 1
-        finish = [each.symbol for each in found[-2:]] == ["WITH", "NEW"]  # "with a new metallic finish"
-        if found and found[-1].symbol in ("DET", "NEW") and not finish:
-            found.pop()
-        found.append(joined(own, "VALUE", tuple(dict.fromkeys(token.meaning for token in own))))
-    return found
+        group = [tokens[index]]
+        while next_index := _next_attribute(tokens, index + 1, group):
+            group.append(tokens[next_index])
+            index = next_index
+        index += 1
+        if index < len(tokens) and tokens[index].symbol == "COLOR":
+            index += 1
+        is_finish = [token.symbol for token in result[-2:]] == ["WITH", "NEW"]  # "with a new metallic finish"
+        if result and result[-1].symbol in ("DET", "NEW") and not is_finish:
+            result.pop()
+        result.append(joined(group, "VALUE", tuple(dict.fromkeys(token.meaning for token in group))))
+    return result
 
 
-def _next_attribute(tokens: Sequence[Token], place: int, own: Sequence[Token]) -> int | None:
-    """Return the position of the next attribute from `place` on; None if it cannot be joined to `own`.
+def _next_attribute(tokens: Sequence[Token], index: int, group: Sequence[Token]) -> int | None:
+    """Return the position of the next attribute from `index` on; None if it cannot be joined to `group`.
 
-    Commas and "and" before the attribute are skipped. After them, an attribute cannot be joined if `own`
+    Commas and "and" before the attribute are skipped. After them, an attribute cannot be joined if `group`
     has another value of the same attribute.
     """
-    start = place
-    while place < len(tokens) and tokens[place].symbol in (COMMA, "AND"):
-        place += 1
-    if place == len(tokens) or tokens[place].symbol != "ATTR":
+    start = index
+    while index < len(tokens) and tokens[index].symbol in (COMMA, "AND"):
+        index += 1
+    if index == len(tokens) or tokens[index].symbol != "ATTR":
         return None
-    again = any(
-        tokens[place].meaning[0] == token.meaning[0]
-        for token in own
-        if token.meaning != tokens[place].meaning
-    )
-    return None if again and place > start else place
+    attribute, value = tokens[index].meaning
+    contradicts = any(token.meaning[0] == attribute and token.meaning[1] != value for token in group)
+    return None if contradicts and index > start else index

@@ -12,16 +12,16 @@ from pipeline.free_english.tokens import ATTRIBUTES, IGNORED, MACROS, OBJECT, SH
 
 WHEN, COMMA, COLON, UNKNOWN = "WHEN", "COMMA", "COLON", "UNKNOWN"
 PHRASES = ("NP", "VALUE", "PLACE", "ASPECT", "ASPECTS", "CAST", "NUMBER")
-MADE = ("NOUN", "ATTR", *PHRASES, "QUESTION", COMMA, COLON, UNKNOWN)
+READER_SYMBOLS = ("NOUN", "ATTR", *PHRASES, "QUESTION", COMMA, COLON, UNKNOWN)
 """Symbols that the reader gives to tokens and that are not in words.yaml."""
 Build = Callable[[list[Token]], Token | list[Token] | None]
-"""A function that gets the tokens of a match and returns the tokens in their place, or None to keep them."""
+"""A function that gets the tokens of a match and returns their replacement; None leaves them unchanged."""
 
 
 @cache
 def _codes() -> dict[str, str]:
     symbols = [name for name in table() if name not in (*ATTRIBUTES, IGNORED, MACROS, OBJECT, SHAPED)]
-    return {symbol: chr(0xE000 + place) for place, symbol in enumerate([*symbols, *MADE])}
+    return {symbol: chr(0xE000 + index) for index, symbol in enumerate([*symbols, *READER_SYMBOLS])}
 
 
 def coded(tokens: Sequence[Token]) -> str:
@@ -36,16 +36,16 @@ def pattern(text: str, times: bool = True) -> re.Pattern[str]:
     If `times` is true, tokens of time (WHEN) may stand between the form's symbols. A group name may be used
     several times in a form: the compiled names have a number at the end.
     """
-    often = f"{_codes()[WHEN]}*" if times else ""
+    any_times = f"{_codes()[WHEN]}*" if times else ""
     numbers: dict[str, int] = {}
 
-    def numbered(found: re.Match[str]) -> str:
-        numbers[found[1]] = numbers.get(found[1], 0) + 1
-        return f"(?P<{found[1]}{numbers[found[1]]}>"
+    def numbered(match: re.Match[str]) -> str:
+        numbers[match[1]] = numbers.get(match[1], 0) + 1
+        return f"(?P<{match[1]}{numbers[match[1]]}>"
 
     text = re.sub(r"\(\?P<(\w+)>", numbered, text)
-    text = re.sub(r"\b[A-Z]{2,}\b", lambda found: f"(?:{_codes()[found[0]]}{often})", text)
-    return re.compile(often + "".join(text.split()))
+    text = re.sub(r"\b[A-Z]{2,}\b", lambda match: f"(?:{_codes()[match[0]]}{any_times})", text)
+    return re.compile(any_times + "".join(text.split()))
 
 
 def reduced(tokens: list[Token], forms: Sequence[tuple[str, Build]], backwards: bool = False) -> list[Token]:
@@ -64,17 +64,17 @@ def reduced(tokens: list[Token], forms: Sequence[tuple[str, Build]], backwards: 
 
 
 def _replaced(tokens: list[Token], regex: re.Pattern[str], build: Build, backwards: bool) -> list[Token]:
-    at = len(tokens) - 1 if backwards else 0
+    position = len(tokens) - 1 if backwards else 0
     symbols = coded(tokens)
-    while 0 <= at < len(tokens):
-        match = regex.match(symbols, at)
-        length = match.end() - at if match else 0
-        made = build(tokens[at : at + length]) if length else None
-        if made is None:
-            at += -1 if backwards else 1
+    while 0 <= position < len(tokens):
+        match = regex.match(symbols, position)
+        length = match.end() - position if match else 0
+        replacement = build(tokens[position : position + length]) if length else None
+        if replacement is None:
+            position += -1 if backwards else 1
             continue
-        new = made if isinstance(made, list) else [made]
-        tokens = [*tokens[:at], *new, *tokens[at + length :]]
+        new_tokens = replacement if isinstance(replacement, list) else [replacement]
+        tokens = [*tokens[:position], *new_tokens, *tokens[position + length :]]
         symbols = coded(tokens)
-        at += -1 if backwards else len(new)
+        position += -1 if backwards else len(new_tokens)
     return tokens

@@ -66,11 +66,11 @@ class Claim:
     negated: bool = False
     old: Values = ()
     new: Values = ()
-    whole: bool = False  # `new` describes the whole object ("a red metal ball"), not only what changed
+    is_full: bool = False  # `new` describes the object ("a red metal ball"), not only the changed attribute
     aspect: str = ""  # color, material or position, if the text names what changed
     source: tuple[Place, ...] = ()  # places before and after a move
     target: tuple[Place, ...] = ()
     directions: tuple[str, ...] = ()
-    left: bool = False  # no longer at `source`
+    departed: bool = False  # the object is no longer at `source`
     when: str = ""  # before, after, now, or empty
     text: str = ""  # the claim's words, in lower case and without contractions

@@ -1,4 +1,4 @@
-"""Functions for forms.py that join noun phrases with their places and attributes.
+"""Functions for forms.yaml that join noun phrases with their places and attributes.
 
 A function gets the tokens of the words that its docstring quotes, or of similar words. It returns the tokens
 in their place, or None to leave them unchanged.
@@ -70,9 +70,9 @@ def before_all(tokens: list[Token]) -> Token | None:
 
 def between_values(tokens: list[Token]) -> Token:
     """Return a place token for "between the red and the green cube"."""
-    other = tokens[-1].meaning
-    shape = tuple(pair for pair in other.look if pair[0] == "shape")
-    return joined(tokens, "PLACE", Place("between", (Phrase((*tokens[1].meaning, *shape)), other)))
+    second = tokens[-1].meaning
+    shape = tuple(pair for pair in second.look if pair[0] == "shape")
+    return joined(tokens, "PLACE", Place("between", (Phrase((*tokens[1].meaning, *shape)), second)))
 
 
 def between_several(tokens: list[Token]) -> Token | None:
@@ -80,8 +80,8 @@ def between_several(tokens: list[Token]) -> Token | None:
     phrase = tokens[-1].meaning
     if tokens[-1].symbol == "NP" and (phrase is None or phrase.count == 1):
         return None
-    one = replace(phrase or Phrase(), count=1, number=0)
-    return joined(tokens, "PLACE", Place("between", (one, one)))
+    object_phrase = replace(phrase or Phrase(), count=1, number=0)
+    return joined(tokens, "PLACE", Place("between", (object_phrase, object_phrase)))
 
 
 def not_before(tokens: list[Token]) -> Token | None:
@@ -98,10 +98,10 @@ def both_places(tokens: list[Token]) -> list[Token] | None:
 
 def side(tokens: list[Token]) -> Token | None:
     """Return a place token for "on the left" or "at the very back"; None for relations such as "near"."""
-    own = next(token for token in tokens if token.symbol in ("REL", "SIDE", "MOST"))
-    if own.symbol == "REL" and own.meaning not in SIDES:
+    word = next(token for token in tokens if token.symbol in ("REL", "SIDE", "MOST"))
+    if word.symbol == "REL" and word.meaning not in SIDES:
         return None
-    return joined(tokens, "PLACE", rank(own) if own.symbol == "MOST" else Place("side", side=own.meaning))
+    return joined(tokens, "PLACE", rank(word))
 
 
 def from_side(tokens: list[Token]) -> list[Token]:
@@ -126,8 +126,8 @@ def side_of(tokens: list[Token]) -> Token | None:
 
 def to_side_of(tokens: list[Token]) -> Token | None:
     """Return a place token for "to the right side of the cube"; None if the side is not in SIDES."""
-    own = tokens[0].meaning
-    return joined(tokens, "PLACE", Place(own, (tokens[-1].meaning,))) if own in SIDES else None
+    side_name = tokens[0].meaning
+    return joined(tokens, "PLACE", Place(side_name, (tokens[-1].meaning,))) if side_name in SIDES else None
 
 
 def nth_from(tokens: list[Token]) -> Token | None:
@@ -136,8 +136,8 @@ def nth_from(tokens: list[Token]) -> Token | None:
     ranks = [place for place in phrase.places if place.relation == "rank" and not place.side]
     if not ranks or side not in SIDES:
         return None
-    found = tuple(replace(place, side=side) if place in ranks else place for place in phrase.places)
-    return joined(tokens, "NP", replace(phrase, places=found))
+    places = tuple(replace(place, side=side) if place in ranks else place for place in phrase.places)
+    return joined(tokens, "NP", replace(phrase, places=places))
 
 
 def nth_after(tokens: list[Token]) -> Token | None:
@@ -215,24 +215,24 @@ def value_of(tokens: list[Token]) -> Token | None:
 
 def ranked_of(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "the leftmost of the three cubes"; None for a phrase in the singular."""
-    phrase, own = tokens[2].meaning, rank(tokens[0])
+    phrase, place = tokens[2].meaning, rank(tokens[0])
     if phrase.count == 1:
         return None
-    if not own.side:  # "the second of the cubes"
-        own = replace(own, side=tokens[-1].meaning if tokens[-1].symbol == "SIDE" else "left")
-    found = (*phrase.places, own)
-    return joined(tokens, "NP", replace(phrase, places=found, count=1, number=0))
+    if not place.side:  # "the second of the cubes"
+        place = replace(place, side=tokens[-1].meaning if tokens[-1].symbol == "SIDE" else "left")
+    places = (*phrase.places, place)
+    return joined(tokens, "NP", replace(phrase, places=places, count=1, number=0))
 
 
 def one_of_them(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "the middle one of the three cubes", or None for other words with "of"."""
-    one, many = tokens[0].meaning, tokens[-1].meaning
-    if many.number and not many.look and not one.one:  # "the middle cube of the three"
+    item, group = tokens[0].meaning, tokens[-1].meaning
+    if group.number and not group.look and not item.one:  # "the middle cube of the three"
         return tokens[0]
-    if not one.one or many.count == 1:
+    if not item.one or group.count == 1:
         return None
-    found = replace(one, look=(*one.look, *many.look), places=(*many.places, *one.places), one=False)
-    return joined(tokens, "NP", found)
+    phrase = replace(item, look=(*item.look, *group.look), places=(*group.places, *item.places), one=False)
+    return joined(tokens, "NP", phrase)
 
 
 def cleft(tokens: list[Token]) -> Token | None:
@@ -261,15 +261,17 @@ def named_after(tokens: list[Token]) -> list[Token] | None:
     Return None if the first phrase does not name a new object, or if the attributes differ.
     """
     first = tokens[0].meaning
-    found = apposition(tokens) if first.new else None
-    return [found, *_with_symbol(tokens, WHEN)] if found else None
+    phrase = apposition(tokens) if first.new else None
+    return [phrase, *_with_symbol(tokens, WHEN)] if phrase else None
 
 
 def apposition(tokens: list[Token]) -> Token | None:
     """Return one noun phrase for "a new object, a small red cube,"; None if the attributes differ."""
-    one, other = (token.meaning for token in _with_symbol(tokens, "NP"))
-    look = dict(one.look) | dict(other.look)
-    if look != dict(other.look) | dict(one.look) or one.pronoun or other.pronoun:
+    first, second = (token.meaning for token in _with_symbol(tokens, "NP"))
+    look = dict(first.look) | dict(second.look)
+    if look != dict(second.look) | dict(first.look) or first.pronoun or second.pronoun:
         return None
-    found = replace(other, look=tuple(look.items()), places=(*one.places, *other.places))
-    return joined(tokens, "NP", replace(found, new=one.new or other.new, count=max(one.count, other.count)))
+    new, count = first.new or second.new, max(first.count, second.count)
+    places = (*first.places, *second.places)
+    phrase = replace(second, look=tuple(look.items()), places=places, new=new, count=count)
+    return joined(tokens, "NP", phrase)

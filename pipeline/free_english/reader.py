@@ -26,40 +26,41 @@ def read(text: str) -> list[Claim]:
     """Return the claims of a text, which may have several sentences, in the order of the text."""
     reading, text = Reading(), plain_text(text)
     for tokens in sentences(text):
-        found = phrases(tokens)
-        if any(token.symbol in CONTENT for token in found):
-            reading.sentence(found, text)
+        joined_tokens = phrases(tokens)
+        if any(token.symbol in CONTENT for token in joined_tokens):
+            reading.sentence(joined_tokens, text)
     return _together(reading.claims)
 
 
 def _together(claims: Sequence[Claim]) -> list[Claim]:
     """Join claims that state the change of one object only together. Return all claims."""
-    found: list[Claim] = []
+    result: list[Claim] = []
     if any(is_change(claim) for claim in claims):
-        claims = [own for claim in claims for own in _aspects(claim)]
+        claims = [earlier for claim in claims for earlier in _aspects(claim)]
     for claim in claims:
-        other = next((place for place, own in enumerate(found) if _compared(own, claim)), None)
-        if other is not None:
-            found[other] = _difference(*sorted((found[other], claim), key=lambda own: own.when != "before"))
+        match = next((i for i, earlier in enumerate(result) if _compared(earlier, claim)), None)
+        if match is not None:
+            before, after = sorted((result[match], claim), key=lambda image: image.when != "before")
+            result[match] = _difference(before, after)
             continue
-        same = [place for place, own in enumerate(found) if own.subject == claim.subject]
-        views = [place for place in same if found[place].kind in (STATE, EXISTS)]
-        both = _both_images(found[views[-1]], claim) if views else None
-        if claim.kind == "add" and same and found[same[-1]].kind in ("move", "drop"):
-            found[same[-1]] = replace(claim, kind="move", source=found[same[-1]].source)
+        same = [i for i, earlier in enumerate(result) if earlier.subject == claim.subject]
+        views = [i for i in same if result[i].kind in (STATE, EXISTS)]
+        both = _both_images(result[views[-1]], claim) if views else None
+        if claim.kind == "add" and same and result[same[-1]].kind in ("move", "drop"):
+            result[same[-1]] = replace(claim, kind="move", source=result[same[-1]].source)
         elif both:
-            found[views[-1]] = both
-        elif claim.kind in (STATE, SIT) and not claim.when and same and same[-1] == len(found) - 1:
-            found[-1:] = _described(found[-1], claim)
-        elif claim.kind == EXISTS and claim.when == "before" and same and found[same[-1]].new:
+            result[views[-1]] = both
+        elif claim.kind in (STATE, SIT) and not claim.when and same and same[-1] == len(result) - 1:
+            result[-1:] = _described(result[-1], claim)
+        elif claim.kind == EXISTS and claim.when == "before" and same and result[same[-1]].new:
             # "shiny now and it was not before"
-            found.append(replace(claim, kind=STATE, new=found[same[-1]].new))
+            result.append(replace(claim, kind=STATE, new=result[same[-1]].new))
         elif claim.kind == EXISTS and claim.negated and not views:
             kind = "add" if claim.when == "before" else "drop"
-            found.append(replace(claim, kind=kind, negated=False, when=""))
+            result.append(replace(claim, kind=kind, negated=False, when=""))
         else:
-            found.append(claim)
-    return found
+            result.append(claim)
+    return result
 
 
 def _aspects(claim: Claim) -> list[Claim]:
@@ -77,41 +78,41 @@ def _both_images(last: Claim, claim: Claim) -> Claim | None:
 
     Return None if the two claims do not state a change.
     """
-    value = claim.kind in (BECOMES, STATE) and is_change(claim)
-    if value and last.kind == STATE and last.when == "before" and not last.negated:
-        whole = claim.whole or claim.kind == STATE
-        return replace(claim, kind=BECOMES, old=claim.old or last.new, whole=whole)
-    reverse = last.when in AFTER and claim.when == "before" and not claim.negated
-    if reverse and last.kind == claim.kind == STATE:
-        return replace(last, kind=BECOMES, old=claim.new, whole=True)
-    whens = {each.when.replace("now", "after") for each in (last, claim)}
-    one_image = len(whens) == 1 and "" not in whens
-    if last.kind == claim.kind == EXISTS and last.negated != claim.negated and not one_image:
+    gives_value = claim.kind in (BECOMES, STATE) and is_change(claim)
+    if gives_value and last.kind == STATE and last.when == "before" and not last.negated:
+        is_full = claim.is_full or claim.kind == STATE
+        return replace(claim, kind=BECOMES, old=claim.old or last.new, is_full=is_full)
+    is_reversed = last.when in AFTER and claim.when == "before" and not claim.negated
+    if is_reversed and last.kind == claim.kind == STATE:
+        return replace(last, kind=BECOMES, old=claim.new, is_full=True)
+    whens = {part.when.replace("now", "after") for part in (last, claim)}
+    same_image = len(whens) == 1 and "" not in whens
+    if last.kind == claim.kind == EXISTS and last.negated != claim.negated and not same_image:
         first = last if last.when == "before" or claim.when in AFTER else claim
         return replace(last, kind="add" if first.negated else "drop", negated=False, when="")
     return None
 
 
-def _compared(one: Claim, other: Claim) -> bool:
+def _compared(first: Claim, second: Claim) -> bool:
     """Return True if the two claims show one object in different images, and the object differs.
 
     One claim must be about the first image, and the other claim about the second. The object must differ in
     its colour, its material or its place.
     """
-    if {one.when.replace("now", "after"), other.when.replace("now", "after")} != {"before", "after"}:
+    if {first.when.replace("now", "after"), second.when.replace("now", "after")} != {"before", "after"}:
         return False
-    if not (_shows(one) and _shows(other)):
+    if not (_shows(first) and _shows(second)):
         return False
-    before, after = (dict(each.subject.look) for each in (one, other) if each.subject)
-    unlike = [name for name in before.keys() & after.keys() if before[name] != after[name]]
-    sites = [_sited(one), _sited(other)]
-    return unlike in (["color"], ["material"]) or (not unlike and all(sites) and sites[0] != sites[1])
+    before, after = (dict(claim.subject.look) for claim in (first, second) if claim.subject)
+    differing = [name for name in before.keys() & after.keys() if before[name] != after[name]]
+    sites = [_sited(first), _sited(second)]
+    return differing in (["color"], ["material"]) or (not differing and all(sites) and sites[0] != sites[1])
 
 
 def _shows(claim: Claim) -> bool:
     subject = claim.subject or Phrase()
-    single = bool(subject.look) and subject.count == 1 and not subject.new
-    return claim.kind in (EXISTS, "add") and single and not claim.negated
+    is_single = bool(subject.look) and subject.count == 1 and not subject.new
+    return claim.kind in (EXISTS, "add") and is_single and not claim.negated
 
 
 def _sited(claim: Claim) -> tuple[Place, ...]:
@@ -124,7 +125,7 @@ def _difference(before: Claim, after: Claim) -> Claim:
     assert after.subject
     if dict(before.subject.look).items() ^ dict(after.subject.look).items() and not _sited(after):
         old, new = before.subject.look, after.subject.look
-        return replace(before, kind=BECOMES, old=old, new=new, whole=True, when="")
+        return replace(before, kind=BECOMES, old=old, new=new, is_full=True, when="")
     subject = replace(before.subject, places=())
     return replace(before, kind="move", subject=subject, source=_sited(before), target=_sited(after), when="")
 

@@ -21,7 +21,7 @@ MACROS, IGNORED, SHAPED, OBJECT = "MACROS", "IGNORED", "SHAPED", "OBJECT"
 QUOTES = str.maketrans({"’": "'", **dict.fromkeys('*"“”_#{}[]<`~|', " ")})
 WORD = re.compile(r"[a-z]+|\d+(?:st|nd|rd|th)?|'s?|[.!;\n?…]|[^\s]")
 STOPS = {".", "!", ";", "\n", "?", "…"}
-Found = tuple[str, int, int]
+Span = tuple[str, int, int]
 """A word, the position of its first character, and the position after its last character."""
 
 
@@ -41,40 +41,36 @@ class Token:
 @cache
 def table() -> Mapping[str, Mapping[str, str]]:
     """Return the content of words.yaml: a dictionary, symbol -> meaning -> phrases separated by commas."""
-    found: Mapping[str, Mapping[str, str]] = read_yaml(TABLE, "restore it from git")
-    return found
+    symbols: Mapping[str, Mapping[str, str]] = read_yaml(TABLE, "restore it from git")
+    return symbols
 
 
 @cache
 def lexicon() -> Mapping[tuple[str, ...], tuple[str, Any]]:
     """Return all known phrases: tuple of words -> symbol (empty for ignored phrases) and meaning."""
-    entries = {name: own for name, own in table().items() if name != MACROS}
-    found: dict[tuple[str, ...], tuple[str, Any]] = {}
-    for phrase in _phrases(entries.pop(IGNORED)[""]):
-        found[phrase] = ("", None)
+    entries = {name: synonyms for name, synonyms in table().items() if name != MACROS}
+    ignored = _phrases(entries.pop(IGNORED)[""])
+    phrases: dict[tuple[str, ...], tuple[str, Any]] = dict.fromkeys(ignored, ("", None))
     shaped, objects = entries.pop(SHAPED), entries.pop(OBJECT)[""]
-    more = {attribute: entries.pop(attribute) for attribute in ATTRIBUTES}
+    attribute_phrases = {attribute: entries.pop(attribute) for attribute in ATTRIBUTES}
     for symbol, meanings in entries.items():
         for meaning, texts in meanings.items():
-            found |= dict.fromkeys(_phrases(texts), (symbol, meaning))
+            phrases |= dict.fromkeys(_phrases(texts), (symbol, meaning))
     for attribute, values in words.SYNONYMS.items():
         symbol = "NOUN" if attribute == "shape" else "ATTR"
-        for value, own in values.items():
-            texts = ", ".join([*own, more[attribute].get(value, "")])
-            found |= dict.fromkeys(_phrases(texts), (symbol, (attribute, value)))
-    found |= dict.fromkeys(_phrases(", ".join([*words.ANY_SHAPE, objects])), ("NOUN", ()))
+        for value, synonyms in values.items():
+            texts = ", ".join([*synonyms, attribute_phrases[attribute].get(value, "")])
+            phrases |= dict.fromkeys(_phrases(texts), (symbol, (attribute, value)))
+    phrases |= dict.fromkeys(_phrases(", ".join([*words.ANY_SHAPE, objects])), ("NOUN", ()))
     for value, texts in shaped.items():
-        found |= dict.fromkeys(_phrases(texts), ("ATTR", ("shape", value)))
-    return found
+        phrases |= dict.fromkeys(_phrases(texts), ("ATTR", ("shape", value)))
+    return phrases
 
 
 @cache
-def _lengths() -> Mapping[str, Sequence[int]]:
-    """Return a dictionary: first word of a phrase -> lengths of such phrases in words, longest first."""
-    found: dict[str, set[int]] = {}
-    for phrase in lexicon():
-        found.setdefault(phrase[0], set()).add(len(phrase))
-    return {word: sorted(own, reverse=True) for word, own in found.items()}
+def _most_words() -> int:
+    """Return the number of words of the longest known phrase."""
+    return max(map(len, lexicon()))
 
 
 def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
@@ -83,13 +79,18 @@ def _phrases(texts: str) -> Iterator[tuple[str, ...]]:
     In an entry, commas separate the phrases. [a|b|] stands for "a", "b" or nothing. {name} stands for a
     macro. A verb with a plus stands for its four forms.
     """
-    macros = table()[MACROS]
-    texts = re.sub(r"\{(\w+)\}", lambda found: macros[found[1]], texts)
-    for text in texts.split(","):
-        text = re.sub(r"\b([a-z]+)(\+{1,2})", lambda found: f"[{'|'.join(_forms(*found.groups()))}]", text)
+    for text in with_macros(texts, table()[MACROS]).split(","):
+        text = re.sub(r"\b([a-z]+)(\+{1,2})", lambda match: f"[{'|'.join(_forms(*match.groups()))}]", text)
         parts = re.split(r"\[([^\]]*)\]", text)
-        options = [part.split("|") if place % 2 else [part] for place, part in enumerate(parts)]
+        options = [part.split("|") if index % 2 else [part] for index, part in enumerate(parts)]
         yield from (phrase for chosen in product(*options) if (phrase := tuple("".join(chosen).split())))
+
+
+def with_macros(text: str, macros: Mapping[str, str]) -> str:
+    """Return a text with each {name} replaced by the macro of this name, also inside macros."""
+    while macro := re.search(r"\{(\w+)\}", text):
+        text = text.replace(macro[0], macros[macro[1]])
+    return text
 
 
 def _forms(verb: str, mark: str) -> tuple[str, ...]:
@@ -117,57 +118,53 @@ def plain_text(text: str) -> str:
 
 def sentences(plain: str) -> Iterator[list[Token]]:
     """Yield the tokens of each sentence of a text. The text is a result of `plain_text`."""
-    found = [(match[0], match.start(), match.end()) for match in WORD.finditer(plain)]
-    at, own = 0, list[Token]()
-    while at < len(found):
-        word, start, end = found[at]
-        token, count = (None, 1) if word in STOPS else _token(found, at)
+    spans = [(match[0], match.start(), match.end()) for match in WORD.finditer(plain)]
+    i, sentence = 0, list[Token]()
+    while i < len(spans):
+        word, start, end = spans[i]
+        token, count = (None, 1) if word in STOPS else _token(spans, i)
         if token:
-            own.append(token)
-        elif word in STOPS and own:
-            yield [*own, Token("QUESTION", word, start, end)] if word == "?" else own
-            own = []
-        at += count
-    if own:
-        yield own
+            sentence.append(token)
+        elif word in STOPS and sentence:
+            yield [*sentence, Token("QUESTION", word, start, end)] if word == "?" else sentence
+            sentence = []
+        i += count
+    if sentence:
+        yield sentence
 
 
-def _token(found: Sequence[Found], at: int) -> tuple[Token | None, int]:
-    """Return the token that begins at word `at`, and the number of its words.
+def _token(spans: Sequence[Span], i: int) -> tuple[Token | None, int]:
+    """Return the token that begins at word `i`, and the number of its words.
 
     The token is None if these words are ignored.
     """
-    word, start, end = found[at]
+    word, start, end = spans[i]
     if word in ",:()–—-":
         return Token("COMMA" if word in ",()" else "COLON", word, start, end), 1
-    after = _word(found, at + 1 + (_word(found, at + 1) == "now"))
+    after = _word(spans, i + 1 + (_word(spans, i + 1) == "now"))
     if word == "can" and after in table()[MACROS]["modal"].split("|"):
         return None, 1  # the verb; before other words, "can" is a cylinder
-    if (word, _word(found, at + 1)) == ("a", "little") and _symbol(found, at + 2) not in ("NOUN", "ATTR"):
+    if (word, _word(spans, i + 1)) == ("a", "little") and _symbol(spans, i + 2) not in ("NOUN", "ATTR"):
         return None, 2
-    for count in (count for count in _lengths().get(word, ()) if at + count <= len(found)):
-        phrase = tuple(each[0] for each in found[at : at + count])
+    for count in range(min(_most_words(), len(spans) - i), 0, -1):
+        phrase = tuple(span[0] for span in spans[i : i + count])
         if phrase in lexicon():
             symbol, meaning = lexicon()[phrase]
             attributive = symbol in ("AROUND", "IT") and count > 1
-            if attributive and _symbol(found, at + count) in ("ATTR", "NOUN", "OTHER"):
+            if attributive and _symbol(spans, i + count) in ("ATTR", "NOUN", "OTHER"):
                 continue  # "between the two cubes", "that one cube"
-            token = Token(symbol, _meaning(symbol, meaning, phrase), start, found[at + count - 1][2])
+            if symbol == "NOUN":  # attributes, and whether the noun is plural
+                meaning = ((meaning,) if meaning else (), phrase[-1].endswith("s"))
+            token = Token(symbol, meaning, start, spans[i + count - 1][2])
             return (token if symbol else None), count
     if word.endswith("ly") and len(word) > 4:
         return None, 1  # an adverb of manner; those that change a claim are in words.yaml
     return Token("UNKNOWN", word, start, end), 1
 
 
-def _meaning(symbol: str, meaning: Any, phrase: tuple[str, ...]) -> Any:
-    if symbol == "NOUN":
-        return ((meaning,) if meaning else (), phrase[-1].endswith("s"))  # attributes, and plural
-    return meaning
+def _word(spans: Sequence[Span], i: int) -> str:
+    return spans[i][0] if i < len(spans) else ""
 
 
-def _word(found: Sequence[Found], at: int) -> str:
-    return found[at][0] if at < len(found) else ""
-
-
-def _symbol(found: Sequence[Found], at: int) -> str:
-    return lexicon().get((_word(found, at),), ("", None))[0]
+def _symbol(spans: Sequence[Span], i: int) -> str:
+    return lexicon().get((_word(spans, i),), ("", None))[0]

@@ -55,14 +55,14 @@ def verdict(text: str, judged: Sequence[JudgedClaim]) -> Verdict:
     If some claims are wrong, unreadable claims are ignored. Verdict.wrong has the clauses of the wrong
     claims, in lower case. Verdict.fits is True if the text has claims and all of them are correct.
     """
-    wrong = [each for each in judged if each.verdict == "wrong"]
+    wrong = [item for item in judged if item.verdict == "wrong"]
     if wrong:
-        letters = {letter for each in wrong for letter in each.faults}
-        clauses = dict.fromkeys(each.claim.text for each in wrong)
-        return Verdict(False, False, tuple(clauses), "".join(each for each in FAULTS if each in letters))
-    if not judged or any(each.verdict == "unreadable" for each in judged):
+        letters = {letter for item in wrong for letter in item.faults}
+        clauses = dict.fromkeys(item.claim.text for item in wrong)
+        return Verdict(False, False, tuple(clauses), "".join(fault for fault in FAULTS if fault in letters))
+    if not judged or any(item.verdict == "unreadable" for item in judged):
         return Verdict(False, False, (text,), NOT_PARSED)
-    if any(each.identifies for each in judged):
+    if any(item.identifies for item in judged):
         return Verdict(True, True)
     return Verdict(False, True, (judged[0].claim.text,), ALSO)
 

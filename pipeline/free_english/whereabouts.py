@@ -35,11 +35,11 @@ def matching(phrase: Phrase, sight: Sight) -> list[Placed]:
 
     Sides and ranks ("the left cube") compare only the objects that fit the rest of the phrase.
     """
-    fitting = [each for each in sight.objects if looks(each, phrase)]
-    relative = [place for place in phrase.places if place.relation not in ("side", "rank")]
-    fitting = [each for each in fitting if all(holds(place, each, [], sight) for place in relative)]
-    others = [place for place in phrase.places if place not in relative]
-    return [each for each in fitting if all(holds(place, each, fitting, sight) for place in others)]
+    fitting = [item for item in sight.objects if looks(item, phrase)]
+    other_places = [place for place in phrase.places if place.relation not in ("side", "rank")]
+    fitting = [item for item in fitting if all(holds(place, item, [], sight) for place in other_places)]
+    compared_places = [place for place in phrase.places if place not in other_places]
+    return [item for item in fitting if all(holds(place, item, fitting, sight) for place in compared_places)]
 
 
 def looks(item: Placed, phrase: Phrase) -> bool:
@@ -60,17 +60,17 @@ def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight
         return all(_on_side(side, item, candidates, sight.camera) for side in place.side.split())
     if place.relation == "rank":
         if len(candidates) == 1 and place.rank > 1:  # "the red cube, the second from the left": of all cubes
-            candidates = [each for each in sight.objects if each.shape == item.shape]
+            candidates = [candidate for candidate in sight.objects if candidate.shape == item.shape]
         return _ranked(place, item, candidates, sight.camera)
-    others = [
-        [each for each in matching(other, sight) if each.number != item.number] for other in place.others
+    landmarks = [
+        [other for other in matching(phrase, sight) if other.number != item.number] for phrase in place.others
     ]
     if place.relation == "between":
-        return len(others) == 2 and any(_between(item, a, b) for a in others[0] for b in others[1])
+        return len(landmarks) == 2 and any(_between(item, a, b) for a in landmarks[0] for b in landmarks[1])
     if place.relation == "near":
-        return any(distance(item, other) <= NEAR for other in others[0])
+        return any(distance(item, landmark) <= NEAR for landmark in landmarks[0])
     return place.relation in AXES and any(
-        beside(place.relation, item, other, sight.camera) for other in others[0]
+        beside(place.relation, item, landmark, sight.camera) for landmark in landmarks[0]
     )
 
 
@@ -80,9 +80,9 @@ def beside(side: str, item: words.Place, other: words.Place, camera: Point) -> b
     return sign * offsets(item, other, camera)[axis] >= NEAREST
 
 
-def distance(one: Placed, other: Placed) -> float:
+def distance(first: Placed, second: Placed) -> float:
     """Return the distance between the centres of two objects."""
-    return hypot(one.x - other.x, one.y - other.y)
+    return hypot(first.x - second.x, first.y - second.y)
 
 
 def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
@@ -91,10 +91,10 @@ def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Poin
     If there is exactly one other candidate, `item` is compared with it, else with the table's centre. With
     two other candidates, "center" means between them.
     """
-    others = [each for each in candidates if each.number != item.number]
+    others = [candidate for candidate in candidates if candidate.number != item.number]
     if side == "center" and len(others) == 2:
-        one, other = sorted(others, key=lambda each: offsets(each, CENTRE, camera)[0])
-        return beside("right", item, one, camera) and beside("left", item, other, camera)
+        left_item, right_item = sorted(others, key=lambda candidate: offsets(candidate, CENTRE, camera)[0])
+        return beside("right", item, left_item, camera) and beside("left", item, right_item, camera)
     if side == "center":
         return max(map(abs, offsets(item, CENTRE, camera))) <= CENTRAL
     return beside(side, item, others[0] if len(others) == 1 else CENTRE, camera)
@@ -107,16 +107,16 @@ def _ranked(place: Place, item: Placed, candidates: Sequence[Placed], camera: Po
     if len(candidates) == 1:
         return place.rank == 1 and _on_side(place.side, item, candidates, camera)
     axis, sign = AXES[place.side]
-    order = sorted(candidates, key=lambda each: -sign * offsets(each, CENTRE, camera)[axis])
-    return [each.number for each in order][place.rank - 1 : place.rank] == [item.number]
+    order = sorted(candidates, key=lambda candidate: -sign * offsets(candidate, CENTRE, camera)[axis])
+    return [candidate.number for candidate in order][place.rank - 1 : place.rank] == [item.number]
 
 
-def _between(item: Placed, one: Placed, other: Placed) -> bool:
-    """Return True if `item` is near the line from `one` to `other`, and not beyond the line's ends."""
-    dx, dy = other.x - one.x, other.y - one.y
+def _between(item: Placed, first: Placed, second: Placed) -> bool:
+    """Return True if `item` is near the line from `first` to `second`, and not beyond the line's ends."""
+    dx, dy = second.x - first.x, second.y - first.y
     length = hypot(dx, dy)
-    if one.number == other.number or not length:
+    if first.number == second.number or not length:
         return False
-    along = ((item.x - one.x) * dx + (item.y - one.y) * dy) / length
-    aside = abs((item.x - one.x) * dy - (item.y - one.y) * dx) / length
+    along = ((item.x - first.x) * dx + (item.y - first.y) * dy) / length
+    aside = abs((item.x - first.x) * dy - (item.y - first.y) * dx) / length
     return NEAREST <= along <= length - NEAREST and aside <= CENTRAL

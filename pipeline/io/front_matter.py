@@ -1,6 +1,9 @@
-"""YAML front matter: the beginning of a README, from which model and dataset hubs take a card's metadata."""
+"""Cards of models and datasets: a README whose YAML front matter tells hubs the metadata."""
 
+from pathlib import Path
 from typing import Any
+
+import jinja2
 
 from pipeline.io.outputs import yaml_of
 
@@ -13,9 +16,18 @@ LICENCES = {
 FENCE = "---\n"
 
 
-def text(values: dict[str, Any]) -> str:
-    """Return the front matter with these values, between two lines of `---`."""
-    return f"{FENCE}{yaml_of(values, width=100)}{FENCE}"
+def card(values: dict[str, Any], template: Path, **variables: Any) -> str:
+    """Return a card: front matter with these values between two lines of `---`, then the filled template."""
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {
+        "listed": lambda items: ", ".join(f"{key} {value}" for key, value in items.items()),
+        "percent": lambda share: f"{100 * share:.1f}",
+        "thousands": lambda number: f"{number:,}",
+    }
+    body = environment.from_string(template.read_text(encoding="utf-8")).render(variables)
+    return f"{FENCE}{yaml_of(values, width=100)}{FENCE}\n{body}"
 
 
 def licence(name: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ the whole bird. Clauses with a negation are ignored.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -94,11 +94,11 @@ Claims = Mapping[Key, frozenset[int]]
 
 def of_captions(captions: Iterable[str]) -> Claims:
     """Return the claims of several captions: (animal, part, class such as "color") -> values."""
-    found: dict[Key, frozenset[int]] = {}
+    claims: dict[Key, frozenset[int]] = {}
     for caption in captions:
         for key, value in _claims(caption):
-            found[key] = found.get(key, frozenset()) | {value}
-    return found
+            claims[key] = claims.get(key, frozenset()) | {value}
+    return claims
 
 
 def contradicts(candidate: str, truth: Claims) -> bool:
@@ -116,38 +116,32 @@ def _claims(caption: str) -> Iterator[tuple[Key, int]]:
         named = tuple(name for name in ANIMALS if name in clause)
         animals = ANIMALS if "both" in clause else named[:1] or animals
         if not DENIED & set(clause):
-            yield from _of_clause(clause, animals)
+            yield from _claims_of_clause(clause, animals)
 
 
-def _clauses(caption: str) -> Iterator[list[str]]:
-    clause: list[str] = []
-    for word in TOKEN.findall(caption.lower()):
-        if word in BREAKS:
-            yield clause
-            clause = []
-        else:
-            clause.append(word)
-    yield clause
+def _clauses(caption: str) -> list[list[str]]:
+    words = TOKEN.findall(caption.lower())
+    return [[*clause] for is_break, clause in groupby(words, BREAKS.__contains__) if not is_break]
 
 
-def _of_clause(clause: list[str], animals: tuple[str, ...]) -> Iterator[tuple[Key, int]]:
-    part, waiting = WHOLE, []
+def _claims_of_clause(clause: list[str], animals: tuple[str, ...]) -> Iterator[tuple[Key, int]]:
+    part, values = WHOLE, []
     for word in clause:
         if word not in MEANING:
             continue
         kind, ending, value = MEANING[word]
         if kind != "part":
             # comparatives form a separate class, because "larger" does not mean "large"
-            waiting.append((f"{kind}-{ending}" if ending == "er" else kind, value))
+            values.append((f"{kind}-{ending}" if ending == "er" else kind, value))
             continue
         part = value
-        yield from _said(animals, part, waiting)
-        waiting = []
-    yield from _said(animals, part, waiting)
+        yield from _claimed(animals, part, values)
+        values = []
+    yield from _claimed(animals, part, values)
 
 
-def _said(animals: tuple[str, ...], part: int, waiting: list[tuple[str, int]]) -> Iterator[tuple[Key, int]]:
-    for kind, value in waiting:
+def _claimed(animals: tuple[str, ...], part: int, values: list[tuple[str, int]]) -> Iterator[tuple[Key, int]]:
+    for kind, value in values:
         for animal in animals:
             yield (animal, part, kind), value
         if kind.endswith("-er") and len(animals) == 1 and animals[0] in ANIMALS:
@@ -205,32 +199,32 @@ class Source:
         Yield None for a reference that stays true after the exchange.
         """
         for caption in self._turns(number):
-            alike = any(words <= set(_words(caption)) for words in ALIKE)
-            yield None if alike else ANIMAL.sub(lambda found: f"animal{3 - int(found[1])}", caption)
+            is_alike = any(words <= set(_words(caption)) for words in ALIKE)
+            yield None if is_alike else ANIMAL.sub(lambda match: f"animal{3 - int(match[1])}", caption)
 
     def _replaced(self, caption: str, heaviest: bool) -> str | None:
-        found = list(WORD.finditer(caption))
-        words = [word[0].lower() for word in found]
+        matches = list(WORD.finditer(caption))
+        words = [word[0].lower() for word in matches]
         weights = self._split.index.weights(words)
-        places = [place for place, word in enumerate(words) if word in MEANING]
-        most = REPLACED
+        indices = [index for index, word in enumerate(words) if word in MEANING]
+        most_words = REPLACED
         if heaviest:
-            places.sort(key=lambda place: -weights[words[place]])
+            indices.sort(key=lambda index: -weights[words[index]])
         else:
             # few words, because a new part with a new colour (red belly, white head) contradicts nothing
-            places = [places[at] for at in self._rng.permutation(len(places))]
-            most = 1 + int(self._rng.integers(REPLACED))
-        taken: dict[int, str] = {}
-        for place in places:
-            if len(taken) < most and (word := self._other(words[place])) is not None:
-                taken[place] = word
+            indices = [indices[position] for position in self._rng.permutation(len(indices))]
+            most_words = 1 + int(self._rng.integers(REPLACED))
+        replacements: dict[int, str] = {}
+        for index in indices:
+            if len(replacements) < most_words and (word := self._other(words[index])) is not None:
+                replacements[index] = word
         articles = {
-            place - 1: "an" if word[0] in "aeiou" else "a"
-            for place, word in taken.items()
-            if words[place - 1] in ("a", "an")
+            index - 1: "an" if word[0] in "aeiou" else "a"
+            for index, word in replacements.items()
+            if words[index - 1] in ("a", "an")
         }
-        new = {found[place].start(): word for place, word in (articles | taken).items()}
-        return WORD.sub(lambda word: new.get(word.start(), word[0]), caption) if taken else None
+        new = {matches[index].start(): word for index, word in (articles | replacements).items()}
+        return WORD.sub(lambda word: new.get(word.start(), word[0]), caption) if replacements else None
 
     def _other(self, word: str) -> str | None:
         """Draw a word to replace `word`, with the same class and ending; None if there is none.
@@ -239,18 +233,19 @@ class Source:
         that a reference names are excluded.
         """
         siblings = SIBLINGS[MEANING[word][:2]]
-        left = [o for o in siblings if _value(o) not in self._named and self._split.counts[o]]
-        if not left:
+        counts = self._split.counts
+        candidates = [other for other in siblings if _value(other) not in self._named and counts[other]]
+        if not candidates:
             return None
-        counts = np.array([self._split.counts[other] for other in left], dtype=float)
-        return left[int(self._rng.choice(len(left), p=counts / counts.sum()))]
+        weights = np.array([counts[other] for other in candidates], dtype=float)
+        return candidates[int(self._rng.choice(len(candidates), p=weights / weights.sum()))]
 
     def _turns(self, number: int) -> Iterator[str]:
         yield from (self._references[turn % len(self._references)] for turn in count(number))
 
 
 def _words(caption: str) -> list[str]:
-    return [found[0].lower() for found in WORD.finditer(caption)]
+    return [match[0].lower() for match in WORD.finditer(caption)]
 
 
 def _value(word: str) -> tuple[str, int]:

@@ -13,7 +13,7 @@ If a kind gives too few negatives, more negatives of the kind "replace" are adde
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -45,27 +45,26 @@ def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Neg
     """
     training = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
     for split in SPLITS:
-        own = of_split(pairs, split)
-        captions = GRAMMARS[grammar](own, training, np.random.default_rng([seed]))
-        for number, pair in enumerate(own):
+        split_pairs = of_split(pairs, split)
+        captions = GRAMMARS[grammar](split_pairs, training, np.random.default_rng([seed]))
+        for number, pair in enumerate(split_pairs):
             yield _of_pair(captions, pair, np.random.default_rng([seed, number]))
 
 
 def _of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -> Negatives:
-    references = [pair.captions[place] for place in rng.permutation(len(pair.captions))]
+    references = [pair.captions[index] for index in rng.permutation(len(pair.captions))]
     source = captions.source(pair, references, rng)
     draft = _Draft(source, {plain(caption) for caption in references})
-    kinds: tuple[Kind, ...] = ("retrieve", "replace", "confuse")
-    for kind in kinds:
+    for kind in get_args(Kind):
         for number in range(EACH):
             draft.take(kind, getattr(source, kind)(number))
-    more = count(EACH)
-    while draft.lacking and draft.take("replace", source.replace(next(more))):
+    numbers = count(EACH)
+    while draft.lacking and draft.take("replace", source.replace(next(numbers))):
         pass
     # at last, captions of other pairs are used without a limit of tries
-    for sure in (True,) if source.certain else (True, False):
-        rest = chain.from_iterable(source.retrieve(number) for number in range(EACH, EACH + len(references)))
-        while draft.lacking and draft.take("retrieve", rest, None, sure):
+    for strict in (True,) if source.certain else (True, False):
+        texts = chain.from_iterable(source.retrieve(number) for number in range(EACH, EACH + len(references)))
+        while draft.lacking and draft.take("retrieve", texts, None, strict):
             pass
     if draft.lacking:
         raise InputError(
@@ -88,16 +87,16 @@ class _Draft:
         return len(self.found) < NEGATIVES
 
     def take(
-        self, kind: Kind, candidates: Iterable[str | None], tries: int | None = TRIES, sure: bool = True
+        self, kind: Kind, candidates: Iterable[str | None], tries: int | None = TRIES, strict: bool = True
     ) -> bool:
         """Accept the first new candidate among the first `tries`. Return False if there is none.
 
-        If `sure` is true, the candidate must also be wrong for the pair (Source.wrong).
+        If `strict` is true, the candidate must also be wrong for the pair (Source.wrong).
         """
         for caption in islice(candidates, tries):
             if caption is None or (text := plain(caption)) in self.known:
                 continue
-            if not sure or self.source.wrong(caption):
+            if not strict or self.source.wrong(caption):
                 self.known.add(text)
                 self.found.append(Negative(kind, caption))
                 return True

@@ -31,10 +31,10 @@ class Index:
         """Index the captions `documents`: tokens joined by single spaces. Equal captions count once."""
         self.documents = sorted(set(documents))
         counts = [Counter(text.split()) for text in self.documents]
-        self._having = Counter(word for own in counts for word in own)
+        self._having = Counter(word for word_counts in counts for word in word_counts)
         self._places: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for number, own in enumerate(counts):
-            for word, value in self._vector(own).items():
+        for number, word_counts in enumerate(counts):
+            for word, value in self._vector(word_counts).items():
                 self._places[word].append((number, value))
 
     def weights(self, words: Sequence[str]) -> dict[str, float]:
@@ -108,8 +108,8 @@ class Source:
         - Unchanged pair: random captions of changes; if `number` is 0 or 1, first those of the same scene.
         """
         if self._unchanged:
-            own = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []
-            yield from self._uniform(own)
+            scene_captions = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []
+            yield from self._uniform(scene_captions)
             yield from self._uniform(self._split.index.documents)
         elif number == 1 and self._split.no_changes:
             yield from self._uniform(self._split.no_changes)
@@ -143,7 +143,7 @@ class Source:
             yield from (self._references[turn % len(self._references)] for turn in count(number))
 
     def _uniform(self, texts: Sequence[str]) -> Iterator[str]:
-        yield from (texts[place] for place in self._rng.permutation(len(texts)))
+        yield from (texts[index] for index in self._rng.permutation(len(texts)))
 
 
 def plain(caption: str) -> str:
@@ -155,7 +155,7 @@ def drawn(texts: Sequence[str], most: int, rng: np.random.Generator) -> list[str
     """Return at most `most` of the texts, chosen at random and in their original order."""
     if len(texts) <= most:
         return list(texts)
-    return [texts[place] for place in sorted(rng.choice(len(texts), most, replace=False))]
+    return [texts[index] for index in sorted(rng.choice(len(texts), most, replace=False))]
 
 
 def _sentence(text: str) -> Sentence:
@@ -164,11 +164,11 @@ def _sentence(text: str) -> Sentence:
 
 def _endings(documents: Sequence[str]) -> dict[str, list[Words]]:
     """Return a dictionary: kind of change -> distinct sentence endings (the words after the last noun)."""
-    found: dict[str, set[Words]] = defaultdict(set)
+    endings: dict[str, set[Words]] = defaultdict(set)
     for sentence in map(_sentence, documents):
         for kind in sentence.claims.kinds:
-            found[kind].add(sentence.words[sentence.nouns[-1] + 1 :] if sentence.nouns else ())
-    return {kind: sorted(own) for kind, own in found.items()}
+            endings[kind].add(sentence.words[sentence.nouns[-1] + 1 :] if sentence.nouns else ())
+    return {kind: sorted(texts) for kind, texts in endings.items()}
 
 
 def _text(words: Words | None) -> str | None:
@@ -183,28 +183,28 @@ def _replaced(
     Words of the subject and the new value are replaced, those with the largest `weights` first.
     """
     words = list(sentence.words)
-    places = sentence.attributes + ([] if sentence.value is None else [sentence.value])
+    indices = sentence.attributes + ([] if sentence.value is None else [sentence.value])
     changed = 0
-    for place in sorted(places, key=lambda place: (-weights[sentence.words[place]], place)):
-        attribute, own = MEANING[words[place]]
-        barred = _barred(sentence, words, place, attribute, truth) | {own}
-        left = [group for value, group in SYNONYMS[attribute].items() if value not in barred]
-        if left and changed < count:
-            group = left[int(rng.integers(len(left)))]
-            words[place] = group[int(rng.integers(len(group)))]
+    for index in sorted(indices, key=lambda index: (-weights[sentence.words[index]], index)):
+        attribute, value = MEANING[words[index]]
+        barred = _barred(sentence, words, index, attribute, truth) | {value}
+        groups = [group for other, group in SYNONYMS[attribute].items() if other not in barred]
+        if groups and changed < count:
+            group = groups[int(rng.integers(len(groups)))]
+            words[index] = group[int(rng.integers(len(group)))]
             changed += 1
     return tuple(words) if changed else None
 
 
-def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Claims) -> set[str]:
+def _barred(sentence: Sentence, words: Sequence[str], index: int, attribute: str, truth: Claims) -> set[str]:
     """Return the values that must not replace `words[place]`, a word of the subject or the new value.
 
     The new value must differ from the old value, and a new colour must not be in the references.
     """
-    if place != sentence.value:
+    if index != sentence.value:
         new = None if sentence.value is None else MEANING[words[sentence.value]]
         return {new[1]} if new and new[0] == attribute else set()
-    subject = {MEANING[words[p]][1] for p in sentence.attributes if MEANING[words[p]][0] == attribute}
+    subject = {MEANING[words[i]][1] for i in sentence.attributes if MEANING[words[i]][0] == attribute}
     if attribute != "color":
         return subject
     return subject | set(truth.look.get(attribute, ())) | set(truth.value.get(attribute, ()))
@@ -215,11 +215,12 @@ def _exchanged_landmark(sentence: Sentence) -> Words | None:
 
     The articles stay in their places.
     """
-    one, other, words = sentence.subject, sentence.landmark, sentence.words
-    if not one or not other:
+    subject, landmark, words = sentence.subject, sentence.landmark, sentence.words
+    if not subject or not landmark:
         return None
-    first, second = words[one.start : one.stop], words[other.start : other.stop]
-    return (*words[: one.start], *second, *words[one.stop : other.start], *first, *words[other.stop :])
+    between = words[subject.stop : landmark.start]
+    exchanged = (*words[landmark.start : landmark.stop], *between, *words[subject.start : subject.stop])
+    return (*words[: subject.start], *exchanged, *words[landmark.stop :])
 
 
 def _exchanged_values(sentence: Sentence) -> Words | None:
@@ -231,10 +232,10 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
         return None
     words = list(sentence.words)
     attribute = MEANING[words[sentence.value]][0]
-    old = [place for place in sentence.attributes if MEANING[words[place]][0] == attribute]
-    if not old:
+    old_indices = [index for index in sentence.attributes if MEANING[words[index]][0] == attribute]
+    if not old_indices:
         return None
-    words[old[0]], words[sentence.value] = words[sentence.value], words[old[0]]
+    words[old_indices[0]], words[sentence.value] = words[sentence.value], words[old_indices[0]]
     return tuple(words)
 
 
@@ -245,8 +246,8 @@ def _exchanged_ending(
 
     Return None for other sentences, or if `endings` has no ending of the other kind.
     """
-    other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
-    if not endings.get(other):
+    opposite = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
+    if not endings.get(opposite):
         return None
-    ending = endings[other][int(rng.integers(len(endings[other])))]
+    ending = endings[opposite][int(rng.integers(len(endings[opposite])))]
     return (*sentence.words[: sentence.nouns[-1] + 1], *ending)

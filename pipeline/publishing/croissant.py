@@ -89,5 +89,5 @@ def _records(split: str) -> dict[str, Any]:
 
 def _field(split: str, column: str, kind: str, several: bool) -> dict[str, Any]:
     source = {"fileObject": {"@id": f"{split}/{rows.NAME}"}, "extract": {"column": column}}
-    found = {"@type": "cr:Field", "@id": f"{split}/{column}", "name": column, "dataType": kind}
-    return found | ({"repeated": True} if several else {}) | {"source": source}
+    field = {"@type": "cr:Field", "@id": f"{split}/{column}", "name": column, "dataType": kind}
+    return field | ({"repeated": True} if several else {}) | {"source": source}

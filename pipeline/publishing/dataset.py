@@ -36,8 +36,8 @@ class Published:
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:
         """Name of a split in other tools, such as "validation" -> pairs. No split is empty."""
-        found = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
-        return {name: pairs for name, pairs in found.items() if pairs}
+        splits = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
+        return {name: pairs for name, pairs in splits.items() if pairs}
 
 
 def load(name: str) -> Published:
@@ -46,9 +46,9 @@ def load(name: str) -> Published:
     Raises InputError if the dataset's licence does not allow copies, if the dataset is not prepared, or if
     its images were rendered with other settings than those in params.yaml.
     """
-    everything = params.load()
-    settings = everything.of(name).prepare
-    rendered = name in everything.tabletop.viewpoint
+    all_settings = params.load()
+    settings = all_settings.of(name).prepare
+    rendered = name in all_settings.tabletop.viewpoint
     path = cards.path_of(name)
     if not path.exists() and not rendered:
         raise InputError(f"{path} is missing, and a dataset without a card has no licence; write a card")
@@ -58,19 +58,19 @@ def load(name: str) -> Published:
     record = manifest.path_of(pairs)
     if record is None:
         raise InputError(f"{name} is not prepared; run `dvc repro prepare@{name}`")
-    found = manifest.read(record)
-    manifest.check_files(record, found, pairs, index)
+    prepared = manifest.read(record)
+    manifest.check_files(record, prepared, pairs, index)
     seed = None
     if rendered:
-        drawn = everything.tabletop.of(name)
-        facts, seed = dataset_card.facts(root, drawn), drawn.seed
+        rendering = all_settings.tabletop.of(name)
+        facts, seed = dataset_card.facts(root, rendering), rendering.seed
         if list(card.notes[: len(facts)]) != facts:
             raise InputError(
                 f"params.yaml: tabletop differs from the settings that {root} was rendered with; run "
                 f"`dvc repro prepare@{name}`"
             )
     images = {image.name: image for image in read_index(index)}
-    return Published(name, root, manifest.read_pairs(pairs), images, found, card, licence, seed)
+    return Published(name, root, manifest.read_pairs(pairs), images, prepared, card, licence, seed)
 
 
 def _permitting(path: Path, card: Card, rendered: bool) -> Licence:

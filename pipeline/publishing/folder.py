@@ -18,8 +18,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from pipeline.datasets.images import read_bytes
 from pipeline.datasets.schema import Pair, images_of
 from pipeline.io import front_matter
@@ -73,7 +71,7 @@ def _write_split(dataset: Published, split: str, pairs: list[Pair], folder: Path
 
 def _copy(dataset: Published, name: str, path: Path) -> None:
     data = read_bytes(dataset.root / name)
-    if (known := dataset.images.get(name)) is None or hashlib.sha256(data).hexdigest() != known.sha256:
+    if (indexed := dataset.images.get(name)) is None or hashlib.sha256(data).hexdigest() != indexed.sha256:
         raise InputError(
             f"{dataset.root / name} has changed since the dataset was prepared; run "
             f"`dvc repro prepare@{dataset.name}`"
@@ -83,12 +81,12 @@ def _copy(dataset: Published, name: str, path: Path) -> None:
 
 
 def _conversation(pair: Pair, folder: str) -> dict[str, Any]:
-    asked = [{"type": "image"}, {"type": "image"}, {"type": "text", "text": QUESTION}]
-    answered = [{"type": "text", "text": pair.captions[0]}]
+    question = [{"type": "image"}, {"type": "image"}, {"type": "text", "text": QUESTION}]
+    answer = [{"type": "text", "text": pair.captions[0]}]
     return {
         "id": pair.pair_id,
         "images": [f"{folder}/{pair.before}", f"{folder}/{pair.after}"],
-        "messages": [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}],
+        "messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}],
         "references": list(pair.captions),
     }
 
@@ -131,10 +129,9 @@ def _card(dataset: Published, with_shards: bool) -> str:
             }
         ],
     }
-    environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
-    )
-    body = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    return front_matter.card(
+        values,
+        TEMPLATE,
         dataset=dataset,
         counts=dataset.manifest.counts,
         folders=FOLDERS,
@@ -142,4 +139,3 @@ def _card(dataset: Published, with_shards: bool) -> str:
         conversations=CONVERSATIONS,
         shards=SHARDS if with_shards else None,
     )
-    return front_matter.text(values) + "\n" + body

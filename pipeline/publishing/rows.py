@@ -6,6 +6,7 @@ a column `x` of images. The images must be files below the folder of metadata.pa
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,9 @@ REMEDY = "give a row of a dataset that commands.publish wrote"
 
 def row_of(pair: Pair, seed: int | None, licence: str) -> dict[str, Any]:
     """Return a pair as a row of metadata.parquet: column -> value."""
-    kept = {key: value for key, value in asdict(pair).items() if key not in OTHER}
+    fields_of_pair = {key: value for key, value in asdict(pair).items() if key not in OTHER}
     files = {"before_file_name": pair.before, "after_file_name": pair.after}
-    return files | kept | {"seed": seed, "licence": licence}
+    return files | fields_of_pair | {"seed": seed, "licence": licence}
 
 
 def pair_of(row: Mapping[str, Any], split: str = "") -> Pair:
@@ -34,18 +35,16 @@ def pair_of(row: Mapping[str, Any], split: str = "") -> Pair:
     If the row has images instead of file names, the pair's file names are empty. Raises InputError for a
     wrong or missing key. The message names the key.
     """
-    known = [field.name for field in fields(Pair) if field.name not in OTHER]
-    record = {key: row[key] for key in known if key in row}
+    names = [field.name for field in fields(Pair) if field.name not in OTHER]
+    record = {key: row[key] for key in names if key in row}
     files = {"before": row.get("before_file_name", ""), "after": row.get("after_file_name", "")}
     return plain(Path("row"), Pair, record | files | {"split": split}, REMEDY)
 
 
 def check_installed() -> None:
     """Raise InputError if pyarrow, which writes Parquet, is not installed."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise InputError(f"pyarrow, which writes {NAME}, is not installed; run {EXTRA}") from None
+    if find_spec("pyarrow") is None:
+        raise InputError(f"pyarrow, which writes {NAME}, is not installed; run {EXTRA}")
 
 
 def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:
@@ -55,8 +54,8 @@ def write(path: Path, rows: Iterator[dict[str, Any]]) -> None:
 
     schema = _columns()
     with pq.ParquetWriter(path, schema) as writer:
-        while some := list(islice(rows, ROWS)):
-            writer.write_table(pa.Table.from_pylist(some, schema))
+        while batch := list(islice(rows, ROWS)):
+            writer.write_table(pa.Table.from_pylist(batch, schema))
 
 
 def _columns() -> Any:

@@ -29,12 +29,12 @@ def change(
     if kind == "add":
         new = new_object(before, view, rng)
         return new.number, (*before, new)
-    at = int(rng.integers(len(before)))
-    item, others = before[at], before[:at] + before[at + 1 :]
+    index = int(rng.integers(len(before)))
+    item, others = before[index], before[:index] + before[index + 1 :]
     if kind == "drop":
         return item.number, others
     changed = _moved(item, others, view, rng) if kind == "move" else _revalued(kind, item, others, rng)
-    return item.number, (*before[:at], changed, *before[at + 1 :])
+    return item.number, (*before[:index], changed, *before[index + 1 :])
 
 
 def new_object(others: tuple[SceneObject, ...], view: View, rng: np.random.Generator) -> SceneObject:

@@ -30,7 +30,7 @@ from pipeline.io.outputs import Contents, place, write_json
 from pipeline.io.progress import track
 from pipeline.io.scratch_folders import begin, clear, output_lock, scratch
 from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
-from pipeline.tabletop.effects import NONE, draw
+from pipeline.tabletop.effects import draw
 from pipeline.tabletop.looks import LOOKS, Look
 
 PICTURES = (DEFAULT, SEMANTIC, DISTRACTOR)
@@ -101,14 +101,14 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
     rng = scene_sampling.generator(settings.seed, number)
     scene = scene_sampling.sample(settings, number, rng)
     record = _record(scene, rng, settings)
-    effects = draw(settings.variation, len(VIEWS), rng) if settings.variation else []
-    if effects:
-        record["effects"] = {name: asdict(own) for name, own in zip(VIEWS, effects, strict=True)}
+    effects = draw(settings.variation, len(VIEWS), rng)
+    if settings.variation:
+        record["effects"] = {name: asdict(item) for name, item in zip(VIEWS, effects, strict=True)}
     look = LOOKS[settings.look]
-    shown = ((scene.before, scene.default), (scene.after, scene.semantic), (scene.before, scene.nonsemantic))
-    for name, (objects, view), own in zip(PICTURES, shown, effects or [NONE] * len(PICTURES), strict=True):
+    images = ((scene.before, scene.default), (scene.after, scene.semantic), (scene.before, scene.nonsemantic))
+    for name, (objects, view), image_effects in zip(PICTURES, images, effects, strict=True):
         solids, size = scenes.solids(objects, look), (settings.width, settings.height)
-        pixels = pictures.render(solids, view.camera, view.lights, *size, look, own)
+        pixels = pictures.render(solids, view.camera, view.lights, *size, look, image_effects)
         unfinished = work / "partial" / f"{os.getpid()}.png"
         Image.fromarray(pixels).save(unfinished, compress_level=1, compress_type=zlib.Z_RLE)
         unfinished.replace(work / "dataset" / name.format(number))
@@ -156,15 +156,15 @@ def _viewpoint_iou(
 
     The result is None without unchanged objects. `objects` are the objects in `view`.
     """
-    default, other = _boxes(scene.before, scene.default), _boxes(objects, view)
-    ious = [_iou(box, other[number]) for number, box in default.items() if number != scene.changed]
+    boxes, other_boxes = _boxes(scene.before, scene.default), _boxes(objects, view)
+    ious = [_iou(box, other_boxes[number]) for number, box in boxes.items() if number != scene.changed]
     return round(sum(ious) / len(ious), 6) if ious else None
 
 
 def _iou(a: scenes.Box, b: scenes.Box) -> float:
-    across = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
-    down = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
-    shared = max(across, 0) * max(down, 0)
+    width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
+    height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
+    shared = max(width, 0) * max(height, 0)
     return shared / (a[2] * a[3] + b[2] * b[3] - shared)
 
 
@@ -172,18 +172,16 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
     """Write the four JSON files of CLEVR-Change, and scenes.json, from the records of all scenes."""
     folder = work / "dataset"
     records = [json.loads(_record_path(work, number).read_text("utf-8")) for number in range(settings.scenes)]
-    for key, file in (
-        ("captions", "change_captions.json"),
-        ("no_change_captions", "no_change_captions.json"),
-    ):
+    files = {"captions": "change_captions.json", "no_change_captions": "no_change_captions.json"}
+    for key, name in files.items():
         captions = {Path(DEFAULT.format(record["number"])).name: record.pop(key) for record in records}
-        write_json(folder / file, captions)
-    types: dict[str, list[int]] = {kind: [] for kind in changes.CHANGE_TYPES}
+        write_json(folder / name, captions)
+    by_type: dict[str, list[int]] = {kind: [] for kind in changes.CHANGE_TYPES}
     for record in records:
-        types[record["change_type"]].append(record["number"])
-    named = {kind: [f"{number:06d}.png" for number in numbers] for kind, numbers in types.items()}
-    write_json(folder / "type_mapping.json", named)
-    write_json(folder / "splits.json", split(types, settings.seed))
+        by_type[record["change_type"]].append(record["number"])
+    files_by_type = {kind: [f"{number:06d}.png" for number in numbers] for kind, numbers in by_type.items()}
+    write_json(folder / "type_mapping.json", files_by_type)
+    write_json(folder / "splits.json", split(by_type, settings.seed))
     look = {} if settings.look == "studio" else {"look": settings.look}  # earlier versions wrote no look
     write_json(folder / "scenes.json", look | {"scenes": records})
 
@@ -194,11 +192,11 @@ def split(types: dict[str, list[int]], seed: int) -> dict[str, list[int]]:
     Return a dictionary: split -> sorted scene numbers. `types`: change type -> scene numbers.
     """
     rng = np.random.default_rng([seed, 0, 1])  # unlike any scene's seed, which has two numbers
-    piles = [list(rng.permutation(numbers)) for numbers in types.values()]
-    rng.shuffle(piles)
-    piles.sort(key=len, reverse=True)
+    groups = [list(rng.permutation(numbers)) for numbers in types.values()]
+    rng.shuffle(groups)
+    groups.sort(key=len, reverse=True)
     # take one scene of each type in turn: in any section of this order, the counts of two types then differ
     # by at most one
-    dealt = [int(pile[turn]) for turn in range(max(map(len, piles))) for pile in piles if turn < len(pile)]
-    ends = [0, *(round(len(dealt) * share) for share in accumulate(SPLITS.values()))]
-    return {name: sorted(dealt[start:end]) for name, (start, end) in zip(SPLITS, pairwise(ends), strict=True)}
+    order = [int(group[i]) for i in range(max(map(len, groups))) for group in groups if i < len(group)]
+    ends = [0, *(round(len(order) * share) for share in accumulate(SPLITS.values()))]
+    return {name: sorted(order[start:end]) for name, (start, end) in zip(SPLITS, pairwise(ends), strict=True)}

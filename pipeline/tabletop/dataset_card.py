@@ -4,7 +4,6 @@ DVC tracks this card in place of the rendered folder.
 """
 
 import hashlib
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,7 @@ def write_card(path: Path, root: Path, dataset: str, notes: Sequence[str]) -> No
     """Write the card of the rendered dataset in `root` to the file `path`, with the sentences `notes`."""
     splits = read_json(root / "splits.json", "render again")
     scenes = {name: len(numbers) for name, numbers in splits.items()}
-    whole = sum(scenes.values())
+    total = sum(scenes.values())
     counts = {name: {"pairs": 2 * number, "scenes": number} for name, number in scenes.items()}
     card = {
         "name": dataset,
@@ -57,7 +56,7 @@ def write_card(path: Path, root: Path, dataset: str, notes: Sequence[str]) -> No
         "source": "the stage render",
         "files": FILES,
         "notes": [*notes, f"sha256 of all files, by name and content: {fingerprint(root)}"],
-        "expected": {"default": counts | {"pairs": 2 * whole, "images": 3 * whole}},
+        "expected": {"default": counts | {"pairs": 2 * total, "images": 3 * total}},
     }
     write_text(path, yaml_of(card, width=1000))
 
@@ -76,15 +75,10 @@ def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[fl
 
     Distances are between the centres of boxes, in cells of a GRID x GRID grid over the image.
     """
-    steps = [
-        math.dist(_cell(there, width, height), _cell(here, width, height))
-        for scene in scenes
-        for there, here in zip(
-            scene["views"]["default"]["boxes"], scene["views"]["nonsemantic"]["boxes"], strict=True
-        )
-    ]
+    default, distractor = (
+        np.array([box for scene in scenes for box in scene["views"][view]["boxes"]])
+        for view in ("default", "nonsemantic")
+    )
+    corners, sizes = np.split(default - distractor, 2, axis=1)
+    steps = np.hypot(*((corners + sizes / 2) / (width, height) * GRID).T)
     return float(np.median(steps)), float(np.quantile(steps, 0.9))
-
-
-def _cell(box: Sequence[int], width: int, height: int) -> tuple[float, float]:
-    return (box[0] + box[2] / 2) / width * GRID, (box[1] + box[3] / 2) / height * GRID

@@ -28,11 +28,13 @@ class Effects:
 NONE = Effects(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0, 0)
 
 
-def draw(ranges: Variation, images: int, rng: np.random.Generator) -> list[Effects]:
-    """Draw the effects on the `images` images of one scene, uniformly from `ranges`.
+def draw(ranges: Variation | None, images: int, rng: np.random.Generator) -> list[Effects]:
+    """Draw the effects on the `images` images of one scene, uniformly from `ranges`; NONE without ranges.
 
     The images of a scene have the same exposure, white balance and tone curve, like images of one camera.
     """
+    if ranges is None:
+        return [NONE] * images
 
     def between(ends: tuple[float, float]) -> float:
         return round(float(rng.uniform(*ends)), 4)

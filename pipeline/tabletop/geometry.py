@@ -6,8 +6,8 @@ Lengths are in CLEVR's units. z points up, and the ground is the plane z = 0.
 half of its side), cosine and sine of the rotation about z, linear red, green and blue, and material.
 `k` is the row of a solid. The centre of a solid is at the height of its radius.
 
-A ray begins at the point `start`, and has the direction `way`. Functions for one solid get `at`
-instead: the same point relative to the centre of the solid.
+A ray begins at the point `start`, and `ray` is the vector of its direction. Functions for one solid get `at`
+instead of `start`: the same point relative to the centre of the solid.
 """
 
 import hashlib
@@ -54,8 +54,8 @@ def minus(a, b):
 
 
 @compiled
-def along(start, way, distance):
-    return start[0] + distance * way[0], start[1] + distance * way[1], start[2] + distance * way[2]
+def along(start, ray, distance):
+    return start[0] + distance * ray[0], start[1] + distance * ray[1], start[2] + distance * ray[2]
 
 
 @compiled
@@ -65,40 +65,40 @@ def unit(a):
 
 
 @compiled
-def _turned(solids, k, way):
-    """Return the direction `way` in the coordinate system of solid `k`, which may be rotated about z."""
+def _turned(solids, k, ray):
+    """Return the direction `ray` in the coordinate system of solid `k`, which may be rotated about z."""
     cosine, sine = solids[k, 4], solids[k, 5]
-    return cosine * way[0] + sine * way[1], cosine * way[1] - sine * way[0], way[2]
+    return cosine * ray[0] + sine * ray[1], cosine * ray[1] - sine * ray[0], ray[2]
 
 
 @compiled
-def strike(solids, k, start, way):
+def strike(solids, k, start, ray):
     """Return the distance along a ray to the solid `k`, and the face that the ray hits.
 
-    The ray begins at `start`, outside the solid. `way` is its unit direction. No hit: infinite distance.
+    The ray begins at `start`, outside the solid. `ray` is its unit direction. No hit: infinite distance.
     """
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE:
-        return _strike_cube(radius, _turned(solids, k, at), _turned(solids, k, way))
+        return _strike_cube(radius, _turned(solids, k, at), _turned(solids, k, ray))
     if solids[k, 0] == CYLINDER:
-        return _strike_cylinder(radius, at, way)
+        return _strike_cylinder(radius, at, ray)
     if solids[k, 0] == ROUNDED:
-        return _strike_rounded(radius, _turned(solids, k, at), _turned(solids, k, way))
-    half = dot(at, way)
+        return _strike_rounded(radius, _turned(solids, k, at), _turned(solids, k, ray))
+    half = dot(at, ray)
     root = half * half - (dot(at, at) - radius * radius)
     return (-half - math.sqrt(root), 0) if root > 0.0 and half < 0.0 else (np.inf, 0)
 
 
 @compiled
-def _strike_cube(half, at, way):
+def _strike_cube(half, at, ray):
     """Return the distance to a cube, and the axis across the face that the ray hits (0 to 2: x, y, z)."""
     enter, leave, face = 0.0, np.inf, -1
     for axis in range(3):
-        if way[axis] == 0.0:
+        if ray[axis] == 0.0:
             if abs(at[axis]) >= half:
                 return np.inf, 0
             continue
-        middle, reach = -at[axis] / way[axis], half / abs(way[axis])
+        middle, reach = -at[axis] / ray[axis], half / abs(ray[axis])
         if middle - reach > enter:
             enter, face = middle - reach, axis
         leave = min(leave, middle + reach)
@@ -106,34 +106,34 @@ def _strike_cube(half, at, way):
 
 
 @compiled
-def _strike_cylinder(radius, at, way):
+def _strike_cylinder(radius, at, ray):
     """Return the distance to an upright cylinder of height 2 * `radius`, and the face: 0 side, 2 end."""
-    a = way[0] * way[0] + way[1] * way[1]
+    a = ray[0] * ray[0] + ray[1] * ray[1]
     if a > 0.0:
-        b = at[0] * way[0] + at[1] * way[1]
+        b = at[0] * ray[0] + at[1] * ray[1]
         root = b * b - a * (at[0] * at[0] + at[1] * at[1] - radius * radius)
         if root <= 0.0:
             return np.inf, 0
         distance = (-b - math.sqrt(root)) / a
-        if distance > 0.0 and abs(at[2] + distance * way[2]) <= radius:
+        if distance > 0.0 and abs(at[2] + distance * ray[2]) <= radius:
             return distance, 0
-    distance = (math.copysign(radius, at[2]) - at[2]) / way[2] if way[2] != 0.0 else -1.0
-    x, y, _ = along(at, way, distance)
+    distance = (math.copysign(radius, at[2]) - at[2]) / ray[2] if ray[2] != 0.0 else -1.0
+    x, y, _ = along(at, ray, distance)
     return (distance, 2) if distance > 0.0 and x * x + y * y <= radius * radius else (np.inf, 0)
 
 
 @compiled
-def _strike_rounded(half, at, way):
+def _strike_rounded(half, at, ray):
     """Return the distance to a cube with rounded edges, and the face that the ray hits.
 
     Edges and corners are parts of cylinders and spheres of radius BEVEL * half. First, the ray is
     intersected with the sharp cube. If it enters the sharp cube near an edge, all parts of this octant of
     the rounded cube are tested, and the nearest hit counts.
     """
-    distance, face = _strike_cube(half, at, way)
+    distance, face = _strike_cube(half, at, ray)
     if distance == np.inf:
         return np.inf, 0
-    x, y, z = along(at, way, distance)
+    x, y, z = along(at, ray, distance)
     flat, bevel = half * (1.0 - BEVEL), half * BEVEL
     if (abs(x) > flat) + (abs(y) > flat) + (abs(z) > flat) < 2:
         return distance, face
@@ -143,31 +143,31 @@ def _strike_rounded(half, at, way):
         math.copysign(1.0, y) * at[1] - flat,
         math.copysign(1.0, z) * at[2] - flat,
     )
-    way = math.copysign(1.0, x) * way[0], math.copysign(1.0, y) * way[1], math.copysign(1.0, z) * way[2]
-    best = _strike_ball(at, way, bevel)
+    ray = math.copysign(1.0, x) * ray[0], math.copysign(1.0, y) * ray[1], math.copysign(1.0, z) * ray[2]
+    best = _strike_ball(at, ray, bevel)
     for axis in range(3):
         u, v = (axis + 1) % 3, (axis + 2) % 3
-        a = way[u] * way[u] + way[v] * way[v]
-        b = at[u] * way[u] + at[v] * way[v]
+        a = ray[u] * ray[u] + ray[v] * ray[v]
+        b = at[u] * ray[u] + at[v] * ray[v]
         root = b * b - a * (at[u] * at[u] + at[v] * at[v] - bevel * bevel)
         if root > 0.0 and a > 0.0:
             reached = (-b - math.sqrt(root)) / a
-            place = at[axis] + way[axis] * reached
-            if reached > 0.0 and place < 0.0 and place > -2.0 * flat:
+            along_edge = at[axis] + ray[axis] * reached
+            if reached > 0.0 and along_edge < 0.0 and along_edge > -2.0 * flat:
                 best = min(best, reached)
     for axis in range(3):  # a flat part behind an edge that the ray misses
-        if way[axis] < 0.0:
+        if ray[axis] < 0.0:
             u, v = (axis + 1) % 3, (axis + 2) % 3
-            reached = (bevel - at[axis]) / way[axis]
-            p, q = at[u] + way[u] * reached, at[v] + way[v] * reached
+            reached = (bevel - at[axis]) / ray[axis]
+            p, q = at[u] + ray[u] * reached, at[v] + ray[v] * reached
             if reached > 0.0 and p <= 0.0 and q <= 0.0 and p >= -2.0 * flat and q >= -2.0 * flat:
                 best = min(best, reached)
     return best, 0
 
 
 @compiled
-def _strike_ball(at, way, radius):
-    half = dot(at, way)
+def _strike_ball(at, ray, radius):
+    half = dot(at, ray)
     root = half * half - (dot(at, at) - radius * radius)
     return -half - math.sqrt(root) if root > 0.0 and half < 0.0 else np.inf
 
@@ -197,23 +197,23 @@ def _normal_rounded(half, cosine, sine, at):
 
 
 @compiled
-def _beyond(place, flat):
-    """Return how far `place` is outside the interval from -`flat` to `flat`, with the sign of `place`."""
-    return math.copysign(max(abs(place) - flat, 0.0), place)
+def _beyond(coordinate, flat):
+    """Return how far `coordinate` is outside the interval from -`flat` to `flat`, with its sign."""
+    return math.copysign(max(abs(coordinate) - flat, 0.0), coordinate)
 
 
 @compiled
-def first(solids, near, start, way):
+def first(solids, near, start, ray):
     """Return the nearest hit of a ray: its distance, the solid's row (or GROUND or SKY), and the face.
 
     Only the solids in the bit mask `near` are tested.
     """
     distance, row, face = np.inf, SKY, 0
-    if way[2] < 0.0:
-        distance, row = -start[2] / way[2], GROUND
+    if ray[2] < 0.0:
+        distance, row = -start[2] / ray[2], GROUND
     for k in range(len(solids)):
         if near >> k & 1:
-            reached, struck = strike(solids, k, start, way)
+            reached, struck = strike(solids, k, start, ray)
             if reached < distance:
                 distance, row, face = reached, k, struck
     return distance, row, face

@@ -33,7 +33,7 @@ def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0
 def no_change_captions(rng: np.random.Generator) -> list[str]:
     """Return REFERENCES different sentences that say that nothing changed."""
     order = rng.permutation(len(NO_CHANGE))
-    return [NO_CHANGE[at] for at in order[:REFERENCES]]
+    return [NO_CHANGE[index] for index in order[:REFERENCES]]
 
 
 def _noun_phrase(item: SceneObject, objects: tuple[SceneObject, ...], rng: np.random.Generator) -> str:
@@ -55,9 +55,9 @@ def _distinguishing(item: SceneObject, objects: tuple[SceneObject, ...]) -> list
     A set is a tuple of booleans: whether size, color, material and shape are in the set.
     """
     return [
-        said
-        for said in product((False, True), repeat=4)
-        if sum([*compress(other.look, said)] == [*compress(item.look, said)] for other in objects) == 1
+        choice
+        for choice in product((False, True), repeat=4)
+        if sum([*compress(other.look, choice)] == [*compress(item.look, choice)] for other in objects) == 1
     ]
 
 

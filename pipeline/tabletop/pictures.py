@@ -35,14 +35,13 @@ def render(
 
     `solids`: (n, 10), see geometry.py. `lights`: the positions of the key, fill and back light.
     """
-    solids, masks, place, axes = _seen(solids, camera, width, height)
+    solids, masks, position, axes = _seen(solids, camera, width, height)
     lamps = lamp_table(lights, look)
     tiles = -(-width // raytracer.TILE) * -(-height // raytracer.TILE)
     shaders = np.empty((tiles + 1, len(lights)), dtype=np.int64)
-    raytracer.find_shaders(shaders, solids, place, axes, lamps, width, height)
+    raytracer.find_shaders(shaders, solids, position, axes, lamps, width, height)
     passes = np.empty((2, height, width, 3), dtype=np.uint8)
-    tones = curves(effects)
-    raytracer.paint(passes, look.style(), solids, masks, shaders, place, axes, lamps, tones)
+    raytracer.paint(passes, look.style, solids, masks, shaders, position, axes, lamps, curves(effects))
     return develop(passes[1], effects)
 
 
@@ -82,9 +81,9 @@ def lamp_table(lights: tuple[Point, ...], look: Look = STUDIO) -> np.ndarray:
 def _lamp_grid() -> np.ndarray:
     """Return the grid of points on a lamp, (PLACES, 2): offsets to the right and down from its centre."""
     side = math.isqrt(raytracer.PLACES)
-    steps = [raytracer.LAMP_SIZE * ((at + 0.5) / side - 0.5) for at in range(side)]
+    steps = [raytracer.LAMP_SIZE * ((step + 0.5) / side - 0.5) for step in range(side)]
     grid = [(u, v) for u in steps for v in steps]
-    grid.sort(key=lambda place: -min(abs(place[0]), abs(place[1])))
+    grid.sort(key=lambda offset: -min(abs(offset[0]), abs(offset[1])))
     return np.array(grid)
 
 
@@ -92,18 +91,13 @@ LAMP_GRID = _lamp_grid()
 
 
 def _masks(
-    solids: np.ndarray,
-    camera: Point,
-    axes: np.ndarray,
-    focal: float,
-    width: int,
-    height: int,
+    solids: np.ndarray, camera: Point, axes: np.ndarray, focal: float, width: int, height: int
 ) -> np.ndarray:
     """Return for each pixel a bit mask of the solids that the pixel may show, (height, width) int64."""
     masks = np.zeros((height, width), dtype=np.int64)
     for row, (kind, x, y, radius) in enumerate(solids[:, :4]):
         bound = radius * geometry.BOUNDING[int(kind)]
-        across, down, depth = (float(at) for at in axes @ np.subtract((x, y, radius), camera))
+        across, down, depth = (float(part) for part in axes @ np.subtract((x, y, radius), camera))
         if depth <= 2 * bound:  # the solid is next to or behind the camera, so any pixel may show it
             masks |= 1 << row
             continue
@@ -111,7 +105,7 @@ def _masks(
         reach = bound * focal / (depth - bound) * (1 + max(abs(across), abs(down)) / depth) + 1
         column, line = width / 2 + focal * across / depth, height / 2 + focal * down / depth
         left, right, top, bottom = (
-            max(int(at), 0) for at in (column - reach, column + reach + 1, line - reach, line + reach + 1)
+            max(int(edge), 0) for edge in (column - reach, column + reach + 1, line - reach, line + reach + 1)
         )
         masks[top:bottom, left:right] |= 1 << row
     return masks

@@ -46,9 +46,9 @@ NEAR = 1e-4  # distance between a surface and the start of a ray that leaves it
 
 
 @compiled
-def _sees(solids, near, point, place):
-    """Return 1 if no solid of the mask `near` is between `point` and `place`, a point on a lamp; else 0."""
-    gap = minus(place, point)
+def _sees(solids, near, point, target):
+    """Return 1 if no solid of the mask `near` is between `point` and `target`, a point on a lamp; else 0."""
+    gap = minus(target, point)
     for k in range(len(solids)):
         if near >> k & 1 and blocks(solids, k, point, gap):
             return 0
@@ -86,19 +86,19 @@ def _visible(solids, among, lamp, point, gap, square):
     if near == 0:
         return 1.0
     seen = 0
-    for place in range(PLACES):
-        if place == 4 and (seen == 0 or seen == 4):
+    for index in range(PLACES):
+        if index == 4 and (seen == 0 or seen == 4):
             return seen / 4
-        seen += _sees(solids, near, point, lamp[place])
+        seen += _sees(solids, near, point, lamp[index])
     return seen / PLACES
 
 
 @compiled
-def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
+def _lit(style, solids, lamps, shaders, tile, own_bit, point, normal, view, gloss):
     """Return the light at a point of a surface: diffuse red, green and blue, and the highlight.
 
     `tile` is a row of `shaders`, `view` the ray's direction, and `gloss` the highlight's exponent. In the
-    bit mask `own`, only the bit of the solid with this point is set. This solid is convex, so it hides no
+    bit mask `own_bit`, only the bit of the solid with this point is set. This solid is convex, so it hides no
     lamp above the tangent plane.
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
@@ -109,7 +109,7 @@ def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
         facing = dot(gap, normal)
         if facing <= 0.0:
             continue
-        among = shaders[tile, m] & ~(own if facing > SPREAD else 0)
+        among = shaders[tile, m] & ~(own_bit if facing > SPREAD else 0)
         square = dot(gap, gap)
         seen = _visible(solids, among, lamp, point, gap, square)
         diffuse = seen * facing / ((square + style[FALLOFF]) * math.sqrt(square))
@@ -123,43 +123,43 @@ def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
 
 
 @compiled
-def _matte(style, solids, lamps, shaders, tile, hit, start, way):
+def _matte(style, solids, lamps, shaders, tile, hit, start, ray):
     """Return the colour of rubber, ground or sky where a ray hits. Reflected metal looks like rubber."""
     distance, row, face = hit
     if row == SKY:  # dark at the horizon and overhead, with a bright band between them
-        light = style[SKY_HORIZON] * max(1.0 - style[SKY_STEEP] * way[2], style[SKY_ZENITH]) + style[
+        light = style[SKY_HORIZON] * max(1.0 - style[SKY_STEEP] * ray[2], style[SKY_ZENITH]) + style[
             SKY_BAND
-        ] * max(1.0 - ((way[2] - 0.5) / 0.25) ** 2, 0.0)
+        ] * max(1.0 - ((ray[2] - 0.5) / 0.25) ** 2, 0.0)
         return light, light, light
-    point = along(start, way, distance)
+    point = along(start, ray, distance)
     if row == GROUND:
-        red, green, blue, _ = _lit(style, solids, lamps, shaders, tile, 0, point, (0.0, 0.0, 1.0), way, 0)
+        red, green, blue, _ = _lit(style, solids, lamps, shaders, tile, 0, point, (0.0, 0.0, 1.0), ray, 0)
         haze = distance * distance / (distance * distance + style[HAZE] * style[HAZE])
-        own, far = style[GROUND_COLOUR] * (1.0 - haze), style[SKY_HORIZON] * haze
-        return own * red + far, own * green + far, own * blue + far
+        ground, far = style[GROUND_COLOUR] * (1.0 - haze), style[SKY_HORIZON] * haze
+        return ground * red + far, ground * green + far, ground * blue + far
     normal = normal_at(solids, row, face, point)
     outside = along(point, normal, NEAR)
     red, green, blue, shine = _lit(
-        style, solids, lamps, shaders, ANYWHERE, 1 << row, outside, normal, way, RUBBER_GLOSS
+        style, solids, lamps, shaders, ANYWHERE, 1 << row, outside, normal, ray, RUBBER_GLOSS
     )
     shine *= style[RUBBER_SHINE]
     return solids[row, 6] * red + shine, solids[row, 7] * green + shine, solids[row, 8] * blue + shine
 
 
 @compiled
-def _metal(style, solids, lamps, shaders, hit, start, way):
+def _metal(style, solids, lamps, shaders, hit, start, ray):
     """Return the colour of metal where a ray hits: one tinted reflection, diffuse light and highlights."""
     distance, row, face = hit
-    point = along(start, way, distance)
+    point = along(start, ray, distance)
     normal = normal_at(solids, row, face, point)
     outside = along(point, normal, NEAR)
-    bounce = along(way, normal, -2.0 * dot(way, normal))
+    bounce = along(ray, normal, -2.0 * dot(ray, normal))
     met = first(solids, ~(1 << row), outside, bounce)  # a convex solid does not mirror itself
     mirror = _matte(style, solids, lamps, shaders, ANYWHERE, met, outside, bounce)
     far, sheen = (0.0, style[METAL_SHEEN]) if met[1] == SKY else (met[0] / solids[row, 3], 0.0)
     share = style[METAL_MIRROR] * (style[METAL_FAR] + (1.0 - style[METAL_FAR]) / (1.0 + far * far))
     red, green, blue, shine = _lit(
-        style, solids, lamps, shaders, ANYWHERE, 1 << row, outside, normal, way, METAL_GLOSS
+        style, solids, lamps, shaders, ANYWHERE, 1 << row, outside, normal, ray, METAL_GLOSS
     )
     shine = style[METAL_SHINE] * shine + sheen * mirror[0]
     return (
@@ -170,11 +170,11 @@ def _metal(style, solids, lamps, shaders, hit, start, way):
 
 
 @compiled
-def _shade(style, solids, lamps, shaders, tile, hit, start, way):
+def _shade(style, solids, lamps, shaders, tile, hit, start, ray):
     """Return the colour of the point that a camera ray hits."""
     if hit[1] >= 0 and solids[hit[1], 9] == METAL:
-        return _metal(style, solids, lamps, shaders, hit, start, way)
-    return _matte(style, solids, lamps, shaders, tile, hit, start, way)
+        return _metal(style, solids, lamps, shaders, hit, start, ray)
+    return _matte(style, solids, lamps, shaders, tile, hit, start, ray)
 
 
 @compiled
@@ -191,8 +191,8 @@ def identify(rows, solids, masks, camera, axes):
         for column in range(width):
             across, down = column + 0.5 - width / 2, line + 0.5 - height / 2
             if masks[line, column]:
-                way = _ray(axes, across, down)
-                rows[line, column] = first(solids, masks[line, column], camera, way)[1]
+                ray = _ray(axes, across, down)
+                rows[line, column] = first(solids, masks[line, column], camera, ray)[1]
             else:
                 rise = axes[2][2] + axes[0][2] * across + axes[1][2] * down
                 rows[line, column] = GROUND if rise < 0.0 else SKY
@@ -225,8 +225,8 @@ def _ground(camera, axes, across, down):
 
     Above the horizon, return a very distant point.
     """
-    way = along(along(axes[2], axes[0], across), axes[1], down)
-    return along(camera, way, -camera[2] / min(way[2], -NEAR))
+    ray = along(along(axes[2], axes[0], across), axes[1], down)
+    return along(camera, ray, -camera[2] / min(ray[2], -NEAR))
 
 
 @compiled
@@ -253,12 +253,12 @@ def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
 def _uneven(passes, line, column):
     """Return True if a pixel of the first pass differs by more than CONTRAST from one of four neighbours."""
     height, width = passes.shape[1:3]
-    for way in range(4):
-        beside = min(max(line + (way - 1) * (1 - way % 2), 0), height - 1)
-        aside = min(max(column + (way - 2) * (way % 2), 0), width - 1)
+    for direction in range(4):
+        near_line = min(max(line + (direction - 1) * (1 - direction % 2), 0), height - 1)
+        near_column = min(max(column + (direction - 2) * (direction % 2), 0), width - 1)
         for channel in range(3):
-            here, there = passes[0, line, column, channel], passes[0, beside, aside, channel]
-            if max(here, there) - min(here, there) > CONTRAST:  # max first, because the bytes are unsigned
+            level, other = passes[0, line, column, channel], passes[0, near_line, near_column, channel]
+            if max(level, other) - min(level, other) > CONTRAST:  # max first, because the bytes are unsigned
                 return True
     return False
 
@@ -272,9 +272,9 @@ def _sample(passes, style, solids, masks, shaders, camera, axes, lamps, curves, 
     for sub in range(side * side):
         across = column - width / 2 + (sub % side + 0.5) / side
         down = line - height / 2 + (sub // side + 0.5) / side
-        way = _ray(axes, across, down)
-        hit = first(solids, masks[line, column], camera, way)
-        colour = _shade(style, solids, lamps, shaders, tile, hit, camera, way)
+        ray = _ray(axes, across, down)
+        hit = first(solids, masks[line, column], camera, ray)
+        colour = _shade(style, solids, lamps, shaders, tile, hit, camera, ray)
         red += min(colour[0], 1.0)
         green += min(colour[1], 1.0)
         blue += min(colour[2], 1.0)

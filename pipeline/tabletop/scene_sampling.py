@@ -4,6 +4,7 @@ The random generator of scene N has the seed (seed, N), so that a scene does not
 """
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -30,10 +31,8 @@ def sample(settings: Tabletop, number: int, rng: np.random.Generator) -> Scene:
     kind = CHANGE_TYPES[number % len(CHANGE_TYPES)]
     count = int(rng.integers(settings.min_objects, settings.max_objects + 1))
     for _ in range(RESTARTS):
-        try:
+        with suppress(NoRoomError):
             return _attempt(settings, number, kind, count, rng)
-        except NoRoomError:
-            continue
     raise InputError(
         f"tabletop: no scene of {count} objects in {RESTARTS} tries at {settings.width} x {settings.height} "
         f"pixels; lower max_objects or enlarge the images"
@@ -55,7 +54,7 @@ def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.ran
 
 def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
     """Return a point moved at random, by at most `reach` along each axis."""
-    x, y, z = (round(float(at + rng.uniform(-reach, reach)), 4) for at in point)
+    x, y, z = (round(float(coordinate + rng.uniform(-reach, reach)), 4) for coordinate in point)
     return x, y, z
 
 
@@ -85,10 +84,7 @@ def _seen(view: View, objects: tuple[SceneObject, ...], settings: Tabletop) -> V
     """Return the view with its objects' boxes. Raises NoRoomError if too little of an object is visible."""
     rows = identify(solids(objects, LOOKS[settings.look]), view.camera, settings.width, settings.height)
     least = SHOWN * settings.width * settings.height
-    boxes = []
-    for row in range(len(objects)):
-        mask = rows == row
-        if np.count_nonzero(mask) < least:
-            raise NoRoomError
-        boxes.append(box_of(mask))
-    return replace(view, boxes=tuple(boxes))
+    masks = [rows == row for row in range(len(objects))]
+    if any(np.count_nonzero(mask) < least for mask in masks):
+        raise NoRoomError
+    return replace(view, boxes=tuple(map(box_of, masks)))

@@ -90,13 +90,11 @@ def _placed(objects: tuple[SceneObject, ...]) -> tuple[Placed, ...]:
 
 def clear(item: SceneObject, others: tuple[SceneObject, ...], view: View) -> bool:
     """Return True if an object keeps the distances GAP and AXIS_GAP to all others, as seen in `view`."""
-    for other in others:
-        reach = RADII[item.size] + RADII[other.size] + GAP
-        if math.hypot(item.x - other.x, item.y - other.y) < reach:
-            return False
-        if min(abs(along) for along in offsets(item, other, view.camera)) < AXIS_GAP:
-            return False
-    return True
+    return all(
+        math.hypot(item.x - other.x, item.y - other.y) >= RADII[item.size] + RADII[other.size] + GAP
+        and min(map(abs, offsets(item, other, view.camera))) >= AXIS_GAP
+        for other in others
+    )
 
 
 def solids(objects: tuple[SceneObject, ...], look: Look = STUDIO) -> np.ndarray:

@@ -106,9 +106,9 @@ def offsets(item: Place, other: Place, camera: Point) -> tuple[float, float]:
 def relations(item: Place, other: Place, camera: Point) -> list[tuple[str, ...]]:
     """Return the spatial relations of `item` to `other`. Each is a tuple of wordings, for example LEFT."""
     right, behind = offsets(item, other, camera)
-    found: list[tuple[str, ...]] = []
+    wordings: list[tuple[str, ...]] = []
     if abs(right) >= NEAREST:
-        found.append(RIGHT if right > 0 else LEFT)
+        wordings.append(RIGHT if right > 0 else LEFT)
     if abs(behind) >= NEAREST:
-        found.append(BEHIND if behind > 0 else FRONT)
-    return found
+        wordings.append(BEHIND if behind > 0 else FRONT)
+    return wordings

@@ -19,7 +19,7 @@ SCENES = 5  # of each kind: 30 pairs, more than a batch
 class Saying:
     """Fake captioner that returns given captions in order."""
 
-    features = SimpleNamespace(squashed=lambda data, name: data)
+    features = SimpleNamespace(squashed=lambda data: data)
 
     def __init__(self, sentences):
         self.sentences = iter(sentences)

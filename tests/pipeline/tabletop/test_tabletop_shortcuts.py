@@ -24,7 +24,7 @@ def kernel_inputs(seed):
 def painted(solids, masks, camera, axes, lamps, shaders):
     passes = np.zeros((2, HEIGHT, WIDTH, 3), dtype=np.uint8)
     tones = effects.curves(effects.NONE)
-    raytracer.paint(passes, STUDIO.style(), solids, masks, shaders, camera, axes, lamps, tones)
+    raytracer.paint(passes, STUDIO.style, solids, masks, shaders, camera, axes, lamps, tones)
     return passes
 
 

@@ -1,4 +1,4 @@
-"""Functions for forms.yaml that join tokens to noun phrases and values.
+"""Functions for forms.py that join tokens to noun phrases and values.
 
 A function gets the tokens of the words that its docstring quotes, or of similar words. It returns the tokens
 in their place, or None to leave them unchanged.
@@ -18,16 +18,6 @@ OPPOSITE = {"left": "right", "right": "left"}
 def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
     """Return one token with this symbol and meaning, which replaces `tokens`."""
     return Token(symbol, meaning, tokens[0].start, tokens[-1].end)
-
-
-def drop(_: list[Token]) -> list[Token]:
-    return []
-
-
-def time(tokens: list[Token]) -> Token:
-    """Return a token of time for "in the first image"."""
-    (meaning,) = (token.meaning for token in tokens if token.symbol in ("IMG", WHEN))
-    return joined(tokens, WHEN, meaning)
 
 
 def forward(tokens: list[Token]) -> Token | list[Token]:
@@ -52,7 +42,7 @@ def change_noun(tokens: list[Token]) -> Token:
 
 def one_of(tokens: list[Token]) -> list[Token]:
     """Split the token "one of" (in "the middle one of the cubes") into the noun "one" and the word "of"."""
-    return [any_object(tokens), joined(tokens, "OF", "")]
+    return [joined(tokens, "NOUN", (None, False)), joined(tokens, "OF", "")]
 
 
 def no_longer(tokens: list[Token]) -> list[Token]:
@@ -141,24 +131,8 @@ def rank(token: Token) -> Place:
     return Place("side", side=token.meaning)
 
 
-def any_object(tokens: list[Token]) -> Token:
-    return joined(tokens, "NOUN", (None, False))
-
-
-def pronoun(tokens: list[Token]) -> Token:
-    return joined(tokens, "NP", Phrase(pronoun=True))
-
-
 def something(tokens: list[Token]) -> Token:
     return joined(tokens, "NP", Phrase(indefinite=True, new=len(tokens) > 1))
-
-
-def one_more(tokens: list[Token]) -> Token:
-    return joined(tokens, "NP", Phrase(indefinite=True, new=True))
-
-
-def one_fewer(tokens: list[Token]) -> Token:
-    return joined(tokens, "NP", Phrase(indefinite=True, fewer=True))
 
 
 def number_change(tokens: list[Token]) -> list[Token]:

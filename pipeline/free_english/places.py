@@ -1,4 +1,4 @@
-"""Functions for forms.yaml that join noun phrases with their places and attributes.
+"""Functions for forms.py that join noun phrases with their places and attributes.
 
 A function gets the tokens of the words that its docstring quotes, or of similar words. It returns the tokens
 in their place, or None to leave them unchanged.

@@ -6,12 +6,10 @@ pairs.
 B: pairs of the batch; b: pairs of this process; L: words; D: width.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
-from models.common.captioner import Captioner, Difference, Reads, Regulariser, Sizes
+from models.common.captioner import Captioner, Difference, Reads, Regulariser, Sizes, Terms
 from models.common.decoder_protocol import States, Words
 from models.common.distributed_batch import everyone
 from models.common.entry import Entry
@@ -48,13 +46,10 @@ class CrossModalContrast(Regulariser):
             streams = states.self_attended, states.cross_attended  # Eq. 8-9, (B, L, D)
         else:
             streams = states.self_normed, states.cross_normed
-        counted = real if self.switches.pooled == "real" else torch.ones_like(real)
-        weights = (counted / counted.sum(1, keepdim=True))[..., None]  # (B, L, 1)
+        averaged = real if self.switches.pooled == "real" else torch.ones_like(real)
+        weights = (averaged / averaged.sum(1, keepdim=True))[..., None]  # (B, L, 1)
         text, visual = ((weights * x).sum(1) for x in streams)  # float32 or wider, like the weights
         return text, visual
-
-    def constrain(self) -> None:
-        self.contrast.constrain()
 
 
 def ccr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
@@ -74,9 +69,7 @@ def dirl_ccr(
     return _captioner(sizes, switches, terms, dropout)
 
 
-def _captioner(
-    sizes: Sizes, switches: Switches, terms: Mapping[str, Regulariser], dropout: float
-) -> Captioner:
+def _captioner(sizes: Sizes, switches: Switches, terms: Terms, dropout: float) -> Captioner:
     # `pooled: all` averages over the positions of the longest caption of the data, not only of the batch
     reads: Reads = "padding" if switches.pooled == "all" else "words"
     difference = Interaction(sizes, switches, dropout)

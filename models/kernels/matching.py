@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.common.distributed_batch import everyone, own
+from models.common.distributed_batch import everyone, process_slice
 from models.common.switches import Mtm
 from models.kernels import matching_cpu, matching_plain
 
@@ -118,7 +118,7 @@ def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
     S, `similarity` (b, B), has the rows of this process. The result is this process's share of the loss.
     """
     b, B = similarity.shape
-    partner = torch.arange(B, device=similarity.device)[own(b)]
+    partner = torch.arange(B, device=similarity.device)[process_slice(b)]
     return nn.functional.cross_entropy(similarity / temperature, partner, reduction="sum") / B
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from models.common.captioner import NEVER, Aligned, Captioner, Regulariser, initialise_xavier, oppose_halves
 from models.common.decoder import NULL, CaptionDecoder
 from models.common.decoder_protocol import Words
-from models.common.distributed_batch import everyone, processes
+from models.common.distributed_batch import join_processes, processes
 from models.common.entry import Entry
 from models.common.grid_embedding import GridEmbedding, TransformerSizes
 from models.common.transformer_block import TransformerBlock
@@ -152,8 +152,8 @@ class Consistency(Regulariser):
     def forward(self, pair: Distilled, words: Words) -> Tensor:
         with torch.autocast(pair.memory.device.type, enabled=False):  # in float32 at least
             b, a = (unit(x) for x in (pair.before_common, pair.after_common))  # (b, D)
-            to_after = contrast(b @ everyone(a).T, self.temperature)  # from rows of S, (b, B)
-            to_before = contrast(a @ everyone(b).T, self.temperature)  # from rows of its transpose
+            to_after = contrast(b @ join_processes(a).T, self.temperature)  # from rows of S, (b, B)
+            to_before = contrast(a @ join_processes(b).T, self.temperature)  # from rows of its transpose
         return (to_after + to_before) / 2
 
     @torch.no_grad()
@@ -166,7 +166,7 @@ class Independence(Regulariser):
 
     def forward(self, pair: Distilled, words: Words) -> Tensor:
         with torch.autocast(pair.memory.device.type, enabled=False):
-            K, L = (kernel(everyone(unit(x))) for x in (pair.before_own, pair.after_own))  # (B, B)
+            K, L = (kernel(join_processes(unit(x))) for x in (pair.before_own, pair.after_own))  # (B, B)
         B = len(K)
         if B == 1:  # the criterion is 0 / 0
             return 0 * K.sum()

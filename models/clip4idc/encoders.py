@@ -127,15 +127,15 @@ class Patches(nn.Module):
         normed = normed.to(next(self.project.parameters()).dtype)
         patches = self.project(normed).flatten(2).transpose(1, 2)  # (U, n, D)
         token = self.token.to(patches.dtype).expand(len(patches), 1, -1)
-        return self.norm(torch.cat([token, patches], 1) + added(self.positions, normed))
+        return self.norm(torch.cat([token, patches], 1) + cast_like(self.positions, normed))
 
 
-def added(x: Tensor, to: Tensor) -> Tensor:
-    """Return `x`, converted to float16 if the tensor `to` is float16.
+def cast_like(x: Tensor, other: Tensor) -> Tensor:
+    """Return `x`, converted to float16 if the tensor `other` is float16.
 
-    `to` is the tensor to which the caller adds the result. It is float16 after `halve` (model.py).
+    The caller adds the result to `other`, which is float16 after `halve` (model.py).
     """
-    return x.half() if to.dtype == torch.float16 else x
+    return x.half() if other.dtype == torch.float16 else x
 
 
 def patches(sizes: ClipSizes, switches: ClipSwitches) -> nn.Module:

@@ -16,7 +16,7 @@ from models.clip4idc.captioner import ClipDecoder, Memories
 from models.clip4idc.encoders import RELEASED, ClipSizes, ClipSwitches, ImageEncoder, TextEncoder
 from models.clip4idc.pair_encoders import JointEncoder, PairEncoder, SeparateEncoder, class_maps
 from models.common.captioner import Captioner, Difference
-from models.common.distributed_batch import everyone, process_slice, processes
+from models.common.distributed_batch import join_processes, process_slice, processes
 from models.common.entry import GRID, PIXELS, EarlierPhase, Entry
 from models.common.trainable import Group, Labels, Trainable
 from models.initialisation import clip4idc as first_weights
@@ -122,8 +122,8 @@ class Retrieval(ClipModel):
         v, g = F.normalize(self.pairs(before, after), dim=-1), F.normalize(self.sentences(tokens), dim=-1)
         scale, B = self.log_scale.exp(), len(v) * processes()
         partners = torch.arange(B, device=v.device)[process_slice(len(v))]
-        to_pair = F.cross_entropy(scale * g @ everyone(v).T, partners, reduction="sum")
-        to_text = F.cross_entropy(scale * v @ everyone(g).T, partners, reduction="sum")
+        to_pair = F.cross_entropy(scale * g @ join_processes(v).T, partners, reduction="sum")
+        to_text = F.cross_entropy(scale * v @ join_processes(g).T, partners, reduction="sum")
         loss = (to_pair + to_text) / B
         return {"retrieval": loss if self.directions == "sum" else loss / 2}
 
@@ -203,7 +203,7 @@ def captioner(
     decoder = ClipDecoder(sizes, switches, dropout)
     compares = False
     if switches.first_weights == "counterpart":
-        compares = first_weights.begin_captioner(encoding, inter, memories, decoder)
+        compares = first_weights.initialise_captioner(encoding, inter, memories, decoder)
     model = ClipCaptioner(sizes, Compared(inter, memories), {}, dropout, encoding=encoding, decoder=decoder)
     model.cells, model.groups = sizes.cells, captioning(coef, clips_words, compares)
     takes = {"encoding.": "encoding.", "inter.": "difference.inter."}

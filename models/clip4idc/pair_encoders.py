@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.clip4idc.encoders import ClipSizes, ClipSwitches, ImageEncoder, Projection, added, numbered
+from models.clip4idc.encoders import ClipSizes, ClipSwitches, ImageEncoder, Projection, cast_like, numbered
 
 
 class PairEncoder(nn.Module):
@@ -21,7 +21,7 @@ class PairEncoder(nn.Module):
 
     def joined(self, before: Tensor, after: Tensor) -> Tensor:
         """Join the tokens of both images, (B, t, D) each, to one sequence Z, (B, 2t, D) (Eq. 4)."""
-        images = added(self.images, before)
+        images = cast_like(self.images, before)
         return torch.cat([before + images[0], after + images[1]], 1)
 
     def forward(self, before: Tensor, after: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class JointEncoder(PairEncoder):
         self.project = Projection(sizes)
 
     def joined(self, before: Tensor, after: Tensor) -> Tensor:
-        return self.norm(super().joined(before, after) + added(self.positions, before))
+        return self.norm(super().joined(before, after) + cast_like(self.positions, before))
 
 
 class SeparateEncoder(PairEncoder):
@@ -66,10 +66,10 @@ class SeparateEncoder(PairEncoder):
 def class_maps(
     encoding: ImageEncoder, inter: PairEncoder, before: Tensor, after: Tensor, cells: tuple[int, int]
 ) -> dict[str, Tensor]:
-    """Return, for two blocks, block name -> maps of the class token's attention to the patches.
+    """Return maps of the class token's attention to the patches, in two blocks: name of the block -> maps.
 
-    `before` and `after` are images, (B, 3, H, W). The maps of a block, (B, 2, rows, columns), have one map
-    for each image. A map is averaged over heads, and its sum is 1.
+    `before` and `after` are images, (B, 3, H, W). A block has maps (B, 2, rows, columns): a map for each
+    image. A map is averaged over heads, and its sum is 1.
 
     The two blocks are the last block that sees one image and the last block that sees both images (blocks 9
     and 12 in CLIP4IDC's figures). If all blocks see one image, or if all see both, the two blocks are the

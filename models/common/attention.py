@@ -55,7 +55,7 @@ class MultiHeadAttention(nn.Module):
     def weighed(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Apply attention without W^O; return (B, L, D). The arguments are those of `attend`."""
+        """Return the attention of all heads before W^O, (B, L, D). The arguments are those of `attend`."""
         p = self.dropout if self.training else 0.0
         if q.requires_grad and q.device.type == "cpu" and q.dtype == torch.bfloat16:
             # the fused kernel's backward pass is slower here: 22 instead of 7 ms for 16 x 2 heads x 196 x 196
@@ -121,7 +121,7 @@ class RespectiveAttention(nn.Module):
         return self.output(self.weighed(q, k, v))
 
     def weighed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Apply attention without W; return (B, L, 2D): the before image's result, then the after image's."""
+        """Return the attention to the before image, then to the after image, before W: (B, L, 2D)."""
         images = zip(k.chunk(2, 2), v.chunk(2, 2), strict=True)  # keys and values of each image
         return torch.cat([self.each.weighed(q, *keys_values) for keys_values in images], -1)
 

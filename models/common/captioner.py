@@ -36,7 +36,7 @@ class Regulariser(nn.Module):
     """Base class of loss terms: a call computes a scalar from the Difference and the Words of a batch."""
 
     def prepare(self, pair: Difference, words: Words) -> Any:
-        """Return the first argument of `forward`, for the whole batch; by default it is `pair`."""
+        """Return the first argument of `forward`; the batch is not yet split into parts. Default: `pair`."""
         return pair
 
     def constrain(self) -> None:
@@ -99,10 +99,10 @@ class Captioner(Trainable):
         return ("cap", *self.regularisers)
 
     def class_token_maps(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
-        """Return block name -> maps of the class token's attention to the cells of images, (B, C, H, W) each.
+        """Return maps of the class token's attention: name of a block -> maps, (B, 2, rows, columns).
 
-        Maps are (B, 2, rows, columns): one for each image, with sum 1. Models without class tokens return an
-        empty dictionary.
+        `before` and `after` are the inputs of `encoding`, (B, C, H, W) each. A pair has a map for each image,
+        with sum 1. Models without class tokens return an empty dictionary.
         """
         return {}
 
@@ -217,7 +217,7 @@ def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
 
 @torch.no_grad()
 def oppose_halves(weight: Tensor) -> None:
-    """Set the second half of `weight`, (..., 2D), to minus the first half, W'.
+    """Set the second half of `weight`, (D, 2D), to minus the first half, W', in place.
 
     The weight then maps [x ; y] to W' (x - y).
     """

@@ -44,7 +44,7 @@ class RealWords:
         """Return the values of x, (k*B, L, D), at the positions with a word, (T, D)."""
         return x if self.indices is None else x.flatten(0, 1).index_select(0, self.indices)
 
-    def spread(self, x: Tensor) -> Tensor:
+    def unpack(self, x: Tensor) -> Tensor:
         """Undo `pack`: return (k*B, L, D), with zeros at padding."""
         if self.read is None or self.indices is None:
             return x
@@ -96,14 +96,14 @@ class DecoderLayer(nn.Module):
         """Return the output of the self-attention, in the shape of `x`."""
         maps = self.self_attention
         projected = jointly(x, maps.query, maps.key, maps.value)
-        q, k, v = (maps.split(words.spread(x)) for x in projected)  # (k*B, h, L, d)
+        q, k, v = (maps.split(words.unpack(x)) for x in projected)  # (k*B, h, L, d)
         heads = maps.weighed(q, k, v, causal=True, real=keys)  # (k*B, L, D)
         return maps.output(words.pack(heads))
 
     def attend_memory(self, x: Tensor, memory: Tensor, words: RealWords) -> Tensor:
         """Return the output of the cross-attention, in the shape of `x`."""
         maps = self.cross_attention
-        q = words.spread(maps.query(x))  # (k*B, L, D)
+        q = words.unpack(maps.query(x))  # (k*B, L, D)
         pair_queries = q.unflatten(0, (len(memory), -1)).flatten(1, 2)  # (B, k*L, D)
         heads = maps.weighed(maps.split(pair_queries), *maps.keys_values(memory))
         return maps.output(words.pack(heads.unflatten(1, (-1, q.shape[1])).flatten(0, 1)))
@@ -237,7 +237,7 @@ class TransformerDecoder(Unweighed, nn.Module):
             states = layer(x, self.memory_of(difference, number), None if padding_is_key else read, words)
             x = states.out
             layer_states += [states] if keep_layers else []
-        logits, hidden = words.spread(self.predict(x)), words.spread(x)
+        logits, hidden = words.unpack(self.predict(x)), words.unpack(x)
         return Words(logits, hidden, tokens[:, 1:] != NULL, read, tuple(layer_states))
 
     def begin(self, difference: Difference, beam: int = 1) -> TransformerState:

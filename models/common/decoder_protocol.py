@@ -38,7 +38,7 @@ class Aligned(Difference):
     before_keys: Tensor  # (B, h, N, d)
 
     def alignment(self, rows: list[int]) -> Tensor:
-        """Return the attention of after images' cells to before images' cells, (number of `rows`, N, N).
+        """Return the attention of the after images' cells to the before images' cells, (len(rows), N, N).
 
         This attention (SCORER Eq. 5, DIRL Eq. 5) is averaged over heads. The weights of a cell of the after
         image, in the last dimension, sum to 1. `rows` selects pairs; all pairs would need much memory.

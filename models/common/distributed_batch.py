@@ -23,9 +23,9 @@ def process_slice(rows: int) -> slice:
     return slice(first, first + rows)
 
 
-def everyone(x: Tensor) -> Tensor:
+def join_processes(x: Tensor) -> Tensor:
     """Join the tensors `x`, (b, ...), of all processes to one tensor, (B, ...), in the order of ranks."""
-    return _Everyone.apply(x) if processes() > 1 else x
+    return _JoinProcesses.apply(x) if processes() > 1 else x
 
 
 def total(x: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def add_gradients(parameters: Iterable[Tensor]) -> None:
 
 
 # torch.distributed.nn has the same functions, but torch 2.14 deprecates them, and 2.11 lacks their successor
-class _Everyone(torch.autograd.Function):
+class _JoinProcesses(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(processes())]

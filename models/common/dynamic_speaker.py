@@ -65,7 +65,7 @@ class Attended(Difference):
 
 @dataclass
 class Weighed(Words):
-    """Words of the speaker, with the weights of before image, difference and after image at each word."""
+    """Words that the speaker predicts, with each word's weights of before image, difference, after image."""
 
     weights: Tensor = field(kw_only=True)  # (R, L, 3); the three weights sum to 1
 
@@ -87,7 +87,7 @@ class CellMap(nn.Module):
         return pointwise(self.weigh, x)[..., 0]
 
     @torch.no_grad()
-    def begin(self, steepness: float, least: float) -> None:
+    def initialise(self, steepness: float, least: float) -> None:
         """Initialise the weights so that a cell's logit is a linear function of the mean m of its M channels.
 
         The logit is `steepness` * (m - `least`).

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.common.captioner import Captioner, Difference, Reads, Regulariser, Sizes, Terms
 from models.common.decoder_protocol import States, Words
-from models.common.distributed_batch import everyone
+from models.common.distributed_batch import join_processes
 from models.common.entry import Entry
 from models.common.switches import RELEASED_DIRL, Switches
 from models.dirl.model import CORRELATION, INTERACTION, ChannelCorrelation, Interaction
@@ -34,8 +34,8 @@ class CrossModalContrast(Regulariser):
         """Return the loss of one decoder layer; `real`, (b, L), is true where a word is predicted."""
         with torch.autocast(real.device.type, enabled=False):  # in float32 at least
             text, visual = self.pooled(states, real)  # (b, D) each
-            to_visual = text @ everyone(visual).T  # (b, B): captions of this process, differences of all
-            to_text = visual @ everyone(text).T  # (b, B): differences of this process, captions of all
+            to_visual = text @ join_processes(visual).T  # (b, B): this process's captions, all differences
+            to_text = visual @ join_processes(text).T  # (b, B): this process's differences, all captions
         if self.switches.directions == "averaged":
             return contrast((to_visual + to_text) / 2, self.contrast.temperature)
         return self.contrast(to_visual, to_text)  # L_t2v and L_v2t

@@ -25,7 +25,7 @@ from models.common.grid_embedding import GridCells
 from models.initialisation.counterpart_weights import OUTPUT_SCALE
 
 # initialisation `differing`: a cell has the weight 1/2 if its difference X_diff is 1.5 times as long as on
-# average (STEEPNESS and LEAST: CellMap.begin)
+# average (STEEPNESS and LEAST: CellMap.initialise)
 STEEPNESS, LEAST = 12.5, 0.6
 
 
@@ -54,14 +54,15 @@ def attend_to_differences(cells: CellMap) -> None:
 
     X_diff, (K,), is the difference of the images at a cell. For random directions w, each channel of the cell
     becomes ReLU(w X_diff) or ReLU(-w X_diff). So the mean of the cell's channels grows with the length of
-    X_diff. The logit of the map is a linear function of this mean (`CellMap.begin`). The group norm before
-    the ReLU scales all channels, so that the logit depends on the length compared with the other cells.
+    X_diff. The logit of the map is a linear function of this mean (`CellMap.initialise`). The group norm
+    before the ReLU scales all channels, so that the logit depends on the length compared with the other
+    cells.
     """
     image_weight, difference_weight = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
     image_weight *= OUTPUT_SCALE
     w = nn.init.orthogonal_(torch.empty(len(difference_weight) // 2, difference_weight.shape[1]))
     difference_weight.copy_(torch.stack([w, -w], 1).flatten(0, 1))  # w and -w in one group of the norm
-    cells.begin(STEEPNESS, LEAST)
+    cells.initialise(STEEPNESS, LEAST)
 
 
 def duda(sizes: SpeakerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:

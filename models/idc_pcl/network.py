@@ -104,19 +104,19 @@ def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: fl
     (keys, values), (word_keys, word_values) = images, words
     (B, _, M, d), L, W = keys.shape, q.shape[2], word_keys.shape[2]
     q = q / math.sqrt(d)
-    to_images = apart(together(q, B) @ keys.transpose(-2, -1), L)
+    to_images = separate_captions(join_captions(q, B) @ keys.transpose(-2, -1), L)
     later = torch.ones(L, W, dtype=torch.bool, device=q.device).triu(W - L + 1)
     to_words = (q @ word_keys.transpose(-2, -1)).masked_fill(later, -math.inf)
     weights = F.dropout(torch.cat([to_images, to_words], -1).softmax(-1), dropout)
-    return apart(together(weights[..., :M], B) @ values, L) + weights[..., M:] @ word_values
+    return separate_captions(join_captions(weights[..., :M], B) @ values, L) + weights[..., M:] @ word_values
 
 
-def together(x: Tensor, pairs: int) -> Tensor:
+def join_captions(x: Tensor, pairs: int) -> Tensor:
     """Join the k captions of each pair into a single sequence: (kB, h, L, n) becomes (B, h, kL, n)."""
     return x.unflatten(0, (pairs, -1)).transpose(1, 2).flatten(2, 3)
 
 
-def apart(x: Tensor, queries: int) -> Tensor:
+def separate_captions(x: Tensor, queries: int) -> Tensor:
     """Separate the k captions of each pair again: (B, h, kL, n) becomes (kB, h, L, n)."""
     return x.unflatten(2, (-1, queries)).transpose(1, 2).flatten(0, 1)
 

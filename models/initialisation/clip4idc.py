@@ -61,7 +61,7 @@ def compare(
     if not 4 <= E <= D:
         raise ValueError(f"first_weights: counterpart needs a joint from 4 to width's {D}, not {E}")
     if not blocks:
-        return compare_later(W, places, side, layer)
+        return compare_in_captioner(W, places, side, layer)
     half = weights.subtract_counterpart(blocks[0].attention, places, side)  # (D, D/2)
     size_direction = add_difference_size(half, places, side, blocks[0])
     size_and_side = torch.stack([size_direction, F.normalize(side, dim=0)], 1)
@@ -71,7 +71,7 @@ def compare(
     return identity[:, :middle], identity[middle], identity[middle + 1]
 
 
-def compare_later(
+def compare_in_captioner(
     W: Tensor, places: Tensor, side: Tensor, layer: TransformerBlock | None
 ) -> Directions | None:
     """Initialise W, and `layer` of the captioner so that it compares each token with its counterpart.
@@ -167,7 +167,7 @@ def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
 
 
 @torch.no_grad()
-def begin_captioner(
+def initialise_captioner(
     encoding: ImageEncoder, inter: PairEncoder, memories: Memories, decoder: ClipDecoder
 ) -> bool:
     """Initialise a captioner so that it compares both images and its decoder attends to tokens that differ.

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from models.common.attention import MultiHeadAttention, jointly
 from models.common.captioner import Captioner, Difference, Regulariser, Sizes
 from models.common.decoder_protocol import Words
-from models.common.distributed_batch import everyone, process_slice
+from models.common.distributed_batch import join_processes, process_slice
 from models.common.entry import Entry
 from models.common.switches import RELEASED, Mtm, Switches
 from models.kernels.matching import Contrast, matching
@@ -60,7 +60,7 @@ class BackwardReasoning(Regulariser):
     def forward(self, pair: "Imagined", words: Words) -> Tensor:
         to_after, *to_imagined = (matching(x.queries, x.keys, self.match.mtm) for x in pair.directions)
         if not to_imagined:  # (b, B)
-            to_imagined = [everyone(to_after).T[process_slice(len(to_after))]]
+            to_imagined = [join_processes(to_after).T[process_slice(len(to_after))]]
         return self.contrast(to_after, *to_imagined)  # Eq. 11
 
 

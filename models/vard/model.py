@@ -37,7 +37,7 @@ EPSILON = 1e-6  # of the layer norms
 DIFFERENCE_GAIN = 24.0
 # size of the bias before the norm of D, which is much longer than the rest of the norm's input
 BIAS_SCALE = 6.0
-# a cell has a weight above 1/2 if D is two deviations above the mean of all cells (CellMap.begin)
+# a cell has a weight above 1/2 if D is two deviations above the mean of all cells (CellMap.initialise)
 STEEPNESS, LEAST = 4.0, 2.0
 VECTOR_GAIN = 10.0  # factor of the attended vectors in the speaker, because a common bias dominates them
 DIFFERENCE_SCALE = 1.5  # scale of l_diff, the vector of the difference, in the speaker
@@ -166,7 +166,7 @@ def attend_to_differences(detector: Detector, speaker: DynamicSpeaker, common: T
     image_weight, difference_weight = detector.map.embed.weight.flatten(1).chunk(2, 1)  # (M, A) each
     image_weight *= OUTPUT_SCALE
     difference_weight.abs_()
-    detector.map.begin(STEEPNESS, LEAST)
+    detector.map.initialise(STEEPNESS, LEAST)
     detector.norm.weight.fill_(DIFFERENCE_SCALE / VECTOR_GAIN)
     subtract_common(speaker.look.weight, speaker.look.bias, torch.cat([common, 0 * common, common]))
     memory_weight = speaker.speaking.weight_ih[:, speaker.words.embedding_dim :]

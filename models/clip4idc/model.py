@@ -18,7 +18,7 @@ from models.clip4idc.pair_encoders import JointEncoder, PairEncoder, SeparateEnc
 from models.common.captioner import Captioner, Difference
 from models.common.distributed_batch import join_processes, process_slice, processes
 from models.common.entry import GRID, PIXELS, EarlierPhase, Entry
-from models.common.trainable import Group, Labels, Trainable
+from models.common.trainable import Group, Labels, Retrieves, Trainable
 from models.initialisation import clip4idc as first_weights
 
 LARGEST = math.log(100.0)  # CLIP's upper limit of the logarithm of the learned scale
@@ -76,7 +76,7 @@ class ClipModel(Trainable):
                     module.__class__ = WideNorm
 
 
-class Retrieval(ClipModel):
+class Retrieval(ClipModel, Retrieves):
     """Model of the adaptation phase: retrieval between image pairs and their captions (CLIP4IDC Eq. 6-8)."""
 
     terms = ("retrieval",)

@@ -23,7 +23,6 @@ from models.common.grid_embedding import PairMap as PairMap
 from models.common.grid_embedding import Sizes as Sizes
 from models.common.switches import PAPER, Switches
 from models.common.trainable import Labels, Trainable
-from models.kernels.matching import Contrast
 
 Record = TypeVar("Record", bound="Difference | Words | States")
 # what the decoder's input ends with: the last word | <END> | padding up to the length of the longest caption
@@ -41,9 +40,6 @@ class Regulariser(nn.Module):
 
     def constrain(self) -> None:
         """Clamp learned temperatures to their bounds; called after each optimiser step."""
-        for module in self.children():
-            if isinstance(module, Contrast):
-                module.constrain()
 
 
 Terms = Mapping[str, Regulariser]  # loss terms besides the caption loss, by name

@@ -1,6 +1,6 @@
 """Trainable: interface between the training loop and a model, in captioning and in pretraining.
 
-B: pairs; N: cells or tokens of an image; D: width.
+B: pairs; N: cells or tokens of an image; D: width; L: words; E: width of the vectors of retrieval.
 """
 
 from collections.abc import Mapping
@@ -60,3 +60,15 @@ class Trainable(nn.Module):
     def halve(self) -> None:
         """Convert weights to 16 bits (setting `half_weights`). Raises ValueError if the model cannot."""
         raise ValueError("half_weights: the model has no weights to train in 16 bits; set it to false")
+
+
+class Retrieves(Trainable):
+    """Base class of retrieval models, which compute vectors of pairs and of captions in a common space."""
+
+    def pairs(self, before: Tensor, after: Tensor) -> Tensor:
+        """Return the pairs' vectors, (B, E), for both images' encodings, (B, N, D) each."""
+        raise NotImplementedError
+
+    def sentences(self, tokens: Tensor) -> Tensor:
+        """Return the captions' vectors, (B, E); `tokens`, (B, L), have <START> and <END>."""
+        raise NotImplementedError

@@ -51,6 +51,9 @@ class CrossModalContrast(Regulariser):
         text, visual = ((weights * x).sum(1) for x in streams)  # float32 or wider, like the weights
         return text, visual
 
+    def constrain(self) -> None:
+        self.contrast.constrain()
+
 
 def ccr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
     """Build CCR: the model `transformer` with the cross-modal contrastive loss (Table 6)."""

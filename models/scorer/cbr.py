@@ -63,6 +63,9 @@ class BackwardReasoning(Regulariser):
             to_imagined = [join_processes(to_after).T[process_slice(len(to_after))]]
         return self.contrast(to_after, *to_imagined)  # Eq. 11
 
+    def constrain(self) -> None:
+        self.contrast.constrain()
+
 
 @dataclass
 class Direction:

@@ -88,6 +88,9 @@ class ViewInvariance(Regulariser):
         after_to_before = matching(pair.after_queries, pair.before_keys, self.mtm)
         return self.contrast(before_to_after, after_to_before)
 
+    def constrain(self) -> None:
+        self.contrast.constrain()
+
 
 class ViewDistance(Regulariser):
     """Loss L_cv of RR+ (SCORER supplement, Fig. 13): (1/B) sum_k (1 - S_kk), without negatives.

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.clip4idc.model import Retrieval
+from models.common.trainable import Retrieves
 from pipeline.compute import devices
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import NO_CHANGE, Pair, of_split
@@ -43,7 +43,7 @@ def retrievable(pairs: Sequence[Pair]) -> list[Pair]:
 
 @torch.inference_mode()
 def similarities(
-    model: Retrieval, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary, batch: int
+    model: Retrieves, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary, batch: int
 ) -> Tensor:
     """Return the cosine cos(g, v) of each sentence g with each pair v: (Q sentences, P pairs), float32.
 
@@ -159,7 +159,7 @@ def write(
     changed pair, or if an input does not match the weights.
     """
     model, trained = trained_model.load_first(weights)
-    if not isinstance(model, Retrieval):
+    if not isinstance(model, Retrieves):
         return None
     devices.repeatable()
     vocabulary = vocabularies.load(vocab)

@@ -6,9 +6,8 @@ from statistics import fmean
 
 import torch
 
-from models.clip4idc.model import Retrieval
 from models.common.captioner import Captioner
-from models.common.trainable import Trainable
+from models.common.trainable import Retrieves, Trainable
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.greedy import captions
 from pipeline.features.store import FeatureStore
@@ -90,7 +89,7 @@ class RetrievalValidation:
     def __init__(self, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary):
         self.pairs, self.store, self.vocabulary = retrievable(pairs), store, vocabulary
 
-    def __call__(self, model: Retrieval) -> float:
+    def __call__(self, model: Retrieves) -> float:
         found = similarities(model, self.pairs, self.store, self.vocabulary, BATCH).numpy()
         return float((ranks(found, [pair.captions for pair in self.pairs]).text_to_pair <= 1).mean())
 

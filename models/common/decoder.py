@@ -64,9 +64,8 @@ class DecoderLayer(nn.Module):
         super().__init__()
         output, self.wide = switches.attention_output, switches.feed_forward == "wide"
         self.self_attention = MultiHeadAttention(width, heads, dropout, output=output)
-        self.cross_attention: MultiHeadAttention | RespectiveAttention
         if respective:
-            self.cross_attention = RespectiveAttention(width, heads, dropout)
+            self.cross_attention: Any = RespectiveAttention(width, heads, dropout)
         else:
             self.cross_attention = MultiHeadAttention(width, heads, dropout, output=output)
         if self.wide:

@@ -155,8 +155,7 @@ class Exchange:
 
     def apply(self, rows: Tensor) -> None:
         """Exchange each ended row among the first n rows with an unfinished row after them, in place."""
-        first, second = self.ended_rows, self.unfinished_rows
-        rows[first], rows[second] = rows[second], rows[first]
+        rows[self.ended_rows], rows[self.unfinished_rows] = rows[self.unfinished_rows], rows[self.ended_rows]
 
     def remaining(self, rows: Tensor) -> Tensor:
         """Return a new tensor with only the unfinished rows, in the order after the exchange."""

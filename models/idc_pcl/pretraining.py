@@ -7,13 +7,15 @@ width; L: words. V^ and T^: outputs of the network for image tokens and for word
 "IDC-PCL".
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.common.decoder import NULL
 from models.common.grid_embedding import GridCells
-from models.common.trainable import Labels, Trainable
+from models.common.trainable import Trainable
 from models.idc_pcl.network import EMBEDDING_EPSILON, Network, norm, rates
 from models.idc_pcl.switches import PclSizes, PclSwitches
 
@@ -114,12 +116,12 @@ class Pretraining(Trainable):
             self.class_pairs = ClassPairs(sizes, CLASSES)
 
     def losses_of(
-        self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
+        self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Any = None
     ) -> dict[str, Tensor]:
         """Return loss and measures of the batch's task for both images' cells, (B, N, C) each.
 
         tokens: a caption of each pair; in FDA, the pair's caption and then six negatives
-        labels: name the task; without labels, the task that needs the most memory is chosen
+        labels: Labels that name the task; None: the task that needs the most memory
         """
         task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
         if labels and labels.classes is not None:
@@ -130,7 +132,6 @@ class Pretraining(Trainable):
             return self.mlm(before, after, tokens)
         if task == "mvcl":
             return self.mvcl(before, after, tokens)
-        assert labels is not None
         return self.fda(before, after, tokens, labels.changed)
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:

@@ -180,14 +180,10 @@ def subtract_common(weight: Tensor, bias: Tensor, common: Tensor) -> None:
     bias -= weight @ common
 
 
-def cell_map(sizes: VardSizes | TransformerSizes, switches: SpeakerSwitches) -> nn.Linear:
-    """Build the linear map of cells: it maps a cell x of a feature grid to a row of U = W x + b, (A,)."""
-    return nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width)
-
-
 def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
     """Build VARD with LSTMs. The released program's classifier is left out, because no loss uses it."""
-    cells, detector = cell_map(sizes, switches), Detector(sizes, switches, dropout)
+    cells = nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width)  # U = W x + b of each cell x
+    detector = Detector(sizes, switches, dropout)
     encoding = nn.Sequential(GridCells(switches.coordinates), cells)
     model = DynamicCaptioner(sizes, sizes.width, switches, dropout, encoding, detector)
     if switches.first_weights == "differing":
@@ -198,7 +194,8 @@ def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Capt
 def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
     """Build VARD with a transformer decoder. Its program was not released; we inferred the details."""
     decoder = CaptionDecoder(sizes, dropout)
-    cells, difference = cell_map(sizes, switches), Changed(sizes, dropout)
+    cells = nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width)  # U = W x + b of each cell x
+    difference = Changed(sizes, dropout)
     if switches.first_weights == "differing":
         compare(cells, difference.disentangle)
     encoding = nn.Sequential(GridCells(switches.coordinates), cells)

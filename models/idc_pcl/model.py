@@ -30,7 +30,7 @@ class MaskedCaptioner(Captioner):
     """Captioner that predicts masked words; `difference` is the network, which the decoder also uses."""
 
     decoder: MaskDecoder
-    terms = ("cap",)
+    terms: tuple[str, ...] = ("cap",)
 
     def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float, share: float, coef: float):
         network = Network(sizes, switches, dropout)

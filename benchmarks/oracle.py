@@ -24,7 +24,7 @@ from pipeline.features.backbone_weights import grid_shape
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import Contents, replacing, write_json
 from pipeline.io.progress import track
-from pipeline.probe.grid_labels import ATTRIBUTES, Shown, read_scenes
+from pipeline.probe.grid_labels import ATTRIBUTES, SceneView, read_scenes
 
 CONTENTS = Contents("oracle")
 CLASSES = [len(values) for values in ATTRIBUTES.values()]
@@ -53,7 +53,7 @@ def main() -> None:
             np.save(folder / f"{Path(image.name).name}.npy", symbols(scenes[image.name], image, shape))
 
 
-def symbols(labels: Shown, image: Indexed, shape: tuple[int, int, int]) -> np.ndarray:
+def symbols(labels: SceneView, image: Indexed, shape: tuple[int, int, int]) -> np.ndarray:
     """Return an image's oracle features, float32, in the given shape (channels, H, W).
 
     Each object is described in the first CHANNELS channels of the cell that contains its centre. All other

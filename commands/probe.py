@@ -63,7 +63,7 @@ def labelled(arguments: argparse.Namespace, store: FeatureStore, images: ImageGr
         read(arguments, store, split, grid_labels.centres) for split in ("train", arguments.split)
     )
     real = labelled_cells.cells(images, arguments.labelled)
-    scores, apart = linear_probe.probe(train, real), linear_probe.told_apart(held_out, real)
+    scores, apart = linear_probe.probe(train, real), linear_probe.separability(held_out, real)
     show_accuracy(scores, str(arguments.labelled), len(real.classes), len(train.classes))
     print(f"accuracy of a linear classifier of rendered and labelled cells: {apart:.3f} (chance: 0.5)")
     return asdict(scores) | {"cells": len(real.classes), "told_apart": apart}
@@ -78,7 +78,7 @@ def read(
     names = images_of(of_split(read_pairs(arguments.pairs), split))
     images = read_named(arguments.images, names)
     labels = labelling(grid_labels.read_scenes(arguments.scenes), images, store.shape[1:])
-    return linear_probe.gather(store, names, labels, arguments.cells, f"reading cells of {split}")
+    return linear_probe.gather(store.read, names, labels, arguments.cells, f"reading cells of {split}")
 
 
 def show_accuracy(scores: Scores, split: str, tested: int, trained: int) -> None:

@@ -65,21 +65,15 @@ def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str |
 
     Raises ValueError if there is no such model or phase, or if a setting is not valid for the model.
     """
-    found = entry_of(name)
-    if phase is None:
-        make: Any = found.build
-    elif (declared := found.phase(phase)) is None:
+    entry = entry_of(name)
+    declaration = entry if phase is None else entry.phase(phase)
+    if declaration is None:
         raise ValueError(f"{name!r} has no pre-training phase {phase!r}")
-    else:
-        make = declared.build
-    wanted = {
-        key: parameter.annotation
-        for key, parameter in inspect.signature(make).parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY
-    }
-    own = {key: value for key, value in settings.items() if key not in SHARED}
-    _check(f"model.{name}", wanted, own)
-    return make(sizes, switches_of(name, settings), **own)
+    parameters = inspect.signature(declaration.build).parameters.values()
+    types = {p.name: p.annotation for p in parameters if p.kind is p.KEYWORD_ONLY}
+    arguments = {key: value for key, value in settings.items() if key not in SHARED}
+    _check(f"model.{name}", types, arguments)
+    return declaration.build(sizes, switches_of(name, settings), **arguments)
 
 
 def switches_of(name: str, settings: Mapping[str, Any]) -> Any:
@@ -87,18 +81,16 @@ def switches_of(name: str, settings: Mapping[str, Any]) -> Any:
 
     Raises ValueError if the model or the variant is unknown, or if the model does not use a switch.
     """
-    found = entry_of(name)
-    shared = SHARED | {key: value for key, value in settings.items() if key in SHARED}
-    return switches.resolve(
-        f"model.{name}", shared["variant"], shared["switches"], found.released, found.switches
-    )
+    entry, shared = entry_of(name), {**SHARED, **settings}
+    variant, overrides = shared["variant"], shared["switches"]
+    return switches.resolve(f"model.{name}", variant, overrides, entry.released, entry.switches)
 
 
-def _check(key: str, wanted: dict[str, type], own: dict[str, Any]) -> None:
-    for name in own.keys() - wanted.keys():
-        raise ValueError(f"unknown key {key}.{name}; it has {', '.join([*SHARED, *wanted])}")
-    for name, kind in wanted.items():
-        if name not in own:
+def _check(key: str, types: dict[str, type], arguments: dict[str, Any]) -> None:
+    for name in arguments.keys() - types.keys():
+        raise ValueError(f"unknown key {key}.{name}; it has {', '.join([*SHARED, *types])}")
+    for name, type_ in types.items():
+        if name not in arguments:
             raise ValueError(f"the key {key}.{name} is missing; add it")
-        if type(own[name]) not in ((int, float) if kind is float else (kind,)):
-            raise ValueError(f"{key}.{name} must be a {kind.__name__}, not {own[name]!r}")
+        if type(arguments[name]) not in ((int, float) if type_ is float else (type_,)):
+            raise ValueError(f"{key}.{name} must be a {type_.__name__}, not {arguments[name]!r}")

@@ -22,9 +22,9 @@ class Vectors:
         self.h, self.c = self.h[parents], self.c[parents]
 
     def leave(self, ended):
-        places = Exchange(ended)
+        remaining = Exchange(ended).remaining
         self.images, self.h, self.c = (
-            places.kept(x.unflatten(0, (-1, self.beam))).flatten(0, 1) for x in (self.images, self.h, self.c)
+            remaining(x.unflatten(0, (-1, self.beam))).flatten(0, 1) for x in (self.images, self.h, self.c)
         )
 
 

@@ -22,13 +22,10 @@ ROUNDING = 1e-6  # a channel with a smaller deviation, relative to its mean, is 
 class Standardise(nn.Module):
     """Layer that subtracts each channel's mean and divides by its standard deviation, in float32."""
 
-    mean: Tensor
-    deviation: Tensor
-
     def __init__(self, channels: int):
         super().__init__()
-        self.register_buffer("mean", torch.zeros(channels))
-        self.register_buffer("deviation", torch.ones(channels))
+        self.mean = nn.Buffer(torch.zeros(channels))
+        self.deviation = nn.Buffer(torch.ones(channels))
 
     def forward(self, features: Tensor) -> Tensor:
         return (features.float() - self.mean.view(-1, 1, 1)) / self.deviation.view(-1, 1, 1)
@@ -50,23 +47,21 @@ class Backbone(nn.Module):
     required stride.
     """
 
-    pixel_mean: Tensor
-    pixel_std: Tensor
     folded: int | None = 0  # number of batch norms folded into convolutions; None: folding failed
 
     def __init__(self, name: str, stride: int, finer: bool = False, standardise: bool = False):
         super().__init__()
         self.channels = channels(name, stride, finer)
         strides = _strides(stride, finer)
-        pixels: tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation of R, G and B
         if name == RESNET:
             self.network: nn.Module = resnet101.Stages(strides)
-            pixels = resnet101.MEAN, resnet101.STD
+            mean, std = torch.tensor(resnet101.MEAN), torch.tensor(resnet101.STD)
         else:
             self.network = timm_maps.cut(name, strides)
-            pixels = timm_maps.described(name).mean, timm_maps.described(name).std
-        for key, values in zip(("pixel_mean", "pixel_std"), pixels, strict=True):
-            self.register_buffer(key, torch.tensor(values).view(1, 3, 1, 1), persistent=False)
+            description = timm_maps.describe(name)
+            mean, std = torch.tensor(description.mean), torch.tensor(description.std)
+        self.pixel_mean = nn.Buffer(mean.view(1, 3, 1, 1), persistent=False)
+        self.pixel_std = nn.Buffer(std.view(1, 3, 1, 1), persistent=False)
         self.standardise = Standardise(self.channels) if standardise else None
 
     def forward(self, images: Tensor) -> Tensor:
@@ -76,19 +71,19 @@ class Backbone(nn.Module):
     def raw(self, images: Tensor) -> Tensor:
         """Return the features of `images`, (B, 3, S, S), before standardisation."""
         pixels = (images.float() / 255 - self.pixel_mean) / self.pixel_std
-        kept = next(self.network.parameters()).dtype
-        *finer, features = self.network(pixels.to(kept, memory_format=torch.channels_last))
-        return torch.cat([features, *(F.pixel_unshuffle(each, FINER) for each in finer)], dim=1)
+        dtype = next(self.network.parameters()).dtype
+        *finer_maps, features = self.network(pixels.to(dtype, memory_format=torch.channels_last))
+        return torch.cat([features, *(F.pixel_unshuffle(map_, FINER) for map_ in finer_maps)], dim=1)
 
 
 def channels(name: str, stride: int, finer: bool = False) -> int:
     """Return the number of feature channels of a Backbone. Raises ValueError as Backbone does."""
-    maps = resnet101.CHANNELS if name == RESNET else timm_maps.described(name).channels
-    for wanted in _strides(stride, finer):
-        if wanted not in maps:
-            known = ", ".join(map(str, maps)) or "none"
-            raise ValueError(f"{name} has no map of stride {wanted} (its strides: {known})")
-    return maps[stride] + (FINER**2 * maps[stride // FINER] if finer else 0)
+    channels_of = resnet101.CHANNELS if name == RESNET else timm_maps.describe(name).channels
+    for required in _strides(stride, finer):
+        if required not in channels_of:
+            strides = ", ".join(map(str, channels_of)) or "none"
+            raise ValueError(f"{name} has no map of stride {required} (its strides: {strides})")
+    return channels_of[stride] + (FINER**2 * channels_of[stride // FINER] if finer else 0)
 
 
 def _strides(stride: int, finer: bool) -> tuple[int, ...]:
@@ -100,17 +95,17 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
 
     Raises ValueError, which names the tensor, if a tensor is missing or has another shape.
     """
-    wanted = backbone.network.state_dict()
-    found = {own: tensor for name, tensor in weights.items() for own in timm_maps.spellings(name)}
-    for name, tensor in wanted.items():
+    network = backbone.network.state_dict()
+    renamed = {name: tensor for key, tensor in weights.items() for name in timm_maps.spellings(key)}
+    for name, tensor in network.items():
         # old released files lack this counter, and evaluation does not use it
         if name.endswith("num_batches_tracked"):
-            found = {name: tensor, **found}
-        if name not in found:
+            renamed.setdefault(name, tensor)
+        if name not in renamed:
             raise ValueError(f"tensor {name} is missing")
-        if found[name].shape != tensor.shape:
-            raise ValueError(f"tensor {name} is {tuple(found[name].shape)}, not {tuple(tensor.shape)}")
-    backbone.network.load_state_dict({name: found[name] for name in wanted})
+        if renamed[name].shape != tensor.shape:
+            raise ValueError(f"tensor {name} is {tuple(renamed[name].shape)}, not {tuple(tensor.shape)}")
+    backbone.network.load_state_dict({name: renamed[name] for name in network})
     return backbone.eval()
 
 

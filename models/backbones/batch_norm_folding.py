@@ -44,8 +44,8 @@ def fold(network: nn.Module) -> int | None:
 
 def _pairs(network: nn.Module, graph: fx.Graph) -> Iterator[tuple[str, str]]:
     """Yield (name of a convolution, name of the batch norm that can be folded into it)."""
-    called = Counter(
-        id(network.get_submodule(str(each.target))) for each in graph.nodes if each.op == "call_module"
+    calls = Counter(
+        id(network.get_submodule(str(node.target))) for node in graph.nodes if node.op == "call_module"
     )
     for node in graph.nodes:
         before = node.args[0] if node.args else None
@@ -53,9 +53,9 @@ def _pairs(network: nn.Module, graph: fx.Graph) -> Iterator[tuple[str, str]]:
             _is(network, node, NORMS) and isinstance(before, fx.Node) and _is(network, before, CONVOLUTIONS)
         ):
             continue
-        norm, convolution = (network.get_submodule(str(each.target)) for each in (node, before))
-        once = called[id(norm)] == called[id(convolution)] == 1
-        if once and len(before.users) == 1 and norm.running_var is not None:
+        norm, convolution = (network.get_submodule(str(call.target)) for call in (node, before))
+        called_once = calls[id(norm)] == calls[id(convolution)] == 1
+        if called_once and len(before.users) == 1 and norm.running_var is not None:
             yield str(before.target), str(node.target)
 
 

@@ -19,14 +19,14 @@ class Stages(nn.Sequential):
     def __init__(self, strides: tuple[int, ...]):
         super().__init__()
         resnet = resnet101(weights=None)
-        self.kept = [STAGES[stride] for stride in strides]
-        for name in NAMES[: NAMES.index(self.kept[-1]) + 1]:
+        self.stages = [STAGES[stride] for stride in strides]
+        for name in NAMES[: NAMES.index(self.stages[-1]) + 1]:
             self.add_module(name, getattr(resnet, name))
 
     def forward(self, images: Tensor) -> list[Tensor]:
         x, maps = images, []
         for name, stage in self.named_children():
             x = stage(x)
-            if name in self.kept:
+            if name in self.stages:
                 maps.append(x)
         return maps

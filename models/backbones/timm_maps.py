@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
-class Described:
-    """Description of a timm model: its feature maps, and the normalisation of pixels."""
+class Description:
+    """Feature maps of a timm model, and the normalisation of pixels."""
 
     index: dict[int, int]  # stride -> timm's index of the map
     channels: dict[int, int]  # stride -> channels of the map
@@ -35,32 +35,33 @@ class Maps(nn.Module):
         self.channels_last = str(getattr(network, "output_fmt", "NCHW")).endswith("NHWC")
 
     def forward(self, images: Tensor) -> list[Tensor]:
-        found: list[Tensor] = self.inner(images)
-        return [each.permute(0, 3, 1, 2) for each in found] if self.channels_last else found
+        maps: list[Tensor] = self.inner(images)
+        return [map_.permute(0, 3, 1, 2) for map_ in maps] if self.channels_last else maps
 
 
 @cache
-def described(name: str) -> Described:
+def describe(name: str) -> Description:
     """Return a model's description. Raises ValueError if timm has no such model, or cannot extract maps."""
     if not timm.is_model(name):
-        near = difflib.get_close_matches(name, timm.list_models(), n=3)
-        raise ValueError(f"timm has no model {name!r}" + (f" (near: {', '.join(near)})" if near else ""))
+        similar = difflib.get_close_matches(name, timm.list_models(), n=3)
+        hint = f" (near: {', '.join(similar)})" if similar else ""
+        raise ValueError(f"timm has no model {name!r}{hint}")
     try:
         with torch.device("meta"):  # tensors have shapes but no values
             network: Any = timm.create_model(name, pretrained=False, features_only=True)
     except (RuntimeError, TypeError, AssertionError) as error:
         raise ValueError(f"timm cannot extract maps from {name} ({str(error).splitlines()[0]})") from None
-    info, own = network.feature_info, network.pretrained_cfg
+    info, config = network.feature_info, network.pretrained_cfg
     # if several maps have the same stride, the dictionaries keep the last, which is the deepest
     index = dict(zip(info.reduction(), info.out_indices, strict=True))
     channels = dict(zip(info.reduction(), info.channels(), strict=True))
-    side = own["input_size"][-1] if own["fixed_input_size"] else None
-    return Described(index, channels, tuple(own["mean"]), tuple(own["std"]), side)
+    side = config["input_size"][-1] if config["fixed_input_size"] else None
+    return Description(index, channels, tuple(config["mean"]), tuple(config["std"]), side)
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
     """Build the timm model `name` up to its map with the last of `strides`, with random weights."""
-    index = described(name).index
+    index = describe(name).index
     with torch.random.fork_rng(devices=[]):  # the initial weights are not used
         network = timm.create_model(
             name,

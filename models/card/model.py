@@ -13,31 +13,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.common.captioner import (
-    NEVER,
-    Aligned,
-    Captioner,
-    Difference,
-    Regulariser,
-    initialise_xavier,
-    oppose_halves,
-)
+from models.common.captioner import NEVER, Aligned, Captioner, Regulariser, initialise_xavier, oppose_halves
 from models.common.decoder import NULL, CaptionDecoder
 from models.common.decoder_protocol import Words
-from models.common.distributed_batch import everyone, processes
+from models.common.distributed_batch import join_processes, processes
 from models.common.entry import Entry
 from models.common.grid_embedding import GridEmbedding, TransformerSizes
 from models.common.transformer_block import TransformerBlock
-from models.initialisation.counterpart_weights import SHOWN, calm, grid_places, look_over
+from models.initialisation.counterpart_weights import CONTENT_SCALE, copy_counterpart, grid_places, scale_down
 from models.kernels.matching import contrast
 
 UNKNOWN = 1  # <UNK>
 BOUNDS = (0.001, 0.5)  # range of the learned temperature
 # constants of the initialisation `counterpart`; a cell's counterpart is the same cell of the other image
 SHARPNESS = 8.0  # attention logit of the counterpart; the logits of other cells are near 0
-NEAR = 4.0  # factor of the counterpart in s; the factor of the cell itself is 1
-LIFT = 4.0  # bias of k, so that the ReLU of k changes nothing; the norm of s removes the bias
-LOUD = 8.0  # factor of x - s, because the difference of two images is smaller than the images
+COUNTERPART_GAIN = 4.0  # factor of the counterpart in s; the factor of the cell itself is 1
+COMMON_BIAS = 4.0  # bias of k, so that the ReLU of k changes nothing; the norm of s removes the bias
+DIFFERENCE_GAIN = 8.0  # factor of x - s, because the difference of two images is smaller than the images
 
 
 @dataclass(frozen=True)
@@ -115,13 +107,13 @@ class Distilling(nn.Module):
         a_context, a = self.context(self.after_token, after)
         b_common, a_common = self.common(b_context), self.common(a_context)  # c
         b_own, a_own = self.before_own(b_context), self.after_own(a_context)  # delta
-        b_shared, a_shared, looked = self.shared(
+        b_shared, a_shared, queries_keys = self.shared(
             self.local_common(b_common, b), self.local_common(a_common, a)
         )
         b_local = self.before_local(b_own, b - b_shared)  # D_bef, (B, N, D)
         a_local = self.after_local(a_own, a - a_shared)
-        wholes = (x[:, 0] for x in (b_common, a_common, b_own, a_own))
-        return Distilled(self.fuse(b_local, a_local), before, after, *looked, *wholes)
+        contents = (x[:, 0] for x in (b_common, a_common, b_own, a_own))
+        return Distilled(self.fuse(b_local, a_local), before, after, *queries_keys, *contents)
 
     def context(self, token: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
         """Return the context of an image, (B, 1, D), and the image's encoded cells, (B, N, D).
@@ -157,13 +149,12 @@ class Consistency(Regulariser):
             raise ValueError(f"temperature must be from {low} to {high}, not {temperature}")
         self.temperature = nn.Parameter(torch.tensor(temperature))  # tau, learned
 
-    def forward(self, pair: Difference, words: Words) -> Tensor:
-        assert isinstance(pair, Distilled)
+    def forward(self, pair: Distilled, words: Words) -> Tensor:
         with torch.autocast(pair.memory.device.type, enabled=False):  # in float32 at least
             b, a = (unit(x) for x in (pair.before_common, pair.after_common))  # (b, D)
-            ways = b @ everyone(a).T, a @ everyone(b).T  # rows of S and of its transpose: (b, B)
-            one, other = (contrast(way, self.temperature) for way in ways)
-        return (one + other) / 2
+            to_after = contrast(b @ join_processes(a).T, self.temperature)  # from rows of S, (b, B)
+            to_before = contrast(a @ join_processes(b).T, self.temperature)  # from rows of its transpose
+        return (to_after + to_before) / 2
 
     @torch.no_grad()
     def constrain(self) -> None:
@@ -173,10 +164,9 @@ class Consistency(Regulariser):
 class Independence(Regulariser):
     """Loss L_ind: the Hilbert-Schmidt independence criterion of `before_own` and `after_own` of Distilled."""
 
-    def forward(self, pair: Difference, words: Words) -> Tensor:
-        assert isinstance(pair, Distilled)
+    def forward(self, pair: Distilled, words: Words) -> Tensor:
         with torch.autocast(pair.memory.device.type, enabled=False):
-            K, L = (kernel(everyone(unit(x))) for x in (pair.before_own, pair.after_own))  # (B, B)
+            K, L = (kernel(join_processes(unit(x))) for x in (pair.before_own, pair.after_own))  # (B, B)
         B = len(K)
         if B == 1:  # the criterion is 0 / 0
             return 0 * K.sum()
@@ -197,12 +187,12 @@ def kernel(x: Tensor) -> Tensor:
 
 def card(sizes: TransformerSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
     """Build CARD. `temperature` is the initial value of the learned temperature."""
-    every: dict[str, Regulariser] = {"con": Consistency(temperature), "ind": Independence()}
-    kept = {"both": ("con", "ind"), "consistency": ("con",), "independence": ("ind",), "none": ()}
-    terms = {name: every[name] for name in kept[switches.terms]}
+    terms: dict[str, Regulariser] = {"con": Consistency(temperature), "ind": Independence()}
+    left_out = {"both": (), "consistency": ("ind",), "independence": ("con",), "none": ("con", "ind")}
+    for name in left_out[switches.terms]:
+        del terms[name]
     difference = Distilling(sizes, switches, dropout)
-    widths = sizes.word_width, sizes.width, sizes.heads, sizes.decoder_layers
-    decoder = CaptionDecoder(sizes.vocabulary, sizes.longest, *widths, dropout)
+    decoder = CaptionDecoder(sizes, dropout)
     decoder.norm = nn.Identity()  # there is no layer norm after the word embedding
     cells = GridEmbedding(sizes.channels, sizes.width)
     model = Captioner(sizes, difference, terms, dropout, encoding=cells, decoder=decoder)
@@ -231,13 +221,14 @@ def compare(project: nn.Conv2d, difference: Distilling, sizes: TransformerSizes)
     places = grid_places(*sizes.grid, D)
     places -= places.mean(1, keepdim=True)  # makes places orthogonal to the bias of k
     difference.positions[1:] = places
-    project.weight *= SHOWN
-    calm(difference.own_block.attention.output, difference.common, difference.before_own)
+    project.weight *= CONTENT_SCALE
+    scale_down(difference.own_block.attention.output, difference.common, difference.before_own)
     k = difference.local_common.map
     k.weight.copy_(torch.cat([torch.zeros(D, D), torch.eye(D)], 1))
-    k.bias.fill_(LIFT)
-    look_over(difference.common_block.attention, F.layer_norm(places, [D]), SHARPNESS, NEAR)
-    difference.before_local.map.weight[:, D:] = LOUD * nn.init.orthogonal_(torch.empty(D, D))
+    k.bias.fill_(COMMON_BIAS)
+    places = F.layer_norm(places, [D])
+    copy_counterpart(difference.common_block.attention, places, SHARPNESS, COUNTERPART_GAIN)
+    difference.before_local.map.weight[:, D:] = DIFFERENCE_GAIN * nn.init.orthogonal_(torch.empty(D, D))
     difference.after_local.load_state_dict(difference.before_local.state_dict())
     difference.after_own.load_state_dict(difference.before_own.state_dict())
     oppose_halves(difference.fuse.map.weight)

@@ -7,13 +7,13 @@ h: heads; d = E/h. F' is the output of the pair encoder (pair_encoders.py), (B, 
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.clip4idc.encoders import ClipSizes, ClipSwitches, Tables
-from models.common.attention import all_of
 from models.common.decoder import DecoderLayer, TransformerDecoder, TransformerState
 from models.common.decoder_protocol import Difference
 from models.common.switches import PAPER
@@ -30,7 +30,7 @@ class Memories(nn.Module):
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
         self.layerwise = switches.memory == "layerwise"
-        self.layers = nn.ModuleList(
+        self.layers: Any = nn.ModuleList(
             TransformerBlock(sizes.joint, sizes.caption_heads, dropout, nn.GELU(), norm=NORM)
             for _ in range(sizes.caption_layers)
         )
@@ -42,11 +42,11 @@ class Memories(nn.Module):
         With the switch `memory: layerwise`, return the outputs of all layers, (B, S, M, E). Otherwise return
         the output of the last layer, (B, 1, M, E).
         """
-        found = []
+        outputs = []
         for layer in self.layers:
             x = layer(x)
-            found.append(x)
-        return torch.stack(found if self.layerwise else found[-1:], 1)
+            outputs.append(x)
+        return torch.stack(outputs if self.layerwise else outputs[-1:], 1)
 
 
 class ClipDecoder(TransformerDecoder):
@@ -82,22 +82,23 @@ class ClipDecoder(TransformerDecoder):
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]
 
-    def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
+    def maps(self, looked: Any, state: TransformerState) -> Tensor:
         """Return each word's attention to the n patches in the last layer, (B, L, 1, n), with a sum of 1.
 
         The attention is averaged over heads, and added over both images. Class tokens are left out.
         """
-        last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
-        before, after = last.cross_attention.map(state.queries(looked), keys).chunk(2, -1)
+        attention, keys = self.layers[-1].cross_attention, state.layers[-1].memory_keys
+        before, after = attention.map(state.queries(looked), keys).chunk(2, -1)
         patches = before[..., 1:] + after[..., 1:]
         return state.one_map(patches / patches.sum(-1, keepdim=True))
 
 
 def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:
     """Build a DecoderLayer with CLIP4IDC's feed-forward layer and epsilon of layer norms."""
-    made = DecoderLayer(sizes.joint, sizes.caption_heads, dropout, replace(PAPER, norm_epsilon=EPSILON))
-    made.feed_forward = feed_forward(sizes.joint, nn.GELU())
-    return made
+    switches = replace(PAPER, norm_epsilon=EPSILON)
+    decoder_layer = DecoderLayer(sizes.joint, sizes.caption_heads, dropout, switches)
+    decoder_layer.feed_forward = feed_forward(sizes.joint, nn.GELU())
+    return decoder_layer
 
 
 def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
@@ -112,7 +113,7 @@ def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
 @torch.no_grad()
 def initialise(module: nn.Module, deviation: float) -> None:
     """Initialise a module's linear maps: weights from N(0, deviation^2), biases 0."""
-    for each in module.modules():
-        if isinstance(each, nn.Linear):
-            each.weight.normal_(0.0, deviation)
-            each.bias.zero_()
+    for linear in module.modules():
+        if isinstance(linear, nn.Linear):
+            linear.weight.normal_(0.0, deviation)
+            linear.bias.zero_()

@@ -7,7 +7,7 @@ B: captions; L: words.
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -93,12 +93,7 @@ class ClipSwitches:
 
 
 RELEASED = ClipSwitches(
-    joint_norm=True,
-    directions="mean",
-    new_rate="base",
-    frozen="stem",
-    memory="layerwise",
-    words="clip",
+    joint_norm=True, directions="mean", new_rate="base", frozen="stem", memory="layerwise", words="clip"
 )
 
 
@@ -114,9 +109,6 @@ class Patches(nn.Module):
     features`, which CLIP does not have, the input is the cells of a frozen backbone's grid instead of pixels.
     """
 
-    mean: Tensor
-    std: Tensor
-
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
         super().__init__()
         self.cells = sizes.cells
@@ -126,8 +118,8 @@ class Patches(nn.Module):
         self.token = nn.Parameter(torch.randn(sizes.width) * scale)
         self.positions = nn.Parameter(torch.randn(1 + math.prod(sizes.cells), sizes.width) * scale)
         self.norm = nn.LayerNorm(sizes.width)
-        self.register_buffer("mean", torch.tensor(MEAN)[:, None, None], persistent=False)
-        self.register_buffer("std", torch.tensor(STD)[:, None, None], persistent=False)
+        self.mean = nn.Buffer(torch.tensor(MEAN)[:, None, None], persistent=False)
+        self.std = nn.Buffer(torch.tensor(STD)[:, None, None], persistent=False)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Return the tokens, (U, t, D), of RGB images in 0..255, (U, 3, H, W), or features, (U, C, H, W)."""
@@ -135,15 +127,15 @@ class Patches(nn.Module):
         normed = normed.to(next(self.project.parameters()).dtype)
         patches = self.project(normed).flatten(2).transpose(1, 2)  # (U, n, D)
         token = self.token.to(patches.dtype).expand(len(patches), 1, -1)
-        return self.norm(torch.cat([token, patches], 1) + added(self.positions, normed))
+        return self.norm(torch.cat([token, patches], 1) + cast_like(self.positions, normed))
 
 
-def added(x: Tensor, to: Tensor) -> Tensor:
-    """Return `x`, converted to float16 if the tensor `to` is float16.
+def cast_like(x: Tensor, other: Tensor) -> Tensor:
+    """Return `x`, converted to float16 if the tensor `other` is float16.
 
-    `to` is the tensor to which the caller adds the result. It is float16 after `halve` (model.py).
+    The caller adds the result to `other`, which is float16 after `halve` (model.py).
     """
-    return x.half() if to.dtype == torch.float16 else x
+    return x.half() if other.dtype == torch.float16 else x
 
 
 def patches(sizes: ClipSizes, switches: ClipSwitches) -> nn.Module:
@@ -171,8 +163,8 @@ class ImageEncoder(nn.Module):
         return x
 
 
-def numbered(sizes: ClipSizes, numbers: range) -> nn.ModuleDict:
-    """Build a CLIP block for each of `numbers`; return number, as text -> block.
+def numbered(sizes: ClipSizes, numbers: range) -> Any:
+    """Build a CLIP block for each of `numbers`; return an nn.ModuleDict, number as text -> TransformerBlock.
 
     A number is the index of the block in CLIP's whole image encoder, from 0.
     """
@@ -203,11 +195,12 @@ class TextEncoder(nn.Module):
         super().__init__()
         D = sizes.text_width
         self.tables = Tables(sizes.vocabulary, sizes.context, D)
-        self.blocks = nn.ModuleList(clip_block(D, sizes.text_heads) for _ in range(sizes.text_layers))
+        blocks = [clip_block(D, sizes.text_heads) for _ in range(sizes.text_layers)]
+        self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(D)
         self.map = nn.Linear(D, sizes.joint, bias=False)
         nn.init.normal_(self.map.weight, std=D**-0.5)
-        for block in self.blocks:
+        for block in blocks:
             initialise(block, sizes.text_layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -235,15 +228,14 @@ class Tables(nn.Module):
         return self.tokens(tokens) + self.positions[first : first + tokens.shape[1]]
 
 
-def initialise(block: nn.Module, layers: int) -> None:
+def initialise(block: TransformerBlock, layers: int) -> None:
     """Initialise a block of the text encoder as CLIP does; `layers` is the encoder's number of blocks."""
-    assert isinstance(block, TransformerBlock)
-    D = block.attention.query.in_features
-    maps = [D**-0.5] * 3 + [D**-0.5 * (2 * layers) ** -0.5]  # W^Q, W^K, W^V; W^O
-    for map_, std in zip(block.attention.children(), maps, strict=True):
-        assert isinstance(map_, nn.Linear)
-        nn.init.normal_(map_.weight, std=std)
+    attention, (w1, _, w2), D = block.attention, block.feed_forward_layer, block.attention.query.in_features
+    narrow = D**-0.5 * (2 * layers) ** -0.5  # standard deviation of maps whose output is added to a residual
+    for map_ in (attention.query, attention.key, attention.value):
+        nn.init.normal_(map_.weight, std=D**-0.5)
         nn.init.zeros_(map_.bias)
-    for map_, std in ((block.fed[0], (2 * D) ** -0.5), (block.fed[2], maps[-1])):
-        assert isinstance(map_, nn.Linear)
-        nn.init.normal_(map_.weight, std=std)
+    nn.init.normal_(attention.output.weight, std=narrow)
+    nn.init.zeros_(attention.output.bias)
+    nn.init.normal_(w1.weight, std=(2 * D) ** -0.5)
+    nn.init.normal_(w2.weight, std=narrow)

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from models.clip4idc.captioner import ClipDecoder, Memories
 from models.clip4idc.encoders import RELEASED, ClipSizes, ClipSwitches, ImageEncoder, TextEncoder
-from models.clip4idc.pair_encoders import JointEncoder, SeparateEncoder, class_maps
+from models.clip4idc.pair_encoders import JointEncoder, PairEncoder, SeparateEncoder, class_maps
 from models.common.captioner import Captioner, Difference
-from models.common.distributed_batch import everyone, own, processes
+from models.common.distributed_batch import join_processes, process_slice, processes
 from models.common.entry import GRID, PIXELS, EarlierPhase, Entry
-from models.common.trainable import Group, Labels, Retrieves
+from models.common.trainable import Group, Labels, Retrieves, Trainable
 from models.initialisation import clip4idc as first_weights
 
 LARGEST = math.log(100.0)  # CLIP's upper limit of the logarithm of the learned scale
@@ -26,24 +26,24 @@ STEM = r"^encoding\.patches\."  # tensors that `frozen: stem` freezes, besides C
 ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` freezes in captioning
 
 
-def tower(place: str) -> dict[str, str]:
+def encoder_prefixes(prefix: str) -> dict[str, str]:
     """Return a dictionary, prefix of tensor names in our model -> prefix of tensor names in CLIP's file.
 
-    `place` is the prefix of our image encoder or pair encoder.
+    `prefix` is the prefix of our image encoder or pair encoder.
     """
-    return {f"{place}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
+    return {f"{prefix}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 
 # prefixes of tensor names in the models of both phases -> prefixes in CLIP's file; only the captioning has
 # difference.inter
-STARTS = tower("encoding.") | tower("inter.") | tower("difference.inter.")
+STARTS = encoder_prefixes("encoding.") | encoder_prefixes("inter.") | encoder_prefixes("difference.inter.")
 STARTS |= {"text.": "text.", "log_scale": "log_scale"}
 
 
 class Compared(nn.Module):
     """Pair encoder followed by the captioner's encoder; they compute the memories of the decoder."""
 
-    def __init__(self, inter: nn.Module, memories: Memories):
+    def __init__(self, inter: PairEncoder, memories: Memories):
         super().__init__()
         self.inter, self.memories = inter, memories
 
@@ -53,19 +53,42 @@ class Compared(nn.Module):
         The result's memory is (B, S, 2t, E) with the switch `memory: layerwise`, else (B, 1, 2t, E).
         """
         joint = self.inter(before, after)
-        return Difference(
-            self.memories(joint.float() if joint.dtype == torch.float16 else joint), before, after
-        )
+        joint = joint.float() if joint.dtype == torch.float16 else joint
+        return Difference(self.memories(joint), before, after)
 
 
-class Retrieval(Retrieves):
+class ClipModel(Trainable):
+    """Base class of models with CLIP's encoders."""
+
+    encoding: ImageEncoder
+
+    def halve(self) -> None:
+        """Convert CLIP's layers to float16, as the released program does (setting `half_weights` of a phase).
+
+        In CLIP's encoders, linear maps, convolutions and activations become float16, like their gradients and
+        optimiser states. Layer norms, class tokens, embeddings and the captioner stay float32.
+        """
+        for name, part in self.named_modules():
+            for module in part.modules() if name in ("encoding", "inter", "text", "difference.inter") else ():
+                if isinstance(module, (nn.Linear, nn.Conv2d)):
+                    module.half()
+                elif type(module) is nn.LayerNorm:
+                    module.__class__ = WideNorm
+
+
+class Retrieval(ClipModel, Retrieves):
     """Model of the adaptation phase: retrieval between image pairs and their captions (CLIP4IDC Eq. 6-8)."""
 
     terms = ("retrieval",)
-    encoding: ImageEncoder
     starts = STARTS
 
-    def __init__(self, sizes: ClipSizes, switches: ClipSwitches, coef: float, temperature: float):
+    def __init__(
+        self, sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
+    ):
+        """Build the model; `temperature` is the initial value of the learned temperature.
+
+        `dropout` has no effect: it is a setting of the captioner.
+        """
         super().__init__()
         self.sizes, self.directions = sizes, switches.directions
         self.encoding = ImageEncoder(sizes, switches, sizes.intra)
@@ -75,7 +98,7 @@ class Retrieval(Retrieves):
         if switches.first_weights == "counterpart":
             first_weights.compare(self.encoding, self.inter)
             first_weights.gather(self.encoding, self.inter)
-        self.groups = adapting(switches, coef)
+        self.groups = adapting(switches, coef_lr)
         if switches.frozen != "none":
             freeze(self, STEM + r"|^text\.tables\.")
 
@@ -97,31 +120,26 @@ class Retrieval(Retrieves):
         returns its share of the loss. `parts` and `labels` have no effect.
         """
         v, g = F.normalize(self.pairs(before, after), dim=-1), F.normalize(self.sentences(tokens), dim=-1)
-        scale, mine = self.log_scale.exp(), own(len(v))
-        right = torch.arange(len(v) * processes(), device=v.device)[mine]
-        to_pair = F.cross_entropy(scale * g @ everyone(v).T, right, reduction="sum")
-        to_text = F.cross_entropy(scale * v @ everyone(g).T, right, reduction="sum")
-        both = (to_pair + to_text) / (len(v) * processes())
-        return {"retrieval": both if self.directions == "sum" else both / 2}
+        scale, B = self.log_scale.exp(), len(v) * processes()
+        partners = torch.arange(B, device=v.device)[process_slice(len(v))]
+        to_pair = F.cross_entropy(scale * g @ join_processes(v).T, partners, reduction="sum")
+        to_text = F.cross_entropy(scale * v @ join_processes(g).T, partners, reduction="sum")
+        loss = (to_pair + to_text) / B
+        return {"retrieval": loss if self.directions == "sum" else loss / 2}
 
     @torch.no_grad()
     def constrain(self) -> None:
         self.log_scale.clamp_(max=LARGEST)
 
-    def halve(self) -> None:
-        halve(self)
 
-
-class ClipCaptioner(Captioner):
+class ClipCaptioner(ClipModel, Captioner):
     """Captioner with CLIP's image encoder."""
 
+    difference: Compared
     parts = "sum"
 
     def class_token_maps(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
         return class_maps(self.encoding, self.difference.inter, before, after, self.cells)
-
-    def halve(self) -> None:
-        halve(self)
 
 
 class WideNorm(nn.LayerNorm):
@@ -131,27 +149,12 @@ class WideNorm(nn.LayerNorm):
         return super().forward(x.float()).to(x.dtype)
 
 
-def halve(model: nn.Module) -> None:
-    """Convert CLIP's layers to float16, as the released program does (setting `half_weights` of a phase).
-
-    In CLIP's encoders, linear maps, convolutions and activations become float16, like their gradients and
-    optimiser states. Layer norms, class tokens, embeddings and the captioner stay float32.
-    """
-    for name in ("encoding", "inter", "text", "difference.inter"):
-        tower = dict(model.named_modules()).get(name)
-        for module in tower.modules() if tower else ():
-            if isinstance(module, (nn.Linear, nn.Conv2d)):
-                module.half()
-            elif type(module) is nn.LayerNorm:
-                module.__class__ = WideNorm
-
-
 def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
     """Return the tensor groups of the adaptation; `coef`: factor of the learning rate of CLIP's layers."""
-    new = 1.0 if switches.new_rate == "base" else coef
+    new_rate = 1.0 if switches.new_rate == "base" else coef
     return (
-        Group(r"^inter\.(images|positions|norm\.weight)", new, True),
-        Group(r"^inter\.norm\.bias", new, False),
+        Group(r"^inter\.(images|positions|norm\.weight)", new_rate, True),
+        Group(r"^inter\.norm\.bias", new_rate, False),
         Group(r"bias", coef, False),
         Group(r"", coef, True),
     )
@@ -185,7 +188,7 @@ def captioner(
     sizes: ClipSizes,
     switches: ClipSwitches,
     encoding: ImageEncoder,
-    inter: JointEncoder | SeparateEncoder,
+    inter: PairEncoder,
     dropout: float,
     coef: float,
 ) -> Captioner:
@@ -193,22 +196,24 @@ def captioner(
 
     Raises ValueError if the captioner uses CLIP's word embeddings but the text encoder has another width.
     """
-    clips = switches.words == "clip"
-    if clips and sizes.text_width != sizes.joint:
+    clips_words = switches.words == "clip"
+    if clips_words and sizes.text_width != sizes.joint:
         raise ValueError(f"words: clip needs a text_width of joint's {sizes.joint}, not {sizes.text_width}")
     memories = Memories(sizes, switches, dropout)
     decoder = ClipDecoder(sizes, switches, dropout)
     compares = False
     if switches.first_weights == "counterpart":
-        compares = first_weights.begin_captioner(encoding, inter, memories, decoder)
+        compares = first_weights.initialise_captioner(encoding, inter, memories, decoder)
     model = ClipCaptioner(sizes, Compared(inter, memories), {}, dropout, encoding=encoding, decoder=decoder)
-    words = {"text.tables.": "decoder.tables."} if clips else {}
-    model.cells, model.groups = sizes.cells, captioning(coef, clips, compares)
-    model.takes = {"encoding.": "encoding.", "inter.": "difference.inter."} | words
-    model.starts = tower("encoding.") | tower("difference.inter.") | {b: a for a, b in words.items()}
+    model.cells, model.groups = sizes.cells, captioning(coef, clips_words, compares)
+    takes = {"encoding.": "encoding.", "inter.": "difference.inter."}
+    starts = encoder_prefixes("encoding.") | encoder_prefixes("difference.inter.")
+    if clips_words:
+        takes["text.tables."], starts["decoder.tables."] = "decoder.tables.", "text.tables."
+    model.takes, model.starts = takes, starts
     if switches.frozen != "none":
         tables = r"|^decoder\.tables\." + "positions" * (switches.frozen == "stem_but_words")
-        freeze(model, (ENCODER if switches.frozen == "encoder" else STEM) + tables * clips)
+        freeze(model, (ENCODER if switches.frozen == "encoder" else STEM) + tables * clips_words)
     return model
 
 
@@ -218,13 +223,6 @@ def clip4idc(
     """Build CLIP4IDC's captioner. `temperature` has no effect: it is a setting of the adaptation."""
     encoding = ImageEncoder(sizes, switches, sizes.intra)
     return captioner(sizes, switches, encoding, JointEncoder(sizes, switches), dropout, coef_lr)
-
-
-def adaptation(
-    sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
-) -> Retrieval:
-    """Build the model of CLIP4IDC's adaptation; `temperature`: initial value of the learned temperature."""
-    return Retrieval(sizes, switches, coef_lr, temperature)
 
 
 def no_adapt(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:
@@ -253,6 +251,6 @@ CLIP4IDC = Entry(
     ClipSizes,
     "clip",
     reads,
-    phases=(EarlierPhase("adapt", adaptation, "retrieval"),),
+    phases=(EarlierPhase("adapt", Retrieval, "retrieval"),),
     captioning=("memory", "words"),
 )

@@ -4,14 +4,35 @@ B: pairs; n: patches of an image; t = n + 1: tokens of an image, class token fir
 space of pairs and captions; H x W: pixels of an image. Equations: docs/methods.md, "CLIP4IDC".
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from models.clip4idc.encoders import ClipSizes, ClipSwitches, ImageEncoder, Projection, added, numbered
-from models.common.transformer_block import TransformerBlock
+from models.clip4idc.encoders import ClipSizes, ClipSwitches, ImageEncoder, Projection, cast_like, numbered
 
 
-class JointEncoder(nn.Module):
+class PairEncoder(nn.Module):
+    """Base class of pair encoders: blocks on the joined tokens of both images, then a linear map."""
+
+    images: nn.Parameter  # e, (2, D): a vector for each image (Eq. 4)
+    blocks: Any  # nn.ModuleDict of TransformerBlocks
+    project: Projection
+
+    def joined(self, before: Tensor, after: Tensor) -> Tensor:
+        """Join the tokens of both images, (B, t, D) each, to one sequence Z, (B, 2t, D) (Eq. 4)."""
+        images = cast_like(self.images, before)
+        return torch.cat([before + images[0], after + images[1]], 1)
+
+    def forward(self, before: Tensor, after: Tensor) -> Tensor:
+        """Return the encoded pair F', (B, 2t, E), for the tokens of both images, (B, t, D) each."""
+        Z = self.joined(before, after)
+        for block in self.blocks.values():
+            Z = block(Z)
+        return self.project(Z)
+
+
+class JointEncoder(PairEncoder):
     """Pair encoder F_inter (CLIP4IDC Eq. 4-5): CLIP's last blocks, on both images, then a linear map."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
@@ -25,20 +46,10 @@ class JointEncoder(nn.Module):
         self.project = Projection(sizes)
 
     def joined(self, before: Tensor, after: Tensor) -> Tensor:
-        """Join the tokens of both images, (B, t, D) each, to one sequence Z, (B, 2t, D) (Eq. 4)."""
-        images, positions = added(self.images, before), added(self.positions, before)
-        Z = torch.cat([before + images[0], after + images[1]], 1) + positions
-        return self.norm(Z)
-
-    def forward(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return the encoded pair F', (B, 2t, E), for the tokens of both images, (B, t, D) each."""
-        Z = self.joined(before, after)
-        for block in self.blocks.values():
-            Z = block(Z)
-        return self.project(Z)
+        return self.norm(super().joined(before, after) + cast_like(self.positions, before))
 
 
-class SeparateEncoder(nn.Module):
+class SeparateEncoder(PairEncoder):
     """CLIP-FT's pair encoder: it concatenates the tokens of both images. No block attends across the images.
 
     A learned vector e (Eq. 4) is added to the tokens of each image. The paper does not mention e for CLIP-FT,
@@ -51,48 +62,30 @@ class SeparateEncoder(nn.Module):
         self.blocks = nn.ModuleDict()  # no blocks on both images
         self.project = Projection(sizes)
 
-    def forward(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return the encoded pair F', (B, 2t, E), for the tokens of both images, (B, t, D) each."""
-        images = added(self.images, before)
-        return self.project(torch.cat([before + images[0], after + images[1]], 1))
-
 
 def class_maps(
-    encoding: nn.Module,
-    inter: Tensor | nn.Module,
-    before: Tensor,
-    after: Tensor,
-    cells: tuple[int, int],
+    encoding: ImageEncoder, inter: PairEncoder, before: Tensor, after: Tensor, cells: tuple[int, int]
 ) -> dict[str, Tensor]:
-    """Return, for two blocks, block name -> maps of the class token's attention to the patches.
+    """Return maps of the class token's attention to the patches, in two blocks: name of the block -> maps.
 
-    `before` and `after` are images, (B, 3, H, W). The maps of a block, (B, 2, rows, columns), have one map
-    for each image. A map is averaged over heads, and its sum is 1.
+    `before` and `after` are images, (B, 3, H, W). A block has maps (B, 2, rows, columns): a map for each
+    image. A map is averaged over heads, and its sum is 1.
 
     The two blocks are the last block that sees one image and the last block that sees both images (blocks 9
     and 12 in CLIP4IDC's figures). If all blocks see one image, or if all see both, the two blocks are the
     last two. In a block that sees both images, the attention is that of the before image's class token.
     """
-    assert isinstance(encoding, ImageEncoder)
-    sides, found = [encoding.patches(image) for image in (before, after)], {}
-    alone = dict(encoding.blocks.items())
-    joint = dict(inter.blocks.items()) if isinstance(inter, JointEncoder) else {}
-    last = [*alone, *joint][-2:]
-    shown = {[*alone][-1], [*joint][-1]} if alone and joint else set(last)
-    for name, block in alone.items():
-        if name in shown:
-            found[name] = torch.stack([first_row(block, x) for x in sides], 1)  # (B, 2, t)
-        sides = [block(x) for x in sides]
-    Z = inter.joined(*sides) if isinstance(inter, JointEncoder) else torch.cat(sides, 1)
-    for name, block in joint.items():
-        if name in shown:
-            found[name] = first_row(block, Z).unflatten(-1, (2, -1))
+    single, joint = [*encoding.blocks], [*inter.blocks]  # names of blocks
+    names = {single[-1], joint[-1]} if single and joint else {*(single + joint)[-2:]}
+    images, rows = [encoding.patches(image) for image in (before, after)], {}
+    for name, block in encoding.blocks.items():
+        if name in names:
+            rows[name] = torch.stack([block.weights(x)[:, 0] for x in images], 1)  # (B, 2, t)
+        images = [block(x) for x in images]
+    Z = inter.joined(*images)
+    for name, block in inter.blocks.items():
+        if name in names:
+            rows[name] = block.weights(Z)[:, 0].unflatten(-1, (2, -1))
         Z = block(Z)
-    patches = {f"block {int(name) + 1}": maps[..., 1:] for name, maps in found.items()}
+    patches = {f"block {int(name) + 1}": row[..., 1:] for name, row in rows.items()}
     return {name: (x / x.sum(-1, keepdim=True)).unflatten(-1, cells) for name, x in patches.items()}
-
-
-def first_row(block: nn.Module, x: Tensor) -> Tensor:
-    """Return the attention weights of the first token of x, (B, t, D), to all tokens: (B, t)."""
-    assert isinstance(block, TransformerBlock)
-    return block.weights(x)[:, 0]

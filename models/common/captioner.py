@@ -35,16 +35,20 @@ class Regulariser(nn.Module):
     """Base class of loss terms: a call computes a scalar from the Difference and the Words of a batch."""
 
     def prepare(self, pair: Difference, words: Words) -> Any:
-        """Return the first argument of `forward`, for the whole batch; by default it is `pair`."""
+        """Return the first argument of `forward`; the batch is not yet split into parts. Default: `pair`."""
         return pair
 
     def constrain(self) -> None:
-        """Clamp parameters to their bounds, if they have bounds; called after each optimiser step."""
+        """Clamp learned temperatures to their bounds; called after each optimiser step."""
+
+
+Terms = Mapping[str, Regulariser]  # loss terms besides the caption loss, by name
 
 
 class Captioner(Trainable):
     """Model that captions the change between two images.
 
+    sizes: a DataSizes; a Sizes, if `encoding` or `decoder` is None
     difference: module that computes a Difference from two encoded images
     regularisers: additional loss terms by name; `loss.lambda_<name>` is the weight of a term
     respective: True if the decoder attends to each image separately
@@ -52,14 +56,16 @@ class Captioner(Trainable):
     encoding, decoder: initialised modules; None: SCORER's, initialised according to the switches
     """
 
+    sizes: DataSizes
+    regularisers: Any  # nn.ModuleDict: name of the loss term -> Regulariser
     parts: Literal["mean", "sum"] = "mean"  # how the losses of a batch's parts are combined
     never: tuple[int, ...] = NEVER  # tokens that decoding never writes
 
     def __init__(
         self,
-        sizes: DataSizes,
+        sizes: Any,
         difference: nn.Module,
-        regularisers: Mapping[str, Regulariser],
+        regularisers: Terms,
         dropout: float,
         switches: Switches = PAPER,
         respective: bool = False,
@@ -72,17 +78,13 @@ class Captioner(Trainable):
         self.sizes, self.keep_layers, self.reads = sizes, keep_layers, reads
         self.cells = sizes.grid  # rows and columns of the decoder's attention maps
         if encoding is None:
-            assert isinstance(sizes, Sizes)  # models with other sizes have their own encoding
             self.encoding = GridEmbedding(sizes.channels, sizes.width, sizes.grid, switches.coordinates)
         else:
             self.encoding = encoding
         self.difference = difference
         self.regularisers = nn.ModuleDict(regularisers)
         if decoder is None:
-            assert isinstance(sizes, Sizes)  # models with other sizes have their own decoder
-            widths = sizes.word_width, sizes.width, sizes.heads, sizes.decoder_layers
-            words = sizes.vocabulary, sizes.longest
-            decoder = CaptionDecoder(*words, *widths, dropout, switches, respective)
+            decoder = CaptionDecoder(sizes, dropout, switches, respective)
         self.decoder: Decoder[Any] = decoder
         if encoding is None:
             initialise_as(self, switches.initialisation)
@@ -93,10 +95,10 @@ class Captioner(Trainable):
         return ("cap", *self.regularisers)
 
     def class_token_maps(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
-        """Return block name -> maps of the class token's attention to the cells of images, (B, C, H, W) each.
+        """Return maps of the class token's attention: name of a block -> maps, (B, 2, rows, columns).
 
-        Maps are (B, 2, rows, columns): one for each image, with sum 1. Models without class tokens return an
-        empty dictionary.
+        `before` and `after` are the inputs of `encoding`, (B, C, H, W) each. A pair has a map for each image,
+        with sum 1. Models without class tokens return an empty dictionary.
         """
         return {}
 
@@ -128,15 +130,16 @@ class Captioner(Trainable):
         words = self.decoder(tokens, difference, self.keep_layers, self.reads != "padding")
         R = len(tokens) // len(before)
         first = rows(words, lambda x: x[::R])
-        records = {name: split(each.prepare(difference, first), parts) for name, each in self._extra.items()}
-        each = zip(split(words, parts), split(first, parts), tokens.chunk(parts), strict=True)
-        terms = [
-            {"cap": caption_loss(own, target)}
-            | {name: term(records[name][part], single) for name, term in self._extra.items()}
-            for part, (own, single, target) in enumerate(each)
+        extra = self.regularisers.items()
+        inputs = {name: split(term.prepare(difference, first), parts) for name, term in extra}
+        batches = zip(split(words, parts), split(first, parts), tokens.chunk(parts), strict=True)
+        losses = [
+            {"cap": caption_loss(part_words, part_tokens)}
+            | {name: term(inputs[name][part], part_first) for name, term in extra}
+            for part, (part_words, part_first, part_tokens) in enumerate(batches)
         ]
-        together = torch.mean if self.parts == "mean" else torch.sum
-        return {name: together(torch.stack([found[name] for found in terms])) for name in self.terms}
+        combine = torch.mean if self.parts == "mean" else torch.sum
+        return {name: combine(torch.stack([part[name] for part in losses])) for name in self.terms}
 
     def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
         """Return the logits, (R*B, L, V), of each word of captions, given the words before it.
@@ -154,15 +157,11 @@ class Captioner(Trainable):
         padding: captions are padded to the length of the longest caption
         """
         room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the last token is no input of the decoder
-        more = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
-        return F.pad(tokens, (0, more), value=NULL)
-
-    @property
-    def _extra(self) -> dict[str, Regulariser]:
-        return {name: each for name, each in self.regularisers.items() if isinstance(each, Regulariser)}
+        added = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
+        return F.pad(tokens, (0, added), value=NULL)
 
     def constrain(self) -> None:
-        for regulariser in self._extra.values():
+        for regulariser in self.regularisers.values():
             regulariser.constrain()
 
 
@@ -214,7 +213,7 @@ def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
 
 @torch.no_grad()
 def oppose_halves(weight: Tensor) -> None:
-    """Set the second half of `weight`, (..., 2D), to minus the first half, W'.
+    """Set the second half of `weight`, (D, 2D), to minus the first half, W', in place.
 
     The weight then maps [x ; y] to W' (x - y).
     """
@@ -250,7 +249,7 @@ def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
     """
 
     def chosen(value: Tensor | tuple[Record, ...]) -> Any:
-        return choose(value) if isinstance(value, Tensor) else tuple(rows(each, choose) for each in value)
+        return choose(value) if isinstance(value, Tensor) else tuple(rows(part, choose) for part in value)
 
     return replace(record, **{field.name: chosen(getattr(record, field.name)) for field in fields(record)})
 

@@ -6,12 +6,14 @@ the pairs are unfinished, and have R = left * k captions.
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from models.common.attention import MultiHeadAttention, RespectiveAttention, all_of, jointly
+from models.common.attention import MultiHeadAttention, RespectiveAttention, jointly
 from models.common.decoder_protocol import Difference, Exchange, NextWord, States, Unweighed, Words
+from models.common.grid_embedding import Sizes, TransformerSizes
 from models.common.switches import PAPER, Switches
 from models.common.transformer_block import feed_forward
 
@@ -36,18 +38,18 @@ class RealWords:
 
     def __init__(self, read: Tensor | None):
         """Set up the packing; `read`, (k*B, L), is true at words; None: captions are not packed."""
-        self.read, self.at = read, None if read is None else read.flatten().nonzero()[:, 0]
+        self.read, self.indices = read, None if read is None else read.flatten().nonzero()[:, 0]
 
     def pack(self, x: Tensor) -> Tensor:
         """Return the values of x, (k*B, L, D), at the positions with a word, (T, D)."""
-        return x if self.at is None else x.flatten(0, 1).index_select(0, self.at)
+        return x if self.indices is None else x.flatten(0, 1).index_select(0, self.indices)
 
-    def spread(self, x: Tensor) -> Tensor:
+    def unpack(self, x: Tensor) -> Tensor:
         """Undo `pack`: return (k*B, L, D), with zeros at padding."""
-        if self.read is None or self.at is None:
+        if self.read is None or self.indices is None:
             return x
-        whole = x.new_zeros(self.read.numel(), x.shape[-1])
-        return whole.index_copy(0, self.at, x).unflatten(0, self.read.shape)
+        unpacked = x.new_zeros(self.read.numel(), x.shape[-1])
+        return unpacked.index_copy(0, self.indices, x).unflatten(0, self.read.shape)
 
 
 ALL_WORDS = RealWords(None)
@@ -62,9 +64,8 @@ class DecoderLayer(nn.Module):
         super().__init__()
         output, self.wide = switches.attention_output, switches.feed_forward == "wide"
         self.self_attention = MultiHeadAttention(width, heads, dropout, output=output)
-        self.cross_attention: MultiHeadAttention | RespectiveAttention
         if respective:
-            self.cross_attention = RespectiveAttention(width, heads, dropout)
+            self.cross_attention: Any = RespectiveAttention(width, heads, dropout)
         else:
             self.cross_attention = MultiHeadAttention(width, heads, dropout, output=output)
         if self.wide:
@@ -84,26 +85,26 @@ class DecoderLayer(nn.Module):
         memory: (B, N, D)
         keys: (k*B, L), true for the words that are keys of the self-attention; None: all words are keys
         """
-        own = self.attend_words(x, keys, words)
-        x = self.norms[0](x + self.dropout(own))
-        seen = self.attend_memory(x, memory, words)
-        y = self.norms[1](x + self.dropout(seen))
-        return States(own, x, seen, y, self.norms[2](self.fed_forward(y)))
+        self_attended = self.attend_words(x, keys, words)
+        x = self.norms[0](x + self.dropout(self_attended))
+        cross_attended = self.attend_memory(x, memory, words)
+        y = self.norms[1](x + self.dropout(cross_attended))
+        return States(self_attended, x, cross_attended, y, self.norms[2](self.fed_forward(y)))
 
     def attend_words(self, x: Tensor, keys: Tensor | None, words: RealWords) -> Tensor:
         """Return the output of the self-attention, in the shape of `x`."""
         maps = self.self_attention
         projected = jointly(x, maps.query, maps.key, maps.value)
-        q, k, v = (maps.split(words.spread(each)) for each in projected)  # (k*B, h, L, d)
+        q, k, v = (maps.split(words.unpack(x)) for x in projected)  # (k*B, h, L, d)
         heads = maps.weighed(q, k, v, causal=True, real=keys)  # (k*B, L, D)
         return maps.output(words.pack(heads))
 
     def attend_memory(self, x: Tensor, memory: Tensor, words: RealWords) -> Tensor:
         """Return the output of the cross-attention, in the shape of `x`."""
         maps = self.cross_attention
-        q = words.spread(maps.query(x))  # (k*B, L, D)
-        together = q.unflatten(0, (len(memory), -1)).flatten(1, 2)  # (B, k*L, D)
-        heads = maps.weighed(maps.split(together), *maps.keys_values(memory))
+        q = words.unpack(maps.query(x))  # (k*B, L, D)
+        pair_queries = q.unflatten(0, (len(memory), -1)).flatten(1, 2)  # (B, k*L, D)
+        heads = maps.weighed(maps.split(pair_queries), *maps.keys_values(memory))
         return maps.output(words.pack(heads.unflatten(1, (-1, q.shape[1])).flatten(0, 1)))
 
     def step(self, x: Tensor, past: "Past", position: int) -> tuple[Tensor, Tensor]:
@@ -126,9 +127,9 @@ class DecoderLayer(nn.Module):
         """Apply the feed-forward layer with its residual; the layer norm is not applied."""
         if self.wide:
             return x + self.dropout(self.feed_forward(x))
-        first, gelu, last = self.feed_forward
-        u = gelu(first(x))
-        return self.dropout(last(u)) + u  # the residual is from u, not from x
+        w1, gelu, w2 = self.feed_forward
+        u = gelu(w1(x))
+        return self.dropout(w2(u)) + u  # the residual is from u, not from x
 
 
 class Past:
@@ -151,25 +152,25 @@ class Past:
         Return the keys and the values of all words so far, (R, h, position + n, d) each.
         """
         end = position + k.shape[2]
-        keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
+        keys, values = (rows[: self.left].flatten(0, 1) for rows in (self.keys, self.values))  # views
         keys[:, :, position:end], values[:, :, position:end] = k, v
         return keys[:, :, :end], values[:, :, :end]
 
     def follow(self, parents: Tensor, words: int) -> None:
         """Give each caption r the keys and values of the first `words` words of caption parents[r]."""
-        for kept in (self.keys, self.values):
-            rows = kept[: self.left].flatten(0, 1)[:, :, :words]  # a view
+        for stored in (self.keys, self.values):
+            rows = stored[: self.left].flatten(0, 1)[:, :, :words]  # a view
             rows.copy_(rows[parents])
 
-    def leave(self, places: Exchange) -> None:
-        """Move the unfinished pairs to the first rows, as `places` says. The finished pairs leave the search.
+    def leave(self, exchange: Exchange) -> None:
+        """Move the unfinished pairs to the first rows by `exchange`. The finished pairs leave the search.
 
-        The memory keys of finished pairs are kept at the end, for the attention maps.
+        The memory keys of finished pairs stay in the last rows, for the attention maps.
         """
-        places.apply(self.memory_keys)  # finished pairs stay, for the attention maps
-        for kept in (self.memory_values, self.keys, self.values):
-            places.move(kept)
-        self.left = places.left
+        exchange.apply(self.memory_keys)
+        for rows in (self.memory_values, self.keys, self.values):
+            exchange.move(rows)
+        self.left = exchange.left
 
 
 class TransformerState:
@@ -181,18 +182,17 @@ class TransformerState:
         self.order = torch.arange(len(memory), device=memory.device)  # at each row, the pair's original index
 
     def follow(self, parents: Tensor) -> None:
-        for kept in self.layers:
-            kept.follow(parents, self.words)
+        for past in self.layers:
+            past.follow(parents, self.words)
 
     def leave(self, ended: Tensor) -> None:
-        places = Exchange(ended)
-        for kept in self.layers:
-            kept.leave(places)
-        places.apply(self.order)
+        exchange = Exchange(ended)
+        for past in self.layers:
+            past.leave(exchange)
+        exchange.apply(self.order)
 
-    def queries(self, looked: Tensor | None) -> Tensor:
+    def queries(self, looked: Tensor) -> Tensor:
         """Return the queries `looked`, (B, L, h, d), as (B, h, L, d), with pairs as in the memory's keys."""
-        assert looked is not None  # each step returns its queries
         return looked[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
@@ -204,7 +204,7 @@ class TransformerDecoder(Unweighed, nn.Module):
     """Base class of transformer decoders. Subclasses define `layers`, `longest`, `embed` and `predict`."""
 
     compiles = True
-    layers: nn.ModuleList
+    layers: Any  # nn.ModuleList of DecoderLayers
     longest: int  # largest number of words of a caption
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
@@ -230,69 +230,64 @@ class TransformerDecoder(Unweighed, nn.Module):
         """
         x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
         packs = x.device.type == "cpu" and padding_is_key and not keep_layers
-        words, kept = RealWords(read) if packs else ALL_WORDS, []
+        words, layer_states = RealWords(read) if packs else ALL_WORDS, []
         x = words.pack(x)
         for number, layer in enumerate(self.layers):
             states = layer(x, self.memory_of(difference, number), None if padding_is_key else read, words)
             x = states.out
-            kept += [states] if keep_layers else []
-        logits, hidden = words.spread(self.predict(x)), words.spread(x)
-        return Words(logits, hidden, tokens[:, 1:] != NULL, read, tuple(kept))
+            layer_states += [states] if keep_layers else []
+        logits, hidden = words.unpack(self.predict(x)), words.unpack(x)
+        return Words(logits, hidden, tokens[:, 1:] != NULL, read, tuple(layer_states))
 
     def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
-        kept = []
-        for number, layer in enumerate(all_of(DecoderLayer, self.layers)):
-            keys_values = layer.cross_attention.keys_values(self.memory_of(difference, number))
-            kept.append(Past(*keys_values, self.longest, beam))
-        return TransformerState(kept)
+        pasts = []
+        for number, layer in enumerate(self.layers):
+            keys, values = layer.cross_attention.keys_values(self.memory_of(difference, number))
+            pasts.append(Past(keys, values, self.longest, beam))
+        return TransformerState(pasts)
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
         x, state.words = self.embed(tokens[:, None], position), position + 1
-        for layer, kept in zip(all_of(DecoderLayer, self.layers), state.layers, strict=True):
-            x, queries = layer.step(x, kept, position)
+        for layer, past in zip(self.layers, state.layers, strict=True):
+            x, queries = layer.step(x, past, position)
         return NextWord(self.predict(x[:, 0]), queries)
 
-    def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
+    def maps(self, looked: Any, state: TransformerState) -> Tensor:
         """Return each word's attention in the last layer, averaged over heads, (B, L, 1, N); its sum is 1.
 
         `looked` holds the words' queries, (B, L, h, d).
         """
-        last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
-        return state.one_map(last.cross_attention.map(state.queries(looked), keys))
+        attention, keys = self.layers[-1].cross_attention, state.layers[-1].memory_keys
+        return state.one_map(attention.map(state.queries(looked), keys))
 
 
 class CaptionDecoder(TransformerDecoder):
     """Caption decoder of SCORER, DIRL and others; `respective`: it attends to each image separately."""
 
-    positions: Tensor
-
     def __init__(
         self,
-        vocabulary: int,
-        longest: int,
-        word_width: int,
-        width: int,
-        heads: int,
-        layers: int,
+        sizes: Sizes | TransformerSizes,
         dropout: float,
         switches: Switches = PAPER,
         respective: bool = False,
     ):
         super().__init__()
-        self.longest = longest
-        self.embedding = nn.Embedding(vocabulary, word_width, padding_idx=NULL)
-        self.register_buffer("positions", sinusoids(longest, word_width), persistent=False)
-        self.project: nn.Module = nn.Linear(word_width, width)
+        V, e, width, self.longest = sizes.vocabulary, sizes.word_width, sizes.width, sizes.longest
+        self.embedding = nn.Embedding(V, e, padding_idx=NULL)
+        self.positions = nn.Buffer(sinusoids(self.longest, e), persistent=False)
+        self.project: nn.Module = nn.Linear(e, width)
         self.norm: nn.Module = nn.LayerNorm(width, switches.norm_epsilon)
         self.dropout = nn.Dropout(dropout)
         self.norm_last = switches.word_dropout == "before_norm"
-        made = (DecoderLayer(width, heads, dropout, switches, respective) for _ in range(layers))
-        self.layers = nn.ModuleList(made)
-        self.vocabulary = nn.Linear(width, vocabulary)
+        self.layers = nn.ModuleList(
+            DecoderLayer(width, sizes.heads, dropout, switches, respective)
+            for _ in range(sizes.decoder_layers)
+        )
+        self.vocabulary = nn.Linear(width, V)
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        placed = self.embedding(tokens) + self.positions[first : first + tokens.shape[1]]  # (B, L, e)
-        x = self.project(placed)
+        x = self.embedding(tokens) + self.positions[first : first + tokens.shape[1]]  # (B, L, e)
+        x = self.project(x)
         return self.norm(self.dropout(x)) if self.norm_last else self.dropout(self.norm(x))
 
     def predict(self, x: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ class Aligned(Difference):
     before_keys: Tensor  # (B, h, N, d)
 
     def alignment(self, rows: list[int]) -> Tensor:
-        """Return the attention of after images' cells to before images' cells, (number of `rows`, N, N).
+        """Return the attention of the after images' cells to the before images' cells, (len(rows), N, N).
 
         This attention (SCORER Eq. 5, DIRL Eq. 5) is averaged over heads. The weights of a cell of the after
         image, in the last dimension, sum to 1. `rows` selects pairs; all pairs would need much memory.
@@ -89,10 +89,10 @@ class State(Protocol):
         """
 
 
-Kept = TypeVar("Kept", bound=State)
+SearchState = TypeVar("SearchState", bound=State)
 
 
-class Decoder(Protocol[Kept]):
+class Decoder(Protocol[SearchState]):
     """Protocol of a captioner's decoder.
 
     A call predicts all words at once, for training. `begin` and `step` predict word by word, for a search.
@@ -106,13 +106,13 @@ class Decoder(Protocol[Kept]):
     ) -> Words:
         """Predict words 1 to L of captions, (k*B, L+1), with <START> and <END>, from the words before."""
 
-    def begin(self, difference: Difference, beam: int = 1) -> Kept:
+    def begin(self, difference: Difference, beam: int = 1) -> SearchState:
         """Return the search state before the first word, for `beam` captions of each pair."""
 
-    def step(self, tokens: Tensor, position: int, state: Kept) -> NextWord:
+    def step(self, tokens: Tensor, position: int, state: SearchState) -> NextWord:
         """Predict the next word of each caption; `tokens`, (R,), are the captions' words at `position`."""
 
-    def maps(self, looked: Tensor | None, state: Kept) -> Tensor | None:
+    def maps(self, looked: Tensor | None, state: SearchState) -> Tensor | None:
         """Return the attention maps of one caption per pair, (B, L, I, N); None if there is no attention.
 
         Each map sums to 1. I is 1 if a word has one map for both images, and 2 if it has one for each image.
@@ -141,24 +141,24 @@ class Exchange:
 
     def __init__(self, ended: Tensor):
         """Find the rows to exchange; `ended` has a value for each row, true if the row has ended."""
-        here = ~ended
-        self.left = int(here.sum())
-        self.front = ended[: self.left].nonzero()[:, 0]  # ended rows
-        self.back = self.left + here[self.left :].nonzero()[:, 0]  # unfinished rows
+        unfinished = ~ended
+        self.left = int(unfinished.sum())  # n
+        self.ended_rows = ended[: self.left].nonzero()[:, 0]
+        self.unfinished_rows = self.left + unfinished[self.left :].nonzero()[:, 0]
 
     def move(self, rows: Tensor) -> None:
         """Overwrite each ended row among the first n rows, in place, by an unfinished row after them.
 
         n is the number of unfinished rows.
         """
-        rows[self.front] = rows[self.back]
+        rows[self.ended_rows] = rows[self.unfinished_rows]
 
     def apply(self, rows: Tensor) -> None:
         """Exchange each ended row among the first n rows with an unfinished row after them, in place."""
-        rows[self.front], rows[self.back] = rows[self.back], rows[self.front]
+        rows[self.ended_rows], rows[self.unfinished_rows] = rows[self.unfinished_rows], rows[self.ended_rows]
 
-    def kept(self, rows: Tensor) -> Tensor:
+    def remaining(self, rows: Tensor) -> Tensor:
         """Return a new tensor with only the unfinished rows, in the order after the exchange."""
-        found = rows.clone()
-        self.move(found)
-        return found[: self.left]
+        moved = rows.clone()
+        self.move(moved)
+        return moved[: self.left]

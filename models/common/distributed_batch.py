@@ -17,15 +17,15 @@ def processes() -> int:
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
-def own(rows: int) -> slice:
+def process_slice(rows: int) -> slice:
     """Return this process's slice of the batch; `rows` is the number of pairs of each process."""
     first = distributed.get_rank() * rows if processes() > 1 else 0
     return slice(first, first + rows)
 
 
-def everyone(x: Tensor) -> Tensor:
+def join_processes(x: Tensor) -> Tensor:
     """Join the tensors `x`, (b, ...), of all processes to one tensor, (B, ...), in the order of ranks."""
-    return _Everyone.apply(x) if processes() > 1 else x
+    return _JoinProcesses.apply(x) if processes() > 1 else x
 
 
 def total(x: Tensor) -> Tensor:
@@ -49,17 +49,17 @@ def add_gradients(parameters: Iterable[Tensor]) -> None:
 
 
 # torch.distributed.nn has the same functions, but torch 2.14 deprecates them, and 2.11 lacks their successor
-class _Everyone(torch.autograd.Function):
+class _JoinProcesses(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        found = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(processes())]
-        distributed.all_gather(found, x.contiguous())
-        return torch.cat(found)
+        parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(processes())]
+        distributed.all_gather(parts, x.contiguous())
+        return torch.cat(parts)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         summed = _summed(grad)  # the loss of every process depends on these pairs
-        return summed[own(len(grad) // processes())]
+        return summed[process_slice(len(grad) // processes())]
 
 
 class _Total(torch.autograd.Function):

@@ -8,7 +8,7 @@ width; l_dyn: sum of the memory's three vectors (class Attended), weighted at ea
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -65,7 +65,7 @@ class Attended(Difference):
 
 @dataclass
 class Weighed(Words):
-    """Words of the speaker, with the weights of before image, difference and after image at each word."""
+    """Words that the speaker predicts, with each word's weights of before image, difference, after image."""
 
     weights: Tensor = field(kw_only=True)  # (R, L, 3); the three weights sum to 1
 
@@ -87,14 +87,13 @@ class CellMap(nn.Module):
         return pointwise(self.weigh, x)[..., 0]
 
     @torch.no_grad()
-    def begin(self, steepness: float, least: float) -> None:
+    def initialise(self, steepness: float, least: float) -> None:
         """Initialise the weights so that a cell's logit is a linear function of the mean m of its M channels.
 
         The logit is `steepness` * (m - `least`).
         """
-        for bias, value in ((self.embed.bias, 0.0), (self.weigh.bias, -steepness * least)):
-            assert bias is not None
-            bias.fill_(value)
+        nn.init.zeros_(self.embed.get_parameter("bias"))
+        nn.init.constant_(self.weigh.get_parameter("bias"), -steepness * least)
         self.weigh.weight.fill_(steepness / self.weigh.in_channels)
 
 
@@ -113,8 +112,8 @@ def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
 class SpeakerState:
     """Search state (decoder_protocol.State) of the speaker."""
 
-    looking: Tensor  # (R, H), projected memory, which is the same at each word
-    heard: Tensor  # (R, 3, 4H), contribution of each vector of the memory to the gates of LSTM_c
+    memory: Tensor  # (R, H), projected memory, which is the same at each word
+    memory_gates: Tensor  # (R, 3, 4H), contribution of each vector of the memory to the gates of LSTM_c
     weighing: tuple[Tensor, Tensor]  # state of LSTM_d: h_d and c_d, (R, H) each
     speaking: tuple[Tensor, Tensor]  # state of LSTM_c: h_c and c_c, (R, H) each
     maps: Tensor  # (B, 2, N), logits of the attention maps, in the order of the pairs given to `begin`
@@ -126,14 +125,14 @@ class SpeakerState:
         self.weighing, self.speaking = (h_d[parents], c_d[parents]), (h_c[parents], c_c[parents])
 
     def leave(self, ended: Tensor) -> None:
-        places = Exchange(ended)
+        exchange = Exchange(ended)
 
-        def kept(rows: Tensor) -> Tensor:
-            return places.kept(rows.unflatten(0, (-1, self.beam))).flatten(0, 1)
+        def remaining(rows: Tensor) -> Tensor:
+            return exchange.remaining(rows.unflatten(0, (-1, self.beam))).flatten(0, 1)
 
         (h_d, c_d), (h_c, c_c) = self.weighing, self.speaking
-        self.looking, self.heard = kept(self.looking), kept(self.heard)
-        self.weighing, self.speaking = (kept(h_d), kept(c_d)), (kept(h_c), kept(c_c))
+        self.memory, self.memory_gates = remaining(self.memory), remaining(self.memory_gates)
+        self.weighing, self.speaking = (remaining(h_d), remaining(c_d)), (remaining(h_c), remaining(c_c))
 
 
 class DynamicSpeaker(nn.Module):
@@ -159,19 +158,19 @@ class DynamicSpeaker(nn.Module):
     ) -> Weighed:
         """Predict words 1 to L of captions, (R, L+1), with <START> and <END>, each from the words before."""
         state = self.begin(difference, len(tokens) // len(difference.memory))
-        said = [self._advance(word, state) for word in tokens[:, :-1].unbind(1)]
-        hidden, weights = (torch.stack(each, 1) for each in zip(*said, strict=True))
+        steps = [self._advance(word, state) for word in tokens[:, :-1].unbind(1)]
+        hidden, weights = (torch.stack(outputs, 1) for outputs in zip(*steps, strict=True))
         read = tokens[:, :-1] != NULL
         return Weighed(self.vocabulary(hidden), hidden, tokens[:, 1:] != NULL, read, weights=weights)
 
-    def begin(self, difference: Difference, beam: int = 1) -> SpeakerState:
-        assert isinstance(difference, Attended)
-        looking = torch.relu(self.look(difference.memory.flatten(1)))
+    def begin(self, difference: Any, beam: int = 1) -> SpeakerState:
+        """Return the search state before the first word, for `beam` captions of each pair of an Attended."""
+        memory = torch.relu(self.look(difference.memory.flatten(1)))
         # W l_dyn is the weighted sum of W l_bef, W l_diff and W l_aft, which are the same at each word
-        heard = F.linear(difference.memory, self.speaking.weight_ih[:, self.words.embedding_dim :])
-        looking, heard = (each.repeat_interleave(beam, 0) for each in (looking, heard))
-        zero = torch.zeros_like(looking)
-        return SpeakerState(looking, heard, (zero, zero), (zero, zero), difference.maps, beam)
+        gates = F.linear(difference.memory, self.speaking.weight_ih[:, self.words.embedding_dim :])
+        memory, gates = (x.repeat_interleave(beam, 0) for x in (memory, gates))
+        zero = torch.zeros_like(memory)
+        return SpeakerState(memory, gates, (zero, zero), (zero, zero), difference.maps, beam)
 
     def step(self, tokens: Tensor, position: int, state: SpeakerState) -> NextWord:
         """Predict the next word after `tokens`, (R,). `NextWord.looked` is the three weights, (R, 3)."""
@@ -180,29 +179,25 @@ class DynamicSpeaker(nn.Module):
 
     def _advance(self, words: Tensor, state: SpeakerState) -> tuple[Tensor, Tensor]:
         """Feed `words`, (R,), to both LSTMs; return LSTM_c's output, (R, H), and three weights, (R, 3)."""
-        v = self.dropout(state.looking)  # another mask at each word
+        v = self.dropout(state.memory)  # another mask at each word
         state.weighing = self.weighing(torch.cat([v, state.speaking[0]], 1), state.weighing)
         weights = self.weights(state.weighing[0]).softmax(-1)
-        heard = (weights[:, None] @ state.heard)[:, 0]  # (R, 4H), of l_dyn
+        memory_gates = (weights[:, None] @ state.memory_gates)[:, 0]  # W l_dyn, (R, 4H)
         x = self.dropout(torch.relu(self.words(words)))
-        state.speaking = self._speak(x, heard, *state.speaking)
-        return self.dropout(state.speaking[0]), weights
-
-    def _speak(self, x: Tensor, heard: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the next states h and c of LSTM_c, (R, H) each, from the previous states `h` and `c`.
-
-        The input is [x ; l_dyn]. `x`, (R, e), is the embedded word. `heard`, (R, 4H), is W l_dyn, where W is
-        the part of the LSTM's input weights for l_dyn.
-        """
-        cell = self.speaking
-        said = F.linear(x, cell.weight_ih[:, : x.shape[1]], cell.bias_ih)
-        i, f, g, o = (heard + said + F.linear(h, cell.weight_hh, cell.bias_hh)).chunk(4, 1)
+        # LSTM_c with the input [x ; l_dyn]; W l_dyn is already computed, with the part W of the input weights
+        (h, c), cell = state.speaking, self.speaking
+        word_gates = F.linear(x, cell.weight_ih[:, : x.shape[1]], cell.bias_ih)
+        i, f, g, o = (memory_gates + word_gates + F.linear(h, cell.weight_hh, cell.bias_hh)).chunk(4, 1)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        return o.sigmoid() * c.tanh(), c
+        h = o.sigmoid() * c.tanh()
+        state.speaking = h, c
+        return self.dropout(h), weights
 
-    def maps(self, looked: Tensor | None, state: SpeakerState) -> Tensor:
-        """Return both images' attention maps, (B, L, 2, N), with sum 1 each; all words have the same maps."""
-        assert looked is not None  # each step returns its weights, (B, L, 3)
+    def maps(self, looked: Any, state: SpeakerState) -> Tensor:
+        """Return both images' attention maps, (B, L, 2, N), with sum 1 each; all words have the same maps.
+
+        `looked`, (B, L, 3), holds each word's weights.
+        """
         return shares(state.maps)[:, None].expand(-1, looked.shape[1], -1, -1)
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
@@ -244,10 +239,10 @@ class DynamicCaptioner(Captioner):
         """
         difference = self.difference(before, after)
         words: Weighed = self.decoder(tokens, difference)
-        each = zip(split(words, parts), tokens.chunk(parts), strict=True)
+        batches = zip(split(words, parts), tokens.chunk(parts), strict=True)
         changed = torch.ones_like(before[:, 0, 0]) if labels is None else (labels.changed != 0).to(before)
         return {
-            "cap": torch.stack([caption_loss(*part) for part in each]).mean(),
+            "cap": torch.stack([caption_loss(*batch) for batch in batches]).mean(),
             "maps": map_size(difference, changed),
             "entropy": negative_entropy(words, changed),
         }

@@ -23,7 +23,7 @@ class EarlierPhase:
     build: Callable[..., Trainable]  # arguments as for Entry.build
     # retrieval of pairs by captions, with snapshots selected by R@1 | several tasks, one per iteration
     learns: Literal["retrieval", "tasks"]
-    asked: Callable[[Any], bool] = lambda switches: True  # true if a model with these switches has the phase
+    exists: Callable[[Any], bool] = lambda switches: True  # true if a model with these switches has the phase
     dataset: Literal["cub"] | None = None  # dataset of single images; None: the pairs of the model's dataset
 
 
@@ -53,7 +53,7 @@ class Entry:
 
     def phases_of(self, switches: Any) -> tuple[EarlierPhase, ...]:
         """Return the pretraining phases of the model with these switches."""
-        return tuple(phase for phase in self.phases if phase.asked(switches))
+        return tuple(phase for phase in self.phases if phase.exists(switches))
 
     def phase(self, settings: str) -> EarlierPhase | None:
         """Return the pretraining phase with the name `settings`; None if the model has no such phase."""

@@ -30,8 +30,8 @@ class DataSizes:
         for name, factor in self.multiples:
             divisor = factor if isinstance(factor, int) else getattr(self, factor)
             if getattr(self, name) % divisor:
-                of = f"{divisor}" if factor == divisor else f"{factor} ({divisor})"
-                raise ValueError(f"{name} {getattr(self, name)} is not a multiple of {of}")
+                text = f"{divisor}" if factor == divisor else f"{factor} ({divisor})"
+                raise ValueError(f"{name} {getattr(self, name)} is not a multiple of {text}")
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class GridCells(nn.Module):
         if self.pool > 1:
             features = F.avg_pool2d(features, self.pool)
         if self.coordinates:
-            places = coordinates(features).expand(len(features), -1, -1, -1)
-            features = torch.cat([features, places], 1)  # (B, C+2, H, W)
+            x_and_y = coordinates(features).expand(len(features), -1, -1, -1)
+            features = torch.cat([features, x_and_y], 1)  # (B, C+2, H, W)
         return features.flatten(2).transpose(1, 2)
 
 

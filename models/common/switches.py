@@ -6,10 +6,7 @@ docs/methods.md, "Switches", lists all switches.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from typing import Any, Literal, get_args, get_type_hints
 
 Mtm = Literal["per_head", "summed", "single_head", "mean_pool", "max_pool"]
 Fusion = Literal["cat", "sum", "hadamard", "respective"]
@@ -120,15 +117,14 @@ DECODER = frozenset(
     ("coordinates", "attention_output", "norm_epsilon", "feed_forward", "word_dropout", "initialisation")
 )
 VARIANTS = ("paper", "released")
-Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
-def resolve(key: str, variant: Any, overrides: Any, released: Kind, concerning: frozenset[str]) -> Kind:
+def resolve(key: str, variant: Any, overrides: Any, released: Any, names: frozenset[str]) -> Any:
     """Return the switches of a variant, with some values overridden.
 
     key: "model.<name>", for error messages
     variant: "paper", the defaults of the switches' class, or "released", the switches `released`
-    overrides: switch -> value; only the switches in `concerning` are allowed
+    overrides: switch -> value; only the switches in `names` are allowed
 
     Raises ValueError, which names the key, if the variant, a switch or a value is not valid.
     """
@@ -136,22 +132,22 @@ def resolve(key: str, variant: Any, overrides: Any, released: Kind, concerning: 
         raise ValueError(f"{key}.variant must be {' or '.join(VARIANTS)}, not {variant!r}")
     if not isinstance(overrides, Mapping):
         raise ValueError(f"{key}.switches must map names of switches to values, not {overrides!r}")
-    kinds = get_type_hints(type(released))
+    types = get_type_hints(type(released))
     for name, value in overrides.items():
-        if name not in concerning:
-            fault = "of other models is the key" if name in kinds else "unknown key"
-            known = ", ".join(each for each in kinds if each in concerning)
-            raise ValueError(f"{fault} {key}.switches.{name}; there are {known}")
-        _check(f"{key}.switches.{name}", kinds[name], value)
+        if name not in names:
+            fault = "of other models is the key" if name in types else "unknown key"
+            choices = ", ".join(switch for switch in types if switch in names)
+            raise ValueError(f"{fault} {key}.switches.{name}; there are {choices}")
+        _check(f"{key}.switches.{name}", types[name], value)
     return replace(released if variant == "released" else type(released)(), **overrides)
 
 
-def _check(key: str, kind: Any, value: Any) -> None:
-    if kind is float:
+def _check(key: str, type_: Any, value: Any) -> None:
+    if type_ is float:
         if type(value) not in (int, float) or not 0 < value < float("inf"):
             raise ValueError(f"{key} must be a positive number, not {value!r}")
         return
-    choices = (True, False) if kind is bool else get_args(kind)
+    choices = (True, False) if type_ is bool else get_args(type_)
     if type(value) is not type(choices[0]) or value not in choices:
-        shown = "true or false" if kind is bool else " or ".join(choices)
-        raise ValueError(f"{key} must be {shown}, not {value!r}")
+        values = "true or false" if type_ is bool else " or ".join(choices)
+        raise ValueError(f"{key} must be {values}, not {value!r}")

@@ -4,6 +4,7 @@ B: pairs; T: tokens; D: width; h: heads; d = D/h.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +47,7 @@ class TransformerBlock(nn.Module):
         name: str = "feed_forward",
     ):
         super().__init__()
-        self.pre_norm, self.name = pre_norm, name if activation else None
+        self.pre_norm, self.name = pre_norm, name if activation else ""
         if pre_norm:
             self.norm_1, self.norm_2 = norm(width), norm(width)
         self.attention = MultiHeadAttention(width, heads, dropout)
@@ -64,21 +65,19 @@ class TransformerBlock(nn.Module):
         return self.rest(x, self.attention(y, y, causal))
 
     @property
-    def fed(self) -> nn.Sequential:
-        """Feed-forward layer FF, which only a block with an activation has."""
-        assert self.name
-        found: nn.Sequential = getattr(self, self.name)
-        return found
+    def feed_forward_layer(self) -> Any:
+        """Feed-forward layer FF, an nn.Sequential; only a block with an activation has this layer."""
+        return getattr(self, self.name)
 
     def rest(self, x: Tensor, attended: Tensor) -> Tensor:
         """Apply all layers after the attention; x is the block's input, `attended` the attention's output."""
         y = x + self.dropout(attended)
-        if self.name is None:
+        if not self.name:
             return self.norm(y)
         if self.pre_norm:
-            return y + self.dropout(self.fed(self.norm_2(y)))
+            return y + self.dropout(self.feed_forward_layer(self.norm_2(y)))
         y = self.norms[0](y)
-        return self.norms[1](y + self.dropout(self.fed(y)))
+        return self.norms[1](y + self.dropout(self.feed_forward_layer(y)))
 
     def weights(self, x: Tensor) -> Tensor:
         """Return the self-attention's weights for tokens x, (B, T, D), averaged over heads: (B, T, T)."""

@@ -6,14 +6,12 @@ pairs.
 B: pairs of the batch; b: pairs of this process; L: words; D: width.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
-from models.common.captioner import Captioner, Difference, Reads, Regulariser, Sizes
+from models.common.captioner import Captioner, Difference, Reads, Regulariser, Sizes, Terms
 from models.common.decoder_protocol import States, Words
-from models.common.distributed_batch import everyone
+from models.common.distributed_batch import join_processes
 from models.common.entry import Entry
 from models.common.switches import RELEASED_DIRL, Switches
 from models.dirl.model import CORRELATION, INTERACTION, ChannelCorrelation, Interaction
@@ -36,8 +34,8 @@ class CrossModalContrast(Regulariser):
         """Return the loss of one decoder layer; `real`, (b, L), is true where a word is predicted."""
         with torch.autocast(real.device.type, enabled=False):  # in float32 at least
             text, visual = self.pooled(states, real)  # (b, D) each
-            to_visual = text @ everyone(visual).T  # (b, B): captions of this process, differences of all
-            to_text = visual @ everyone(text).T  # (b, B): differences of this process, captions of all
+            to_visual = text @ join_processes(visual).T  # (b, B): this process's captions, all differences
+            to_text = visual @ join_processes(text).T  # (b, B): this process's differences, all captions
         if self.switches.directions == "averaged":
             return contrast((to_visual + to_text) / 2, self.contrast.temperature)
         return self.contrast(to_visual, to_text)  # L_t2v and L_v2t
@@ -48,8 +46,8 @@ class CrossModalContrast(Regulariser):
             streams = states.self_attended, states.cross_attended  # Eq. 8-9, (B, L, D)
         else:
             streams = states.self_normed, states.cross_normed
-        counted = real if self.switches.pooled == "real" else torch.ones_like(real)
-        weights = (counted / counted.sum(1, keepdim=True))[..., None]  # (B, L, 1)
+        averaged = real if self.switches.pooled == "real" else torch.ones_like(real)
+        weights = (averaged / averaged.sum(1, keepdim=True))[..., None]  # (B, L, 1)
         text, visual = ((weights * x).sum(1) for x in streams)  # float32 or wider, like the weights
         return text, visual
 
@@ -74,9 +72,7 @@ def dirl_ccr(
     return _captioner(sizes, switches, terms, dropout)
 
 
-def _captioner(
-    sizes: Sizes, switches: Switches, terms: Mapping[str, Regulariser], dropout: float
-) -> Captioner:
+def _captioner(sizes: Sizes, switches: Switches, terms: Terms, dropout: float) -> Captioner:
     # `pooled: all` averages over the positions of the longest caption of the data, not only of the batch
     reads: Reads = "padding" if switches.pooled == "all" else "words"
     difference = Interaction(sizes, switches, dropout)

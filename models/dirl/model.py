@@ -6,10 +6,12 @@ is the difference. The paper's F is the output of our module `encoding`.
 B: pairs; N: cells of an image; D: width; h: heads; d = D/h.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from models.common.attention import MultiHeadAttention, all_of
+from models.common.attention import MultiHeadAttention
 from models.common.captioner import Aligned, Captioner, Difference, PairMap, Regulariser, Sizes
 from models.common.decoder_protocol import Words
 from models.common.distributed_batch import processes, total
@@ -24,10 +26,10 @@ class Interaction(nn.Module):
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
         super().__init__()
         D, self.layered = sizes.width, switches.shared == "layers"
-        on_weights = dropout if switches.attention_dropout else 0.0
+        weight_dropout, output = dropout if switches.attention_dropout else 0.0, switches.attention_output
         layers = range(sizes.layers if self.layered else 1)
-        self.attentions = nn.ModuleList(
-            MultiHeadAttention(D, sizes.heads, on_weights, output=switches.attention_output) for _ in layers
+        self.attentions: Any = nn.ModuleList(
+            MultiHeadAttention(D, sizes.heads, weight_dropout, output=output) for _ in layers
         )
         self.norms = nn.ModuleList(
             nn.LayerNorm(D, switches.norm_epsilon) if self.layered else nn.Identity() for _ in layers
@@ -40,7 +42,7 @@ class Interaction(nn.Module):
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
         """Compute the difference of the encoded images, (B, N, D) each."""
         b, a = before, after
-        for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
+        for attention, norm in zip(self.attentions, self.norms, strict=True):
             b_queries, b_keys, b_values = attention.projections(b)  # (B, h, N, d)
             a_queries, a_keys, a_values = attention.projections(a)
             # Eq. 5: F^s; both directions start from the layer's inputs and use the same weights
@@ -72,10 +74,11 @@ class ChannelCorrelation(Regulariser):
         b, a = (self.mlp(x).flatten(0, 1) for x in (pair.before, pair.after))  # Eq. 2, (B*N, D)
         C = correlation(b, a, self.center)
         same = C.diagonal()
-        alike = (1 - same).square().sum()  # Eq. 4: the term of non-perturbation
-        apart = self.alpha * (C.square().sum() - same.square().sum())  # Eq. 4: the term of discrimination
-        chosen = {"both": alike + apart, "non_perturbation": alike, "discrimination": apart}
-        return chosen[self.terms] / processes()  # each process computes the whole loss from the whole C
+        non_perturbation = (1 - same).square().sum()  # Eq. 4: first term
+        discrimination = self.alpha * (C.square().sum() - same.square().sum())  # Eq. 4: second term
+        losses = {"non_perturbation": non_perturbation, "discrimination": discrimination}
+        losses["both"] = non_perturbation + discrimination
+        return losses[self.terms] / processes()  # each process computes the loss of the whole batch
 
 
 def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
@@ -85,9 +88,9 @@ def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
     all processes. With `center`, each channel is first standardised (mean 0, unbiased standard deviation 1),
     and the sum of products is divided by the number of tokens.
     """
-    kind = torch.promote_types(before.dtype, torch.float32)
+    dtype = torch.promote_types(before.dtype, torch.float32)
     with torch.autocast(before.device.type, enabled=False):  # because 25,000 products are added at batch 128
-        b, a = before.to(kind), after.to(kind)
+        b, a = before.to(dtype), after.to(dtype)
         tokens = len(b) * processes()
         if center:
             b, a = (y - total(y.sum(0)) / tokens for y in (b, a))

@@ -22,10 +22,10 @@ from models.common.dynamic_speaker import (
 )
 from models.common.entry import Entry
 from models.common.grid_embedding import GridCells
-from models.initialisation.counterpart_weights import CALM
+from models.initialisation.counterpart_weights import OUTPUT_SCALE
 
 # initialisation `differing`: a cell has the weight 1/2 if its difference X_diff is 1.5 times as long as on
-# average (STEEPNESS and LEAST: CellMap.begin)
+# average (STEEPNESS and LEAST: CellMap.initialise)
 STEEPNESS, LEAST = 12.5, 0.6
 
 
@@ -37,33 +37,32 @@ class DualAttention(nn.Module):
         self.map = CellMap(2 * width, sizes.maps, dropout)
         self.pooled = switches.pooled
         if switches.first_weights == "differing":
-            look_at_differences(self.map)
+            attend_to_differences(self.map)
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
         """Compute the attended vectors of a pair from the cells of both images, (B, N, K) each."""
         difference = after - before
         maps = [self.map(image, difference) for image in (before, after)]  # (B, N) each
-        l_bef, l_aft = (
-            attended(own, image, self.pooled) for own, image in zip(maps, (before, after), strict=True)
-        )
+        l_bef, l_aft = attended(maps[0], before, self.pooled), attended(maps[1], after, self.pooled)
         memory = torch.stack([l_bef, l_aft - l_bef, l_aft], 1)  # (B, 3, K)
         return Attended(memory, before, after, torch.stack(maps, 1))
 
 
 @torch.no_grad()
-def look_at_differences(cells: CellMap) -> None:
+def attend_to_differences(cells: CellMap) -> None:
     """Initialise a CellMap so that an attention map is high at cells where the images differ (not published).
 
     X_diff, (K,), is the difference of the images at a cell. For random directions w, each channel of the cell
     becomes ReLU(w X_diff) or ReLU(-w X_diff). So the mean of the cell's channels grows with the length of
-    X_diff. The logit of the map is a linear function of this mean (`CellMap.begin`). The group norm before
-    the ReLU scales all channels, so that the logit depends on the length compared with the other cells.
+    X_diff. The logit of the map is a linear function of this mean (`CellMap.initialise`). The group norm
+    before the ReLU scales all channels, so that the logit depends on the length compared with the other
+    cells.
     """
-    of_image, of_difference = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
-    of_image *= CALM
-    drawn = nn.init.orthogonal_(torch.empty(len(of_difference) // 2, of_difference.shape[1]))
-    of_difference.copy_(torch.stack([drawn, -drawn], 1).flatten(0, 1))  # w and -w in one group of the norm
-    cells.begin(STEEPNESS, LEAST)
+    image_weight, difference_weight = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
+    image_weight *= OUTPUT_SCALE
+    w = nn.init.orthogonal_(torch.empty(len(difference_weight) // 2, difference_weight.shape[1]))
+    difference_weight.copy_(torch.stack([w, -w], 1).flatten(0, 1))  # w and -w in one group of the norm
+    cells.initialise(STEEPNESS, LEAST)
 
 
 def duda(sizes: SpeakerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:

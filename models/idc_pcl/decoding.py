@@ -7,6 +7,8 @@ B: pairs; k: captions per pair; R: captions of the pairs that are not finished; 
 image; M = 2(N + 1): image tokens of a pair; D: width; h: heads; d = D/h.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -37,18 +39,18 @@ class MaskDecoder(Unweighed):
         return Words(self.network.output(x), x, tokens != NULL, tokens != NULL)
 
     def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
-        kept, _ = self.network.over_images(difference.memory)
-        return TransformerState([Past(*keys_values, self.longest, beam) for keys_values in kept])
+        images, _ = self.network.over_images(difference.memory)
+        return TransformerState([Past(*keys_values, self.longest, beam) for keys_values in images])
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
         """Append `tokens`, (R,), at `position`, and [MASK] to the captions; predict the words at [MASK]."""
         masks, state.words = torch.full_like(tokens, self.network.mask), position + 1
         x = self.network.cross.norm(self.network.text(torch.stack([tokens, masks], 1), position))
-        for block, kept in zip(self.network.cross.each(), state.layers, strict=True):
-            x, queries = step(block, x, kept, position)
+        for block, past in zip(self.network.cross.blocks, state.layers, strict=True):
+            x, queries = step(block, x, past, position)
         return NextWord(self.network.output(x[:, 1]), queries)
 
-    def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
+    def maps(self, looked: Any, state: TransformerState) -> Tensor:
         """Return each word's attention to the cells, (B, L, 1, N), with a sum of 1.
 
         The attention of the [MASK] at which the word was predicted, in the last block, is averaged over heads
@@ -60,15 +62,15 @@ class MaskDecoder(Unweighed):
         return state.one_map(first + second)
 
 
-def step(block: TransformerBlock, x: Tensor, kept: Past, position: int) -> tuple[Tensor, Tensor]:
+def step(block: TransformerBlock, x: Tensor, past: Past, position: int) -> tuple[Tensor, Tensor]:
     """Apply one block to two tokens of each caption, `x` (R, 2, D): the last word, at `position`, and [MASK].
 
-    `kept`: keys and values of image tokens and words. The word does not see the [MASK]. Returns the output,
-    (R, 2, D), and the queries of [MASK], (R, h, d).
+    `past`: keys and values of image tokens and earlier words. The word does not see the [MASK]. Returns the
+    output, (R, 2, D), and the queries of [MASK], (R, h, d).
     """
     attention, y = block.attention, block.norm_1(x)
     q = attention.queries(y)  # (R, h, 2, d)
-    images = kept.memory_keys[: kept.left], kept.memory_values[: kept.left]
-    heads = word_attention(q, images, kept.append(*attention.keys_values(y), position))
+    images = past.memory_keys[: past.left], past.memory_values[: past.left]
+    heads = word_attention(q, images, past.append(*attention.keys_values(y), position))
     x = block.rest(x, attention.output(heads.transpose(1, 2).flatten(2)))
     return x, q[:, :, 1]

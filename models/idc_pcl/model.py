@@ -30,6 +30,7 @@ class MaskedCaptioner(Captioner):
     """Captioner that predicts masked words; `difference` is the network, which the decoder also uses."""
 
     decoder: MaskDecoder
+    terms: tuple[str, ...] = ("cap",)
 
     def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float, share: float, coef: float):
         network = Network(sizes, switches, dropout)
@@ -43,11 +44,7 @@ class MaskedCaptioner(Captioner):
         self.never = () if switches.barred == "none" else marks
         if switches.distractor_judging:
             self.judge = nn.Linear(2 * sizes.width, 2)
-            self.measures = ("judge_accuracy",)
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        return ("cap", "judge") if self.measures else ("cap",)
+            self.terms, self.measures = ("cap", "judge"), ("judge_accuracy",)
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
@@ -62,15 +59,15 @@ class MaskedCaptioner(Captioner):
         If several processes share the batch, each returns its share.
         """
         (network,) = self.network
-        kept, marks = network.over_images(network(before, after).memory)
+        images, marks = network.over_images(network(before, after).memory)
         read, chosen = masked_words(tokens, self.share, network.mask)
-        logits = network.output(network.over_words(read, kept, chosen)).float()
+        logits = network.output(network.over_words(read, images, chosen)).float()
         summed = F.cross_entropy(logits, tokens[chosen], reduction="sum")
-        found = {"cap": summed if self.reduction == "sum" else summed / total(chosen.sum())}
-        if not self.measures:
-            return found
-        changed = labels.changed if labels else torch.full((len(before),), -1, device=before.device)
-        return found | self.judged(marks, changed)
+        losses = {"cap": summed if self.reduction == "sum" else summed / total(chosen.sum())}
+        if self.measures:
+            changed = labels.changed if labels else torch.full((len(before),), -1, device=before.device)
+            losses |= self.judged(marks, changed)
+        return losses
 
     def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
         """Return the logits of each word of captions (R*B, L+1), given the words before it: (R*B, L, V).
@@ -79,13 +76,13 @@ class MaskedCaptioner(Captioner):
         """
         (network,) = self.network
         R, L = len(tokens), tokens.shape[1] - 1
-        place = torch.arange(L + 1, device=tokens.device)
-        word, last = place[None], place[:L, None]  # row t: the words 0..t, [MASK], padding
+        index = torch.arange(L + 1, device=tokens.device)
+        word, last = index[None], index[:L, None]  # row t: the words 0..t, [MASK], padding
         read = torch.where(word <= last, tokens[:, None], NULL)  # (R*B, L, L+1)
         read = torch.where(word == last + 1, network.mask, read).flatten(0, 1)
-        asked = (word == last + 1).expand(R, -1, -1).flatten(0, 1)
-        kept, _ = network.over_images(difference.memory)
-        return network.output(network.over_words(read, kept, asked)).float().unflatten(0, (R, L))
+        masked = (word == last + 1).expand(R, -1, -1).flatten(0, 1)
+        images, _ = network.over_images(difference.memory)
+        return network.output(network.over_words(read, images, masked)).float().unflatten(0, (R, L))
 
     def judged(self, marks: Tensor, changed: Tensor) -> dict[str, Tensor]:
         """Return loss and accuracy of the classifier that finds changed pairs.
@@ -94,13 +91,13 @@ class MaskedCaptioner(Captioner):
         changed: (B,), 1 changed, 0 unchanged, -1 unknown; unknown pairs are ignored
         """
         logits = self.judge(marks.flatten(1)).float()
-        known = total((changed >= 0).sum()).clamp(min=1)
+        count = total((changed >= 0).sum()).clamp(min=1)
         summed = F.cross_entropy(logits, changed, ignore_index=-1, reduction="sum")
-        right = (logits.argmax(-1) == changed).sum() / known
-        return {"judge": summed if self.reduction == "sum" else summed / known, "judge_accuracy": right}
+        accuracy = (logits.argmax(-1) == changed).sum() / count
+        return {"judge": summed if self.reduction == "sum" else summed / count, "judge_accuracy": accuracy}
 
 
-def built(
+def build(
     phase: Literal["images", "pretrain", "captioning"],
     sizes: PclSizes,
     switches: PclSwitches,
@@ -127,7 +124,7 @@ def no_pretraining(
     return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
 
 
-def filled(switches: PclSwitches) -> int:
+def special_tokens(switches: PclSwitches) -> int:
     """Return how many special tokens are added to a caption that is padded to max_tokens; else 0.
 
     There are three: <START>, <END> and [CLS]. The result is 0 if captions are padded to the longest training
@@ -136,27 +133,25 @@ def filled(switches: PclSwitches) -> int:
     return 3 if switches.length == "max_tokens" else 0
 
 
-LATER = ("reduction", "distractor_judging", "barred")  # switches that concern only captioning
+def uses_cub(switches: PclSwitches) -> bool:
+    """Return True if the model has the phase on CUB."""
+    return "cub" in switches.extra_data
+
+
 # switches that concern only pretraining
 EARLIER = frozenset(("padding", "mvcl_negatives", "idle_gradients", "tasks", "extra_data"))
 EVERY = frozenset(field.name for field in fields(PclSwitches))
-NO_PRETRAINING = Entry(no_pretraining, RELEASED, EVERY - EARLIER, PclSizes, "idc_pcl", fills=filled)
+NO_PRETRAINING = Entry(no_pretraining, RELEASED, EVERY - EARLIER, PclSizes, "idc_pcl", fills=special_tokens)
 IDC_PCL = Entry(
-    partial(built, "captioning"),
+    partial(build, "captioning"),
     RELEASED,
     EVERY,
     PclSizes,
     "idc_pcl",
     phases=(
-        EarlierPhase(
-            "images",
-            partial(built, "images"),
-            "tasks",
-            lambda switches: "cub" in switches.extra_data,
-            "cub",
-        ),
-        EarlierPhase("pretrain", partial(built, "pretrain"), "tasks"),
+        EarlierPhase("images", partial(build, "images"), "tasks", uses_cub, "cub"),
+        EarlierPhase("pretrain", partial(build, "pretrain"), "tasks"),
     ),
-    captioning=LATER,
-    fills=filled,
+    captioning=("reduction", "distractor_judging", "barred"),
+    fills=special_tokens,
 )

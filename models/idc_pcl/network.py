@@ -9,19 +9,19 @@ docs/methods.md, "IDC-PCL".
 
 import math
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.common.attention import all_of
 from models.common.captioner import Difference
 from models.common.decoder import NULL
 from models.common.trainable import Group
 from models.common.transformer_block import TransformerBlock
 from models.idc_pcl.switches import PclSizes, PclSwitches
-from models.initialisation.counterpart_weights import calm_block, look_across, look_at
-from models.initialisation.idc_pcl import kept_apart, raise_within, show_beside
+from models.initialisation.counterpart_weights import attend_to_changes, scale_block, subtract_counterpart
+from models.initialisation.idc_pcl import amplify_difference, clear_place_channels, separate_places
 
 EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: in blocks; in embeddings and MVCL's head
 KeysValues = tuple[Tensor, Tensor]
@@ -82,18 +82,18 @@ def attend_images(
 
 
 def attend_words(
-    block: TransformerBlock, x: Tensor, images: KeysValues, asked: Tensor | None = None
+    block: TransformerBlock, x: Tensor, images: KeysValues, selected: Tensor | None = None
 ) -> Tensor:
     """Apply a block to words `x`, (kB, L, D), which attend to image tokens and to words that are not later.
 
-    `images`: keys and values of image tokens. With `asked`, (kB, L), the output, (n, D), contains only the n
-    words for which `asked` is true.
+    `images`: keys and values of image tokens. With `selected`, (kB, L), the output, (n, D), has only the n
+    words for which `selected` is true.
     """
     y, attention = block.norm_1(x), block.attention
     dropout = attention.dropout if block.training else 0.0
     heads = word_attention(attention.queries(y), images, attention.keys_values(y), dropout)
     attended = attention.output(heads.transpose(1, 2).flatten(2))
-    return block.rest(x, attended) if asked is None else block.rest(x[asked], attended[asked])
+    return block.rest(x, attended) if selected is None else block.rest(x[selected], attended[selected])
 
 
 def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: float = 0.0) -> Tensor:
@@ -104,19 +104,19 @@ def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: fl
     (keys, values), (word_keys, word_values) = images, words
     (B, _, M, d), L, W = keys.shape, q.shape[2], word_keys.shape[2]
     q = q / math.sqrt(d)
-    to_images = apart(together(q, B) @ keys.transpose(-2, -1), L)
+    to_images = separate_captions(join_captions(q, B) @ keys.transpose(-2, -1), L)
     later = torch.ones(L, W, dtype=torch.bool, device=q.device).triu(W - L + 1)
     to_words = (q @ word_keys.transpose(-2, -1)).masked_fill(later, -math.inf)
     weights = F.dropout(torch.cat([to_images, to_words], -1).softmax(-1), dropout)
-    return apart(together(weights[..., :M], B) @ values, L) + weights[..., M:] @ word_values
+    return separate_captions(join_captions(weights[..., :M], B) @ values, L) + weights[..., M:] @ word_values
 
 
-def together(x: Tensor, pairs: int) -> Tensor:
+def join_captions(x: Tensor, pairs: int) -> Tensor:
     """Join the k captions of each pair into a single sequence: (kB, h, L, n) becomes (B, h, kL, n)."""
     return x.unflatten(0, (pairs, -1)).transpose(1, 2).flatten(2, 3)
 
 
-def apart(x: Tensor, queries: int) -> Tensor:
+def separate_captions(x: Tensor, queries: int) -> Tensor:
     """Separate the k captions of each pair again: (B, h, kL, n) becomes (kB, h, L, n)."""
     return x.unflatten(2, (-1, queries)).transpose(1, 2).flatten(0, 1)
 
@@ -127,7 +127,7 @@ class Transformer(nn.Module):
     def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float, blocks: int):
         super().__init__()
         self.norm = norm(sizes.width, switches)
-        self.blocks = nn.ModuleList(
+        self.blocks: Any = nn.ModuleList(
             TransformerBlock(
                 *(sizes.width, sizes.heads, dropout, nn.ReLU()),
                 inner_dropout=True,
@@ -137,14 +137,10 @@ class Transformer(nn.Module):
             for _ in range(blocks)
         )
 
-    def each(self) -> list[TransformerBlock]:
-        """Return the blocks as a list, for type checkers."""
-        return all_of(TransformerBlock, self.blocks)
-
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """Apply the transformer to tokens x, (B, T, D); `real`, (B, T), is true for tokens that are keys."""
         x = self.norm(x)
-        for block in self.each():
+        for block in self.blocks:
             x, _ = attend_images(block, x, real)
         return x
 
@@ -156,9 +152,6 @@ class Network(nn.Module):
     they are separate vectors.
     """
 
-    positions: Tensor  # position embeddings of words
-    places: Tensor  # position embeddings of cells, (N, D)
-
     def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float):
         super().__init__()
         D, V, (rows, columns) = sizes.width, sizes.vocabulary, sizes.cells
@@ -167,11 +160,11 @@ class Network(nn.Module):
         self.project = nn.Linear(sizes.channels, D)  # W, the map of cells; MVCL's head also uses it
         self.words = nn.Embedding(max(self.cls, *self.image_marks) + 1, D)
         self.types = nn.Embedding(WORD_TYPE + 1, D)
-        longest = max(self.count, sizes.longest)
-        self.register_buffer("positions", positions(longest, D, switches), persistent=False)
-        # `counterpart` saves them with the weights, so that weights with other positions are refused
-        ours = switches.first_weights == "counterpart"
-        self.register_buffer("places", self.positions[: self.count].clone(), persistent=ours)
+        embeddings = positions(max(self.count, sizes.longest), D, switches)
+        self.positions = nn.Buffer(embeddings, persistent=False)  # of words
+        # of cells, (N, D); `counterpart` saves them, so that weights with other positions are refused
+        counterpart = switches.first_weights == "counterpart"
+        self.places = nn.Buffer(embeddings[: self.count].clone(), persistent=counterpart)
         self.norm, self.dropout = norm(D, switches, EMBEDDING_EPSILON), nn.Dropout(dropout)
         self.compares = switches.difference_encoder
         if self.compares:
@@ -204,16 +197,17 @@ class Network(nn.Module):
         little, the first block of `pair` amplifies the difference, and in the first block of `cross` words
         attend to cells that differ.
         """
-        self.places, side, room = kept_apart(self.cells, self.words.embedding_dim)
-        show_beside(self.project, room)
+        places, side, room = separate_places(self.cells, self.words.embedding_dim)
+        self.places.copy_(places)
+        clear_place_channels(self.project, room)
         self.types.weight[2], self.types.weight[4] = side, -side
-        for block in self.single.each() if self.compares else ():
-            calm_block(block)
-        first = (self.pair if self.compares else self.cross).each()[0]
-        half = look_across(first.attention, self.places, side)  # (D, D/2)
+        for block in self.single.blocks if self.compares else ():
+            scale_block(block)
+        first = (self.pair if self.compares else self.cross).blocks[0]
+        half = subtract_counterpart(first.attention, self.places, side)  # (D, D/2)
         if self.compares:
-            differs = raise_within(half, room, first.fed)
-            look_at(self.cross.each()[0].attention, differs, side)
+            size_direction = amplify_difference(half, room, first.feed_forward_layer)
+            attend_to_changes(self.cross.blocks[0].attention, size_direction, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
         """Embed [IMG1], [IMG2] or [CLS], (1, 1, D): unscaled word vector `row` plus type vector `kind`."""
@@ -222,8 +216,8 @@ class Network(nn.Module):
     def image(self, cells: Tensor, side: int) -> Tensor:
         """Embed an image, (B, N+1, D): [IMG1] (`side` 0) or [IMG2] (`side` 1), then the cells, (B, N, C)."""
         mark = self.mark(self.image_marks[side], 1 + 2 * side).expand(len(cells), -1, -1)
-        shown = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.places
-        return self.dropout(self.norm(torch.cat([mark, shown], 1)))
+        embedded = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.places
+        return self.dropout(self.norm(torch.cat([mark, embedded], 1)))
 
     def text(self, tokens: Tensor, first: int = 0, cls: bool = False) -> Tensor:
         """Embed tokens, (B, L), at the positions `first`, `first` + 1, ...; return (B, L, D).
@@ -252,11 +246,11 @@ class Network(nn.Module):
 
     def alone(self, cells: Tensor) -> Tensor:
         """Return V~ of single images, (B, N+2, D): [IMG1], the image's cells, and [IMG2] without cells."""
-        one = self.image(cells, 0)
+        image = self.image(cells, 0)
         mark = self.dropout(self.norm(self.mark(self.image_marks[1], 3))).expand(len(cells), -1, -1)
         if not self.compares:
-            return torch.cat([one, mark], 1)
-        return self.pair(torch.cat([self.single(one), mark], 1))
+            return torch.cat([image, mark], 1)
+        return self.pair(torch.cat([self.single(image), mark], 1))
 
     def joint(self, memory: Tensor, tokens: Tensor, padding: bool) -> tuple[Tensor, Tensor]:
         """Apply `cross` in pretraining: V~ (`memory`), (B, M, D), and captions, (B, L), attend to each other.
@@ -265,8 +259,8 @@ class Network(nn.Module):
         `padding`, the padding token NULL is also a key.
         """
         x = torch.cat([memory, self.text(tokens, cls=True)], 1)
-        ahead = x.shape[1] - tokens.shape[1]
-        real = None if padding else F.pad(tokens != NULL, (ahead, 0), value=True)
+        before_words = x.shape[1] - tokens.shape[1]
+        real = None if padding else F.pad(tokens != NULL, (before_words, 0), value=True)
         images, words = self.cross(x, real).split([memory.shape[1], 1 + tokens.shape[1]], 1)
         return images, words
 
@@ -275,19 +269,19 @@ class Network(nn.Module):
 
         Returns the keys and values of each block, and the outputs at [IMG1] and [IMG2], (B, 2, D).
         """
-        x, kept, blocks = self.cross.norm(memory), [], self.cross.each()
+        x, images, blocks = self.cross.norm(memory), [], self.cross.blocks
         for block in blocks:
             x, keys_values = attend_images(block, x, every=x.shape[1] // 2 if block is blocks[-1] else 1)
-            kept.append(keys_values)
-        return kept, x
+            images.append(keys_values)
+        return images, x
 
-    def over_words(self, tokens: Tensor, kept: list[KeysValues], asked: Tensor | None = None) -> Tensor:
+    def over_words(self, tokens: Tensor, images: list[KeysValues], selected: Tensor | None = None) -> Tensor:
         """Apply `cross` to words, (k*B, L), in captioning; return T^, (k*B, L, D).
 
-        `kept`: keys and values of image tokens, from `over_images`. With `asked`, (k*B, L), only the n words
-        for which `asked` is true are returned, (n, D).
+        `images`: each block's keys and values of image tokens, from `over_images`. With `selected`, (k*B, L),
+        only the n words for which `selected` is true are returned, (n, D).
         """
-        x, blocks = self.cross.norm(self.text(tokens)), self.cross.each()
-        for block, images in zip(blocks, kept, strict=True):
-            x = attend_words(block, x, images, asked if block is blocks[-1] else None)
+        x, blocks = self.cross.norm(self.text(tokens)), self.cross.blocks
+        for block, keys_values in zip(blocks, images, strict=True):
+            x = attend_words(block, x, keys_values, selected if block is blocks[-1] else None)
         return x

@@ -7,13 +7,15 @@ width; L: words. V^ and T^: outputs of the network for image tokens and for word
 "IDC-PCL".
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.common.decoder import NULL
 from models.common.grid_embedding import GridCells
-from models.common.trainable import Labels, Trainable
+from models.common.trainable import Trainable
 from models.idc_pcl.network import EMBEDDING_EPSILON, Network, norm, rates
 from models.idc_pcl.switches import PclSizes, PclSwitches
 
@@ -42,26 +44,25 @@ class ClassPairs(nn.Module):
         self.classifier = nn.Linear(sizes.width, classes)
         self.aligner = nn.Linear(2 * sizes.width, 2)
 
-    def forward(
-        self, network: Network, before: Tensor, after: Tensor, classes: Tensor, same: Tensor
-    ) -> dict[str, Tensor]:
+    def forward(self, network: Network, before: Tensor, after: Tensor, classes: Tensor) -> dict[str, Tensor]:
         """Return the loss and two accuracies, scalars by name, for both images' cells, (B, N, C) each.
 
-        classes: (2, B), classes of the before images, then of the after images
-        same: (B,), 1 if both images of a pair have the same class, else 0
+        `classes`, (2, B), are the classes of the before images, then of the after images.
         """
+        same = (classes[0] == classes[1]).long()  # (B,), 1 if both images of a pair have the same class
         singles = network.singles(before, after)  # (2B, N+1, D)
-        c, flat = singles[:, 0], classes.flatten()
+        c, image_classes = singles[:, 0], classes.flatten()  # (2B, D), (2B,)
         marks = network.paired(singles).unflatten(1, (2, -1))[:, :, 0].flatten(1)  # (B, 2D)
-        named, aligned = self.classifier(c).float(), self.aligner(marks).float()
+        class_logits, same_logits = self.classifier(c).float(), self.aligner(marks).float()
         unit = F.normalize(c.float(), dim=-1)
-        alike = unit @ unit.T
-        agree = flat[:, None] == flat
-        contrast = torch.where(agree, 1 - alike, (alike - MARGIN).clamp(min=0)).mean()
+        cosines = unit @ unit.T
+        same_class = image_classes[:, None] == image_classes
+        contrast = torch.where(same_class, 1 - cosines, (cosines - MARGIN).clamp(min=0)).mean()
+        cross_entropies = F.cross_entropy(class_logits, image_classes) + F.cross_entropy(same_logits, same)
         return {
-            "class_pairs": F.cross_entropy(named, flat) + F.cross_entropy(aligned, same) + contrast,
-            "class_accuracy": (named.argmax(-1) == flat).float().mean(),
-            "same_accuracy": (aligned.argmax(-1) == same).float().mean(),
+            "class_pairs": cross_entropies + contrast,
+            "class_accuracy": (class_logits.argmax(-1) == image_classes).float().mean(),
+            "same_accuracy": (same_logits.argmax(-1) == same).float().mean(),
         }
 
 
@@ -111,29 +112,26 @@ class Pretraining(Trainable):
         self.difference = Network(sizes, switches, dropout)
         if "mvcl" in self.terms:
             self.cell_head = CellHead(sizes, switches)
-        self.classes = CLASSES if "class_pairs" in self.terms else 0
-        if self.classes:
-            self.class_pairs = ClassPairs(sizes, self.classes)
+        if "class_pairs" in self.terms:
+            self.class_pairs = ClassPairs(sizes, CLASSES)
 
     def losses_of(
-        self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
+        self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Any = None
     ) -> dict[str, Tensor]:
         """Return loss and measures of the batch's task for both images' cells, (B, N, C) each.
 
         tokens: a caption of each pair; in FDA, the pair's caption and then six negatives
-        labels: name the task; without labels, the task that needs the most memory is chosen
+        labels: Labels that name the task; None: the task that needs the most memory
         """
         task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
         if labels and labels.classes is not None:
-            same = (labels.classes[0] == labels.classes[1]).long()
-            return self.class_pairs(self.difference, before, after, labels.classes, same)
+            return self.class_pairs(self.difference, before, after, labels.classes)
         room = self.sizes.longest - tokens.shape[1] if self.switches.padding == "attended" else 0
         tokens = F.pad(tokens, (0, room))
         if task == "mlm":
             return self.mlm(before, after, tokens)
         if task == "mvcl":
             return self.mvcl(before, after, tokens)
-        assert labels is not None
         return self.fda(before, after, tokens, labels.changed)
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -154,8 +152,8 @@ class Pretraining(Trainable):
         read, chosen = masked_words(tokens, self.word_share, self.difference.mask)
         _, words = self.joint(before, after, read)
         logits = self.difference.output(words[:, 1:][chosen]).float()
-        right = (logits.argmax(-1) == tokens[chosen]).float().mean()
-        return {"mlm": F.cross_entropy(logits, tokens[chosen]), "mlm_accuracy": right}
+        accuracy = (logits.argmax(-1) == tokens[chosen]).float().mean()
+        return {"mlm": F.cross_entropy(logits, tokens[chosen]), "mlm_accuracy": accuracy}
 
     def mvcl(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
         """Return loss and rank of the task MVCL: to find a masked cell's feature among negatives.
@@ -165,22 +163,22 @@ class Pretraining(Trainable):
         """
         cells = torch.stack([before] if self.single else [before, after], 1)  # (B, I, N, C)
         hidden = masked_cells(cells.shape[:3], self.cell_share, cells.device)
-        shown = cells.masked_fill(hidden[..., None], 0)
-        images, _ = self.joint(shown[:, 0], shown[:, -1], tokens)
+        visible = cells.masked_fill(hidden[..., None], 0)
+        images, _ = self.joint(visible[:, 0], visible[:, -1], tokens)
         _, v = self.marks_and_cells(images)
         weight = self.difference.project.weight
         x = F.normalize(cells.float(), dim=-1)
         p = F.normalize(self.cell_head(v[hidden], weight).float(), dim=-1)
-        alike = p @ x[hidden].T  # cos(p_i, x_j) at row i, column j
+        cosines = p @ x[hidden].T  # cos(p_i, x_j) at row i, column j
+        true = cosines.diagonal()[:, None]
         if self.switches.mvcl_negatives == "originals":
-            right = alike.diagonal()[:, None]
-            logits, place = torch.cat([right, p @ x[~hidden].T], 1), torch.zeros(len(p), dtype=torch.int64)
+            logits, targets = torch.cat([true, p @ x[~hidden].T], 1), torch.zeros(len(p), dtype=torch.int64)
         else:
-            others = F.normalize(self.cell_head(v[~hidden], weight).float(), dim=-1)
-            logits, place = torch.cat([alike, p @ others.T], 1), torch.arange(len(p))
-        before_it = (alike > alike.diagonal()[:, None]).float().sum(1)
-        loss = F.cross_entropy(logits / self.tau1, place.to(logits.device))
-        return {"mvcl": loss, "mvcl_rank": before_it.mean() / max(1, len(p) - 1)}
+            outputs = F.normalize(self.cell_head(v[~hidden], weight).float(), dim=-1)
+            logits, targets = torch.cat([cosines, p @ outputs.T], 1), torch.arange(len(p))
+        more_similar = (cosines > true).float().sum(1)
+        loss = F.cross_entropy(logits / self.tau1, targets.to(logits.device))
+        return {"mvcl": loss, "mvcl_rank": more_similar.mean() / max(1, len(p) - 1)}
 
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
         """Return the loss and two accuracies of the task FDA: to find a pair's caption among six negatives.
@@ -193,10 +191,12 @@ class Pretraining(Trainable):
         first, second = marks.float().unbind(1)
         q = F.cosine_similarity((first + second) / 2, words[:, 0].float(), dim=-1)
         q = q.unflatten(0, (len(before), -1))  # (B, 7)
-        right = (q.argmax(1) == 0).float()
-        found = {"fda": F.cross_entropy(q / self.tau2, torch.zeros_like(changed))}
-        found["fda_accuracy_change"] = right[changed != 0].mean()
-        return found | {"fda_accuracy_no_change": right[changed == 0].mean()}
+        correct = (q.argmax(1) == 0).float()
+        return {
+            "fda": F.cross_entropy(q / self.tau2, torch.zeros_like(changed)),
+            "fda_accuracy_change": correct[changed != 0].mean(),
+            "fda_accuracy_no_change": correct[changed == 0].mean(),
+        }
 
 
 def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:
@@ -206,18 +206,16 @@ def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tenso
     cases, a random token (ids 0 to `mask` + 1, which is [CLS]) in 1 of 10, and otherwise stays. <END>
     is chosen likewise, and always becomes [MASK]. If no word is chosen, the first becomes [MASK].
     """
-    drawn, kind = (
-        torch.rand(tokens.shape, device=tokens.device),
-        torch.rand(tokens.shape, device=tokens.device),
-    )
-    anything = torch.randint(mask + 2, tokens.shape, device=tokens.device)
-    word = (tokens != NULL) & (tokens != START) & (tokens != END)
-    chosen = word & (drawn < share)
-    first = word & (word.cumsum(1) == 1) & ~chosen.any(1, keepdim=True)
-    end = (tokens == END) & (drawn < share)
-    hidden = (chosen & (kind < MASKED)) | first | end
-    exchanged = chosen & (kind >= MASKED) & (kind < MASKED + RANDOM)
-    read = torch.where(exchanged, anything, tokens).masked_fill(hidden, mask)
+    choice = torch.rand(tokens.shape, device=tokens.device)
+    action = torch.rand(tokens.shape, device=tokens.device)
+    random_tokens = torch.randint(mask + 2, tokens.shape, device=tokens.device)
+    is_word = (tokens != NULL) & (tokens != START) & (tokens != END)
+    chosen = is_word & (choice < share)
+    first = is_word & (is_word.cumsum(1) == 1) & ~chosen.any(1, keepdim=True)
+    end = (tokens == END) & (choice < share)
+    hidden = (chosen & (action < MASKED)) | first | end
+    replaced = chosen & (action >= MASKED) & (action < MASKED + RANDOM)
+    read = torch.where(replaced, random_tokens, tokens).masked_fill(hidden, mask)
     return read, chosen | first | end
 
 
@@ -227,7 +225,7 @@ def masked_cells(shape: torch.Size, share: float, device: torch.device) -> Tenso
     Cells of one random image of a pair are hidden, each with probability `share`, but at least one cell.
     """
     pairs, images, cells = shape
-    drawn = torch.rand(pairs, cells, device=device)
-    side = torch.randint(images, (pairs, 1, 1), device=device)
-    hidden = (drawn < share) | (drawn == drawn.min(1, keepdim=True).values)
-    return hidden[:, None] & (torch.arange(images, device=device)[:, None] == side)
+    random = torch.rand(pairs, cells, device=device)
+    image = torch.randint(images, (pairs, 1, 1), device=device)
+    hidden = (random < share) | (random == random.min(1, keepdim=True).values)
+    return hidden[:, None] & (torch.arange(images, device=device)[:, None] == image)

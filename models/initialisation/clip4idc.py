@@ -8,6 +8,7 @@ image, class token first.
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,28 +16,15 @@ from torch import Tensor, nn
 
 from models.clip4idc.captioner import ClipDecoder, Memories
 from models.clip4idc.encoders import ImageEncoder
-from models.clip4idc.pair_encoders import JointEncoder, SeparateEncoder
-from models.common.attention import MultiHeadAttention, all_of
-from models.common.decoder import DecoderLayer
+from models.clip4idc.pair_encoders import JointEncoder, PairEncoder
 from models.common.transformer_block import TransformerBlock
-from models.initialisation.counterpart_weights import (
-    QUIET,
-    SHOWN,
-    calm,
-    calm_block,
-    grid_places,
-    look_across,
-    look_at,
-    side_beside,
-    tell,
-    whitening,
-    within,
-)
+from models.initialisation import counterpart_weights as weights
 
 TOKEN = 6.0  # length of a class token without its position
-# factor of LOOK and SIDED in the logits of a class token that is sqrt(D) long and has only its own direction
-ASKING = 1.4
-GATHERED = 2.0  # factor of the values that class tokens gather
+# factor of SIZE_LOGIT and SIDE_LOGIT (counterpart_weights.py) in the logits of a class token that is sqrt(D)
+# long and has only its own direction
+QUERY_GAIN = 1.4
+VALUE_GAIN = 2.0  # factor of the values that class tokens gather
 GAIN = 6.0  # factor of the difference in the decoder, because the difference is smaller than the images
 # orthogonal directions in the space of E channels: of the difference, (E, E/2); of the difference's size,
 # (E,); of the image, (E,), positive for the first image's tokens and negative for the second image's
@@ -45,7 +33,7 @@ Directions = tuple[Tensor, Tensor, Tensor]
 
 @torch.no_grad()
 def compare(
-    encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder, layer: TransformerBlock | None = None
+    encoding: ImageEncoder, inter: PairEncoder, layer: TransformerBlock | None = None
 ) -> Directions | None:
     """Initialise the first block that sees both images so that it compares each token with its counterpart.
 
@@ -58,31 +46,32 @@ def compare(
     ValueError if E is above D or below 4, or if E is odd and `layer` is initialised.
     """
     places = all_places(encoding)
-    side = QUIET / 2 * side_beside(places)
-    toward = F.normalize(side, dim=0)
-    shown = last_map(encoding).mul_(SHOWN)  # content avoids the directions that the comparison uses
-    shown -= (within(places) + torch.outer(toward, toward)) @ shown
+    side = weights.PLACE_SCALE / 2 * weights.orthogonal_side(places)
+    unit_side = F.normalize(side, dim=0)
+    # the content of patches avoids the directions that the comparison uses
+    patch_weight = last_map(encoding).mul_(weights.CONTENT_SCALE)
+    patch_weight -= (weights.projection_onto(places) + torch.outer(unit_side, unit_side)) @ patch_weight
     inter.images[0], inter.images[1] = side, -side
     if isinstance(inter, JointEncoder):
         inter.positions.zero_()
-    W, blocks = inter.project.map.weight, all_of_blocks(inter.blocks)  # W: (E, D)
-    (E, D), first = W.shape, blocks[0] if blocks else None
-    for block in all_of_blocks(encoding.blocks) + blocks[1:]:
-        calm_block(block)
+    W, blocks = inter.project.map.weight, [*inter.blocks.values()]  # W: (E, D)
+    E, D = W.shape
+    for block in [*encoding.blocks.values(), *blocks[1:]]:
+        weights.scale_block(block)
     if not 4 <= E <= D:
         raise ValueError(f"first_weights: counterpart needs a joint from 4 to width's {D}, not {E}")
-    if first is None:
-        return compare_later(W, places, side, layer)
-    half = look_across(first.attention, places, side)  # (D, D/2)
-    differs = tell_differences(half, places, side, first.fed)
-    known = torch.stack([differs, F.normalize(side, dim=0)], 1)
-    rest = torch.linalg.qr(torch.cat([half, known], 1), mode="complete").Q[:, D // 2 + 2 :]
-    W.copy_(torch.cat([half[:, : E // 2], known, rest], 1).T[:E])
-    one, middle = torch.eye(E), E // 2
-    return one[:, :middle], one[middle], one[middle + 1]
+    if not blocks:
+        return compare_in_captioner(W, places, side, layer)
+    half = weights.subtract_counterpart(blocks[0].attention, places, side)  # (D, D/2)
+    size_direction = add_difference_size(half, places, side, blocks[0])
+    size_and_side = torch.stack([size_direction, F.normalize(side, dim=0)], 1)
+    rest = torch.linalg.qr(torch.cat([half, size_and_side], 1), mode="complete").Q[:, D // 2 + 2 :]
+    W.copy_(torch.cat([half[:, : E // 2], size_and_side, rest], 1).T[:E])
+    identity, middle = torch.eye(E), E // 2
+    return identity[:, :middle], identity[middle], identity[middle + 1]
 
 
-def compare_later(
+def compare_in_captioner(
     W: Tensor, places: Tensor, side: Tensor, layer: TransformerBlock | None
 ) -> Directions | None:
     """Initialise W, and `layer` of the captioner so that it compares each token with its counterpart.
@@ -93,16 +82,16 @@ def compare_later(
     Returns the directions of the difference, or None if `layer` is None. Raises ValueError if E is odd and
     `layer` is not None.
     """
-    known = torch.cat([side[None], whitening(places)[0]])  # the strongest directions of places come first
-    W.copy_(torch.linalg.qr(known.T, mode="complete").Q[:, : len(W)].T)
+    directions = torch.cat([side[None], weights.whitening(places)[0]])  # those of places: the strongest first
+    W.copy_(torch.linalg.qr(directions.T, mode="complete").Q[:, : len(W)].T)
     if layer is None:
         return None
     if len(W) % 2:
         raise ValueError(f"first_weights: counterpart needs an even joint here, not {len(W)}")
     places, side = places @ W.T, W @ side
-    half = look_across(layer.attention, places, side)  # (E, E/2)
-    differs = tell_differences(half, places, side, layer.fed)
-    return half, differs, F.normalize(side, dim=0)
+    half = weights.subtract_counterpart(layer.attention, places, side)  # (E, E/2)
+    size_direction = add_difference_size(half, places, side, layer)
+    return half, size_direction, F.normalize(side, dim=0)
 
 
 def all_places(encoding: ImageEncoder) -> Tensor:
@@ -112,10 +101,10 @@ def all_places(encoding: ImageEncoder) -> Tensor:
     of the other image.
     """
     rows, columns = encoding.patches.cells
-    waves = grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])
+    waves = weights.grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])
     waves = waves.unflatten(0, (rows + 1, columns + 1))
     places = torch.cat([waves[-1:, -1], waves[:-1, :-1].flatten(0, 1)])
-    places = QUIET * (places - places.mean(0))
+    places = weights.PLACE_SCALE * (places - places.mean(0))
     encoding.patches.positions.copy_(places)
     return places
 
@@ -125,36 +114,27 @@ def last_map(encoding: ImageEncoder) -> Tensor:
 
     The result is a view of the shape (D, inputs).
     """
-    *_, last = encoding.patches.project.modules()
-    assert isinstance(last, nn.Conv2d)
-    return last.weight.flatten(1)
+    return next(encoding.patches.project.parameters()).flatten(1)
 
 
-def tell_differences(half: Tensor, places: Tensor, side: Tensor, mlp: nn.Sequential) -> Tensor:
-    """Initialise a block's MLP so that it adds the size of a token's difference along a new direction.
+def add_difference_size(half: Tensor, places: Tensor, side: Tensor, block: TransformerBlock) -> Tensor:
+    """Initialise a block's feed-forward layer so that it adds the size of a token's difference to the token.
 
-    The size says how much the token differs from its counterpart. Returns the new direction, (D,). This
-    direction is at right angles to `half`, (D, D/2), the directions that hold the difference. It is also at
-    right angles to `side`, and to all differences between rows of `places`.
+    The size says how much the token differs from its counterpart. It is added along a new direction, (D,),
+    which is returned. This direction is at right angles to `half`, (D, D/2), the directions that hold the
+    difference. It is also at right angles to `side`, and to all differences between rows of `places`.
     """
-    up, *_, down = mlp
-    assert isinstance(up, nn.Linear)
-    assert isinstance(down, nn.Linear)
-    differs = beside(half, side[:, None], whitening(places)[0].T)
-    calm(down)
+    up, *_, down = block.feed_forward_layer
+    size_direction = orthogonal_direction(half, side[:, None], weights.whitening(places)[0].T)
+    weights.scale_down(down)
     down.weight[:, : len(half)] = 0
-    tell(half, differs, up, down)
-    return differs
+    weights.add_size(half, size_direction, up, down)
+    return size_direction
 
 
-def all_of_blocks(blocks: nn.ModuleDict) -> list[TransformerBlock]:
-    """Return the blocks of an encoder as a list, in order, for type checkers."""
-    return all_of(TransformerBlock, nn.ModuleList(blocks.values()))
-
-
-def beside(*known: Tensor) -> Tensor:
-    """Return the unit vector, (D,), that is most nearly orthogonal to all columns of all matrices."""
-    directions = F.normalize(torch.cat(known, 1), dim=0)
+def orthogonal_direction(*matrices: Tensor) -> Tensor:
+    """Return the unit vector, (D,), that is most nearly orthogonal to all columns of `matrices`."""
+    directions = F.normalize(torch.cat(matrices, 1), dim=0)
     return torch.linalg.eigh(directions @ directions.T).eigenvectors[:, 0]  # of the least eigenvalue
 
 
@@ -166,42 +146,41 @@ def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
     has only one block, nothing is changed, because this block compares the images.
     """
     if len(inter.blocks) < 2:
-        return  # the only block compares
-    W, attention = inter.project.map.weight, all_of_blocks(inter.blocks)[-1].attention
-    assert isinstance(attention.output, nn.Linear)
+        return
+    W, attention = inter.project.map.weight, [*inter.blocks.values()][-1].attention
     E, D, h = *W.shape, attention.heads
-    half, differs, side = W[: E // 2].T, W[E // 2], W[E // 2 + 1]
-    own = beside(half, differs[:, None], side[:, None], whitening(encoding.patches.positions)[0].T)
-    encoding.patches.token.copy_(TOKEN * own)
-    shown = last_map(encoding)
-    shown -= torch.outer(own, own) @ shown
-    calm(attention.query, attention.key)
-    look_at(attention, differs, side)
+    half, size_direction, side = W[: E // 2].T, W[E // 2], W[E // 2 + 1]
+    places = weights.whitening(encoding.patches.positions)[0]
+    direction = orthogonal_direction(
+        half, size_direction[:, None], side[:, None], places.T
+    )  # of class tokens
+    encoding.patches.token.copy_(TOKEN * direction)
+    patch_weight = last_map(encoding)
+    patch_weight -= torch.outer(direction, direction) @ patch_weight
+    weights.scale_down(attention.query, attention.key)
+    weights.attend_to_changes(attention, size_direction, side)
     for channel in range(0, D, D // h):
-        attention.query.weight[channel] = ASKING * math.sqrt(D // h) / math.sqrt(D) * own
+        attention.query.weight[channel] = QUERY_GAIN * math.sqrt(D // h) / math.sqrt(D) * direction
         attention.query.bias[channel] = 0
     values = nn.init.orthogonal_(attention.value.weight)
-    attention.output.weight.copy_(GATHERED * half @ half.T @ values.T)
+    attention.output.weight.copy_(VALUE_GAIN * half @ half.T @ values.T)
 
 
 @torch.no_grad()
-def begin_captioner(
-    encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder, memories: Memories, decoder: ClipDecoder
+def initialise_captioner(
+    encoding: ImageEncoder, inter: PairEncoder, memories: Memories, decoder: ClipDecoder
 ) -> bool:
     """Initialise a captioner so that it compares both images and its decoder attends to tokens that differ.
 
     Returns True if the captioner's encoder compares the images, because no block of the pair encoder does.
     """
-    first, *later = all_of(TransformerBlock, memories.layers)
-    found = compare(encoding, inter, first)
-    assert found
-    half, differs, side = found
-    late = not inter.blocks
-    for encoder in later if late else [first, *later]:
-        calm_block(encoder)
-    for layer in all_of(DecoderLayer, decoder.layers):
-        assert isinstance(layer.cross_attention, MultiHeadAttention)
-        for each in (layer.cross_attention.key, layer.cross_attention.value):
-            each.weight.copy_(GAIN * each.weight @ half @ half.T)
-        look_at(layer.cross_attention, differs, side)
-    return late
+    directions: Any = compare(encoding, inter, memories.layers[0])
+    half, size_direction, side = directions
+    compares = not inter.blocks
+    for layer in memories.layers[1:] if compares else memories.layers:
+        weights.scale_block(layer)
+    for attention in (layer.cross_attention for layer in decoder.layers):
+        for map_ in (attention.key, attention.value):
+            map_.weight.copy_(GAIN * map_.weight @ half @ half.T)
+        weights.attend_to_changes(attention, size_direction, side)
+    return compares

@@ -17,17 +17,19 @@ from models.common.transformer_block import TransformerBlock
 
 # attention logit of the counterpart, where other cells are near 0; the content of cells adds noise to it
 SHARPNESS = 24.0
-QUIET = 0.5  # factor of places and sides
+PLACE_SCALE = 0.5  # factor of places and sides
 # factor of a cell's content; it is then shorter than the place, so that layer norms keep how much cells
 # differ
-SHOWN = 0.12
-CALM = 0.1  # factor of the output of all other blocks, so that they change content and difference little
-FAINT = 0.1  # directions in which places differ less than this share of the strongest are not amplified
-TELL = 7.0  # TELL / sqrt(D) is the factor of the difference's size (a sum of |x|) along its direction
-USUAL = 0.22  # mean difference of unchanged cells in each direction, after a layer norm
+CONTENT_SCALE = 0.12
+# factor of the output of all other blocks, so that they change content and difference little
+OUTPUT_SCALE = 0.1
+WEAK_SHARE = 0.1  # directions in which places differ less than this share of the strongest are not amplified
+# SIZE_GAIN / sqrt(D) is the factor of the difference's size (a sum of |x|) along its direction
+SIZE_GAIN = 7.0
+UNCHANGED_SIZE = 0.22  # mean difference of unchanged cells in each direction, after a layer norm
 # attention logits of a token, sqrt(D) long, that has only the direction of the difference's size | only a
 # side
-LOOK, SIDED = 17.0, 11.0
+SIZE_LOGIT, SIDE_LOGIT = 17.0, 11.0
 
 
 def grid_places(rows: int, columns: int, width: int) -> Tensor:
@@ -48,19 +50,19 @@ def line_places(count: int, width: int) -> Tensor:
     return torch.cat([angle_of(angles) for angle_of in (torch.sin, torch.cos)], 1)
 
 
-def side_of(width: int) -> Tensor:
+def random_side(width: int) -> Tensor:
     """Return a random side, (D,), of the length sqrt(D)."""
     return F.normalize(torch.randn(width), dim=0) * math.sqrt(width)
 
 
-def side_beside(places: Tensor) -> Tensor:
+def orthogonal_side(places: Tensor) -> Tensor:
     """Return a random side, (D,), of the length sqrt(D), at right angles to all differences of places."""
-    side = side_of(places.shape[1])
-    side -= within(places) @ side
+    side = random_side(places.shape[1])
+    side -= projection_onto(places) @ side
     return math.sqrt(len(side)) * F.normalize(side, dim=0)
 
 
-def within(places: Tensor) -> Tensor:
+def projection_onto(places: Tensor) -> Tensor:
     """Return the matrix, (D, D), that projects onto the span of the differences between `places`.
 
     `places`, (N, D), are the vectors of the grid's positions.
@@ -70,7 +72,7 @@ def within(places: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def look_across(attention: MultiHeadAttention, places: Tensor, side: Tensor) -> Tensor:
+def subtract_counterpart(attention: MultiHeadAttention, places: Tensor, side: Tensor) -> Tensor:
     """Initialise a self-attention so that each token attends to its counterpart and subtracts it.
 
     A token contains the place of its cell, from `places` (N, D), and the side of its image, `side` (D,) or
@@ -83,22 +85,21 @@ def look_across(attention: MultiHeadAttention, places: Tensor, side: Tensor) -> 
     Returns the half that holds the difference, (D, D/2): unit vectors at right angles to each other.
     """
     h, D = attention.heads, len(side)
-    d, toward = D // h, F.normalize(side, dim=0)
-    seen = seen_places(h, d - 1, places - torch.outer(places @ toward, toward), SHARPNESS * math.sqrt(d))
-    sides = toward / side.norm() * math.sqrt(SHARPNESS * math.sqrt(d))
-    for mixed, q, k in zip(seen, attention.query.weight.split(d), attention.key.weight.split(d), strict=True):
-        q.copy_(torch.cat([mixed, sides[None]]))
-        k.copy_(torch.cat([mixed, -sides[None]]))
-    assert isinstance(attention.output, nn.Linear)
+    d, unit_side = D // h, F.normalize(side, dim=0)
+    without_side = places - torch.outer(places @ unit_side, unit_side)
+    place_maps = place_maps_of(h, d - 1, without_side, SHARPNESS * math.sqrt(d))
+    sides = unit_side / side.norm() * math.sqrt(SHARPNESS * math.sqrt(d))
+    attention.query.weight.copy_(torch.cat([torch.cat([W, sides[None]]) for W in place_maps]))
+    attention.key.weight.copy_(torch.cat([torch.cat([W, -sides[None]]) for W in place_maps]))
     drawn = torch.randn(D, D // 2)
-    half, _ = torch.linalg.qr(drawn - torch.outer(toward, toward @ drawn))  # (D, D/2)
+    half, _ = torch.linalg.qr(drawn - torch.outer(unit_side, unit_side @ drawn))  # (D, D/2)
     attention.output.weight.copy_(-half @ half.T @ nn.init.orthogonal_(attention.value.weight).T)
     without_biases(attention)
     return half
 
 
 @torch.no_grad()
-def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, gain: float) -> None:
+def copy_counterpart(attention: MultiHeadAttention, places: Tensor, sharpness: float, gain: float) -> None:
     """Initialise an attention between two images so that each cell attends mostly to its counterpart.
 
     The output is `gain` times the content of the attended cells. The logit of the counterpart is about
@@ -106,84 +107,84 @@ def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, g
     """
     D = places.shape[1]
     d = D // attention.heads
-    seen = seen_places(attention.heads, d, places, sharpness * math.sqrt(d))
-    for each in (attention.query, attention.key):
-        each.weight.copy_(torch.cat(seen))
-    assert isinstance(attention.output, nn.Linear)
+    place_map = torch.cat(place_maps_of(attention.heads, d, places, sharpness * math.sqrt(d)))
+    attention.query.weight.copy_(place_map)
+    attention.key.weight.copy_(place_map)
     attention.output.weight.copy_(gain * nn.init.orthogonal_(attention.value.weight).T)
     without_biases(attention)
 
 
-def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
+def place_maps_of(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
     """Return, for each head, a random matrix W, (rows, D), that maps places to queries and keys.
 
     |W p|^2 is about `square` for each place p.
     """
-    directions, strong = (each[:rows] for each in whitening(places))  # the strongest first
+    directions, strong = (x[:rows] for x in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()
-    drawn = [nn.init.orthogonal_(torch.empty(rows, len(strong))) for _ in range(heads)]
-    return [turned @ directions * scale for turned in drawn]
+    rotations = [nn.init.orthogonal_(torch.empty(rows, len(strong))) for _ in range(heads)]
+    return [rotation @ directions * scale for rotation in rotations]
 
 
 def without_biases(attention: MultiHeadAttention) -> None:
     """Set all biases of an attention to 0."""
-    for each in attention.children():
-        assert isinstance(each, nn.Linear)
-        nn.init.zeros_(each.bias)
+    for map_ in (attention.query, attention.key, attention.value, attention.output):
+        nn.init.zeros_(map_.bias)
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
     """Return the directions in which places differ, (min(N, D), D), and a mask of the strong directions.
 
-    The first direction is the strongest. A direction is strong if places differ along it by more than FAINT
-    times as much as along the first. A strong direction is scaled so that the variance of places along it
-    is 1. A weak direction is set to 0. The mask is 1 for a strong direction, and 0 for a weak one.
+    The first direction is the strongest. A direction is strong if places differ along it by more than
+    WEAK_SHARE times as much as along the first. A strong direction is scaled so that the variance of
+    places along it is 1. A weak direction is set to 0. The mask is 1 for a strong direction, else 0.
     """
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
-    strong = deviations > FAINT * deviations[0]
+    strong = deviations > WEAK_SHARE * deviations[0]
     scales = torch.where(strong, math.sqrt(len(places)) / deviations, 0.0)
     return directions * scales[:, None], strong.float()
 
 
 @torch.no_grad()
-def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
-    """Initialise a feed-forward layer so that it adds the size of the difference to a token, along `differs`.
+def add_size(half: Tensor, size_direction: Tensor, up: nn.Linear, down: nn.Linear) -> None:
+    """Initialise a feed-forward layer so that it adds the size of the difference to a token.
 
     `half`, (D, D/2), are the directions that hold the difference. The size is the sum of |x|, where the
     numbers x are the token's components along these directions. The layer computes |x| as ReLU(x) +
     ReLU(-x), or approximately with GELU. `up` and `down` are the layer's linear maps; their first D hidden
-    channels are used. `differs`, (D,), is a unit vector at right angles to `half`.
+    channels are used. The size is added along `size_direction`, (D,), a unit vector orthogonal to `half`.
     """
     D = len(half)
     up.weight[:D], up.bias[:D] = torch.cat([half.T, -half.T]), 0
-    down.weight[:, :D] += TELL / math.sqrt(D) * differs[:, None]
-    down.bias.sub_(TELL / math.sqrt(D) * USUAL * D / 2 * differs)
+    down.weight[:, :D] += SIZE_GAIN / math.sqrt(D) * size_direction[:, None]
+    down.bias.sub_(SIZE_GAIN / math.sqrt(D) * UNCHANGED_SIZE * D / 2 * size_direction)
 
 
 @torch.no_grad()
-def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> None:
+def attend_to_changes(attention: MultiHeadAttention, size_direction: Tensor, side: Tensor) -> None:
     """Initialise an attention so that all queries attend to cells that differ from their counterparts.
 
     Half of the heads attend to image 1, the others to image 2. Only the first channel of each head is set.
-    `differs`, (D,), is the direction of the difference's size, as for `tell`.
+    `size_direction`, (D,), is the direction of the difference's size, as for `add_size`.
     """
-    D, h = len(differs), attention.heads
-    toward = F.normalize(side, dim=0)
+    D, h = len(size_direction), attention.heads
+    unit_side = F.normalize(side, dim=0)
     for head in range(h):
         first, image = head * (D // h), 1 if head < h / 2 else -1
         attention.query.weight[first], attention.query.bias[first] = 0, math.sqrt(D // h)
-        attention.key.weight[first] = (LOOK * differs + image * SIDED * toward) / math.sqrt(D)
+        attention.key.weight[first] = (
+            SIZE_LOGIT * size_direction + image * SIDE_LOGIT * unit_side
+        ) / math.sqrt(D)
         attention.key.bias[first] = 0
 
 
 @torch.no_grad()
-def calm(*maps: nn.Module) -> None:
-    """Multiply the weights and biases of the given linear maps by the small factor CALM, in place."""
-    for each in maps:
-        for parameter in each.parameters():
-            parameter.mul_(CALM)
+def scale_down(*maps: nn.Module) -> None:
+    """Multiply the weights and biases of the given linear maps by the small factor OUTPUT_SCALE, in place."""
+    for map_ in maps:
+        for parameter in map_.parameters():
+            parameter.mul_(OUTPUT_SCALE)
 
 
-def calm_block(block: TransformerBlock) -> None:
-    """Make a transformer block change its input little: multiply its output maps by the small factor CALM."""
-    calm(block.attention.output, block.fed[-1])
+def scale_block(block: TransformerBlock) -> None:
+    """Make a transformer block change its input little: multiply its output maps by OUTPUT_SCALE."""
+    scale_down(block.attention.output, block.feed_forward_layer[-1])

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.common.distributed_batch import everyone, own
+from models.common.distributed_batch import join_processes, process_slice
 from models.common.switches import Mtm
 from models.kernels import matching_cpu, matching_plain
 
@@ -87,8 +87,8 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
         and the result is the dot product of the two images' vectors (Fig. 3)
     """
     if mtm not in POOLS:
-        return token_matching(headed(queries, mtm), everyone(headed(keys, mtm))).mean(-1)
-    q, k = pooled(queries, mtm), everyone(pooled(keys, mtm))  # processes exchange only vectors
+        return token_matching(headed(queries, mtm), join_processes(headed(keys, mtm))).mean(-1)
+    q, k = pooled(queries, mtm), join_processes(pooled(keys, mtm))  # processes exchange only vectors
     with torch.autocast(q.device.type, enabled=False):
         return q @ k.T
 
@@ -118,7 +118,7 @@ def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
     S, `similarity` (b, B), has the rows of this process. The result is this process's share of the loss.
     """
     b, B = similarity.shape
-    partner = torch.arange(B, device=similarity.device)[own(b)]
+    partner = torch.arange(B, device=similarity.device)[process_slice(b)]
     return nn.functional.cross_entropy(similarity / temperature, partner, reduction="sum") / B
 
 

@@ -5,13 +5,13 @@ Equations: docs/methods.md, "MCCFormers".
 """
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.common.attention import MultiHeadAttention, all_of
+from models.common.attention import MultiHeadAttention
 from models.common.captioner import (
     NEVER,
     Aligned,
@@ -20,11 +20,11 @@ from models.common.captioner import (
     initialise_xavier,
     oppose_halves,
 )
-from models.common.decoder import CaptionDecoder, DecoderLayer
+from models.common.decoder import CaptionDecoder
 from models.common.entry import Entry
-from models.common.grid_embedding import DataSizes, GridEmbedding
+from models.common.grid_embedding import DataSizes, GridEmbedding, TransformerSizes
 from models.common.transformer_block import TransformerBlock
-from models.initialisation.counterpart_weights import SHOWN, calm_block, line_places
+from models.initialisation.counterpart_weights import CONTENT_SCALE, line_places, scale_block
 
 WORDS = 0.1  # word embeddings and the map of logits are initialised uniformly from -WORDS to WORDS
 # initialisation `opposed`: factor of keys and values, because differences are smaller than the images
@@ -74,7 +74,7 @@ class CrossEncoder(nn.Module):
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
         """Compute the difference of the encoded images, (B, N, D) each; its memory is (B, N, M)."""
         b, a = before, after
-        for layer in all_of(TransformerBlock, self.layers):
+        for layer in self.layers:
             b_queries, b_keys, b_values = layer.attention.projections(b)  # (B, h, N, d)
             a_queries, a_keys, a_values = layer.attention.projections(a)
             # both directions start from the layer's inputs
@@ -98,7 +98,7 @@ class JointEncoder(nn.Module):
         the attention from the after image to the before image, and normalises it, so that it also sums to 1.
         """
         u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
-        for layer in all_of(TransformerBlock, self.layers):
+        for layer in self.layers:
             queries, keys, values = layer.attention.projections(u)
             u = layer.rest(u, layer.attention.attend(queries, keys, values))
         memory = torch.cat(u.chunk(2, 1), -1)  # (B, N, M)
@@ -108,8 +108,8 @@ class JointEncoder(nn.Module):
 Encoder = CrossEncoder | JointEncoder
 
 
-def layers_of(sizes: MccSizes, dropout: float) -> nn.ModuleList:
-    """Build the layers of an encoder (post-LN)."""
+def layers_of(sizes: MccSizes, dropout: float) -> Any:
+    """Build the layers of an encoder (post-LN): an nn.ModuleList of TransformerBlocks."""
     return nn.ModuleList(
         TransformerBlock(sizes.width, sizes.heads, dropout, nn.ReLU(), inner_dropout=True)
         for _ in range(sizes.layers)
@@ -129,8 +129,8 @@ class Logits(nn.Linear):
 
 def wide_decoder(sizes: MccSizes, dropout: float, word_dropout: float) -> CaptionDecoder:
     """Build a decoder of width M, without a linear map and a layer norm after the word embedding."""
-    M, depths = 2 * sizes.width, (sizes.heads, sizes.decoder_layers)
-    decoder = CaptionDecoder(sizes.vocabulary, sizes.longest, M, M, *depths, dropout)
+    M, data = 2 * sizes.width, (sizes.channels, sizes.grid, sizes.vocabulary, sizes.longest)
+    decoder = CaptionDecoder(TransformerSizes(*data, M, sizes.heads, sizes.decoder_layers, M), dropout)
     decoder.project = decoder.norm = nn.Identity()
     decoder.dropout = nn.Dropout(word_dropout)
     decoder.vocabulary = Logits(M, sizes.vocabulary, dropout)
@@ -160,15 +160,16 @@ def initialise(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDec
     -WORDS to WORDS. Other layers keep torch's initial weights. With `copied`, all layers of the decoder are
     copies of its first layer, and so are all layers of the encoder of MCCFormers-S.
     """
-    towers: list[nn.ModuleList] = [decoder.layers]
+    stacks: list[nn.ModuleList] = [decoder.layers]
     if isinstance(difference, CrossEncoder):
         initialise_xavier(encoding)
         initialise_xavier(difference, joint=True)
     else:
-        towers.append(difference.layers)
-    for layers in towers:
-        for attention in (each for each in layers.modules() if isinstance(each, MultiHeadAttention)):
-            initialise_jointly(attention)
+        stacks.append(difference.layers)
+    for layers in stacks:
+        for module in layers.modules():
+            if isinstance(module, MultiHeadAttention):
+                initialise_jointly(module)
         for layer in layers[1:] if copied else ():
             layer.load_state_dict(layers[0].state_dict())
     decoder.embedding.weight.uniform_(-WORDS, WORDS)
@@ -189,10 +190,9 @@ def oppose(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder
     else:
         pass_norms(encoding, difference)
         gain = GAIN["cross"]
-    for layer in all_of(DecoderLayer, decoder.layers):
-        assert isinstance(layer.cross_attention, MultiHeadAttention)
-        for each in (layer.cross_attention.key, layer.cross_attention.value):
-            oppose_halves(each.weight.mul_(gain))
+    for layer in decoder.layers:
+        for map_ in (layer.cross_attention.key, layer.cross_attention.value):
+            oppose_halves(map_.weight.mul_(gain))
 
 
 def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
@@ -201,11 +201,11 @@ def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
     Position embeddings become longer than cells' content, so that layer norms keep the size of differences.
     """
     D = encoding.project.out_channels
-    for places in (encoding.row.weight, encoding.column.weight):
-        places.copy_(line_places(len(places), D))
-    encoding.project.weight *= SHOWN
-    for layer in all_of(TransformerBlock, difference.layers):
-        calm_block(layer)
+    for positions in (encoding.row.weight, encoding.column.weight):
+        positions.copy_(line_places(len(positions), D))
+    encoding.project.weight *= CONTENT_SCALE
+    for layer in difference.layers:
+        scale_block(layer)
 
 
 def mccformers_d(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from models.common.attention import MultiHeadAttention, jointly
 from models.common.captioner import Captioner, Difference, Regulariser, Sizes
 from models.common.decoder_protocol import Words
-from models.common.distributed_batch import everyone, own
+from models.common.distributed_batch import join_processes, process_slice
 from models.common.entry import Entry
 from models.common.switches import RELEASED, Mtm, Switches
 from models.kernels.matching import Contrast, matching
@@ -43,36 +43,32 @@ class BackwardReasoning(Regulariser):
 
     def hallucinate(self, before: Tensor, sentence: Tensor) -> Tensor:
         """Return imagined "after" images, (B, N, D), from before images, (B, N, D), and sentences, (B, D)."""
-        of_cells, of_words = self.join.weight.chunk(2, 1)
-        words = F.linear(sentence, of_words, self.join.bias)[:, None]  # (B, 1, D)
-        joined = F.linear(before, of_cells) + words  # Eq. 9: W [before ; words], (B, N, D)
+        cell_weight, word_weight = self.join.weight.chunk(2, 1)
+        words = F.linear(sentence, word_weight, self.join.bias)[:, None]  # (B, 1, D)
+        joined = F.linear(before, cell_weight) + words  # Eq. 9: W [before ; words], (B, N, D)
         return self.imagine(self.attention(joined, joined))  # Eq. 10
 
     def prepare(self, pair: Difference, words: Words) -> "Imagined":
         """Return queries and keys to match imagined "after" images of the batch with the real images."""
-        sentence = mean_word(words) if self.switches.sentence == "real" else self.padded_mean(words)
+        if self.switches.sentence == "real":
+            sentence = mean_word(words)
+        else:
+            sentence = masked_sum(words.hidden, words.read) / self.longest
         imagined = self.hallucinate(pair.before, sentence)
         return self.match.projected(imagined, pair.after, both=self.switches.reverse == "own")
 
     def forward(self, pair: "Imagined", words: Words) -> Tensor:
-        to_after, *to_imagined = (matching(way.queries, way.keys, self.match.mtm) for way in pair.ways)
+        to_after, *to_imagined = (matching(x.queries, x.keys, self.match.mtm) for x in pair.directions)
         if not to_imagined:  # (b, B)
-            to_imagined = [everyone(to_after).T[own(len(to_after))]]
+            to_imagined = [join_processes(to_after).T[process_slice(len(to_after))]]
         return self.contrast(to_after, *to_imagined)  # Eq. 11
-
-    def padded_mean(self, words: Words) -> Tensor:
-        """Return the sentence vectors, (B, D), for the switch `sentence: padded`.
-
-        A vector is the sum of the states of all tokens, divided by the length of the data's longest caption.
-        """
-        return masked_sum(words.hidden, words.read) / self.longest
 
     def constrain(self) -> None:
         self.contrast.constrain()
 
 
 @dataclass
-class Way:
+class Direction:
     """Queries and keys of the matching in one direction, from one image to the other."""
 
     queries: Tensor  # (B, h, N, d)
@@ -83,11 +79,11 @@ class Way:
 class Imagined:
     """Queries and keys to match imagined "after" images with real "after" images.
 
-    With the switch `reverse: own`, `ways` has a second item, to match the real images with the imagined
-    ones.
+    With the switch `reverse: own`, `directions` has a second item, to match the real images with the
+    imagined images.
     """
 
-    ways: tuple[Way, ...]
+    directions: tuple[Direction, ...]
 
 
 class MultiHeadMatching(nn.Module):
@@ -105,11 +101,10 @@ class MultiHeadMatching(nn.Module):
         With `both`, also return queries and keys to match `second` with `first`.
         """
         if not both:
-            return Imagined((Way(self._split(self.query(first)), self._split(self.key(second))),))
-        (q, k), (q_back, k_back) = (
-            map(self._split, jointly(x, self.query, self.key)) for x in (first, second)
-        )
-        return Imagined((Way(q, k_back), Way(q_back, k)))
+            return Imagined((Direction(self._split(self.query(first)), self._split(self.key(second))),))
+        q, k = map(self._split, jointly(first, self.query, self.key))
+        q_back, k_back = map(self._split, jointly(second, self.query, self.key))
+        return Imagined((Direction(q, k_back), Direction(q_back, k)))
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, h, N, d)

@@ -3,14 +3,15 @@
 B: pairs of the batch; b: pairs of this process; N: cells of an image; D: width; h: heads; d = D/h.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from models.common.attention import MultiHeadAttention, all_of
-from models.common.captioner import Aligned, Captioner, PairMap, Reads, Regulariser, Sizes
+from models.common.attention import MultiHeadAttention
+from models.common.captioner import Aligned, Captioner, PairMap, Reads, Regulariser, Sizes, Terms
 from models.common.decoder_protocol import Words
 from models.common.distributed_batch import processes
 from models.common.entry import Entry
@@ -41,9 +42,9 @@ class Scorer(nn.Module):
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
         super().__init__()
         D = sizes.width
-        on_weights = dropout if switches.attention_dropout else 0.0
-        self.attentions = nn.ModuleList(
-            MultiHeadAttention(D, sizes.heads, on_weights, output=switches.attention_output)
+        weight_dropout = dropout if switches.attention_dropout else 0.0
+        self.attentions: Any = nn.ModuleList(
+            MultiHeadAttention(D, sizes.heads, weight_dropout, output=switches.attention_output)
             for _ in range(sizes.layers)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(D, switches.norm_epsilon) for _ in range(sizes.layers))
@@ -55,7 +56,7 @@ class Scorer(nn.Module):
     def forward(self, before: Tensor, after: Tensor) -> CrossView:
         """Compute the difference of the encoded images, (B, N, D) each."""
         b, a = before, after
-        for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
+        for attention, norm in zip(self.attentions, self.norms, strict=True):
             b_queries, b_keys, b_values = attention.projections(b)  # (B, h, N, d)
             a_queries, a_keys, a_values = attention.projections(a)
             # Eq. 5: both directions start from the layer's inputs; Eq. 6: the common part of the images
@@ -110,15 +111,13 @@ class ViewDistance(Regulariser):
 
 def between_views(temperature: float, switches: Switches) -> ViewInvariance | ViewDistance:
     """Build the loss L_cv that the switch `contrast` names."""
-    return (
-        ViewDistance(switches) if switches.contrast == "distance" else ViewInvariance(temperature, switches)
-    )
+    if switches.contrast == "distance":
+        return ViewDistance(switches)
+    return ViewInvariance(temperature, switches)
 
 
-def captioner(
-    sizes: Sizes, switches: Switches, dropout: float, terms: Mapping[str, Regulariser]
-) -> Captioner:
-    """Build a captioner with SCORER's encoder and decoder; `terms`: loss terms besides the caption loss."""
+def captioner(sizes: Sizes, switches: Switches, dropout: float, terms: Terms) -> Captioner:
+    """Build a captioner with SCORER's encoder and decoder."""
     difference, respective = Scorer(sizes, switches, dropout), switches.fusion == "respective"
     reads: Reads = "end" if "cbr" in terms and switches.sentence == "padded" else "words"
     return Captioner(sizes, difference, terms, dropout, switches, respective=respective, reads=reads)

@@ -29,16 +29,18 @@ from models.common.dynamic_speaker import (
 )
 from models.common.entry import Entry
 from models.common.grid_embedding import GridCells, TransformerSizes
-from models.initialisation.counterpart_weights import CALM, SHOWN, calm
+from models.initialisation.counterpart_weights import CONTENT_SCALE, OUTPUT_SCALE, scale_down
 
 EPSILON = 1e-6  # of the layer norms
 # constants of the initialisation `differing`
-LOUD = 24.0  # D = ReLU(LOUD R (c_bef - c_aft)), where R is orthogonal and c are an image's cells
-USUAL = 6.0  # size of the bias before the norm of D, which is much longer than the rest of the norm's input
-# a cell has a weight above 1/2 if D is two deviations above the mean of all cells (CellMap.begin)
+# D = ReLU(DIFFERENCE_GAIN R (c_bef - c_aft)), where R is orthogonal and c are an image's cells
+DIFFERENCE_GAIN = 24.0
+# size of the bias before the norm of D, which is much longer than the rest of the norm's input
+BIAS_SCALE = 6.0
+# a cell has a weight above 1/2 if D is two deviations above the mean of all cells (CellMap.initialise)
 STEEPNESS, LEAST = 4.0, 2.0
-HEARD = 10.0  # factor of the attended vectors in the speaker, because a common bias dominates them
-DIFFERENT = 1.5  # scale of l_diff, the vector of the difference, in the speaker
+VECTOR_GAIN = 10.0  # factor of the attended vectors in the speaker, because a common bias dominates them
+DIFFERENCE_SCALE = 1.5  # scale of l_diff, the vector of the difference, in the speaker
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,10 @@ class Perl(nn.Module):
         """Return the output of PERL, (B, N, A), for the cells of an image, (B, N, A)."""
         attention, values = self.attention, self.attention.value(cells)
         q, k = attention.queries(cells), attention.split(attention.key(cells))
-        related = attention.attend(q, k, attention.split(values))
-        on_grid = values.transpose(1, 2).unflatten(-1, self.grid)  # (B, A, H, W)
-        placed = self.places(on_grid).flatten(2).transpose(1, 2)
-        return self.norm(related + placed + cells)
+        attended_cells = attention.attend(q, k, attention.split(values))
+        grids = values.transpose(1, 2).unflatten(-1, self.grid)  # (B, A, H, W)
+        convolved = self.places(grids).flatten(2).transpose(1, 2)
+        return self.norm(attended_cells + convolved + cells)
 
     def across(self, cells: Tensor, others: Tensor) -> Tensor:
         """Let `cells` attend to `others` without projections; both are outputs of PERL, (B, N, A)."""
@@ -116,7 +118,7 @@ class Detector(nn.Module):
         """Compute the attended vectors of a pair from the cells of both images, (B, N, A) each."""
         b, a, D = self.disentangle(before, after)
         maps = [self.map(image, D) for image in (b, a)]  # (B, N) each
-        l_bef, l_aft = (attended(own, image, self.pooled) for own, image in zip(maps, (b, a), strict=True))
+        l_bef, l_aft = attended(maps[0], b, self.pooled), attended(maps[1], a, self.pooled)
         both = torch.cat([l_bef - l_aft, l_aft - l_bef], -1)  # (B, 2A)
         l_diff = torch.relu(self.dropout(self.norm(self.fuse(both))))
         return Attended(torch.stack([l_bef, l_diff, l_aft], 1), before, after, torch.stack(maps, 1))
@@ -135,80 +137,74 @@ class Changed(nn.Module):
 
 
 @torch.no_grad()
-def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
+def compare(cells: nn.Linear, disentangle: Disentangling) -> Tensor:
     """Initialise the weights so that the difference D at a cell depends on c_bef - c_aft (not published).
 
-    c_bef and c_aft are PERL's outputs at this cell without the part that all cells have in common. Returns
-    the common part, (A,).
+    c_bef and c_aft are PERL's outputs at this cell without the part that all cells have in common. `cells` is
+    the linear map of `encoding`. Returns the common part, (A,).
     """
-    cells = encoding[1]
-    assert isinstance(cells, nn.Linear)
     A = cells.out_features
-    common, usual = F.layer_norm(torch.randn(2, A), [A])
-    cells.weight *= SHOWN
+    common, bias = F.layer_norm(torch.randn(2, A), [A])
+    cells.weight *= CONTENT_SCALE
     cells.bias.copy_(common)
-    calm(parts.perl.attention.value, parts.perl.places)
-    turned = nn.init.orthogonal_(torch.empty(A, A))
-    parts.fuse.weight.copy_(LOUD * torch.cat([turned, -turned], 1))
-    parts.fuse.bias.copy_(USUAL * usual)
-    parts.norm.weight.fill_(USUAL)
-    parts.norm.bias.copy_(-USUAL * usual)
+    scale_down(disentangle.perl.attention.value, disentangle.perl.places)
+    rotation = nn.init.orthogonal_(torch.empty(A, A))
+    fuse, norm = disentangle.fuse, disentangle.norm
+    fuse.weight.copy_(DIFFERENCE_GAIN * torch.cat([rotation, -rotation], 1))
+    fuse.bias.copy_(BIAS_SCALE * bias)
+    norm.weight.fill_(BIAS_SCALE)
+    norm.bias.copy_(-BIAS_SCALE * bias)
     return common
 
 
 @torch.no_grad()
-def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Tensor) -> None:
+def attend_to_differences(detector: Detector, speaker: DynamicSpeaker, common: Tensor) -> None:
     """Initialise the attention maps so that they are high where D is large.
 
     The speaker subtracts `common`, the part that all outputs of PERL share, from the attended vectors.
     """
-    of_image, of_difference = detector.map.embed.weight.flatten(1).chunk(2, 1)  # (M, A) each
-    of_image *= CALM
-    of_difference.abs_()
-    detector.map.begin(STEEPNESS, LEAST)
-    detector.norm.weight.fill_(DIFFERENT / HEARD)
-    listen(speaker.look.weight, speaker.look.bias, torch.cat([common, 0 * common, common]))
-    heard = speaker.speaking.weight_ih[:, speaker.words.embedding_dim :]
-    listen(heard, speaker.speaking.bias_ih, common * 2 / 3)  # before and after have weight 1/3 each
+    image_weight, difference_weight = detector.map.embed.weight.flatten(1).chunk(2, 1)  # (M, A) each
+    image_weight *= OUTPUT_SCALE
+    difference_weight.abs_()
+    detector.map.initialise(STEEPNESS, LEAST)
+    detector.norm.weight.fill_(DIFFERENCE_SCALE / VECTOR_GAIN)
+    subtract_common(speaker.look.weight, speaker.look.bias, torch.cat([common, 0 * common, common]))
+    memory_weight = speaker.speaking.weight_ih[:, speaker.words.embedding_dim :]
+    # before and after have weight 1/3 each
+    subtract_common(memory_weight, speaker.speaking.bias_ih, common * 2 / 3)
 
 
-def listen(weight: Tensor, bias: Tensor, usual: Tensor) -> None:
-    """Replace a linear map W x + b, in place, by HEARD W (x - usual) + b; HEARD is a constant factor."""
-    weight *= HEARD
-    bias -= weight @ usual
-
-
-def encoding(sizes: VardSizes | TransformerSizes, switches: SpeakerSwitches) -> nn.Sequential:
-    """Build the module that maps each cell x of a feature grid, (B, C, H, W), to U = W x + b, (B, N, A)."""
-    cells = GridCells(switches.coordinates)
-    return nn.Sequential(cells, nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width))
+def subtract_common(weight: Tensor, bias: Tensor, common: Tensor) -> None:
+    """Replace a linear map W x + b, in place, by VECTOR_GAIN W (x - common) + b."""
+    weight *= VECTOR_GAIN
+    bias -= weight @ common
 
 
 def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
     """Build VARD with LSTMs. The released program's classifier is left out, because no loss uses it."""
-    cells, detector = encoding(sizes, switches), Detector(sizes, switches, dropout)
-    model = DynamicCaptioner(sizes, sizes.width, switches, dropout, cells, detector)
+    cells = nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width)  # U = W x + b of each cell x
+    detector = Detector(sizes, switches, dropout)
+    encoding = nn.Sequential(GridCells(switches.coordinates), cells)
+    model = DynamicCaptioner(sizes, sizes.width, switches, dropout, encoding, detector)
     if switches.first_weights == "differing":
-        look_at_differences(detector, model.decoder, compare(cells, detector.disentangle))
+        attend_to_differences(detector, model.decoder, compare(cells, detector.disentangle))
     return model
 
 
 def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
     """Build VARD with a transformer decoder. Its program was not released; we inferred the details."""
-    widths = sizes.word_width, sizes.width, sizes.heads, sizes.decoder_layers
-    decoder = CaptionDecoder(sizes.vocabulary, sizes.longest, *widths, dropout)
-    cells, difference = encoding(sizes, switches), Changed(sizes, dropout)
+    decoder = CaptionDecoder(sizes, dropout)
+    cells = nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width)  # U = W x + b of each cell x
+    difference = Changed(sizes, dropout)
     if switches.first_weights == "differing":
         compare(cells, difference.disentangle)
-    return Captioner(sizes, difference, {}, dropout, encoding=cells, decoder=decoder)
+    encoding = nn.Sequential(GridCells(switches.coordinates), cells)
+    return Captioner(sizes, difference, {}, dropout, encoding=encoding, decoder=decoder)
 
 
 SWITCHES = frozenset(("coordinates", "pooled", "barred", "first_weights"))
 VARD = Entry(vard, RELEASED, SWITCHES, VardSizes, "vard", loss=LOSS)
+TRANSFORMER_SWITCHES = frozenset(("coordinates", "first_weights"))
 VARD_TRANSFORMER = Entry(
-    vard_transformer,
-    RELEASED,
-    frozenset(("coordinates", "first_weights")),
-    TransformerSizes,
-    "vard_transformer",
+    vard_transformer, RELEASED, TRANSFORMER_SWITCHES, TransformerSizes, "vard_transformer"
 )

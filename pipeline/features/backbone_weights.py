@@ -58,7 +58,7 @@ def load(spec: Spec) -> tuple[Backbone, str]:
 def untrained(spec: Spec) -> Backbone:
     """Return a spec's network, untrained. Raises InputError if no network has this name, stride and size."""
     grid_shape(spec)
-    side = None if spec.backbone == RESNET else timm_maps.described(spec.backbone).side
+    side = None if spec.backbone == RESNET else timm_maps.describe(spec.backbone).side
     if side not in (None, spec.size):
         raise InputError(
             f"features.size: {spec.backbone} takes images of {side} pixels, not {spec.size}; set {side}"

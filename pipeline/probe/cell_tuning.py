@@ -85,31 +85,28 @@ class _Classifier(nn.Module):
         self.standardise = Standardise(network.channels)
         self.to(devices.device())
         with torch.no_grad():
-            first = batches(data.root, data.images[:STATISTICS], spec)
-            grids = [network.raw(devices.upload(torch.from_numpy(batch))) for batch in first]
+            first_images = batches(data.root, data.images[:STATISTICS], spec)
+            grids = [network.raw(devices.upload(torch.from_numpy(batch))) for batch in first_images]
             self.standardise.take(torch.cat(grids))
 
     def loss(self, grids: Tensor, classes: Tensor) -> Tensor:
         """Return the cross-entropy of grids (B, C, H, W): mean over objects, sum over the four attributes."""
-        features, wanted = self.standardise(grids).movedim(1, -1), classes.movedim(1, -1)
-        shown = wanted[..., 0] != NOTHING  # (B, H, W)
-        scores = self.linear(features[shown]).split(self.sizes, dim=1)
-        targets = wanted[shown].long().unbind(1)
-        losses = [F.cross_entropy(each, target) for each, target in zip(scores, targets, strict=True)]
-        return torch.stack(losses).sum()
+        features, cell_classes = self.standardise(grids).movedim(1, -1), classes.movedim(1, -1)
+        has_object = cell_classes[..., 0] != NOTHING  # (B, H, W)
+        logits = self.linear(features[has_object]).split(self.sizes, dim=1)
+        targets = cell_classes[has_object].long().unbind(1)
+        return torch.stack([F.cross_entropy(*pair) for pair in zip(logits, targets, strict=True)]).sum()
 
 
 def _trained(network: Backbone, first: str) -> list[nn.Parameter]:
     """Freeze the parameters before the first one whose name begins with `first`. Return the others."""
-    named = [(name.removeprefix("inner."), each) for name, each in network.network.named_parameters()]
-    start = next((row for row, (name, _) in enumerate(named) if name.startswith(first)), None)
+    names, parameters = zip(*network.network.named_parameters(), strict=True)
+    names = [name.removeprefix("inner.") for name in names]
+    start = next((index for index, name in enumerate(names) if name.startswith(first)), None)
     if start is None:
-        raise InputError(f"no layer of the backbone is called {first!r}; its last one is {named[-1][0]}")
+        raise InputError(f"no layer of the backbone is called {first!r}; its last one is {names[-1]}")
     network.requires_grad_(False)
-    trained = [each for _, each in named[start:]]
-    for each in trained:
-        each.requires_grad_()
-    return trained
+    return [parameter.requires_grad_() for parameter in parameters[start:]]
 
 
 def _steps(spec: Spec, data: Labelled, iterations: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -121,10 +118,10 @@ def _steps(spec: Spec, data: Labelled, iterations: int, seed: int) -> Iterator[t
     rows = rows[: iterations * count]
     labels = torch.from_numpy(data.classes)
     for step, images in enumerate(batches(data.root, [data.images[row] for row in rows], spec, size=count)):
-        shown = devices.upload(torch.from_numpy(images))
+        pixels = devices.upload(torch.from_numpy(images))
         classes = devices.upload(labels[rows[step * count : (step + 1) * count]])
-        pairs = [augmented(image, each) for image, each in zip(shown, classes, strict=True)]
-        yield torch.stack([image for image, _ in pairs]), torch.stack([each for _, each in pairs])
+        pairs = [augmented(*pair) for pair in zip(pixels, classes, strict=True)]
+        yield torch.stack([image for image, _ in pairs]), torch.stack([cells for _, cells in pairs])
 
 
 EFFECTS = v2.Compose(
@@ -141,11 +138,11 @@ def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
 
     If the image is mirrored, the classes are mirrored too.
     """
-    changed, mask = EFFECTS(tv_tensors.Image(image), tv_tensors.Mask(classes))
-    pixels = changed.as_subclass(torch.Tensor)
+    changed_image, mask = EFFECTS(tv_tensors.Image(image), tv_tensors.Mask(classes))
+    pixels = changed_image.as_subclass(torch.Tensor)
     pixels = pixels * torch.empty(3, 1, 1, device=pixels.device).uniform_(*GAIN)
-    strength = 5 * torch.rand((), device=pixels.device)  # in levels of 0 to 255
-    pixels = pixels + torch.randn(pixels.shape, device=pixels.device) * strength
+    deviation = 5 * torch.rand((), device=pixels.device)  # of the noise, in levels of 0 to 255
+    pixels = pixels + torch.randn(pixels.shape, device=pixels.device) * deviation
     return pixels.clamp(0, 255).to(torch.uint8), mask.as_subclass(torch.Tensor).to(classes.dtype)
 
 

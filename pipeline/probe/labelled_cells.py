@@ -22,7 +22,7 @@ from pipeline.probe.linear_probe import Cells, gather
 
 
 class ImageGrids:
-    """Feature grids of image files (see linear_probe.Grids), computed with the backbone of a store.
+    """Reader of image files that returns their feature grids, computed with the backbone of a store.
 
     Raises InputError if the store holds pixels instead of features, or if its backbone is unavailable.
     """
@@ -30,17 +30,16 @@ class ImageGrids:
     def __init__(self, store: FeatureStore, lab: Path):
         if store.attributes.get("input") != GRID:
             raise InputError(f"{store.location.name} holds no features of a backbone; name a store that does")
-        said: dict[str, Any] = {each.name: store.attributes.get(each.name) for each in fields(Spec)}
-        spec = Spec(**said)
-        network, made = feature_backbone.of_store(store, spec, lab)
-        self.features = Features(network, spec, made.precision)
-        self.shape = grid_shape(spec)
+        attributes: dict[str, Any] = {field.name: store.attributes.get(field.name) for field in fields(Spec)}
+        spec = Spec(**attributes)
+        network, source = feature_backbone.of_store(store, spec, lab)
+        self.features = Features(network, spec, source.precision)
+        _, *self.grid = grid_shape(spec)  # H, W
 
     def read(self, keys: Sequence[str]) -> np.ndarray:
         """Return the feature grids of image files, (images, C, H, W) float16. `keys` are the files' paths."""
         images = [self.features.squashed(Path(key), key) for key in keys]
-        grids: np.ndarray = self.features.grids(images, keys).cpu().numpy()
-        return grids
+        return self.features.grids(images, keys).cpu().numpy()
 
 
 def cells(grids: ImageGrids, folder: Path) -> Cells:
@@ -48,15 +47,13 @@ def cells(grids: ImageGrids, folder: Path) -> Cells:
 
     If two centres are in the same cell, the cell gets the attributes of the object that is later in the list.
     """
-    pairs = {pair.before: pair for pair in labelled_scenes.read(folder)}
-    names = [str(folder / name) for name in pairs]
-    labels = np.full((len(names), len(ATTRIBUTES), *grids.shape[1:]), NOTHING, dtype=np.int8)
-    for row, (name, pair) in enumerate(zip(names, pairs.values(), strict=True)):
-        assert pair.scene is not None  # labelled scenes always have facts
-        size = opened(Path(name), name).size
-        for item in pair.scene.before:
+    scenes: dict[str, Any] = {str(folder / pair.before): pair.scene for pair in labelled_scenes.read(folder)}
+    labels = np.full((len(scenes), len(ATTRIBUTES), *grids.grid), NOTHING, dtype=np.int8)
+    for row, (path, scene) in enumerate(scenes.items()):
+        size = opened(Path(path), path).size
+        for item in scene.before:
             classes = [values.index(getattr(item, key)) for key, values in ATTRIBUTES.items()]
             # in pixels; y is upwards in the facts of labelled scenes (labelled_scenes.CAMERA)
             centre = (item.x, -item.y)
-            labels[row, :, *cell_of(centre, size, grids.shape[1:])] = classes
-    return gather(grids, names, labels, labels.size, f"reading cells of {folder}")
+            labels[row, :, *cell_of(centre, size, grids.grid)] = classes
+    return gather(grids.read, [*scenes], labels, labels.size, f"reading cells of {folder}")

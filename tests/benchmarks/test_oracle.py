@@ -6,12 +6,12 @@ import pytest
 from benchmarks.oracle import CHANNELS, symbols
 from pipeline.datasets.images import Indexed
 from pipeline.io.errors import InputError
-from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING, Shown
+from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING, SceneView
 
 IMAGE = Indexed("a.png", 320, 200, 1, "")
 BOXES = ((90, 10, 30, 20), (100, 12, 10, 12), (300, 180, 20, 20))  # the first two share a cell
 CLASSES = np.array([[7, 2, 1, 1], [0, 0, 0, 0], [3, 1, 0, 1], [NOTHING] * 4], np.int8)
-SHOWN = Shown(np.zeros((3, 10)), CLASSES, (0, 0, 0), BOXES)
+SHOWN = SceneView(np.zeros((3, 10)), CLASSES, (0, 0, 0), BOXES)
 
 
 def classes_at(grid, row, column):

@@ -11,7 +11,7 @@ from pipeline.datasets.images import read_named
 from pipeline.features.store import FeatureStore
 from pipeline.probe import grid_labels, labelled_cells
 from pipeline.probe.labelled_cells import ImageGrids
-from pipeline.probe.linear_probe import Cells, gather, told_apart
+from pipeline.probe.linear_probe import Cells, gather, separability
 from tests.running import refuse, set_params, succeed
 from tests.small_lab import STAGES, STORES
 from tests.stage_commands import CARD, EXTRACT, IMAGES, PAIRS
@@ -51,7 +51,7 @@ def test_labelled_cells_are_those_of_the_store(lab, monkeypatch):
     found = labelled_cells.cells(ImageGrids(store, Path()), Path("data/raw/tabletop"))
     names = sorted(name for name in store.row if "default" in name)
     places = grid_labels.centres(grid_labels.read_scenes(SCENES), read_named(IMAGES, names), store.shape[1:])
-    expected = gather(store, names, places, 10**6, "reading")
+    expected = gather(store.read, names, places, 10**6, "reading")
     assert len(found.classes) > 20
     assert found.classes.tolist() == expected.classes.tolist()
     assert torch.allclose(found.features, expected.features, atol=0.02)  # the backbone's batches differ
@@ -91,5 +91,5 @@ def test_two_sources_are_told_apart_where_they_differ_alone():
     ours, alike, other = (torch.randn(400, 8, generator=draw) for _ in range(3))
     other[:, 3] += 4
     classes = torch.zeros(400, 4, dtype=torch.int64)
-    assert told_apart(Cells(ours, classes), Cells(other, classes)) > 0.95
-    assert abs(told_apart(Cells(ours, classes), Cells(alike, classes)) - 0.5) < 0.08
+    assert separability(Cells(ours, classes), Cells(other, classes)) > 0.95
+    assert abs(separability(Cells(ours, classes), Cells(alike, classes)) - 0.5) < 0.08

@@ -131,8 +131,8 @@ def test_a_step_is_forwards_last_word(name, variant):
         ended = torch.zeros(len(pairs), dtype=torch.bool)
         ended[position % len(pairs)] = position % 2 and len(pairs) > 1
         state.leave(ended)
-        places = Exchange(ended)
-        pairs, written = places.kept(pairs), places.kept(written.unflatten(0, (-1, k))).flatten(0, 1)
+        remaining = Exchange(ended).remaining
+        pairs, written = remaining(pairs), remaining(written.unflatten(0, (-1, k))).flatten(0, 1)
     assert len(pairs) == 2
 
 

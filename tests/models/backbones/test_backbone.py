@@ -90,7 +90,7 @@ def test_unknown_networks_and_strides_are_named(name, stride, finer, said):
 
 
 def test_a_transformer_has_a_grid():
-    side = timm_maps.described("test_vit").side or 160
+    side = timm_maps.describe("test_vit").side or 160
     images = torch.randint(0, 256, (1, 3, side, side), dtype=torch.uint8)
     with torch.no_grad():
         grid = Backbone("test_vit", 16).eval()(images)

@@ -10,7 +10,7 @@ import torch
 
 import models
 from models.clip4idc.encoders import ClipSizes, ClipSwitches, Patches
-from models.clip4idc.model import LARGEST, halve
+from models.clip4idc.model import LARGEST
 from models.common.decoder import NULL
 from pipeline.training import optimisers
 from tests.random_models import randomise
@@ -260,7 +260,7 @@ def test_maps_of_both_towers_have_16_bits_and_a_step_is_near_the_step_of_32_bits
     given = settings("clip4idc", "released", frozen="none")
     whole = models.build("clip4idc", SIZES, given, phase)
     half = deepcopy(whole)
-    halve(half)
+    half.halve()
     for name, parameter in half.named_parameters():
         maps = any(part in name for part in ("attention.", "mlp.", "map.", "project.weight"))
         wanted = (

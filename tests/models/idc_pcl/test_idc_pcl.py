@@ -170,7 +170,7 @@ def test_class_pairs_by_loops(variant):
     net, task = model.difference, randomise(ClassPairs(SIZES, 4).double())
     before, after = images(2), images(2, seed=3)
     classes, same = torch.tensor([[1, 3], [1, 0]]), torch.tensor([1, 0])
-    found = task(net, model.encoding(before), model.encoding(after), classes, same)
+    found = task(net, model.encoding(before), model.encoding(after), classes)
     c, losses = {}, [[], []]
     for row in range(2):
         tokens = [
@@ -202,6 +202,5 @@ def test_class_pairs_are_a_task_of_the_pretraining():
     classes, nothing = torch.tensor([[1, 3], [1, 0]]), torch.zeros(2, 1, dtype=torch.int64)
     labels = Labels(torch.tensor([-1, -1]), "class_pairs", classes)
     found = model.losses_of(before, after, nothing, labels=labels)
-    same = torch.tensor([1, 0])  # both images of the first pair have class 1
-    assert found == model.class_pairs(model.difference, before, after, classes, same)
+    assert found == model.class_pairs(model.difference, before, after, classes)
     assert model.class_pairs.classifier.out_features == CLASSES == 555

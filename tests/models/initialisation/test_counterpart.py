@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models.common.attention import MultiHeadAttention
-from models.initialisation.counterpart_weights import grid_places, look_across, side_of
+from models.initialisation.counterpart_weights import grid_places, random_side, subtract_counterpart
 from tests.reference.loops import maps_of
 
 ROWS, COLUMNS, D, HEADS = 4, 6, 64, 2
@@ -15,9 +15,9 @@ CELLS = ROWS * COLUMNS
 
 def attention(look=True):
     torch.manual_seed(0)
-    made, side, places = MultiHeadAttention(D, HEADS), side_of(D), grid_places(ROWS, COLUMNS, D)
+    made, side, places = MultiHeadAttention(D, HEADS), random_side(D), grid_places(ROWS, COLUMNS, D)
     if look:
-        look_across(made, places, side)
+        subtract_counterpart(made, places, side)
     return made, places, side
 
 

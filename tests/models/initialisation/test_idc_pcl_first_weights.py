@@ -5,7 +5,7 @@ import torch
 
 import models
 from models.idc_pcl.switches import PclSizes
-from models.initialisation.idc_pcl import kept_apart
+from models.initialisation.idc_pcl import separate_places
 from pipeline.training import optimisers
 
 ROWS, COLUMNS, D, HEADS = 4, 6, 64, 2
@@ -22,7 +22,7 @@ def network(first="counterpart"):
 
 def looks(net, before, after):
     """Return the attention of the pair transformer's first block, T x T, the mean over heads and pairs."""
-    x, block = net.pair.norm(torch.cat(net.singles(before, after).chunk(2), 1)), net.pair.each()[0]
+    x, block = net.pair.norm(torch.cat(net.singles(before, after).chunk(2), 1)), net.pair.blocks[0]
     y = block.norm_1(x)
     return block.attention.map(block.attention.queries(y), block.attention.keys_values(y)[0]).mean(0)
 
@@ -45,7 +45,7 @@ def test_each_cell_attends_to_its_counterpart():
 
 def test_a_width_that_is_too_small_is_refused():
     with pytest.raises(ValueError, match=r"counterpart needs a width of at least 10, not 8"):
-        kept_apart((7, 7), 8)
+        separate_places((7, 7), 8)
 
 
 @torch.no_grad()
@@ -55,14 +55,14 @@ def test_words_attend_to_the_cell_that_differs():
     after = before.clone()
     after[:, 5] = 2 * torch.randn(4, 12, generator=torch.Generator().manual_seed(9))
     memory = net(before, after).memory
-    block, images = net.cross.each()[0], net.cross.norm(memory)
+    block, images = net.cross.blocks[0], net.cross.norm(memory)
     words = net.cross.norm(net.text(torch.full((4, 1), net.mask)))
     keys, _ = block.attention.keys_values(block.norm_1(images))
     found = block.attention.map(block.attention.queries(block.norm_1(words)), keys).mean((0, 1))
     at = 1 + 5
     others = torch.cat([found[1:at], found[at + 1 : CELLS + 1]])
     assert found[at] > 5 * others.mean()
-    half = -net.pair.each()[0].attention.output.weight @ net.pair.each()[0].attention.value.weight
+    half = -net.pair.blocks[0].attention.output.weight @ net.pair.blocks[0].attention.value.weight
     share = (images @ half).square().sum(-1) / images.square().sum(-1)
     assert share[:, at].mean() > 0.5 > share[:, at + 1].mean()
 

@@ -94,7 +94,7 @@ def test_differing_initially_attends_to_the_cell_that_differs():
     # the common part has no effect, and the rest is ten times as large
     common = torch.nn.functional.layer_norm(model.encoding[1].bias, (64,))
     same = own.begin(replace(found, memory=torch.stack([common, 0 * common, common])[None]))
-    torch.testing.assert_close(same.looking[0], program.decoder.look.bias.relu(), atol=1e-5, rtol=0)
+    torch.testing.assert_close(same.memory[0], program.decoder.look.bias.relu(), atol=1e-5, rtol=0)
     silent = program.decoder.speaking.bias_ih
     torch.testing.assert_close(own.speaking.bias_ih + heard @ common * 2 / 3, silent, atol=1e-4, rtol=0)
     torch.testing.assert_close(looks, 10 * program.decoder.look.weight)

@@ -85,7 +85,7 @@ def test_cells_are_gathered_with_their_classes(store, monkeypatch):
     labels = np.random.default_rng(1).integers(0, 2, (5, 4, 3, 3)).astype(np.int8)
     hidden = np.random.default_rng(2).random((5, 3, 3)) < 0.5
     labels.transpose(0, 2, 3, 1)[hidden] = NOTHING
-    found = gather(opened, list("abcde"), labels, 1000, "reading")
+    found = gather(opened.read, list("abcde"), labels, 1000, "reading")
     row = 0
     for image in range(5):
         for line in range(3):
@@ -95,11 +95,13 @@ def test_cells_are_gathered_with_their_classes(store, monkeypatch):
                     assert found.classes[row].tolist() == labels[image, :, line, column].tolist()
                     row += 1
     assert row == len(found.classes) == len(found.features)
-    some, again = (gather(opened, list("abcde"), labels, 7, "reading") for _ in range(2))
+    some, again = (gather(opened.read, list("abcde"), labels, 7, "reading") for _ in range(2))
     assert len(some.classes) == 7
     assert torch.equal(some.features, again.features)
 
 
 def test_no_object_in_any_cell(store):
     with pytest.raises(InputError, match="no cell of 5 images"):
-        gather(store[0], list("abcde"), np.full((5, 4, 3, 3), NOTHING, np.int8), 10, "reading cells of val")
+        gather(
+            store[0].read, list("abcde"), np.full((5, 4, 3, 3), NOTHING, np.int8), 10, "reading cells of val"
+        )

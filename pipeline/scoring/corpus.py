@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline.io.errors import InputError, listed
 from pipeline.scoring import java, meteor, metrics, spice, tokenizer
+from pipeline.scoring.meteor_formula import from_statistics
 
 TOTAL = "total"
 Values = dict[str, float | None]
@@ -58,15 +59,15 @@ def score(
     with ThreadPoolExecutor(1) as thread:  # Java computes METEOR meanwhile
         computed = thread.submit(_python_scores, captions, references, subsets)
         # in the main thread, so that Java is killed if the stage is stopped
-        found = meteor.scores(captions, references, subsets, meteor_timeout)
+        statistics = meteor.statistics(captions, references, meteor_timeout)
         scored, pairs = computed.result()
     spices, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
     for name, members in subsets.items():
-        scored[name]["METEOR"] = found.subsets[name]
-        scored[name]["SPICE"] = None if spices is None else _mean(np.array([spices[k] for k in members]))
-    for key, own in pairs.items():
-        own["METEOR"], own["SPICE"] = found.pairs[key], spices[key] if spices else None
-        own["meteor"] = found.statistics[key]
+        scored[name]["METEOR"] = float(from_statistics(np.sum([statistics[key] for key in members], 0)))
+        scored[name]["SPICE"] = None if spices is None else _mean(np.array([spices[key] for key in members]))
+    meteors = from_statistics(np.array([*statistics.values()])).tolist()
+    for (key, counts), meteor_score in zip(statistics.items(), meteors, strict=True):
+        pairs[key] |= {"METEOR": meteor_score, "SPICE": spices[key] if spices else None, "meteor": counts}
     warnings = [
         f"{name}: CIDEr-D is 0 by definition over fewer than 2 distinct sets of references"
         for name, members in subsets.items()

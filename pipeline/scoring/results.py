@@ -110,53 +110,44 @@ def correctness(
     A caption that the dataset's grammar cannot parse is false. If `outside` is True, such a caption is not
     judged, unless it has no word.
     """
-    right = {
-        pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)
-        for pair in pairs
-    }
     by_scene, by_references = reader
-    verdicts = {pair.pair_id: by_scene(captions[pair.pair_id], pair, no_change_phrases) for pair in pairs}
-    agreed = {
-        pair.pair_id: by_references(captions[pair.pair_id], pair, no_change_phrases)
-        for pair in pairs
-        if grammar == GEOMETRIC and verdicts[pair.pair_id] is None
-    }
-    not_judged = _unreadable(captions, verdicts, agreed, no_change_phrases) if outside else []
-    verdicts |= dict.fromkeys(not_judged)
-    agreed |= dict.fromkeys(not_judged)
-    reversible = {
-        pair_id: reversal.agreement(captions[pair_id], caption, grammar == GEOMETRIC, no_change_phrases)
-        for pair_id, caption in (exchanged or {}).items()
-    }
+    judged, faults, right, not_judged = {}, {}, {}, []
+    for pair in pairs:
+        caption = captions[pair.pair_id]
+        verdict, agreed = by_scene(caption, pair, no_change_phrases), None
+        if verdict is None and grammar == GEOMETRIC:
+            agreed = by_references(caption, pair, no_change_phrases)
+        if outside and _unreadable(caption, verdict, agreed, no_change_phrases):
+            not_judged.append(pair.pair_id)
+            verdict = agreed = None
+        judged[pair.pair_id] = _judged(verdict, agreed)
+        faults[pair.pair_id] = verdict.faults if verdict else None
+        right[pair.pair_id] = accuracy.right(caption, pair.changed, no_change_phrases)
     return Correctness(
-        {pair_id: _judged(verdict, agreed.get(pair_id)) for pair_id, verdict in verdicts.items()},
-        {pair_id: verdict.faults if verdict else None for pair_id, verdict in verdicts.items()},
+        judged,
+        faults,
         {pair.pair_id: pair.changed for pair in pairs},
         right,
         accuracy.attributes(captions, [pair for pair in pairs if pair.pair_id not in not_judged]),
         {pair.pair_id: pair.scene_id for pair in pairs},
         tuple(not_judged),
-        reversible,
+        {
+            pair_id: reversal.agreement(captions[pair_id], caption, grammar == GEOMETRIC, no_change_phrases)
+            for pair_id, caption in (exchanged or {}).items()
+        },
     )
 
 
-def _unreadable(
-    captions: Mapping[str, str],
-    verdicts: Mapping[str, Verdict | None],
-    agreed: Mapping[str, bool | None],
-    phrases: Sequence[str],
-) -> list[str]:
-    """Return the ids of captions that have a word, and are false only because they are not parseable.
+def _unreadable(caption: str, verdict: Verdict | None, agreed: bool | None, phrases: Sequence[str]) -> bool:
+    """Return True if a caption has a word, and is false only because it is not parseable.
 
-    `verdicts` are the judgements by scenes, and `agreed` the judgements by references.
+    `verdict` is the judgement by the scene, and `agreed` the judgement by the references.
     """
-    pair_ids = [pair_id for pair_id, verdict in verdicts.items() if verdict and verdict.faults == UNREADABLE]
-    pair_ids += [
-        pair_id
-        for pair_id, is_true in agreed.items()
-        if is_true is False and not readable(captions[pair_id], phrases)
-    ]
-    return [pair_id for pair_id in pair_ids if re.search(r"\w", captions[pair_id])]
+    if not re.search(r"\w", caption):
+        return False
+    if verdict is not None:
+        return verdict.faults == UNREADABLE
+    return agreed is False and not readable(caption, phrases)
 
 
 def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | None]:

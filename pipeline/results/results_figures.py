@@ -34,7 +34,7 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
         for groups in datasets
         if groups and (dataset_agreements := metric_agreements(groups))
     }
-    figures: list[tuple[str, str, object, tuple[float, float], Callable[[Axes, Any], None]]] = [
+    figures: list[tuple[str, str, object, tuple[float, float], Callable[[Any, Axes], None]]] = [
         (SEEDS, "True captions of changed pairs, of every seed", ordered, WIDE, _draw_seeds),
         (FALSE, "False captions of changed pairs, by fault", faults, of_bars(len(faults)), draw_faults),
         (AGREEMENT, "Rank correlation with truth", agreements, WIDE, draw_agreement),

@@ -186,7 +186,7 @@ def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy
     InputError, which begins with `source`, if the entry has neither.
     """
     document = row.get("doc")
-    objects = [document, row] if isinstance(document, dict) else [row]
+    objects: list[Row] = [document, row] if isinstance(document, dict) else [row]
     ids = [str(keys[name]) for keys in objects for name in IDS if keys.get(name) not in (None, "")]
     if usable := [key for key in ids if key in pair_ids or not pairs]:
         return usable[0]

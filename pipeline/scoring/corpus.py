@@ -117,12 +117,12 @@ def _python_scores(
     counts = metrics.bleu_counts(captions, references, grams)
     means = {name: of_pairs(captions, references) for name, of_pairs in metrics.MEANS.items()}
     cider = metrics.CiderD(captions, references, grams)
-    of_total = cider.each(range(len(references)))
+    of_total = cider.scores(range(len(references)))
     rows = {key: row for row, key in enumerate(references)}
     scored: dict[str, Values] = {}
     for name, members in subsets.items():
         subset = [rows[key] for key in members]
-        of_subset = of_total if name == TOTAL else cider.each(subset)
+        of_subset = of_total if name == TOTAL else cider.scores(subset)
         scored[name] = {f"BLEU-{n}": value for n, value in enumerate(metrics.bleu(counts[subset].sum(0)), 1)}
         scored[name] |= {"METEOR": None}
         scored[name] |= {metric: _mean(values[subset]) for metric, values in means.items()}

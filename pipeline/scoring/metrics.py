@@ -119,7 +119,7 @@ A metric that is added here is in metrics.json (of every subset) and in pairs.js
 def cider_d(captions: Captions, references: References) -> float:
     """Return CIDEr-D of the corpus, 0 to 10; 0 for fewer than two distinct sets of references."""
     cider = CiderD(captions, references, counted(captions, references))
-    return float(cider.each(range(len(references))).mean())
+    return float(cider.scores(range(len(references))).mean())
 
 
 class CiderD:
@@ -179,7 +179,7 @@ class CiderD:
         deltas = np.array([bigrams(caption) - bigrams(reference) for caption, reference in couples])
         self._penalty = np.array([np.e ** (-(float(d) ** 2) / (2 * SIGMA**2)) for d in deltas.tolist()])
 
-    def each(self, members: Sequence[int]) -> np.ndarray:
+    def scores(self, members: Sequence[int]) -> np.ndarray:
         """Return CIDEr-D (0 to 10) of the pairs at the positions `members`.
 
         The document frequencies are those of these pairs only.

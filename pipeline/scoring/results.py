@@ -186,7 +186,7 @@ def write_metrics(
         write_text(summary_path, json.dumps(summary, indent=1, allow_nan=False) + "\n")
 
 
-def write_each(
+def write_pairs(
     path: str | Path,
     scores: Scores,
     captions: dict[str, str],

@@ -65,7 +65,7 @@ def folder() -> Path:
     return Path(os.environ.get(VARIABLE) or Path(__file__).parents[2] / DEFAULT).absolute()
 
 
-def shown() -> str:
+def folder_name() -> str:
     """Return the name of SPICE's folder for messages: $SPICE_CACHE if this is set, else .cache/spice.
 
     The name has no local path, because metrics.json keeps the messages.
@@ -87,9 +87,9 @@ def unavailable(timeout: float) -> str | None:
     for name, (coordinates, digest) in JARS.items():
         path, remedy = folder() / name, f"put Maven's {coordinates} there (docs/evaluation.md#spice)"
         if not path.is_file():
-            return f"{name} is not in {shown()}; {remedy}"
+            return f"{name} is not in {folder_name()}; {remedy}"
         if sha256(path) != digest:
-            return f"{name} in {shown()} is not the published file (damaged, or another); {remedy}"
+            return f"{name} in {folder_name()} is not the published file (damaged, or another); {remedy}"
     if (free := memory.free()) < HEAP * 2**30:
         return f"{free / 2**30:.1f} GiB of memory are free, and SPICE needs {HEAP}; free some"
     return None
@@ -120,7 +120,7 @@ def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: 
         values = _run(items, timeout)
     except OSError as error:
         raise InputError(
-            f"SPICE cannot write to {shown()} ({error.strerror}); set {VARIABLE} to a folder of yours"
+            f"SPICE cannot write to {folder_name()} ({error.strerror}); set {VARIABLE} to a folder of yours"
         ) from None
     return {key: values[n] for n, key in enumerate(captions)}
 
@@ -144,7 +144,7 @@ def _run(items: list[dict[str, Any]], timeout: float) -> dict[int, float]:
             shutil.copyfile(cache, scratch / graphs)
         # written as ASCII, because Java reads the file in the system's encoding, whatever that is
         (scratch / "question.json").write_text(json.dumps(items), encoding="ascii")
-        remedy = f"free some memory or disk space, or delete {GRAPHS} in {shown()}"
+        remedy = f"free some memory or disk space, or delete {GRAPHS} in {folder_name()}"
         _, messages = java.run("SPICE", _arguments(scratch), timeout, remedy=remedy)
         # the parser continues without the sentence, and the score would depend on the number of cores
         if match := re.search(r"Parsing of sentence ran out of memory \(length=(\d+)\)", messages):

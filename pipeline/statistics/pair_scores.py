@@ -147,7 +147,8 @@ VALUES: dict[str, Callable[[ScoredPair], Any]] = {
 }
 """Metric -> function that returns a pair's value: a fraction, None, or the numbers for BLEU-4 and METEOR."""
 
-SUMMED: dict[str, Callable[[Array], Array]] = dict.fromkeys(VALUES, mean) | {
+SUMMED: dict[str, Callable[[Array], Array]] = {
+    **dict.fromkeys(VALUES, mean),
     named.BLEU_4: bleu_4,
     named.METEOR: from_statistics,
 }

@@ -60,7 +60,7 @@ def test_cider_d_equals_the_score(seed):
     references = {pair.pair_id: [text.lower() for text in pair.captions] for pair in PAIRS}
     by_id = dict(zip(references, captions, strict=True))
     cider = CiderD(by_id, references, counted(by_id, references))
-    expected = cider.each(range(len(references)))
+    expected = cider.scores(range(len(references)))
     np.testing.assert_allclose(rewards(PAIRS, captions, reward="CIDEr-D"), expected, rtol=1e-12, atol=1e-12)
     assert len(set(expected.tolist())) > 10
 

@@ -20,12 +20,13 @@ from pipeline.statistics.ranking import area_under_roc
 
 RESAMPLES, SEED = 2_000, 1
 LEAST = 4  # runs: with fewer, a rank correlation means nothing
+CIDER_CHANGES = f"{CIDER}, changed"
 METRICS = {  # metric -> subset of the test pairs, score, and key of the values per pair in a record
     BLEU_4: ("total", BLEU_4, BLEU_4),
     METEOR: ("total", METEOR, METEOR),
     ROUGE_L: ("total", ROUGE_L, ROUGE_L),
     CIDER: ("total", CIDER, None),
-    f"{CIDER}, changed": ("change", CIDER, CIDER),
+    CIDER_CHANGES: ("change", CIDER, CIDER),
     ACCURACY: ("total", ACCURACY, RIGHT),
 }
 TINY = 1e-9

@@ -81,11 +81,12 @@ class Evidence:
         if len(rows) in (0, len(self.pair_ids)):
             return self
         row_of_pair = np.array([rows[scene] for scene in self.scene_ids])
-        sums = {}
+        scene_numbers = {}
         for metric, numbers in self.numbers.items():
-            sums[metric] = np.zeros((len(numbers), len(rows), numbers.shape[2]))
-            np.add.at(sums[metric], (slice(None), row_of_pair), numbers)
-        return Evidence(tuple(rows), sums, self.not_judged)
+            sums = np.zeros((len(rows), len(numbers), numbers.shape[2]))
+            np.add.at(sums, row_of_pair, np.moveaxis(numbers, 1, 0))
+            scene_numbers[metric] = np.moveaxis(sums, 0, 1)
+        return Evidence(tuple(rows), scene_numbers, self.not_judged)
 
     def part(self, positions: Sequence[int]) -> "Evidence":
         """Return the evidence of the pairs at these positions."""

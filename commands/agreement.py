@@ -34,7 +34,7 @@ def main() -> None:
         found.append(agreement_files.of_files(name, runs, [Path(file) for file in files]))
     if not found:
         raise InputError("there is no metric to compare with truth; name one with --scores NAME FILE")
-    pairs = sum(len(each.positions) for each in runs)
+    pairs = sum(len(run.judged) for run in runs)
     print(f"{len(runs)} run(s), {pairs:,} judged captions of changed pairs")
     show([agreement_table([("", own) for own in found])])
 

@@ -11,6 +11,7 @@ the figure, each false caption counts once: its count is divided equally among i
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from commands import run
@@ -46,7 +47,7 @@ def main() -> None:
     else:
         found = [_faults_of_run(path) for path in arguments.runs] or _faults_of_records(arguments.own)
     if arguments.figure:
-        drawn = svg_file(lambda axes: draw_faults(axes, found), of_bars(len(found)))
+        drawn = svg_file(partial(draw_faults, found), of_bars(len(found)))
         write_text(arguments.figure, drawn)
     show([Table("", false_words.HEADINGS, [false_words.row(own) for own in found])])
 
@@ -102,8 +103,10 @@ def _warn(unread: Sequence[str], captions: Mapping[str, str]) -> None:
 def _faults(name: str, judged: Sequence[tuple[str, bool]]) -> Faults:
     if not any(changed for _, changed in judged):
         raise InputError(f"{name} has no pair with a change; use other pairs")
-    parts = [[letters for letters, changed in judged if changed is wanted] for wanted in (True, False)]
-    return Faults(name, (parts[0],), (parts[1],))
+    changed, unchanged = (
+        [letters for letters, is_changed in judged if is_changed is part] for part in (True, False)
+    )
+    return Faults(name, changed, unchanged)
 
 
 if __name__ == "__main__":

@@ -34,31 +34,21 @@ def main() -> None:
     manifest.check_files(arguments.manifest, prepared, arguments.pairs)
     for split in SPLITS:
         prepared.check_split(of_split(pairs, split), split, arguments.pairs)
-    chosen = constant_baseline.choose(
-        pairs, everything.report.constant_candidates, settings.meteor_timeout, settings.tokeniser
+    timeout, tokeniser = settings.meteor_timeout, settings.tokeniser
+    caption, cider_d = constant_baseline.choose(
+        pairs, everything.report.constant_candidates, timeout, tokeniser
     )
 
-    captions = {pair.pair_id: chosen.caption for pair in test}
-    scores, correctness = results.score_pairs(
-        captions,
-        test,
-        settings.no_change_phrases,
-        settings.meteor_timeout,
-        settings.tokeniser,
-        everything.negatives.grammar.get(arguments.dataset),
-    )
+    captions = {pair.pair_id: caption for pair in test}
+    grammar = everything.negatives.grammar.get(arguments.dataset)
+    truth = results.correctness(captions, test, settings.no_change_phrases, grammar)
+    scores = results.score_pairs(captions, test, timeout, tokeniser, truth)
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
-    results.write_metrics(
-        arguments.out,
-        scores,
-        correctness,
-        references=prepared.references,
-        summary_path=arguments.summary,
-        hashes=run_files.hashes_of_scored(vars(arguments)),
-    )
-    print(f"{arguments.dataset}: {chosen.caption!r}, validation CIDEr-D {chosen.cider_d:.3f}")
+    hashes = run_files.hashes_of_scored(vars(arguments))
+    results.write_metrics(arguments.out, scores, truth, {}, prepared.references, arguments.summary, hashes)
+    print(f"{arguments.dataset}: {caption!r}, validation CIDEr-D {cider_d:.3f}")
 
 
 if __name__ == "__main__":

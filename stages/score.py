@@ -48,7 +48,7 @@ def main() -> None:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = prepared.references if prepared else None
     if arguments.per_pair:
-        results.write_each(arguments.per_pair, scores, captions, truth, located.pairs)
+        results.write_pairs(arguments.per_pair, scores, captions, truth, located.pairs)
     hashes = run_files.hashes_of_scored(vars(arguments))
     results.write_metrics(
         arguments.out, scores, truth, located.summary, references, arguments.summary, hashes
@@ -96,18 +96,19 @@ def _against_pairs(
     if arguments.dataset:
         everything.of(arguments.dataset)  # raises for an unknown name
         grammar = everything.negatives.grammar.get(arguments.dataset)
-    return results.score_pairs(
+    truth = results.correctness(
         captions,
         pairs,
         settings.no_change_phrases,
-        arguments.meteor_timeout or settings.meteor_timeout,
-        arguments.tokeniser or settings.tokeniser,
         grammar,
         # unreadable captions of our models (they have an attention file) and of the reader `free` are false
         outside=arguments.attention is None and arguments.reader == "strict",
         reader=FREE if arguments.reader == "free" else results.STRICT,
         exchanged=attention_maps.read_exchanged(arguments.attention) if arguments.attention else None,
     )
+    timeout = arguments.meteor_timeout or settings.meteor_timeout
+    tokeniser = arguments.tokeniser or settings.tokeniser
+    return results.score_pairs(captions, pairs, timeout, tokeniser, truth), truth
 
 
 def _against_references(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:

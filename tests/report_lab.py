@@ -97,7 +97,7 @@ def make_retrieval(folder: Path, pairs: list[Pair], score: float) -> None:
     ways = dict.fromkeys(("text_to_pair", "text_to_pair_shared", "pair_to_text"), each)
     chance = {"R@1": 0.1, "R@5": 0.5, "R@10": 1.0, "MdR": 5.5, "MnR": 5.5}
     counted = {"ties": "strict", "pairs": len(changed), "sentences": 10 * len(changed)}
-    write_json(folder / "retrieval.json", counted | ways | {"chance": chance, "examples": []})
+    write_json(folder / "retrieval.json", counted | ways | {"chance": chance})
     write_lines(folder / "retrieved.jsonl", [{"pair_id": pair.pair_id} for pair in changed])
 
 

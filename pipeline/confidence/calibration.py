@@ -1,7 +1,7 @@
 """The file confidence.json: a fitted probability that a caption is correct, and limits for refusing images.
 
-The probability is computed from the caption's signals (signals.py). `commands.calibrate` writes the file. It
-can be part of a package of weights. The file has no code, only numbers and names.
+The probability is computed from the caption's signals (signals.py). `commands.calibrate` writes the file,
+which can be part of a package of weights. The file has only numbers and names, no code.
 """
 
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ from pipeline.scoring.sentences import agrees
 from pipeline.scoring.truth import judge
 
 FILE = "confidence.json"
-LARGEST = 1 << 20  # bytes
+LARGEST = 1 << 20  # maximum size of the file in bytes
 REMEDY = "run python -m commands.calibrate to make it again"
 Meaning = Literal["true", "agrees", "change"]
-"""Criterion of a correct caption: true of the scene; agrees with references; right about change or not."""
+"""Criterion of a correct caption; see SAID."""
 SAID = {
     "true": "the caption is true",
     "agrees": "the caption agrees with the references",
     "change": "the caption is right about change or no change",
-}
+}  # in messages
 
 
 class Calibration(Strict):
@@ -52,16 +52,16 @@ class Calibration(Strict):
     measured: dict[str, dict[str, float | None]] = Field(default_factory=dict)  # split -> measure -> value
 
     def of(self, beam: int, length_penalty: float) -> bool:
-        """Return True if the calibration was made for captions of a beam search with these settings."""
+        """Return True if the calibration was made with these settings of the beam search."""
         return (self.beam, self.length_penalty) == (beam, length_penalty)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if tuple(self.signals) != NAMES:
             raise ValueError(f"signals are not {', '.join(NAMES)}")
-        for own in (self.probability.change, self.probability.no_change):
-            sizes = {len(own.mean), len(own.deviation), len(own.weights)}
-            if sizes != {len(NAMES)} or min(own.deviation) <= 0:
+        for regression in (self.probability.change, self.probability.no_change):
+            sizes = {len(regression.mean), len(regression.deviation), len(regression.weights)}
+            if sizes != {len(NAMES)} or min(regression.deviation) <= 0:
                 raise ValueError("a regression has not one positive deviation and one weight for each signal")
         if self.familiarity and len(self.familiarity.mean) != len(self.familiarity.deviation):
             raise ValueError("familiarity has not one deviation for each mean")
@@ -70,17 +70,17 @@ class Calibration(Strict):
 
 def read(path: Path, weights: str) -> Calibration:
     """Read a confidence.json. Raises InputError if it is not for weights with the SHA-256 `weights`."""
-    found = plain(path, Calibration, read_json(path, REMEDY, LARGEST), REMEDY)
-    if found.weights != weights:
+    calibration = plain(path, Calibration, read_json(path, REMEDY, LARGEST), REMEDY)
+    if calibration.weights != weights:
         raise InputError(f"{path} was calibrated for other weights; {REMEDY}")
-    return found
+    return calibration
 
 
 def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
     """Return the criterion by which captions of these pairs count as correct.
 
-    It is "true" if all scenes are known. Otherwise it is "agrees" if `grammar` is True, and "change" if it
-    is known of a pair whether it changed. Return None if captions cannot be judged.
+    The criterion is "true" if all scenes are known. Otherwise it is "agrees" if `grammar` is True, and else
+    "change". None if the pairs do not say whether something changed.
     """
     if all(pair.scene for pair in pairs):
         return "true"

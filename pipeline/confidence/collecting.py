@@ -21,6 +21,7 @@ from pipeline.features.store import FeatureStore, feature_batches
 MOST_IMAGES = 4000  # maximum number of training images to which familiarity is fitted
 BATCH = 64  # pairs
 Grids = Iterable[tuple[Tensor, Tensor]]
+"""Feature grids of batches of pairs: before and after images."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +31,17 @@ class Collected:
     pairs: list[Pair]
     captions: list[Signalled]
     correct: np.ndarray  # bool (P,)
-    distances: np.ndarray  # `unlike` and `scenes` of familiarity.py, (P, 2); without a Familiarity (P, 0)
+    distances: np.ndarray  # `unlike` and `scenes` of familiarity.py, (P, 2); (P, 0) if not computed
 
     @property
     def signals(self) -> np.ndarray:
         """Signals of the captions, (P, S)."""
-        return np.stack([each.numbers for each in self.captions])
+        return np.stack([caption.numbers for caption in self.captions])
 
     @property
     def reports_change(self) -> np.ndarray:
         """True for each caption that reports a change, (P,)."""
-        return np.array([each.reports_change for each in self.captions])
+        return np.array([caption.reports_change for caption in self.captions])
 
     @property
     def scenes(self) -> list[str]:
@@ -50,7 +51,7 @@ class Collected:
     @property
     def log_probability(self) -> np.ndarray:
         """Log-probability of each caption, (P,)."""
-        return np.array([each.signals.log_probability for each in self.captions])
+        return np.array([caption.signals.log_probability for caption in self.captions])
 
 
 def collect(
@@ -58,22 +59,25 @@ def collect(
 ) -> Collected:
     """Write and judge the captions of pairs. Pairs whose captions cannot be judged are left out.
 
-    `grids` yields the feature grids of the pairs, in batches and in order. `familiar` computes the distances
-    of pairs; None: no distances.
+    grids: the feature grids of the pairs, in batches and in order
+    meaning: the criterion of a correct caption
+    familiar: computes the distances of pairs; None: no distances
     """
     captions: list[Signalled] = []
     distances: list[np.ndarray] = []
     for before, after in grids:
         captions += reader.captions(before, after)
         distances.append(familiar.distances(before, after) if familiar else np.empty((len(before), 0)))
-    each = zip(captions, pairs, strict=True)
-    judged = [correct(own.caption, pair, meaning, reader.phrases) for own, pair in each]
-    known = [place for place, verdict in enumerate(judged) if verdict is not None]
+    verdicts = [
+        correct(caption.caption, pair, meaning, reader.phrases)
+        for caption, pair in zip(captions, pairs, strict=True)
+    ]
+    judged = [position for position, verdict in enumerate(verdicts) if verdict is not None]
     return Collected(
-        [pairs[place] for place in known],
-        [captions[place] for place in known],
-        np.array([judged[place] for place in known], dtype=bool),
-        np.concatenate(distances)[known],
+        [pairs[position] for position in judged],
+        [captions[position] for position in judged],
+        np.array([verdicts[position] for position in judged], dtype=bool),
+        np.concatenate(distances)[judged],
     )
 
 
@@ -82,5 +86,5 @@ def familiar_with(pairs: Sequence[Pair], store: FeatureStore) -> Familiarity:
     chosen = pairs[:: max(1, -(-2 * len(pairs) // MOST_IMAGES))]
     batches = feature_batches(chosen, store, BATCH)
     return familiarity.fitted(
-        np.concatenate([familiarity.pooled(each) for each in chain.from_iterable(batches)])
+        np.concatenate([familiarity.pooled(grids) for grids in chain.from_iterable(batches)])
     )

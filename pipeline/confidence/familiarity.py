@@ -41,12 +41,12 @@ class Familiarity(Strict):
         `before` and `after` are the feature grids of the images, (B, C, H, W).
         """
         mean, deviation = np.array(self.mean), np.array(self.deviation)
-        sides = [((pooled(each) - mean) / deviation) for each in (before, after)]
-        unlike = np.sqrt(np.maximum(*((each**2).mean(1) for each in sides)))
+        standardised = [(pooled(grids) - mean) / deviation for grids in (before, after)]
+        unlike = np.sqrt(np.maximum(*((channels**2).mean(1) for channels in standardised)))
         return np.stack([unlike, scenes_apart(before, after)], 1)
 
     def reason(self, distances: Sequence[float]) -> str | None:
-        """Return why a pair with these two distances is refused; None if the pair is accepted."""
+        """Return the reason why a pair with these two distances is refused; None if it is accepted."""
         unlike, scenes = distances
         if not unlike <= self.unlike:  # NaN is refused, too
             return UNLIKE
@@ -59,16 +59,16 @@ def fitted(training: np.ndarray) -> Familiarity:
     `training`: channel means of the images, (images, C); see `pooled`.
     """
     deviation = np.maximum(training.std(0), LEAST)
-    return Familiarity(mean=_short(training.mean(0)), deviation=_short(deviation), unlike=1e9, scenes=2.0)
+    return Familiarity(mean=_rounded(training.mean(0)), deviation=_rounded(deviation), unlike=1e9, scenes=2.0)
 
 
-def with_thresholds(own: Familiarity, distances: np.ndarray) -> Familiarity:
-    """Return a copy of `own` with new thresholds of the two distances.
+def with_thresholds(familiar: Familiarity, distances: np.ndarray) -> Familiarity:
+    """Return a copy of `familiar` with new thresholds of the two distances.
 
     Each threshold alone refuses the share REFUSED of the B pairs with these `distances`, (B, 2).
     """
     unlike, scenes = np.quantile(distances, 1 - REFUSED, axis=0, method="higher")
-    return own.model_copy(update={"unlike": float(unlike), "scenes": float(scenes)})
+    return familiar.model_copy(update={"unlike": float(unlike), "scenes": float(scenes)})
 
 
 def pooled(grids: Tensor) -> np.ndarray:
@@ -86,5 +86,5 @@ def scenes_apart(before: Tensor, after: Tensor) -> np.ndarray:
     return torch.quantile(1 - cosine, QUARTILE, dim=1).cpu().numpy()
 
 
-def _short(values: np.ndarray) -> list[float]:
+def _rounded(values: np.ndarray) -> list[float]:
     return [float(f"{value:.4g}") for value in values]

@@ -9,31 +9,23 @@ from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
-from scipy.stats import rankdata
 
 from pipeline.confidence.collecting import Collected
 from pipeline.reporting.figures import HUES
+from pipeline.statistics.ranking import area_under_roc
 
 BINS = 10  # bins of the calibration error; each has the same number of captions
 COVERAGES = (0.5, 0.8, 0.95)
 RESAMPLES = 1000
+Measure = Callable[[np.ndarray, np.ndarray], float | None]
+"""Function from the confidence of P captions and their correctness, (P,) each, to a number."""
 
 
 def calibration_error(probabilities: np.ndarray, correct: np.ndarray) -> float:
     """Expected calibration error over bins of equally many captions (Guo et al., 2017, Eq. 3)."""
     bins = np.array_split(np.argsort(probabilities, kind="stable"), BINS)
-    gaps = [len(own) * abs(probabilities[own].mean() - correct[own].mean()) for own in bins if len(own)]
+    gaps = [len(rows) * abs(probabilities[rows].mean() - correct[rows].mean()) for rows in bins if len(rows)]
     return float(sum(gaps) / len(probabilities))
-
-
-def ranking(confidence: np.ndarray, correct: np.ndarray) -> float | None:
-    """Area under the ROC curve; None if all captions are correct, or all are wrong."""
-    right = int(correct.sum())
-    wrong = len(correct) - right
-    if not right or not wrong:
-        return None
-    ranks = rankdata(confidence)[correct].sum()
-    return float((ranks - right * (right + 1) / 2) / (right * wrong))
 
 
 def at_coverage(confidence: np.ndarray, correct: np.ndarray, coverage: float) -> float:
@@ -46,77 +38,79 @@ def at_coverage(confidence: np.ndarray, correct: np.ndarray, coverage: float) ->
 
 
 def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return coverage and risk, (captions,) each. Entry n: the n + 1 most confident captions are kept."""
+    """Return coverage and risk, (P,) each. For entry n, the n + 1 most confident captions are kept."""
     wrong = ~correct[np.argsort(-confidence, kind="stable")]
-    number = np.arange(1, len(wrong) + 1)
-    return number / len(wrong), wrong.cumsum() / number
+    counts = np.arange(1, len(wrong) + 1)
+    return counts / len(wrong), wrong.cumsum() / counts
 
 
 def interval(
-    measure: Callable[[np.ndarray, np.ndarray], float | None],
+    measure: Measure,
     confidence: np.ndarray,
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> tuple[float, float, float] | None:
-    """Return a measure and the ends of its 95 % interval; None if the measure is undefined.
+    """Return the value of a measure, and the limits of its 95 % interval; None if the measure is undefined.
+
+    confidence, correct: (P,) each; scenes: the scene id of each caption
 
     The interval is a percentile bootstrap over scenes, because the pairs of a scene are not independent.
     """
-    if (value := measure(confidence, correct)) is None:
+    if (observed := measure(confidence, correct)) is None:
         return None
-    _, number = np.unique(np.asarray(scenes), return_inverse=True)
-    members = [np.flatnonzero(number == scene) for scene in range(number.max() + 1)]
+    _, scene_numbers = np.unique(np.asarray(scenes), return_inverse=True)
+    members = [np.flatnonzero(scene_numbers == scene) for scene in range(scene_numbers.max() + 1)]
     random = np.random.default_rng(0)
-    drawn = []
+    values = []
     for _ in range(RESAMPLES):
-        rows = np.concatenate([members[n] for n in random.integers(0, len(members), len(members))])
-        drawn.append(measure(confidence[rows], correct[rows]))
-    known = [each for each in drawn if each is not None]
-    low, high = np.percentile(known, [2.5, 97.5])
-    return value, float(low), float(high)
+        drawn = np.concatenate([members[n] for n in random.integers(0, len(members), len(members))])
+        values.append(measure(confidence[drawn], correct[drawn]))
+    low, high = np.percentile([value for value in values if value is not None], [2.5, 97.5])
+    return observed, float(low), float(high)
 
 
-def measured(found: Collected, probability: np.ndarray) -> dict[str, float | None]:
-    """Return measure -> value, rounded to 4 decimal places; None if the measure is undefined.
+def measured(captions: Collected, probability: np.ndarray) -> dict[str, float | None]:
+    """Return measure -> value for captions with a fitted probability, (P,), of being correct.
 
-    The names of a measure's 95 % limits end in `_low` and `_high`.
+    Values are rounded to 4 decimal places; None if a measure is undefined. The names of the limits of a
+    measure's 95 % interval end in `_low` and `_high`.
     """
-    right = found.correct
+    correct = captions.correct
     numbers: dict[str, float | None] = {
-        "pairs": float(len(right)),
-        "correct": float(right.mean()),
+        "pairs": float(len(correct)),
+        "correct": float(correct.mean()),
         "mean_probability": float(probability.mean()),
     }
 
-    def add(name: str, measure: Callable[[np.ndarray, np.ndarray], float | None]) -> None:
-        values = interval(measure, probability, right, found.scenes) or (None,)
-        numbers.update(zip((name, f"{name}_low", f"{name}_high"), values, strict=False))
+    def add(name: str, measure: Measure) -> None:
+        value_and_limits = interval(measure, probability, correct, captions.scenes) or (None,)
+        numbers.update(zip((name, f"{name}_low", f"{name}_high"), value_and_limits, strict=False))
 
     add("calibration_error", calibration_error)
-    add("ranking", ranking)
-    numbers["ranking_log_probability"] = ranking(found.log_probability, right)
-    for each in COVERAGES:
-        add(f"correct_at_{100 * each:.0f}", partial(at_coverage, coverage=each))
+    add("ranking", area_under_roc)
+    numbers["ranking_log_probability"] = area_under_roc(captions.log_probability, correct)
+    for coverage in COVERAGES:
+        add(f"correct_at_{100 * coverage:.0f}", partial(at_coverage, coverage=coverage))
     return {name: None if value is None else round(value, 4) for name, value in numbers.items()}
 
 
 def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
-    """Return lines to print about the captions `name`. `numbers` are the measures from `measured`."""
+    """Return lines to print about the captions `name`. `numbers` are their measures, from `measured`."""
 
-    def said(key: str) -> str:
+    def printed(key: str) -> str:
         value, low, high = (numbers.get(f"{key}{end}") for end in ("", "_low", "_high"))
         interval = f" ({low:.3f} to {high:.3f})" if low is not None and high is not None else ""
         return ("unknown" if value is None else f"{value:.3f}") + interval
 
     return [
-        f"{name}: {numbers['pairs']:.0f} pairs, {said('correct')} correct, "
-        f"mean probability {said('mean_probability')}",
-        f"  calibration error         {said('calibration_error')}",
-        f"  area under the ROC curve  {said('ranking')}",
-        f"  ROC area, log-probability {said('ranking_log_probability')}",
+        f"{name}: {numbers['pairs']:.0f} pairs, {printed('correct')} correct, "
+        f"mean probability {printed('mean_probability')}",
+        f"  calibration error         {printed('calibration_error')}",
+        f"  area under the ROC curve  {printed('ranking')}",
+        f"  ROC area, log-probability {printed('ranking_log_probability')}",
         *(
-            f"  correct at {100 * each:.0f} % coverage    {said(f'correct_at_{100 * each:.0f}')}"
-            for each in COVERAGES
+            f"  correct at {100 * coverage:.0f} % coverage    {printed(f'correct_at_{100 * coverage:.0f}')}"
+            for coverage in COVERAGES
         ),
     ]
 
@@ -124,18 +118,18 @@ def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
 def drawing(parts: dict[str, tuple[Collected, np.ndarray]]) -> Callable[[Axes], None]:
     """Return a function that draws risk against coverage, for the confidence and for the log-probability.
 
-    parts: name of a set of captions -> the captions, and their probabilities
+    parts: name of a set of captions -> the captions, and their probabilities of being correct
     """
 
     def draw(axes: Axes) -> None:
-        for hue, (name, (found, probability)) in zip(HUES, parts.items(), strict=False):
-            for style, label, own in (
+        for hue, (name, (captions, probability)) in zip(HUES, parts.items(), strict=False):
+            for style, label, confidence in (
                 ("-", f"{name}: confidence", probability),
-                (":", f"{name}: log-probability", found.log_probability),
+                (":", f"{name}: log-probability", captions.log_probability),
             ):
-                coverage, risk = risk_coverage(own, found.correct)
-                shown = coverage >= 0.02  # the first captions are too few for a share
-                axes.plot(100 * coverage[shown], 100 * risk[shown], style, color=hue, label=label)
+                coverage, risk = risk_coverage(confidence, captions.correct)
+                enough = coverage >= 0.02  # the first captions are too few for a share
+                axes.plot(100 * coverage[enough], 100 * risk[enough], style, color=hue, label=label)
         axes.set_xlabel("captions kept, the most confident first, percent")
         axes.set_ylabel("wrong captions among them, percent")
         axes.set_xlim(0, 100)

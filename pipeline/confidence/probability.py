@@ -84,38 +84,40 @@ def fit(
 ) -> Fitted:
     """Fit the probability that a caption is correct to S signals of P captions, (P, S).
 
+    reports_change, correct: bool (P,) each; scenes: the scene id of each caption
+
     Cross-validation chooses the method. Its folds are groups of scenes. Raises ValueError if there are fewer
     scenes than FOLDS.
     """
     folds = _folds(scenes)
     held_out = np.zeros(len(signals))
-    for own in folds:
-        part = _logistics(signals[own], reports_change[own], correct[own])
-        held_out[~own] = part.logits(signals[~own], reports_change[~own])
+    for fold in folds:
+        regressions = _logistics(signals[fold], reports_change[fold], correct[fold])
+        held_out[~fold] = regressions.logits(signals[~fold], reports_change[~fold])
     stepped = np.zeros(len(signals))
-    for own in folds:
-        steps = _steps(held_out[own], correct[own])
-        stepped[~own] = np.interp(held_out[~own], steps.logits, steps.probabilities)
+    for fold in folds:
+        steps = _steps(held_out[fold], correct[fold])
+        stepped[~fold] = np.interp(held_out[~fold], steps.logits, steps.probabilities)
     losses: dict[Method, float] = {
         "logistic": log_loss(expit(held_out), correct),
         "isotonic": log_loss(stepped, correct),
     }
     method = min(losses, key=losses.__getitem__)
-    found = _logistics(signals, reports_change, correct)
+    probability = _logistics(signals, reports_change, correct)
     if method == "isotonic":
-        found = found.model_copy(update={"steps": _steps(held_out, correct)})
-    return Fitted(found, method, losses)
+        probability = probability.model_copy(update={"steps": _steps(held_out, correct)})
+    return Fitted(probability, method, losses)
 
 
 def refit(
-    own: Probability, signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray
+    fitted: Probability, signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray
 ) -> Probability:
-    """Adapt the fitted probability `own` to captions of other images, by a slope and a shift of the logit.
+    """Adapt a fitted probability to P captions of other images, by a slope and a shift of the logit.
 
     The steps of an isotonic regression are dropped. Slope and shift have normal priors with the means 1 and
     0 and the standard deviation SLOPE. The priors limit the effect of a few pairs.
     """
-    logits, target = own.logits(signals, reports_change), correct.astype(float)
+    logits, target = fitted.logits(signals, reports_change), correct.astype(float)
 
     def loss(values: np.ndarray) -> float:
         z = values[0] * logits + values[1]
@@ -123,22 +125,22 @@ def refit(
         return float(np.logaddexp(0, z).sum() - target @ z + prior)
 
     slope, shift = minimize(loss, np.array([1.0, 0.0]), method="L-BFGS-B", bounds=[(0, None), (None, None)]).x
-    return own.model_copy(update={"steps": None, "slope": float(slope), "shift": float(shift)})
+    return fitted.model_copy(update={"steps": None, "slope": float(slope), "shift": float(shift)})
 
 
 def held_out_refits(
-    own: Probability,
+    fitted: Probability,
     signals: np.ndarray,
     reports_change: np.ndarray,
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> np.ndarray:
     """Return the probability of each caption, (P,), after a refit to the captions of the other folds."""
-    found = np.zeros(len(signals))
-    for part in _folds(scenes):
-        refitted = refit(own, signals[part], reports_change[part], correct[part])
-        found[~part] = refitted(signals[~part], reports_change[~part])
-    return found
+    probabilities = np.zeros(len(signals))
+    for fold in _folds(scenes):
+        refitted = refit(fitted, signals[fold], reports_change[fold], correct[fold])
+        probabilities[~fold] = refitted(signals[~fold], reports_change[~fold])
+    return probabilities
 
 
 def log_loss(probabilities: np.ndarray, correct: np.ndarray) -> float:
@@ -157,14 +159,15 @@ def _folds(scenes: Sequence[str]) -> list[np.ndarray]:
 
 
 def _logistics(signals: np.ndarray, reports_change: np.ndarray, correct: np.ndarray) -> Probability:
-    parts = [_logistic(signals[own], correct[own]) for own in (reports_change, ~reports_change)]
-    return Probability(change=parts[0], no_change=parts[1])
+    groups = (reports_change, ~reports_change)
+    change, no_change = (_logistic(signals[group], correct[group]) for group in groups)
+    return Probability(change=change, no_change=no_change)
 
 
 def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
-    """Fit a logistic regression to the captions and to two extra captions.
+    """Fit a logistic regression to captions with these signals, and to two invented captions.
 
-    Both extra captions have the mean signals. One is correct, and the other is wrong.
+    Both invented captions have the mean signals. One is correct, and the other is wrong.
     """
     count, S = signals.shape
     mean = signals.mean(0) if count else np.zeros(S)
@@ -189,8 +192,9 @@ def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
 def _steps(logits: np.ndarray, correct: np.ndarray) -> Steps:
     """Fit an isotonic regression to n captions. The probabilities are clipped to 1 / 2n and 1 - 1 / 2n."""
     order = np.argsort(logits, kind="stable")
-    found = isotonic_regression(correct[order].astype(float))
-    x, values = logits[order], np.clip(found.x, 0.5 / len(order), 1 - 0.5 / len(order))
-    blocks = list(pairwise(found.blocks.tolist()))
-    centres = [float(x[start:end].mean()) for start, end in blocks]
-    return Steps(logits=centres, probabilities=[float(values[start]) for start, _ in blocks])
+    regression = isotonic_regression(correct[order].astype(float))
+    least = 0.5 / len(order)
+    probabilities = np.clip(regression.x, least, 1 - least)
+    blocks = list(pairwise(regression.blocks.tolist()))
+    centres = [float(logits[order][start:end].mean()) for start, end in blocks]
+    return Steps(logits=centres, probabilities=[float(probabilities[start]) for start, _ in blocks])

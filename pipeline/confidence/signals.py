@@ -25,7 +25,7 @@ RARE = -20.0  # log-probability of a group of captions if none of them is in the
 
 @dataclass(frozen=True)
 class Signals:
-    """Signals of a caption. Those named "exchanged_…" come from the caption of the images (after, before)."""
+    """Signals of a caption. Those named "exchanged_…" belong to the caption of the images (after, before)."""
 
     log_probability: float  # natural logarithm, over all tokens with <END>
     mean: float  # mean log-probability of the tokens
@@ -46,7 +46,7 @@ class Signals:
     exchanged_memory_deviation: float
 
 
-NAMES = tuple(each.name for each in fields(Signals))
+NAMES = tuple(field.name for field in fields(Signals))
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Reader:
     def captions(self, before: Tensor, after: Tensor) -> list[Signalled]:
         """Write the captions of B pairs. `before` and `after` are feature grids or pixels, (B, C, H, W)."""
         device = next(self.model.parameters()).device
-        first, second = (each.to(device).float() for each in (before, after))
+        first, second = (images.to(device).float() for images in (before, after))
         with torch.inference_mode():
             both = self.model.encode(first, second), self.model.encode(second, first)
             return self.signalled(self.search(self.model, both[0]).words, *both)
@@ -104,16 +104,16 @@ class Reader:
         `difference` is the model's encoding of the pairs. `exchanged` is the model's encoding of the same
         pairs with before and after exchanged. This method decodes the captions of the exchanged pairs.
         """
-        back = self.search(self.model, exchanged).words
-        sides = self._sides(difference, words), self._sides(exchanged, back)
+        exchanged_words = self.search(self.model, exchanged).words
+        sides = self._sides(difference, words), self._sides(exchanged, exchanged_words)
         return [
             Signalled(
-                one.caption,
-                other.caption,
-                not says_no_change(one.caption, self.phrases),
-                self._signals(one, other),
+                side.caption,
+                exchanged_side.caption,
+                not says_no_change(side.caption, self.phrases),
+                self._signals(side, exchanged_side),
             )
-            for one, other in zip(*sides, strict=True)
+            for side, exchanged_side in zip(*sides, strict=True)
         ]
 
     def _sides(self, difference: Difference, words: Tensor) -> Iterator[_Side]:
@@ -122,44 +122,45 @@ class Reader:
         beams = n_best(self.model, difference, BEAM, BEAM)
         yield from map(_Side, captions, scores, leads, beams, memory_norms(difference))
 
-    def _signals(self, one: _Side, other: _Side) -> Signals:
-        found = agreement(one.caption, other.caption, self.grammar, self.phrases)
-        agreed = (found.kind, found.object, found.exact)
-        kind, same_object, exact = (found.change if each is None else each for each in agreed)
-        said = self._claims(one.caption)
+    def _signals(self, side: _Side, exchanged: _Side) -> Signals:
+        agreed = agreement(side.caption, exchanged.caption, self.grammar, self.phrases)
+        kind, same_object, exact = (
+            agreed.change if value is None else value for value in (agreed.kind, agreed.object, agreed.exact)
+        )
+        claims = self._claims(side.caption)
         return Signals(
-            log_probability=float(one.scores.sum()),
-            mean=float(one.scores.mean()),
-            least=float(one.scores.min()),
-            margin=float(one.leads.min()),
-            exchanged_log_probability=float(other.scores.sum()),
-            exchanged_least=float(other.scores.min()),
+            log_probability=float(side.scores.sum()),
+            mean=float(side.scores.mean()),
+            least=float(side.scores.min()),
+            margin=float(side.leads.min()),
+            exchanged_log_probability=float(exchanged.scores.sum()),
+            exchanged_least=float(exchanged.scores.min()),
             kind=kind,
             object=same_object,
             exact=exact,
-            alternatives=self._odds(one, said),
-            exchanged_alternatives=self._odds(other, reverse(said)),
-            memory_greatest=one.norms[0],
-            memory_mean=one.norms[1],
-            memory_deviation=one.norms[2],
-            exchanged_memory_greatest=other.norms[0],
-            exchanged_memory_deviation=other.norms[2],
+            alternatives=self._odds(side, claims),
+            exchanged_alternatives=self._odds(exchanged, reverse(claims)),
+            memory_greatest=side.norms[0],
+            memory_mean=side.norms[1],
+            memory_deviation=side.norms[2],
+            exchanged_memory_greatest=exchanged.norms[0],
+            exchanged_memory_deviation=exchanged.norms[2],
         )
 
-    def _odds(self, side: _Side, said: Claims) -> float:
-        """Return the log-odds that a caption in the beam of `side` does not contradict the claims `said`."""
+    def _odds(self, side: _Side, claims: Claims) -> float:
+        """Return the log-odds that a caption in the beam of `side` does not contradict `claims`."""
         groups: tuple[list[float], list[float]] = ([RARE], [RARE])
-        for each in side.beam:
-            claims = self._claims(self.vocabulary.decode(each.tokens))
-            groups[contradicts(claims, said)].append(each.log_probability)
+        for candidate in side.beam:
+            candidate_claims = self._claims(self.vocabulary.decode(candidate.tokens))
+            groups[contradicts(candidate_claims, claims)].append(candidate.log_probability)
         agreeing, contradicting = (float(np.logaddexp.reduce(group)) for group in groups)
         return agreeing - contradicting
 
     def _claims(self, caption: str) -> Claims:
-        """Return what a caption claims. Without a grammar, this is only CHANGE or NO_CHANGE."""
-        none = says_no_change(caption, self.phrases)
-        if none or not self.grammar:
-            return Claims(frozenset([NO_CHANGE if none else CHANGE]), {}, {})
+        """Return the claims of a caption. Without a grammar, this is only CHANGE or NO_CHANGE."""
+        reports_none = says_no_change(caption, self.phrases)
+        if reports_none or not self.grammar:
+            return Claims(frozenset([NO_CHANGE if reports_none else CHANGE]), {}, {})
         return Sentence.of(caption).claims
 
 
@@ -172,22 +173,24 @@ def token_scores(
     log-probability minus the log-probability of the best other token.
     """
     state = model.decoder.begin(difference)
-    token, own, lead = torch.full_like(words[:, 0], START), [], []
+    token, chosen_scores, leads = torch.full_like(words[:, 0], START), [], []
     for position in range(words.shape[1]):
         scores = model.decoder.step(token, position, state).logits.double().log_softmax(-1)
         scores[:, list(model.never)] = -torch.inf  # after the softmax, as in beam_search.py
         token = words[:, position]
         chosen = scores.gather(1, token[:, None])[:, 0]
-        own.append(chosen)
-        lead.append(chosen - scores.scatter(1, token[:, None], -torch.inf).amax(1))
+        chosen_scores.append(chosen)
+        leads.append(chosen - scores.scatter(1, token[:, None], -torch.inf).amax(1))
     lengths = [row.index(END) + 1 if END in row else len(row) for row in words.tolist()]
-    tables = [torch.stack(each, 1).cpu().numpy() for each in (own, lead)]
-    first, second = ([row[:length] for row, length in zip(each, lengths, strict=True)] for each in tables)
-    return first, second
+    score_rows, lead_rows = (
+        [row[:length] for row, length in zip(torch.stack(columns, 1).cpu().numpy(), lengths, strict=True)]
+        for columns in (chosen_scores, leads)
+    )
+    return score_rows, lead_rows
 
 
 def memory_norms(difference: Difference) -> list[list[float]]:
-    """Return, per pair, maximum, mean and standard deviation of the norms of the decoder's memory tokens."""
+    """Return maximum, mean and standard deviation of the norms of the decoder's memory tokens, per pair."""
     norms = difference.memory.float().norm(dim=-1).flatten(1)
     numbers = torch.stack([norms.amax(1), norms.mean(1), norms.std(1, correction=0)], 1)
     return [row.tolist() for row in numbers]

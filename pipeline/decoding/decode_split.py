@@ -15,7 +15,7 @@ from pipeline.decoding.beam_search import beam_attending
 from pipeline.decoding.greedy import Captioned, differences, evaluating, greedy_attending
 from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.io.progress import track
-from pipeline.text.vocabularies import Vocabulary, said_at
+from pipeline.text.vocabularies import Vocabulary, word_positions
 
 Search = Callable[[Captioner, Difference], Captioned]
 
@@ -121,7 +121,7 @@ def attended_captions_of(found: Captioned, model: Captioner, vocabulary: Vocabul
     weights = None if found.weights is None else found.weights.cpu().numpy()
     captions = []
     for row, caption in enumerate(found.words.tolist()):
-        at = said_at(caption)
+        at = word_positions(caption)
         own = None if weights is None else weights[row, at]
-        captions.append(attended(vocabulary.spoken(caption), grids[row, at], weighed, own))
+        captions.append(attended(vocabulary.pieces(caption), grids[row, at], weighed, own))
     return captions

@@ -38,19 +38,18 @@ class Line(BaseModel):
 class Run:
     """The judged captions of a run, and its model."""
 
-    path: Path
     model: str
     lines: Sequence[Line]
 
     @property
-    def positions(self) -> list[int]:
-        """Positions, in the list `lines`, of the changed pairs whose captions were judged."""
-        return [index for index, line in enumerate(self.lines) if line.changed and line.true is not None]
+    def judged(self) -> list[Line]:
+        """Lines of the changed pairs whose captions were judged."""
+        return [line for line in self.lines if line.changed and line.true is not None]
 
     @property
     def true(self) -> Array:
-        """Truth of the captions at the positions in `positions`."""
-        return np.array([bool(self.lines[index].true) for index in self.positions])
+        """Truth of the judged captions, bool (judged,)."""
+        return np.array([bool(line.true) for line in self.judged])
 
 
 def read_run(path: Path, model: str | None = None) -> Run:
@@ -59,8 +58,8 @@ def read_run(path: Path, model: str | None = None) -> Run:
     model: name of the run's model, the same for all its seeds; None: the file's path is the name
     """
     file = path / "pairs.jsonl" if path.is_dir() else path
-    run = Run(file, model or str(file), list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
-    if not run.positions:
+    run = Run(model or str(file), list(read_records(file, Line, REMEDY, "pair_id", "ignore")))
+    if not run.judged:
         raise InputError(f"{file} has no judged caption of a changed pair; {REMEDY}")
     return run
 
@@ -75,7 +74,7 @@ def of_files(name: str, runs: Sequence[Run], files: Sequence[Path]) -> MetricAgr
     for run, file in zip(runs, files, strict=True):
         pairs = [_pair(line) for line in run.lines]
         scores = read_scores(file, pairs)
-        scores_of_runs.append(np.array([scores[run.lines[index].pair_id] for index in run.positions]))
+        scores_of_runs.append(np.array([scores[line.pair_id] for line in run.judged]))
     return _agreement(name, runs, scores_of_runs)
 
 
@@ -83,23 +82,21 @@ def of_verdicts(runs: Sequence[Run]) -> list[MetricAgreement]:
     """Return how well ROUGE-L and CIDEr-D agree with truth, if the verdicts of all runs contain them."""
     agreements = []
     for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):
-        values: list[list[Any]] = [
-            [getattr(run.lines[index], key) for index in run.positions] for run in runs
-        ]
+        values: list[list[Any]] = [[getattr(line, key) for line in run.judged] for run in runs]
         if all(value is not None for scores in values for value in scores):
             agreements.append(_agreement(name, runs, [np.array(scores, float) for scores in values]))
     return agreements
 
 
 def _agreement(name: str, runs: Sequence[Run], scores_of_runs: Sequence[Array]) -> MetricAgreement:
-    model_scores, model_truth = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
-    by_model = defaultdict[str, list[tuple[float, float]]](list)
+    by_model = defaultdict[str, list[tuple[Run, Array]]](list)
     for run, run_scores in zip(runs, scores_of_runs, strict=True):
-        model_scores[run.model].append(float(run_scores.mean()))
-        model_truth[run.model].append(float(run.true.mean()))
-        by_model[run.model].append(within_run(run_scores, run.true))
-    all_rank_values = [rank_values for run_scores in by_model.values() for rank_values in run_scores]
-    return agreement_of(name, [*model_scores.values()], [*model_truth.values()], all_rank_values)
+        by_model[run.model].append((run, run_scores))
+    groups = [*by_model.values()]
+    scores = [[float(run_scores.mean()) for _, run_scores in group] for group in groups]
+    truth = [[float(run.true.mean()) for run, _ in group] for group in groups]
+    within = [within_run(run_scores, run.true) for group in groups for run, run_scores in group]
+    return agreement_of(name, scores, truth, within)
 
 
 def _pair(line: Line) -> Pair:

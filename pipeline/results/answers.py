@@ -13,7 +13,7 @@ from pipeline.free_english.agreement import agreement
 from pipeline.free_english.truth import judge_free, judged_claims
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.errors import InputError
-from pipeline.reporting.tables import Table
+from pipeline.reporting.tables import Table, number
 from pipeline.scoring import truth
 from pipeline.scoring.metric_names import FAULTS, FITS, TRUE
 from pipeline.scoring.sentences import agrees, readable
@@ -94,17 +94,9 @@ def table(answers: Sequence[Answer]) -> Table:
     title = "True captions in percent; intervals of 95 % over scenes"
     rows = []
     for name, part_answers in parts(answers).items():
-        true_share = _true_share(part_answers)
-        percent = f"{100 * true_share.value:.1f}"
-        rows.append(
-            [
-                name,
-                str(true_share.number),
-                percent,
-                true_share.interval,
-                f"{100 * _unreadable_share(part_answers).value:.1f}",
-            ]
-        )
+        true_share, unreadable = _true_share(part_answers), _unreadable_share(part_answers)
+        percent = number(true_share.value)
+        rows.append([name, str(true_share.number), percent, true_share.interval, number(unreadable.value)])
     faults = Counter(truth.FAULTS[letter] for answer in answers for letter in answer.verdict.faults)
     fault_counts = ", ".join(f"{name} {count:,}" for name, count in faults.most_common()) or "none"
     headings = ["pairs", "number", "true", "interval", "un-readable"]
@@ -139,8 +131,8 @@ def leaderboard_row(
 
 
 def _rounded(true_share: Share) -> dict[str, float]:
-    bounds = {"value": true_share.value, "low": true_share.low, "high": true_share.high}
-    return {name: round(number, DIGITS) for name, number in bounds.items()} | {"pairs": true_share.number}
+    bounds = {name: round(getattr(true_share, name), DIGITS) for name in ("value", "low", "high")}
+    return bounds | {"pairs": true_share.number}
 
 
 def lines(answers: Sequence[Answer], reader: str) -> list[dict[str, Any]]:

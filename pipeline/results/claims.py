@@ -40,10 +40,6 @@ class Finding:
     difference: Comparison
     margin: float | None  # half the 95 % interval over seeds; None if a model has one seed
 
-    @property
-    def decided(self) -> bool:
-        return self.result in (HOLDS, FAILS)
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -53,6 +49,11 @@ class Verdict:
     dataset: str
     seeds: int  # number of seeds of the model with fewer seeds
     findings: dict[str, Finding]  # metric of CLAIMED -> finding
+
+    @property
+    def decided(self) -> bool:
+        """True if the claim holds, or does not hold, by at least one metric."""
+        return any(finding.result in (HOLDS, FAILS) for finding in self.findings.values())
 
 
 def verdicts(groups: Sequence[Group]) -> list[Verdict]:
@@ -65,20 +66,18 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
     known_claims = [claim for claim in CLAIMS if {claim.better, claim.worse} <= by_name.keys()]
     if not known_claims:
         return []
-    model_pairs = [(claim.better, claim.worse) for claim in known_claims]
     comparisons = compare_all(
-        {name: group.evidence() for name, group in by_name.items()}, between=model_pairs
+        {name: group.evidence() for name, group in by_name.items()},
+        between=[(claim.better, claim.worse) for claim in known_claims],
     )
-    return [
-        _verdict(claim, by_name[claim.better], by_name[claim.worse], comparisons[pair])
-        for claim, pair in zip(known_claims, model_pairs, strict=True)
-    ]
-
-
-def _verdict(claim: Claim, better: Group, worse: Group, comparisons: dict[str, Comparison]) -> Verdict:
-    seeds = min(len(better.records), len(worse.records))
-    findings = {metric: _finding(better, worse, comparisons[metric], seeds) for metric in CLAIMED}
-    return Verdict(claim, better.dataset, seeds, findings)
+    all_verdicts = []
+    for claim in known_claims:
+        better, worse = by_name[claim.better], by_name[claim.worse]
+        comparison = comparisons[claim.better, claim.worse]
+        seeds = min(len(better.records), len(worse.records))
+        findings = {metric: _finding(better, worse, comparison[metric], seeds) for metric in CLAIMED}
+        all_verdicts.append(Verdict(claim, better.dataset, seeds, findings))
+    return all_verdicts
 
 
 def _finding(better: Group, worse: Group, comparison: Comparison, seeds: int) -> Finding:

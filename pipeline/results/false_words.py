@@ -21,11 +21,11 @@ HEADINGS = ["model", "true", *NAMES.values(), FAULTS[OTHER], "one part only", FA
 
 @dataclass(frozen=True)
 class Faults:
-    """Faults of each caption, by seed and pair, as letters of truth.FAULTS; "" for a true caption."""
+    """Faults of the captions of a model's runs, as letters of truth.FAULTS; "" for a true caption."""
 
-    name: str
-    changed: tuple[Sequence[str], ...]  # changed pairs
-    unchanged: tuple[Sequence[str], ...]  # unchanged pairs
+    name: str  # of the model
+    changed: Sequence[str]  # faults of each caption of a changed pair, over all runs
+    unchanged: Sequence[str]
 
     @property
     def true(self) -> float:
@@ -46,26 +46,22 @@ class Faults:
     @property
     def single(self) -> float | None:
         """Fraction of false captions with exactly one false part; None if no caption is false."""
-        false = [letters.replace(OTHER, "") for run in self.changed for letters in run if letters]
+        false = [letters.replace(OTHER, "") for letters in self.changed if letters]
         return fmean(len(letters) == 1 for letters in false) if false else None
 
     @property
     def invented(self) -> float | None:
         """Share of false alarms among unchanged pairs; None without unchanged pairs."""
-        invented = [INVENTED in letters for run in self.unchanged for letters in run]
-        return fmean(invented) if invented else None
+        return fmean(INVENTED in letters for letters in self.unchanged) if self.unchanged else None
 
     def _mean(self, value: Callable[[str], float]) -> float:
-        return fmean(value(letters) for run in self.changed for letters in run)
+        return fmean(value(letters) for letters in self.changed)
 
 
 def of_group(group: Group, dataset: str = "") -> Faults:
     """Return the faults of the captions of all runs in a group."""
     changed, unchanged = (
-        tuple(
-            [record["faults"][position] for position in group.pairs["subsets"][subset]]
-            for record in group.records
-        )
+        [record["faults"][position] for record in group.records for position in group.positions(subset)]
         for subset in ("change", "no_change")
     )
     return Faults(f"{dataset} {group.name}".strip(), changed, unchanged)
@@ -73,10 +69,5 @@ def of_group(group: Group, dataset: str = "") -> Faults:
 
 def row(faults: Faults) -> list[str]:
     """Return a model's table row in percent. Its columns are HEADINGS."""
-    shares = [
-        faults.true,
-        *(faults.share(letter) for letter in (*PARTS, OTHER)),
-        faults.single,
-        faults.invented,
-    ]
-    return [faults.name, *map(number, shares)]
+    shares = [faults.share(letter) for letter in (*PARTS, OTHER)]
+    return [faults.name, *map(number, [faults.true, *shares, faults.single, faults.invented])]

@@ -16,20 +16,19 @@ from pipeline.results.record_comparisons import Group
 from pipeline.scoring.metric_names import ACCURACY, BLEU_4, CIDER, METEOR, RIGHT, ROUGE_L, TRUE, TRUE_CHANGES
 from pipeline.statistics.bootstrap import draws
 from pipeline.statistics.pair_scores import Array
+from pipeline.statistics.ranking import area_under_roc
 
 RESAMPLES, SEED = 2_000, 1
 LEAST = 4  # runs: with fewer, a rank correlation means nothing
 CIDER_CHANGES = f"{CIDER}, changed"
-OVER_RUNS = {  # metric -> subset of the test pairs and score
-    BLEU_4: ("total", BLEU_4),
-    METEOR: ("total", METEOR),
-    ROUGE_L: ("total", ROUGE_L),
-    CIDER: ("total", CIDER),
-    CIDER_CHANGES: ("change", CIDER),
-    ACCURACY: ("total", ACCURACY),
+METRICS = {  # metric -> subset of the test pairs, score, and key of the values per pair in a record
+    BLEU_4: ("total", BLEU_4, BLEU_4),
+    METEOR: ("total", METEOR, METEOR),
+    ROUGE_L: ("total", ROUGE_L, ROUGE_L),
+    CIDER: ("total", CIDER, None),
+    CIDER_CHANGES: ("change", CIDER, CIDER),
+    ACCURACY: ("total", ACCURACY, RIGHT),
 }
-# metric -> key of its values per pair in a record
-OVER_PAIRS = {BLEU_4: BLEU_4, METEOR: METEOR, ROUGE_L: ROUGE_L, CIDER_CHANGES: CIDER, ACCURACY: RIGHT}
 TINY = 1e-9
 Values = Sequence[float]
 
@@ -68,9 +67,8 @@ def metric_agreements(groups: Sequence[Group]) -> list[MetricAgreement]:
         return []
     truth = [[run.score("total", TRUE_CHANGES).mean for run in runs] for runs in runs_by_model]
     agreements = []
-    for metric, (subset, score) in OVER_RUNS.items():
+    for metric, (subset, score, key) in METRICS.items():
         scores = [[run.score(subset, score).mean for run in runs] for runs in runs_by_model]
-        key = OVER_PAIRS.get(metric)
         within = [_rank_values(run, key) for runs in runs_by_model for run in runs] if key else []
         agreements.append(agreement_of(metric, scores, truth, within))
     return agreements
@@ -106,27 +104,15 @@ def _rank_values(group: Group, metric: str) -> tuple[float, float]:
 
 
 def within_run(values: Array, true: Array) -> tuple[float, float]:
-    """Return two values: the rank correlation of `values` with `true`, and `preference(values, true)`.
+    """Return the rank correlation of `values` with `true`, and the area under the ROC curve.
 
-    values, true: (captions,) each
+    Both inputs have the shape (captions,). The area is the share of (true, false) captions in which the true
+    one has the higher value. Either result is NaN if it is undefined.
     """
-    ranks, share = rankdata(values), true.astype(float)
-    if not np.ptp(ranks) or not np.ptp(share):
-        return np.nan, preference(values, true)
-    return float(np.corrcoef(ranks, rankdata(share))[0, 1]), preference(values, true)
-
-
-def preference(values: Array, true: Array) -> float:
-    """Return the area under the ROC curve: how often a true caption has a higher value than a false one.
-
-    A tie counts half. NaN if all or no captions are true.
-    """
-    true_count, false_count = int(true.sum()), int((~true).sum())
-    if not true_count or not false_count:
-        return np.nan
-    return float(
-        (rankdata(values)[true].sum() - true_count * (true_count + 1) / 2) / (true_count * false_count)
-    )
+    ranks, preference = rankdata(values), area_under_roc(values, true)
+    if not np.ptp(ranks) or preference is None:
+        return np.nan, np.nan if preference is None else preference
+    return float(np.corrcoef(ranks, rankdata(true.astype(float)))[0, 1]), preference
 
 
 def misranked(scores: Sequence[Values], truth: Sequence[Values]) -> float | None:
@@ -145,9 +131,9 @@ def misranked(scores: Sequence[Values], truth: Sequence[Values]) -> float | None
 
 
 def spearman(a: Array, b: Array, counts: Array) -> Array:
-    """Return Spearman's correlation of `a` and `b` for each draw, (draws,); NaN if all values are equal.
+    """Return Spearman's correlation of `a` and `b` for each resample, (draws,); NaN if all values are equal.
 
-    counts: weight of each value in each draw, (draws, values)
+    counts: weight of each value in each resample, (draws, values)
     """
     weights = counts / counts.sum(1, keepdims=True)
     x, y = (
@@ -158,13 +144,16 @@ def spearman(a: Array, b: Array, counts: Array) -> Array:
 
 
 def _ranks(values: Array, counts: Array) -> Array:
-    """Return the mean rank of each value, weighted by `counts`, for each draw: (draws, values)."""
+    """Return the mean rank of each value, weighted by `counts`, for each resample: (draws, values)."""
     below, equal = values[:, None] < values, values[:, None] == values
     return np.asarray(counts @ (below + equal / 2))
 
 
 def _drawn(seeds: Sequence[int]) -> Array:
-    """Return the weight of each run in each draw of models, (1 + RESAMPLES, runs). The first row is all 1."""
+    """Return the weight of each run in each resample of models, (1 + RESAMPLES, runs).
+
+    `seeds` has the number of runs of each model. The first row is the original sample: all weights are 1.
+    """
     draws_of_models = np.concatenate(list(draws(len(seeds), RESAMPLES, SEED)))
     return np.repeat(np.vstack([np.ones(len(seeds)), draws_of_models]), seeds, axis=1)
 
@@ -177,7 +166,7 @@ def _means(values: Array, counts: Array) -> Array:
 
 
 def _correlation(correlations: Array) -> Correlation:
-    """Return the correlation over all runs, the first, with an interval from the other ones (draws)."""
+    """Return the first correlation (over all runs) with an interval from the other ones (the resamples)."""
     finite = correlations[1:][np.isfinite(correlations[1:])]
     low, high = np.quantile(finite, [0.025, 0.975]) if len(finite) else (np.nan, np.nan)
     return Correlation(_finite_or_none(correlations[0]), float(low), float(high))

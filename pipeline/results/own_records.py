@@ -55,19 +55,15 @@ def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]
     one. The unused files contain own records that do not fit.
     """
     folder = root / OWN / dataset / records.data(root, dataset)
-    own_records, pairs = record_comparisons.read_folder(folder)
-    fitting = {records.name_of(record): record for record in own_records.values() if _fits(tree, record)}
-    if fitting:
-        published, published_pairs = record_comparisons.read_folder(root / FOLDER / dataset)
-        for file, record in published.items():
-            if published_pairs == pairs and file.name not in fitting and _fits(tree, record):
-                fitting[file.name] = record
-    left_out = [
-        file
-        for file in sorted((root / OWN / dataset).glob("*/*.json"))
-        if file.name != PAIRS and not (file in own_records and _fits(tree, own_records[file]))
-    ]
-    return record_comparisons.groups([fitting[name] for name in sorted(fitting)], pairs), left_out
+    own_records, pairs = _fitting(folder, tree)
+    by_name = {records.name_of(record): record for record in own_records.values()}
+    if by_name:
+        published, published_pairs = _fitting(root / FOLDER / dataset, tree)
+        if published_pairs == pairs:
+            by_name = {file.name: record for file, record in published.items()} | by_name
+    files = sorted((root / OWN / dataset).glob("*/*.json"))
+    left_out = [file for file in files if file.name != PAIRS and file not in own_records]
+    return record_comparisons.groups([by_name[name] for name in sorted(by_name)], pairs), left_out
 
 
 def promote(root: Path, tree: Tree) -> list[Path]:
@@ -79,10 +75,9 @@ def promote(root: Path, tree: Tree) -> list[Path]:
     moved: dict[Path, Path] = {}
     for dataset in sorted(path.name for path in (root / OWN).glob("*")):
         folder = root / OWN / dataset / records.data(root, dataset)
-        own_records, pairs = record_comparisons.read_folder(folder)
-        fitting = {file: record for file, record in own_records.items() if _fits(tree, record)}
-        if fitting:
-            moved |= _targets(root, tree, dataset, fitting, pairs)
+        own_records, pairs = _fitting(folder, tree)
+        if own_records:
+            moved |= _targets(root, tree, dataset, own_records, pairs)
     for file, target in moved.items():
         if not (target.parent / PAIRS).exists():
             write_text(target.parent / PAIRS, read_text(file.parent / PAIRS, REMEDY))
@@ -107,6 +102,12 @@ def _targets(
         if target.exists() and read_bytes(target) != read_bytes(file):
             raise InputError(f"{target} is published, and {file} differs; `git rm` the former to replace it")
     return targets
+
+
+def _fitting(folder: Path, tree: Tree) -> tuple[dict[Path, Record], Record]:
+    """Return the records in a folder that fit params.yaml (`tree`), by file, and their pairs.json."""
+    by_file, pairs = record_comparisons.read_folder(folder)
+    return {file: record for file, record in by_file.items() if _fits(tree, record)}, pairs
 
 
 def _fits(tree: Tree, record: Record) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
@@ -14,7 +14,7 @@ from pipeline.io.errors import InputError
 from pipeline.results import records
 from pipeline.results.records import CAPTIONS, FOLDER, OF_PAIRS, PAIRS, REMEDY, Record
 from pipeline.scoring.metric_names import ACCURACY, CIDER, RIGHT, TRUE, TRUE_CHANGES
-from pipeline.statistics.pair_scores import Evidence
+from pipeline.statistics.pair_scores import Evidence, millionths
 from pipeline.statistics.seeds import MeanSd, over_seeds
 
 UNCHANGED = "_n"  # suffix of ids in pipeline/datasets/clevr_change.py, which reads all rendered datasets
@@ -64,8 +64,7 @@ class Group:
 
     def positions(self, subset: str) -> Sequence[int]:
         """Return the positions of a subset among the test pairs."""
-        whole = range(len(self.pairs["pairs"]))
-        return whole if subset == "total" else self.pairs["subsets"][subset]
+        return range(len(self.pairs["pairs"])) if subset == "total" else self.pairs["subsets"][subset]
 
     def changed_positions(self, subset: str) -> list[int]:
         """Return the positions of a subset's changed pairs."""
@@ -78,28 +77,25 @@ class Group:
             return None
         return over_seeds([record["localisation"]["pointing"] for record in self.records])
 
-    def evidence(self, subset: str = "total") -> Evidence:
+    def evidence(self) -> Evidence:
         """Return the input of a paired bootstrap: truth, change accuracy and CIDEr-D per pair and seed."""
-        positions = list(self.positions(subset))
-        cider = [
-            [[record["CIDEr-D"][position] * 1000.0, 1.0] for position in positions] for record in self.records
-        ]
-        changed = set(self.changed_positions(subset))
-        counted = {metric: changed if metric == TRUE_CHANGES else set(positions) for metric in MARKED}
-        numbers = {
-            metric: np.array(
-                [
-                    [_weighted_mark(record[key], position, counted[metric]) for position in positions]
-                    for record in self.records
-                ]
-            )
+        pair_ids = tuple(self.pairs["pairs"])
+        changed = set(self.positions("change"))
+        values: dict[str, list[list[float | None]]] = {
+            metric: [[float(mark == "1") for mark in record[key]] for record in self.records]
             for metric, key in MARKED.items()
-            if counted[metric]
         }
-        pair_ids = tuple(self.pairs["pairs"][position] for position in positions)
+        values[TRUE_CHANGES] = [
+            [mark if position in changed else None for position, mark in enumerate(marks)]
+            for marks in values[TRUE]
+        ]
+        if not changed:
+            del values[TRUE_CHANGES]
+        values[CIDER] = [[thousandths / 1000 for thousandths in record[CIDER]] for record in self.records]
         # records do not name scenes: a scene's unchanged pair has the id of the changed pair and a suffix
         scenes = tuple(pair_id.removesuffix(UNCHANGED) for pair_id in pair_ids)
-        return Evidence(pair_ids, numbers | {CIDER: np.array(cider)}, scene_ids=scenes)
+        numbers = {metric: np.array([millionths(run) for run in runs]) for metric, runs in values.items()}
+        return Evidence(pair_ids, numbers, scene_ids=scenes)
 
 
 def read(root: Path, dataset: str) -> list[Group]:
@@ -132,14 +128,13 @@ def groups(dataset_records: Sequence[Record], pairs: Record) -> list[Group]:
         grouped[json.dumps([record["model"], record["changes"]], sort_keys=True)].append(record)
     return [
         Group(
-            dataset,
+            members[0]["dataset"],
             members[0]["model"],
             members[0]["changes"],
             tuple(sorted(members, key=itemgetter("seed"))),
             pairs,
         )
         for members in grouped.values()
-        for dataset in [members[0]["dataset"]]
     ]
 
 
@@ -157,10 +152,6 @@ def _fits(record: Record, pairs: Record) -> bool:
 def _share(marks: str, positions: Sequence[int]) -> float:
     known_marks = [marks[position] for position in positions if marks[position] in "01"]
     return known_marks.count("1") / len(known_marks)
-
-
-def _weighted_mark(marks: str, position: int, counted: Collection[int]) -> tuple[float, float]:
-    return (1_000_000.0 * (marks[position] == "1"), 1.0) if position in counted else (0.0, 0.0)
 
 
 def plain(value: object) -> str:

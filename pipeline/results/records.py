@@ -112,7 +112,7 @@ def data(root: Path, dataset: str) -> str:
 
 
 def settings(run: Run) -> str:
-    """Return a hash of all values of params.yaml that determine a run, without code and machine."""
+    """Return a hash of the settings that determine the results of a run. It does not cover the code."""
     params, recipe = Params.model_validate(run.params), asdict(run.recipe)
     del recipe["code"]
     # empty values and defaults are left out, so that a new setting keeps older records valid
@@ -178,7 +178,7 @@ def _test_pairs(root: Path, dataset: str) -> list[Pair]:
 
 
 def packed(values: Iterable[float], width: int) -> str:
-    """Return the fractions as one text: for each, its thousandths as `width` digits in base 36."""
+    """Return the fractions as one text. Each has `width` digits: its thousandths in base 36."""
     return "".join(np.base_repr(round(1000 * value), BASE).rjust(width, "0") for value in values)
 
 

@@ -1,7 +1,9 @@
 """Figures of the results page: SVG files that are readable on light and dark pages."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +12,7 @@ from pipeline.config.params import Params
 from pipeline.io.outputs import write_text
 from pipeline.reporting.figures import HUES, RULE, WIDE, svg_file
 from pipeline.results.false_words import NAMES, PARTS, Faults, of_group
-from pipeline.results.metric_agreement import MetricAgreement, metric_agreements
+from pipeline.results.metric_agreement import Correlation, MetricAgreement, metric_agreements
 from pipeline.results.record_comparisons import Group
 from pipeline.scoring.metric_names import HEADINGS, TRUE
 
@@ -18,7 +20,6 @@ SEEDS = "results-seeds.svg"
 FALSE, AGREEMENT = "results-false-words.svg", "results-metric-agreement.svg"
 PART_HUES = ("#999999", "#bbbbbb", *HUES[:6], *HUES[7:])  # for PARTS; gray: no change is described
 GAP = 3  # empty places between two datasets
-TITLE = "True captions of changed pairs"
 BAR = 0.2  # height of a horizontal bar in inches
 
 
@@ -33,28 +34,20 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
         for groups in datasets
         if groups and (dataset_agreements := metric_agreements(groups))
     }
-    figures: dict[str, tuple[str, object, tuple[float, float], Callable[[Axes], None]]] = {
-        SEEDS: (f"{TITLE}, of every seed", ordered, WIDE, lambda axes: _seeds(axes, ordered)),
-        FALSE: (
-            "False captions of changed pairs, by fault",
-            faults,
-            of_bars(len(faults)),
-            lambda axes: draw_faults(axes, faults),
-        ),
-        AGREEMENT: (
-            "Rank correlation with truth",
-            agreements,
-            WIDE,
-            lambda axes: draw_agreement(axes, agreements),
-        ),
-    }
-    figures_with_data = {name: figure for name, figure in figures.items() if figure[1]}
-    for name, (_, _, size, draw) in figures_with_data.items():
-        write_text(folder / name, svg_file(draw, size))
-    return [f"![{title}]({name})" for name, (title, *_) in figures_with_data.items()]
+    figures: list[tuple[str, str, object, tuple[float, float], Callable[[Any, Axes], None]]] = [
+        (SEEDS, "True captions of changed pairs, of every seed", ordered, WIDE, _draw_seeds),
+        (FALSE, "False captions of changed pairs, by fault", faults, of_bars(len(faults)), draw_faults),
+        (AGREEMENT, "Rank correlation with truth", agreements, WIDE, draw_agreement),
+    ]
+    lines = []
+    for name, title, data, size, draw in figures:
+        if data:
+            write_text(folder / name, svg_file(partial(draw, data), size))
+            lines.append(f"![{title}]({name})")
+    return lines
 
 
-def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]]) -> None:
+def _draw_seeds(datasets: Sequence[Sequence[Group]], axes: Axes) -> None:
     x, ticks = 0, []
     for groups, hue in zip(datasets, HUES, strict=False):
         centre, transform = x + (len(groups) - 1) / 2, axes.get_xaxis_transform()
@@ -74,7 +67,7 @@ def of_bars(number: int) -> tuple[float, float]:
     return WIDE[0], 1.2 + BAR * number
 
 
-def draw_faults(axes: Axes, model_faults: Sequence[Faults]) -> None:
+def draw_faults(model_faults: Sequence[Faults], axes: Axes) -> None:
     """Draw a bar per model: false captions of changed pairs, with a segment for each kind of false part."""
     left = np.zeros(len(model_faults))
     for part, hue in zip(PARTS, PART_HUES, strict=True):
@@ -88,30 +81,28 @@ def draw_faults(axes: Axes, model_faults: Sequence[Faults]) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -below), ncols=5, handlelength=1)
 
 
-def draw_agreement(axes: Axes, datasets: Mapping[str, Sequence[MetricAgreement]]) -> None:
+def draw_agreement(datasets: Mapping[str, Sequence[MetricAgreement]], axes: Axes) -> None:
     """Draw each metric's rank correlation with truth: over runs (filled dots), over captions (open dots)."""
     metrics = list(
         dict.fromkeys(agreement.metric for agreements in datasets.values() for agreement in agreements)
     )
     for index, (dataset, agreements) in enumerate(datasets.items()):
+        hue, height = HUES[index], 0.22 * (index - (len(datasets) - 1) / 2)
         for agreement in agreements:
-            y = metrics.index(agreement.metric) + 0.22 * (index - (len(datasets) - 1) / 2)
-            for correlation, fill, offset in (
-                (agreement.runs, "full", -0.08),
-                (agreement.pairs, "none", 0.08),
-            ):
-                if correlation and correlation.value is not None:
-                    axes.hlines(
-                        y + offset, correlation.low, correlation.high, colors=HUES[index], linewidth=1
-                    )
-                    axes.plot(
-                        correlation.value, y + offset, "o", color=HUES[index], fillstyle=fill, markersize=6
-                    )
-        axes.plot([], [], "o", color=HUES[index], label=f"{dataset}: over runs")
-        axes.plot([], [], "o", color=HUES[index], fillstyle="none", label=f"{dataset}: over a run's captions")
+            y = metrics.index(agreement.metric) + height
+            _draw_correlation(axes, agreement.runs, y - 0.08, hue, "full")
+            _draw_correlation(axes, agreement.pairs, y + 0.08, hue, "none")
+        axes.plot([], [], "o", color=hue, label=f"{dataset}: over runs")
+        axes.plot([], [], "o", color=hue, fillstyle="none", label=f"{dataset}: over a run's captions")
     axes.axvline(0, color=RULE, linewidth=0.8)
     axes.axvline(1, color=RULE, linewidth=0.8, linestyle="dotted")
     axes.set_yticks(range(len(metrics)), [HEADINGS.get(metric, metric) for metric in metrics])
     axes.invert_yaxis()
     axes.set_xlabel("rank correlation with truth (1: the same order; 0: unrelated)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=2)
+
+
+def _draw_correlation(axes: Axes, correlation: Correlation | None, y: float, hue: str, fill: Any) -> None:
+    if correlation and correlation.value is not None:
+        axes.hlines(y, correlation.low, correlation.high, colors=hue, linewidth=1)
+        axes.plot(correlation.value, y, "o", color=hue, fillstyle=fill, markersize=6)

@@ -8,7 +8,7 @@ from pipeline.config.params import Params
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.reporting.tables import NONE, Table
 from pipeline.results import false_words, seed_spread
-from pipeline.results.claims import Verdict, verdicts
+from pipeline.results.claims import Finding, Verdict, verdicts
 from pipeline.results.metric_agreement import MetricAgreement, metric_agreements
 from pipeline.results.record_comparisons import Group
 from pipeline.scoring import metric_names
@@ -39,9 +39,7 @@ def tables(datasets: Datasets, params: Params) -> dict[str, Table]:
     for name, groups in ordered.items():
         named_tables += [(f"{kind} {name}", table) for kind, table in _of_dataset(name, groups).items()]
     all_verdicts = [verdict for groups in datasets.values() for verdict in verdicts(groups)]
-    decided = [
-        verdict for verdict in all_verdicts if any(finding.decided for finding in verdict.findings.values())
-    ]
+    decided = [verdict for verdict in all_verdicts if verdict.decided]
     return dict(named_tables) | {
         "decided claims": _claims("Claims that the records decide", decided),
         "claims": _claims("All claims", all_verdicts),
@@ -120,19 +118,16 @@ def _claims(title: str, claim_verdicts: Sequence[Verdict]) -> Table:
             f"{verdict.claim.better} > {verdict.claim.worse} ({verdict.claim.source})",
             verdict.dataset,
             str(verdict.seeds),
-            *(
-                text
-                for finding in (verdict.findings[metric] for metric in CLAIMED)
-                for text in (
-                    finding.result,
-                    finding.difference.printed,
-                    NONE if finding.margin is None else f"± {100 * finding.margin:.1f}",
-                )
-            ),
+            *(text for metric in CLAIMED for text in _finding_texts(verdict.findings[metric])),
         ]
         for verdict in claim_verdicts
     ]
     return Table(title, ["claim", "dataset", "seeds", *headings], rows, texts=2)
+
+
+def _finding_texts(finding: Finding) -> list[str]:
+    margin = NONE if finding.margin is None else f"± {100 * finding.margin:.1f}"
+    return [finding.result, finding.difference.printed, margin]
 
 
 def _metrics(datasets: Datasets) -> Table:

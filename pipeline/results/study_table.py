@@ -15,18 +15,8 @@ from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import DIRECTIONS, FIGURES, Figures, factor, printed
 from pipeline.reporting.tables import NONE, Table, number
 from pipeline.results.own_records import recorded
-from pipeline.scoring.metric_names import (
-    ACCURACY,
-    AGREES,
-    AGREES_CHANGES,
-    CIDER,
-    METEOR,
-    PLACES,
-    PRINTED,
-    TRUE,
-    TRUE_CHANGES,
-    of_parts,
-)
+from pipeline.scoring import metric_names
+from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, METEOR, PLACES, PRINTED, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import pair_scores
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value, signed
@@ -37,13 +27,7 @@ from pipeline.study.study_file import Study
 from pipeline.study.study_runs import RETRIEVAL, Planned, Run, finished
 
 JUDGED = (TRUE, AGREES)
-PUBLISHED_DIRECTIONS = ("text_to_pair", "pair_to_text")
-METRICS = (
-    *PLACES,  # over all pairs, truth is given for changed and unchanged pairs separately
-    *JUDGED,
-    *PRINTED,
-    ACCURACY,
-)
+METRICS = (*PLACES, *JUDGED, *PRINTED, ACCURACY)  # in the order of the columns
 PAPER = "paper "  # prefix of headings of the papers' columns
 
 
@@ -54,7 +38,8 @@ def tables(root: Path, study: Study, dataset: str, planned: Sequence[Planned], p
     """
     title = f"{study.title} ({study.source}) on {dataset}"
     published = check(root, study, dataset)
-    notes = _notes(root, study, dataset, planned, params)
+    results = [result for of_row in published.values() for result in of_row]
+    notes = [*_record_notes(root, planned), *_paper_notes(study, dataset, results, params)]
     all_tables = []
     for subset in study.subsets:
         all_tables.append(_scores(root, title, subset, planned, published, notes))
@@ -77,22 +62,16 @@ def check(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
     Raises InputError if a row names a published method that data/published lacks.
     """
     dataset = _published_dataset(study, dataset)
-    with_conditions = [
-        row for row in paper_results.rows(dataset, root / paper_results.FOLDER) if row.conditions
-    ]
+    results = paper_results.rows(dataset, root / paper_results.FOLDER)
+    comparable = [result for result in results if result.conditions and result.subset in study.subsets]
     by_label: dict[str, list[Published]] = {}
-    for row in study.rows if any(row.published for row in study.rows) else ():
-        published_rows = [
-            result
-            for result in with_conditions
-            if result.method == row.published and result.subset in study.subsets
-        ]
-        if row.published and not published_rows:
+    for row in study.rows:
+        by_label[row.label] = [result for result in comparable if result.method == row.published]
+        if row.published and not by_label[row.label]:
             raise InputError(
                 f"data/published/{dataset}.yaml has no row of {row.published} on {', '.join(study.subsets)}; "
                 f"add it, or correct `published` of the row {row.label!r}"
             )
-        by_label[row.label] = published_rows
     return by_label
 
 
@@ -104,28 +83,29 @@ def _published_dataset(study: Study, dataset: str) -> str:
     return dataset if dataset in study.datasets else study.datasets[0]
 
 
-def _notes(root: Path, study: Study, dataset: str, planned: Sequence[Planned], params: Params) -> list[str]:
+def _record_notes(root: Path, planned: Sequence[Planned]) -> list[str]:
     recorded_only = {
         run.key
         for row in planned
         for run in row.runs
         if not finished(root, run) and recorded(root, run, row.changes)
     }
-    note = (
-        f"Left out: {len(recorded_only)} run(s) with a record only, which `python -m commands.results` shows."
-    )
-    notes = [note] * bool(recorded_only)
-    published_rows = [row for rows in check(root, study, dataset).values() for row in rows]
+    count = len(recorded_only)
+    note = f"Left out: {count} run(s) with a record only; `python -m commands.results` shows them."
+    return [note] if count else []
+
+
+def _paper_notes(study: Study, dataset: str, published: Sequence[Published], params: Params) -> list[str]:
     published_dataset = _published_dataset(study, dataset)
-    if published_rows and published_dataset != dataset:
-        notes.append(
+    if published and published_dataset != dataset:
+        return [
             f"The paper's figures are of {published_dataset}, ours of {dataset}: only their order can agree."
-        )
-    elif differing := dict.fromkeys(
-        difference for row in published_rows for difference in paper_results.differing_conditions(row, params)
-    ):
-        notes.append(f"The paper's figures differ from ours in: {'; '.join(differing)}.")
-    return notes
+        ]
+    differing = [
+        difference for row in published for difference in paper_results.differing_conditions(row, params)
+    ]
+    text = "; ".join(dict.fromkeys(differing))
+    return [f"The paper's figures differ from ours in: {text}."] if differing else []
 
 
 def _scores(
@@ -151,12 +131,8 @@ def _scores(
         ]
         for row, means, paper in zip(planned, scores, papers, strict=True)
     ]
-    headings = [
-        "",
-        "seeds",
-        *(HEADINGS.get(metric, metric) for metric in our_metrics),
-        *(f"{PAPER}{metric}" for metric in paper_metrics),
-    ]
+    headings = ["", "seeds", *(HEADINGS.get(metric, metric) for metric in our_metrics)]
+    headings += [f"{PAPER}{metric}" for metric in paper_metrics]
     return Table(f"{title}{_subset_title(subset)}: × 100, mean ± sd over seeds", headings, lines, notes)
 
 
@@ -180,19 +156,18 @@ def _finished_runs(root: Path, row: Planned) -> list[Run]:
 
 
 def _mean_scores(root: Path, subset: str, runs: Sequence[Run]) -> dict[str, MeanSd]:
-    metrics_of_runs = [read_metrics(root / run.folder / "metrics.json") for run in runs]
-    scores_of_runs = [
-        _total(metrics) if subset == TOTAL else metrics.subsets.get(subset, {}) for metrics in metrics_of_runs
-    ]
-    common = [
-        metric for metric in METRICS if scores_of_runs and all(metric in scores for scores in scores_of_runs)
-    ]
-    return {metric: over_seeds([scores[metric] for scores in scores_of_runs]) for metric in common}
+    if not runs:
+        return {}
+    scores = [_run_scores(read_metrics(root / run.folder / "metrics.json"), subset) for run in runs]
+    common = [metric for metric in METRICS if all(metric in of_run for of_run in scores)]
+    return {metric: over_seeds([of_run[metric] for of_run in scores]) for metric in common}
 
 
-def _total(metrics: Metrics) -> dict[str, float]:
+def _run_scores(metrics: Metrics, subset: str) -> dict[str, float]:
+    if subset != TOTAL:
+        return metrics.subsets.get(subset, {})
     scores = {metric: value for metric, value in metrics.subsets[TOTAL].items() if metric not in JUDGED}
-    return of_parts(metrics.subsets) | scores | metrics.overall
+    return metric_names.of_parts(metrics.subsets) | scores | metrics.overall
 
 
 def _differences(root: Path, dataset: str, subset: str, planned: Sequence[Planned]) -> list[Table]:
@@ -229,55 +204,48 @@ def _compared(subset: str, by_metric: dict[str, Comparison]) -> list[str]:
     Over all test pairs, the third metric is change accuracy if it is known, else METEOR. In subsets it is
     METEOR, because change accuracy is meaningless there.
     """
-    truth = (TRUE_CHANGES, AGREES_CHANGES) if subset == TOTAL else JUDGED
+    truth = (metric_names.TRUE_CHANGES, metric_names.AGREES_CHANGES) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else METEOR
     return [*(metric for metric in truth if metric in by_metric), CIDER, second]
 
 
 def _evidence(root: Path, dataset: str, subset: str, row: Planned) -> Evidence:
-    whole = pair_scores.read([root / run.folder / "pairs.jsonl" for run in _finished_runs(root, row)])
+    evidence = pair_scores.read([root / run.folder / "pairs.jsonl" for run in _finished_runs(root, row)])
     if subset == TOTAL:
-        return whole
+        return evidence
     members = set(subsets(of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")).get(subset, []))
-    positions = [position for position, pair in enumerate(whole.pair_ids) if pair in members]
+    positions = [position for position, pair in enumerate(evidence.pair_ids) if pair in members]
     if not positions:
         raise InputError(f"{dataset} has no test pair of the subset {subset}; choose another dataset")
-    return whole.part(positions)
+    return evidence.part(positions)
 
 
 def _retrieval(
     root: Path, title: str, planned: Sequence[Planned], published: Mapping[str, PublishedRetrieval]
 ) -> list[Table]:
     """Return a table for each direction of retrieval; [] if no model with retrieval is finished."""
-    rows_with_figures: list[tuple[Planned, list[Figures]]] = []
+    figures_of_rows: list[tuple[Planned, list[Figures]]] = []
     for row in planned:
         runs = [run for run in _finished_runs(root, row) if run.recipe.entry.retrieves]
-        figures = [Figures.model_validate_json((root / run.folder / RETRIEVAL).read_bytes()) for run in runs]
-        rows_with_figures += [(row, figures)] * bool(figures)
-    tables_of_directions = []
-    for direction, caption in DIRECTIONS.items() if rows_with_figures else ():
-        paper_figures = [
-            getattr(published.get(row.row.published or ""), direction, {})
-            if direction in PUBLISHED_DIRECTIONS
-            else {}
-            for row, _ in rows_with_figures
+        if runs:
+            files = [root / run.folder / RETRIEVAL for run in runs]
+            figures = [Figures.model_validate_json(file.read_bytes()) for file in files]
+            figures_of_rows.append((row, figures))
+    all_tables = []
+    for direction, caption in DIRECTIONS.items() if figures_of_rows else ():
+        # papers have no figures for the direction text_to_pair_shared
+        papers = [
+            getattr(published.get(row.row.published or ""), direction, {}) for row, _ in figures_of_rows
         ]
-        paper_keys = list(dict.fromkeys(key for values in paper_figures for key in values))
-        chance = rows_with_figures[0][1][0].chance
+        paper_keys = list(dict.fromkeys(key for paper in papers for key in paper))
+        chance = figures_of_rows[0][1][0].chance
         lines = [["chance", "", *(printed(key, [chance]) for key in FIGURES), *[NONE] * len(paper_keys)]]
-        for (row, figures), paper in zip(rows_with_figures, paper_figures, strict=True):
-            texts = [
-                printed(key, [getattr(figure_set, direction) for figure_set in figures]) for key in FIGURES
-            ]
-            lines.append(
-                [*_row(root, row), *texts, *(number(paper.get(key), factor(key)) for key in paper_keys)]
-            )
-        tables_of_directions.append(
-            Table(
-                f"{title}: {caption[0].lower()}{caption[1:]}",
-                ["", "seeds", *FIGURES, *(f"{PAPER}{key}" for key in paper_keys)],
-                lines,
-                ["R@k in percent, MdR and MnR the median and mean rank; changed test pairs."],
-            )
-        )
-    return tables_of_directions
+        for (row, figures), paper in zip(figures_of_rows, papers, strict=True):
+            values = [getattr(of_seed, direction) for of_seed in figures]
+            texts = [printed(key, values) for key in FIGURES]
+            texts += [number(paper.get(key), factor(key)) for key in paper_keys]
+            lines.append([*_row(root, row), *texts])
+        headings = ["", "seeds", *FIGURES, *(f"{PAPER}{key}" for key in paper_keys)]
+        note = "R@k in percent, MdR and MnR the median and mean rank; changed test pairs."
+        all_tables.append(Table(f"{title}: {caption[0].lower()}{caption[1:]}", headings, lines, [note]))
+    return all_tables

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 
 from pipeline.datasets.schema import Pair
 from pipeline.scoring.tokenizer import one_line
@@ -17,10 +16,10 @@ ADJECTIVES = "visible|obvious|apparent|noticeable|significant|clear|real"
 
 
 def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
-    """Return True if the caption contains one of `phrases`.
+    """Return True if the caption contains one of `phrases`, in upper or lower case.
 
-    Upper and lower case are equal. A match must begin at the start of a word. A phrase "no X" also matches
-    "no visible X" and "not see any X", with any word in place of "see".
+    A match must begin at the start of a word. A phrase "no X" also matches "no visible X" (or another of
+    ADJECTIVES) and "not see any X" (or another verb).
     """
     text = one_line(caption).lower()
     return any(re.search(_pattern(one_line(phrase).lower()), text) for phrase in phrases)
@@ -35,47 +34,51 @@ def _pattern(phrase: str) -> str:
 
 
 def right(caption: str, changed: bool | None, phrases: Sequence[str]) -> bool | None:
-    """Return True if the caption says correctly whether something changed; None if `changed` is unknown."""
+    """Return True if the caption correctly reports a change or no change; None if `changed` is unknown."""
     return None if changed is None else says_no_change(caption, phrases) != changed
 
 
 def share(answers: Iterable[bool | None]) -> float | None:
     """Return the share of True (0 to 1) among the answers that are not None; None if all answers are None."""
-    known = [answer for answer in answers if answer is not None]
-    return sum(known) / len(known) if known else None
+    judged = [answer for answer in answers if answer is not None]
+    return sum(judged) / len(judged) if judged else None
 
 
 def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, float | None]:
     """Return the shares (0 to 1) of captions with the true kind of change, and with each true attribute.
 
-    Only pairs with a known changed object are counted. Without such a pair, the result is {}.
+    Only pairs with a known changed object are counted. Without such a pair, the result is {}. The keys are:
 
-    - "type": the share of captions that end in a verb phrase of the true kind of change.
-    - "size", "color", "material", "shape": the share of captions that name only the true value. Captions
-      that do not name the attribute in the subject are not counted; None if no caption names it. The true
-      value is the value before the change, or for an added object the value after it.
+    - "type": share of captions that end in a verb phrase of the true kind of change.
+    - "size", "color", "material", "shape": share of captions that name only the true value, among the
+      captions whose subject names the attribute; None without such a caption. The true value is the value
+      before the change, or for an added object the value after it.
     """
-    known = [
-        (pair.change_type, asdict(truth), *read(captions[pair.pair_id]))
-        for pair in pairs
-        if pair.changed_object and (truth := pair.changed_object.before or pair.changed_object.after)
-    ]
-    if not known:
+    kinds: list[bool] = []
+    correct: dict[str, list[bool | None]] = {attribute: [] for attribute in MEANINGS}
+    for pair in pairs:
+        changed = pair.changed_object
+        if changed and (truth := changed.before or changed.after):
+            kind, named = read(captions[pair.pair_id])
+            kinds.append(kind == pair.change_type)
+            for attribute, values in named.items():
+                correct[attribute].append(values == {getattr(truth, attribute)} if values else None)
+    if not kinds:
         return {}
-    return {"type": share(said == kind for kind, _, said, _ in known)} | {
-        name: share(look[name] == {truth[name]} if look[name] else None for _, truth, _, look in known)
-        for name in MEANINGS
-    }
+    return {"type": share(kinds)} | {attribute: share(answers) for attribute, answers in correct.items()}
 
 
 def read(caption: str) -> tuple[str | None, dict[str, set[str]]]:
-    """Return a caption's kind of change (None: unknown), and the attributes of its subject: name -> values.
+    """Return the kind of change that a caption names, and the attributes of its subject: name -> values.
 
-    The subject ends at the first noun. Case, white space and a final full stop do not matter.
+    The kind is None if the caption ends in no verb phrase of tabletop. The subject ends at the first noun.
+    Case, white space and a final full stop do not matter.
     """
     text = one_line(caption).lower().rstrip(" .")
     words = text.split()
-    end = next((place for place, word in enumerate(words) if word in NOUNS), -1) + 1
-    look = {name: {own[word] for word in words[:end] if word in own} for name, own in MEANINGS.items()}
+    end = next((position for position, word in enumerate(words) if word in NOUNS), -1) + 1
+    named = {
+        name: {values[word] for word in words[:end] if word in values} for name, values in MEANINGS.items()
+    }
     kinds = (kind for phrase, kind in VERB_PHRASES.items() if f" {text}".endswith(f" {phrase}"))
-    return next(kinds, None), look
+    return next(kinds, None), named

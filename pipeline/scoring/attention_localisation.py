@@ -26,10 +26,9 @@ from pipeline.datasets.schema import Box, Pair
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.io.errors import InputError
+from pipeline.tabletop.words import NOUNS
 
 MEASURES = ("pointing", "coverage", "pointing_at_object", "coverage_at_object")
-OBJECTS = frozenset(("cube", "block", "sphere", "ball", "cylinder", "thing", "object"))
-"""The nouns for objects in CLEVR-Change, CLEVR-DC and tabletop."""
 Size = tuple[int, int]
 """Width and height of an image in pixels."""
 Placed = tuple[Box, Size]
@@ -74,26 +73,26 @@ def localise(
     pairs: Sequence[Pair], attended: Mapping[str, Attended], sizes: Mapping[str, Size]
 ) -> Localisation:
     """Compute the localisation of all pairs. `attended`: pair id -> maps; `sizes`: image name -> size."""
-    each = {pair.pair_id: dict.fromkeys(MEASURES) for pair in pairs}
+    scores: dict[str, dict[str, float | None]] = {pair.pair_id: dict.fromkeys(MEASURES) for pair in pairs}
     areas = []
     for pair in pairs:
-        found = attended[pair.pair_id]
-        if found.words and (views := _views(found, pair, sizes)):
-            own = [_measured(found.words, maps, boxes) for maps, boxes in views]
-            each[pair.pair_id] = {name: _mean(one[name] for one in own) for name in MEASURES}
+        caption = attended[pair.pair_id]
+        if caption.words and (views := _views(caption, pair, sizes)):
+            view_scores = [_measured(caption.words, maps, boxes) for maps, boxes in views]
+            scores[pair.pair_id] = {name: _mean(view[name] for view in view_scores) for name in MEASURES}
             areas.append(float(np.mean([inside(boxes, (1, 1)).item() for _, boxes in views])))
     if not areas:
-        return Localisation({}, each)
-    means = {name: _mean(own[name] for own in each.values()) for name in MEASURES}
-    at_object = sum(own["pointing_at_object"] is not None for own in each.values())
+        return Localisation({}, scores)
+    means = {name: _mean(pair_scores[name] for pair_scores in scores.values()) for name in MEASURES}
+    at_object = sum(pair_scores["pointing_at_object"] is not None for pair_scores in scores.values())
     counts: dict[str, float] = {"chance": float(np.mean(areas)), "pairs": len(areas)}
-    known = {name: value for name, value in means.items() if value is not None}
-    return Localisation(known | counts | {"pairs_at_object": at_object}, each)
+    known_means = {name: value for name, value in means.items() if value is not None}
+    return Localisation(known_means | counts | {"pairs_at_object": at_object}, scores)
 
 
 def named_object(words: Sequence[str]) -> int | None:
     """Return the position of the first noun of a caption (the changed object); None without a noun."""
-    return next((place for place, word in enumerate(words) if word.lower() in OBJECTS), None)
+    return next((position for position, word in enumerate(words) if word.lower() in NOUNS), None)
 
 
 def inside(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
@@ -106,44 +105,46 @@ def inside(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
 def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
     """Return a mask (H, W) of the cells whose centre lies in a box, or on the box's left or upper edge."""
     H, W = grid
-    found = np.zeros(grid, dtype=bool)
+    mask = np.zeros(grid, dtype=bool)
     for (left, top, w, h), (width, height) in boxes:
         # in pixels: edges are whole numbers, so the comparison of centres with edges is exact
         y, x = (np.arange(1, 2 * n, 2) * length / (2 * n) for n, length in ((H, height), (W, width)))
-        found |= np.outer((y >= top) & (y < top + h), (x >= left) & (x < left + w))
-    return found
+        mask |= np.outer((y >= top) & (y < top + h), (x >= left) & (x < left + w))
+    return mask
 
 
-def _views(found: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple[np.ndarray, list[Placed]]]:
-    """Return a list of (maps, boxes), with an entry for each image that has a box.
+def _views(caption: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple[np.ndarray, list[Placed]]]:
+    """Return the maps of a caption, (words, H, W), and the boxes to compare them with.
 
-    If a word has a single map, the list has one entry with the boxes of both images, or none without a box.
-    Maps are (words, H, W).
+    If a word has a map per image, the list has an entry for each image that has a box. If a word has a single
+    map, the list has one entry with the boxes of both images; it is empty if there is no box.
     """
     sides = ((pair.before_box, pair.before), (pair.after_box, pair.after))
     before, after = ([(box, sizes[name])] if box is not None else [] for box, name in sides)
-    judged = [before + after] if found.images == 1 else [before, after][: found.images]
-    return [(found.maps[:, place], own) for place, own in enumerate(judged) if own]
+    boxes_of_maps = [before + after] if caption.images == 1 else [before, after][: caption.images]
+    return [(caption.maps[:, image], boxes) for image, boxes in enumerate(boxes_of_maps) if boxes]
 
 
-def _measured(words: Sequence[str], found: np.ndarray, boxes: list[Placed]) -> dict[str, float | None]:
-    share, hits = inside(boxes, found.shape[1:]), centred(boxes, found.shape[1:])
-    maps = found.astype(np.float64)
+def _measured(words: Sequence[str], half_maps: np.ndarray, boxes: list[Placed]) -> dict[str, float | None]:
+    """Return the MEASURES of a caption. `half_maps`: float16 (words, H, W)."""
+    grid = half_maps.shape[1:]
+    shares, hits = inside(boxes, grid), centred(boxes, grid)
+    maps = half_maps.astype(np.float64)
     maps /= maps.sum((1, 2), keepdims=True)  # their sums are not 1 after rounding to float16
-    place = named_object(words)
-    named = {} if place is None else _of_map(maps[place], share, hits)
-    return _of_map(maps.mean(0), share, hits) | {
-        f"{name}_at_object": named.get(name) for name in ("pointing", "coverage")
+    position = named_object(words)
+    at_object = {} if position is None else _map_scores(maps[position], shares, hits)
+    return _map_scores(maps.mean(0), shares, hits) | {
+        f"{name}_at_object": at_object.get(name) for name in ("pointing", "coverage")
     }
 
 
-def _of_map(attention: np.ndarray, share: np.ndarray, hits: np.ndarray) -> dict[str, float]:
-    return {"pointing": float(hits.flat[attention.argmax()]), "coverage": float((attention * share).sum())}
+def _map_scores(attention: np.ndarray, shares: np.ndarray, hits: np.ndarray) -> dict[str, float]:
+    return {"pointing": float(hits.flat[attention.argmax()]), "coverage": float((attention * shares).sum())}
 
 
-def _intersection(one: Box, other: Box) -> Box:
-    left, top = max(one[0], other[0]), max(one[1], other[1])
-    right, bottom = min(one[0] + one[2], other[0] + other[2]), min(one[1] + one[3], other[1] + other[3])
+def _intersection(a: Box, b: Box) -> Box:
+    left, top = max(a[0], b[0]), max(a[1], b[1])
+    right, bottom = min(a[0] + a[2], b[0] + b[2]), min(a[1] + a[3], b[1] + b[3])
     return left, top, max(right - left, 0.0), max(bottom - top, 0.0)
 
 

@@ -1,5 +1,7 @@
 """Read captions, references, and scores of captions, from files that any program may have written.
 
+Captions and scores have one of these forms:
+
 | form | keys of an entry |
 |---|---|
 | COCO results, JSON lines, a JSON list, CSV, TSV | one of IDS, and one of TEXTS or SCORES |
@@ -85,51 +87,51 @@ def _of_coco(tree: Coco, path: Path) -> dict[str, list[str]]:
         if count > 1:
             raise InputError(f"{path} lists the image {name} {count} times; keep one")
     references: dict[str, list[str]] = {str(image.id): [] for image in tree.images}
-    for number, each in enumerate(tree.annotations, 1):
-        if each.image_id not in references:
+    for number, reference in enumerate(tree.annotations, 1):
+        if reference.image_id not in references:
             raise InputError(
-                f"{path}, annotations, entry {number}: image {each.image_id} is not listed in `images`; "
+                f"{path}, annotations, entry {number}: image {reference.image_id} is not listed in `images`; "
                 "add it there"
             )
-        references[str(each.image_id)].append(each.caption)
+        references[str(reference.image_id)].append(reference.caption)
     return references
 
 
 def read_results(path: Path, remedy: str = CAPTIONS) -> dict[str, str]:
-    """Return id -> caption. Raises InputError if the file is in no known form, or has an id twice."""
+    """Return id -> caption. Raises InputError if the file has no known form, or has an id twice.
+
+    `remedy` is the advice in the message.
+    """
     return _by_id(path, (), _text, remedy)
 
 
 def read_predictions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
     """Return pair id -> predicted text. Raises InputError as read_results does, or if a pair has no entry."""
-    return _of_pairs(path, pairs, _by_id(path, pairs, _text, CAPTIONS))
+    return _by_id(path, pairs, _text, CAPTIONS)
 
 
 def read_scores(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
     """Return pair id -> score; true is 1 and false 0. Raises InputError as read_predictions does."""
-    return _of_pairs(path, pairs, _by_id(path, pairs, _score, NUMBERS))
-
-
-def _of_pairs(path: Path, pairs: Sequence[Pair], found: dict[str, Value]) -> dict[str, Value]:
-    if lacking := [f"{pair.pair_id}: has no entry" for pair in pairs if pair.pair_id not in found]:
-        raise listed(lacking, f"{path} lacks pairs", "add an entry for each pair of the split")
-    return {pair.pair_id: found[pair.pair_id] for pair in pairs}
+    return _by_id(path, pairs, _score, NUMBERS)
 
 
 def _by_id(
-    path: Path, pairs: Sequence[Pair], value: Callable[[Row, str, str], Value], remedy: str
+    path: Path, pairs: Sequence[Pair], read_value: Callable[[Row, str, str], Value], remedy: str
 ) -> dict[str, Value]:
-    found: dict[str, Value] = {}
-    known = {pair.pair_id for pair in pairs}
+    """Return id -> value. If there are `pairs`, the ids are theirs, and each pair must have an entry."""
+    values: dict[str, Value] = {}
+    pair_ids = {pair.pair_id for pair in pairs}
     for number, row in enumerate(_rows(path, remedy), 1):
-        where = f"{path}, entry {number}"
-        key = _id(row, where, pairs, known, remedy)
-        if key in found:
-            raise InputError(f"{where}: {key} has an entry before; keep one of them")
-        found[key] = value(row, where, remedy)
-    if not found:
+        source = f"{path}, entry {number}"
+        key = _id(row, source, pairs, pair_ids, remedy)
+        if key in values:
+            raise InputError(f"{source}: {key} has an entry before; keep one of them")
+        values[key] = read_value(row, source, remedy)
+    if not values:
         raise InputError(f"{path} has no entry; {remedy}")
-    return found
+    if problems := [f"{pair.pair_id}: has no entry" for pair in pairs if pair.pair_id not in values]:
+        raise listed(problems, f"{path} lacks pairs", "add an entry for each pair of the split")
+    return {pair.pair_id: values[pair.pair_id] for pair in pairs} if pairs else values
 
 
 def _rows(path: Path, remedy: str) -> list[Row]:
@@ -138,24 +140,23 @@ def _rows(path: Path, remedy: str) -> list[Row]:
     if start not in ("{", "["):
         return _table(path, text, remedy)
     lines = [line for line in text.splitlines() if line.strip()]
-    if start == "{" and _is_json(lines[0]):
-        found: Any = [json_of(line, f"{path}, line {n}", remedy) for n, line in enumerate(lines, 1)]
-        found = _opened(found[0]) if len(found) == 1 else found
+    if start == "{" and len(lines) > 1 and _is_json(lines[0]):
+        rows = [json_of(line, f"{path}, line {n}", remedy) for n, line in enumerate(lines, 1)]
     else:
-        found = json_of(text, path, remedy)
-        found = _opened(found) if isinstance(found, dict) else found
-    if not all(isinstance(row, dict) for row in found):
+        tree = json_of(text, path, remedy)
+        rows = _entries(tree) if isinstance(tree, dict) else tree
+    if not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path} holds entries that are no objects; {remedy}")
-    return list(found)
+    return rows
 
 
-def _opened(row: dict[str, Any]) -> list[Any]:
+def _entries(tree: dict[str, Any]) -> list[Any]:
     """Return the entries of a JSON object: a log of lmms-eval, a mapping from id to value, or one entry."""
-    if isinstance(row.get("logs"), list):
-        return list(row["logs"])
-    if row.keys() & {*IDS, "doc_id"}:
-        return [row]
-    return [{"id": key, "caption": own, "score": own} for key, own in row.items()]
+    if isinstance(tree.get("logs"), list):
+        return list(tree["logs"])
+    if tree.keys() & {*IDS, "doc_id"}:
+        return [tree]
+    return [{"id": key, "caption": value, "score": value} for key, value in tree.items()]
 
 
 def _is_json(line: str) -> bool:
@@ -178,51 +179,51 @@ def _table(path: Path, text: str, remedy: str) -> list[Row]:
     return list(rows)
 
 
-def _id(row: Row, where: str, pairs: Sequence[Pair], known: set[str], remedy: str) -> str:
-    """Return the id of the entry `row`: one that is in `known`, or any id if `pairs` is empty.
+def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy: str) -> str:
+    """Return the id of the entry `row`: one of `pair_ids`, or any id if `pairs` is empty.
 
     An entry without such an id may have a position in `pairs`, from 0, as its doc_id or index. Raises
-    InputError, which begins with `where`, if the entry has neither.
+    InputError, which begins with `source`, if the entry has neither.
     """
     document = row.get("doc")
-    own = [row, *([document] if isinstance(document, dict) else [])]
-    named = [str(each[name]) for each in reversed(own) for name in IDS if each.get(name) not in (None, "")]
-    if found := [key for key in named if key in known or not pairs]:
-        return found[0]
-    place = str(row.get("doc_id", row.get("index", "")))
-    if place.isdecimal() and len(place) < 10 and int(place) < len(pairs):
-        return pairs[int(place)].pair_id
-    if named:
-        raise InputError(f"{where}: {named[0][:80]!r} is no pair of this split; use the ids of the pairs")
-    raise InputError(f"{where} has no id ({', '.join(IDS)} or doc_id); {remedy}")
+    objects: list[Row] = [document, row] if isinstance(document, dict) else [row]
+    ids = [str(keys[name]) for keys in objects for name in IDS if keys.get(name) not in (None, "")]
+    if usable := [key for key in ids if key in pair_ids or not pairs]:
+        return usable[0]
+    position = str(row.get("doc_id", row.get("index", "")))
+    if position.isdecimal() and len(position) < 10 and int(position) < len(pairs):
+        return pairs[int(position)].pair_id
+    if ids:
+        raise InputError(f"{source}: {ids[0][:80]!r} is no pair of this split; use the ids of the pairs")
+    raise InputError(f"{source} has no id ({', '.join(IDS)} or doc_id); {remedy}")
 
 
-def _text(row: Row, where: str, remedy: str) -> str:
+def _text(row: Row, source: str, remedy: str) -> str:
     for name in LMMS:
         if name in row:
-            return _answer(row[name], where, remedy)
+            return _answer(row[name], source, remedy)
     for name in TEXTS:
         if isinstance(row.get(name), str):
             return str(row[name])
     # commands.caption explains why a pair has no caption
-    said = row.get("error") or row.get("reason") or ", ".join(TEXTS)
-    raise InputError(f"{where} has no text ({said}); {remedy}")
+    reason = row.get("error") or row.get("reason") or ", ".join(TEXTS)
+    raise InputError(f"{source} has no text ({reason}); {remedy}")
 
 
-def _answer(value: Any, where: str, remedy: str) -> str:
+def _answer(value: Any, source: str, remedy: str) -> str:
     """Return the first answer in the nested lists that lmms-eval writes."""
     for _ in range(4):
         if isinstance(value, list) and value:
             value = value[0]
     if not isinstance(value, str):
-        raise InputError(f"{where} has no answer in {' or '.join(LMMS)}; {remedy}")
+        raise InputError(f"{source} has no answer in {' or '.join(LMMS)}; {remedy}")
     return value
 
 
-def _score(row: Row, where: str, remedy: str) -> float:
+def _score(row: Row, source: str, remedy: str) -> float:
     name = next((name for name in SCORES if row.get(name) not in (None, "")), None)
     if name is None:
-        raise InputError(f"{where} has no score ({', '.join(SCORES)}); {remedy}")
+        raise InputError(f"{source} has no score ({', '.join(SCORES)}); {remedy}")
     word = str(row[name]).strip().lower()
     if word in (*TRUE, *FALSE):
         return float(word in TRUE)
@@ -231,5 +232,5 @@ def _score(row: Row, where: str, remedy: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InputError(f"{where}: {name} is {word[:40]!r}, which is no number; {remedy}")
+        raise InputError(f"{source}: {name} is {word[:40]!r}, which is no number; {remedy}")
     return number

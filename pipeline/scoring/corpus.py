@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline.io.errors import InputError, listed
 from pipeline.scoring import java, meteor, metrics, spice, tokenizer
+from pipeline.scoring.meteor_formula import from_statistics
 
 TOTAL = "total"
 Values = dict[str, float | None]
@@ -25,8 +26,8 @@ class Scores:
     the pairs. SPICE is None if it is unavailable; then `scorers` has the reason.
     """
 
-    subsets: dict[str, Values]
-    pairs: dict[str, dict[str, Any]]
+    subsets: dict[str, Values]  # "total" or name of a subset -> metric -> score
+    pairs: dict[str, dict[str, Any]]  # id -> metric -> score
     wording: dict[str, float]  # exact_match (share), distinct_captions, mean_length (tokens)
     scorers: dict[str, str]  # the programs and conventions that computed the scores
     warnings: list[str]
@@ -58,15 +59,15 @@ def score(
     with ThreadPoolExecutor(1) as thread:  # Java computes METEOR meanwhile
         computed = thread.submit(_python_scores, captions, references, subsets)
         # in the main thread, so that Java is killed if the stage is stopped
-        found = meteor.scores(captions, references, subsets, meteor_timeout)
+        statistics = meteor.statistics(captions, references, meteor_timeout)
         scored, pairs = computed.result()
     spices, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
     for name, members in subsets.items():
-        scored[name]["METEOR"] = found.subsets[name]
-        scored[name]["SPICE"] = None if spices is None else _mean(np.array([spices[k] for k in members]))
-    for key, own in pairs.items():
-        own["METEOR"], own["SPICE"] = found.pairs[key], spices[key] if spices else None
-        own["meteor"] = found.statistics[key]
+        scored[name]["METEOR"] = float(from_statistics(np.sum([statistics[key] for key in members], 0)))
+        scored[name]["SPICE"] = None if spices is None else _mean(np.array([spices[key] for key in members]))
+    meteors = from_statistics(np.array([*statistics.values()])).tolist()
+    for (key, counts), meteor_score in zip(statistics.items(), meteors, strict=True):
+        pairs[key] |= {"METEOR": meteor_score, "SPICE": spices[key] if spices else None, "meteor": counts}
     warnings = [
         f"{name}: CIDEr-D is 0 by definition over fewer than 2 distinct sets of references"
         for name, members in subsets.items()
@@ -116,33 +117,33 @@ def _python_scores(
     counts = metrics.bleu_counts(captions, references, grams)
     means = {name: of_pairs(captions, references) for name, of_pairs in metrics.MEANS.items()}
     cider = metrics.CiderD(captions, references, grams)
-    of_total = cider.each(range(len(references)))
-    row = {key: number for number, key in enumerate(references)}
+    of_total = cider.scores(range(len(references)))
+    rows = {key: row for row, key in enumerate(references)}
     scored: dict[str, Values] = {}
     for name, members in subsets.items():
-        rows = [row[key] for key in members]
-        of_subset = of_total if name == TOTAL else cider.each(rows)
-        scored[name] = {f"BLEU-{n}": b for n, b in enumerate(metrics.bleu(counts[rows].sum(0)), 1)}
+        subset = [rows[key] for key in members]
+        of_subset = of_total if name == TOTAL else cider.scores(subset)
+        scored[name] = {f"BLEU-{n}": value for n, value in enumerate(metrics.bleu(counts[subset].sum(0)), 1)}
         scored[name] |= {"METEOR": None}
-        scored[name] |= {metric: _mean(values[rows]) for metric, values in means.items()}
-        scored[name] |= {"CIDEr-D": _mean(of_subset), "CIDEr-D/corpus-df": _mean(of_total[rows])}
+        scored[name] |= {metric: _mean(values[subset]) for metric, values in means.items()}
+        scored[name] |= {"CIDEr-D": _mean(of_subset), "CIDEr-D/corpus-df": _mean(of_total[subset])}
     pairs: dict[str, dict[str, Any]] = {
         key: {
-            "BLEU-4": metrics.bleu(counts[n])[3],
+            "BLEU-4": metrics.bleu(counts[row])[3],
             "METEOR": None,
-            **{name: float(values[n]) for name, values in means.items()},
-            "CIDEr-D": float(of_total[n]),
+            **{name: float(values[row]) for name, values in means.items()},
+            "CIDEr-D": float(of_total[row]),
             "SPICE": None,
-            "bleu": _bleu_counts(counts[n].tolist()),
+            "bleu": _bleu_counts(counts[row].tolist()),
         }
-        for key, n in row.items()
+        for key, row in rows.items()
     }
     return scored, pairs
 
 
 def _bleu_counts(counts: list[int]) -> dict[str, Any]:
-    *runs, words, closest = counts
-    matches, guesses = runs[: metrics.LONGEST], runs[metrics.LONGEST :]
+    *gram_counts, words, closest = counts
+    matches, guesses = gram_counts[: metrics.LONGEST], gram_counts[metrics.LONGEST :]
     return {"matches": matches, "guesses": guesses, "length": words, "reference_length": closest}
 
 

@@ -38,9 +38,9 @@ def find() -> Path:
 def version(timeout: float) -> str:
     """Return Java's version, such as "25.0.2". Raises InputError if Java does not run within `timeout` s."""
     _, messages = run("`java -version`", ["-version"], timeout, remedy=REMEDY)
-    if not (found := re.search(r'version "([^"]+)"', messages)):
+    if not (match := re.search(r'version "([^"]+)"', messages)):
         raise InputError(f"{find()} prints no Java version; {REMEDY}")
-    return found[1]
+    return match[1]
 
 
 def run(
@@ -48,15 +48,15 @@ def run(
 ) -> tuple[str, str]:
     """Run Java with `text` as its input. Return its output and its messages (standard error).
 
-    Raises InputError if Java is missing, fails or takes more than `timeout` seconds. In its message, `name`
-    is the program, and `remedy` is the advice.
+    Raises InputError if Java is missing, fails or takes more than `timeout` seconds. The message names the
+    program `name`, and ends with the advice `remedy`.
     """
     command = [str(find()), *OPTIONS, *arguments]
     # _JAVA_OPTIONS would override the command line
     environment = {key: value for key, value in os.environ.items() if key != "_JAVA_OPTIONS"} | UTF_8
     data = text.encode(errors="replace")  # a lone surrogate cannot be encoded as UTF-8
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, input=data, capture_output=True, timeout=timeout, env=environment, check=False
         )
     except subprocess.TimeoutExpired:
@@ -66,10 +66,10 @@ def run(
         ) from None
     except OSError as error:
         raise InputError(f"{command[0]} cannot run ({error.strerror}); {REMEDY}") from None
-    messages = done.stderr.decode(errors="replace")
-    if done.returncode:
-        raise InputError(f"{name}: Java ended with exit code {done.returncode}{_gist(messages)}; {remedy}")
-    return done.stdout.decode(errors="replace"), messages
+    messages = process.stderr.decode(errors="replace")
+    if process.returncode:
+        raise InputError(f"{name}: Java ended with exit code {process.returncode}{_gist(messages)}; {remedy}")
+    return process.stdout.decode(errors="replace"), messages
 
 
 def _gist(messages: str) -> str:
@@ -77,5 +77,5 @@ def _gist(messages: str) -> str:
 
     Return "" if there are no messages.
     """
-    found = re.search(r"\w+(Exception|Error): .*", messages) or re.search(r"^(?!Picked up).+", messages, re.M)
-    return f" ({found[0].strip()[:200]})" if found else ""
+    match = re.search(r"\w+(Exception|Error): .*", messages) or re.search(r"^(?!Picked up).+", messages, re.M)
+    return f" ({match[0].strip()[:200]})" if match else ""

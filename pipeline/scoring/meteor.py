@@ -7,15 +7,13 @@ to the sum.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from pycocoevalcap.meteor import meteor
 
 from pipeline.io.errors import InputError
 from pipeline.scoring import java
-from pipeline.scoring.meteor_formula import CHUNKS, MATCHES, STATISTICS, WORDS, from_statistics
+from pipeline.scoring.meteor_formula import CHUNKS, MATCHES, STATISTICS, WORDS
 
 JAR = Path(meteor.__file__).with_name(meteor.METEOR_JAR)
 VERSION = JAR.stem.removeprefix("meteor-")
@@ -24,38 +22,22 @@ PARAPHRASES = JAR.parent / "data" / "paraphrase-en.gz"
 ARGUMENTS = ["-Xmx2G", "-jar", str(JAR), *["-", "-", "-stdio", "-l", "en", "-norm", "-a"], str(PARAPHRASES)]
 
 
-@dataclass(frozen=True)
-class Meteor:
-    """METEOR of each subset and of each pair (0 to 1), and the 23 statistics of each pair."""
-
-    subsets: dict[str, float]
-    pairs: dict[str, float]
-    statistics: dict[str, list[float]]
-
-
-def scores(
-    captions: Mapping[str, str],
-    references: Mapping[str, list[str]],
-    subsets: Mapping[str, list[str]],
-    timeout: float,
-) -> Meteor:
-    """Return METEOR of tokenised captions, for each pair and each subset.
+def statistics(
+    captions: Mapping[str, str], references: Mapping[str, list[str]], timeout: float
+) -> dict[str, list[float]]:
+    """Return the 23 statistics of each tokenised caption, from which meteor_formula.py computes METEOR.
 
     Java needs about 6 s to load METEOR's tables. Raises InputError if Java fails, takes more than `timeout`
     seconds or does not answer with statistics.
     """
-    asked = {key: question(text, references[key]) for key, text in captions.items()}
-    distinct = list(dict.fromkeys(asked.values()))
+    questions = {key: question(text, references[key]) for key, text in captions.items()}
+    distinct = list(dict.fromkeys(questions.values()))
     answers, _ = java.run("METEOR", ARGUMENTS, timeout, "".join(f"{line}\n" for line in distinct))
     lines = answers.splitlines()
     if len(lines) != len(distinct):
         raise InputError(f"METEOR gave {len(lines)} answers to {len(distinct)} questions; try another Java")
-    known = dict(zip(distinct, map(parsed, lines), strict=True))
-    statistics = {key: known[line] for key, line in asked.items()}
-    each = from_statistics(np.array([*statistics.values()])).tolist()
-    sums = {name: np.sum([statistics[key] for key in own], 0) for name, own in subsets.items()}
-    corpora = {name: float(from_statistics(own)) for name, own in sums.items()}
-    return Meteor(corpora, dict(zip(statistics, each, strict=True)), statistics)
+    counts = dict(zip(distinct, map(parsed, lines), strict=True))
+    return {key: counts[line] for key, line in questions.items()}
 
 
 def question(caption: str, references: list[str]) -> str:

@@ -22,8 +22,8 @@ def from_statistics(statistics: np.ndarray) -> np.ndarray:
     # (..., matcher, content/function, caption/reference)
     matched = stats[..., MATCHED].reshape(*stats.shape[:-1], 4, 2, 2)
     terms = matched * WEIGHTS[:, None, None] * np.array([DELTA, 1 - DELTA])[:, None]
-    found = np.cumsum(terms.reshape(*stats.shape[:-1], 8, 2), -2)[..., -1, :]  # sums in the jar's order
-    share = _ratio(found, DELTA * (words - function) + (1 - DELTA) * function)
+    weighted = np.cumsum(terms.reshape(*stats.shape[:-1], 8, 2), -2)[..., -1, :]  # sums in the jar's order
+    share = _ratio(weighted, DELTA * (words - function) + (1 - DELTA) * function)
     precision, recall = share[..., 0], share[..., 1]
     mean = _ratio(np.where(share.all(-1), 1.0, 0.0), _ratio(1 - ALPHA, precision) + _ratio(ALPHA, recall))
     fragmentation = _ratio(stats[..., CHUNKS], stats[..., MATCHES].mean(-1))
@@ -32,5 +32,6 @@ def from_statistics(statistics: np.ndarray) -> np.ndarray:
     return mean * (1 - GAMMA * power)
 
 
-def _ratio(part: np.ndarray | float, whole: np.ndarray) -> np.ndarray:
-    return np.divide(part, whole, out=np.zeros_like(whole), where=whole != 0)
+def _ratio(numerator: np.ndarray | float, denominator: np.ndarray) -> np.ndarray:
+    """Return the ratio of two arrays; 0 where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros_like(denominator), where=denominator != 0)

@@ -47,8 +47,8 @@ def of_parts(subsets: Mapping[str, Any]) -> dict[str, float]:
 
     `subsets` has the subsets of a metrics.json, with their scores.
     """
-    found = {name: subsets.get(subset, {}).get(score) for name, (subset, score) in PLACES.items()}
-    return {name: share for name, share in found.items() if share is not None}
+    shares = {name: subsets.get(subset, {}).get(score) for name, (subset, score) in PLACES.items()}
+    return {name: share for name, share in shares.items() if share is not None}
 
 
 def summary(metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -56,5 +56,5 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, float]:
 
     `metrics` is the content of a metrics.json.
     """
-    known = {**metrics, **metrics["total"], **of_parts(metrics)}
-    return {name: known[name] for name in SHOWN if known.get(name) is not None}
+    scores = {**metrics, **metrics["total"], **of_parts(metrics)}
+    return {name: scores[name] for name in SHOWN if scores.get(name) is not None}

@@ -7,6 +7,7 @@ the library's order, because floating-point sums depend on it.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import chain
 
 import numpy as np
@@ -31,7 +32,7 @@ def ngrams(sentence: str) -> Counter[Ngram]:
 
 
 def counted(captions: Captions, references: References) -> dict[str, Counter[Ngram]]:
-    """Return sentence -> counts of the sentence's n-grams, for all captions and references."""
+    """Return sentence -> n-gram -> number of times that it occurs, for all captions and references."""
     sentences = chain(captions.values(), chain.from_iterable(references.values()))
     return {sentence: ngrams(sentence) for sentence in dict.fromkeys(sentences)}
 
@@ -39,20 +40,21 @@ def counted(captions: Captions, references: References) -> dict[str, Counter[Ngr
 def bleu_counts(
     captions: Captions, references: References, grams: Mapping[str, Counter[Ngram]]
 ) -> np.ndarray:
-    """Return the counts for BLEU, int64 (pairs, 10). `grams`: see `counted`.
+    """Return the counts from which `bleu` is computed, int64 (pairs, 10).
 
     The counts of a corpus are the sums over its pairs. A row has: matched n-grams of 1 to 4 words (4), all
-    n-grams of 1 to 4 words (4), words of the caption, and words of the reference closest in length.
+    n-grams of 1 to 4 words (4), words of the caption, and words of the reference closest in length. `grams`
+    is the result of `counted`.
     """
     rows = [_bleu_counts(captions[key], references[key], grams) for key in references]
     return np.array(rows, dtype=np.int64).reshape(-1, 2 * LONGEST + 2)
 
 
 def _bleu_counts(caption: str, references: list[str], grams: Mapping[str, Counter[Ngram]]) -> list[int]:
-    matches, own = [0] * LONGEST, [grams[text] for text in references]
+    matches, reference_grams = [0] * LONGEST, [grams[text] for text in references]
     for gram, count in grams[caption].items():
         # Counter's [] gives the same value, but calls Python code for missing keys
-        matches[len(gram) - 1] += min(count, max(other.get(gram, 0) for other in own))
+        matches[len(gram) - 1] += min(count, max(counts.get(gram, 0) for counts in reference_grams))
     words = len(caption.split())
     _, closest = min((abs(length - words), length) for length in (len(text.split()) for text in references))
     return [*matches, *(max(0, words - n) for n in range(LONGEST)), words, closest]
@@ -60,51 +62,51 @@ def _bleu_counts(caption: str, references: list[str], grams: Mapping[str, Counte
 
 def bleu(counts: np.ndarray) -> list[float]:
     """Return BLEU-1 to BLEU-4 (0 to 1) from the 10 `bleu_counts` of one caption or of a corpus."""
-    *runs, words, closest = counts.tolist()
+    *gram_counts, words, closest = counts.tolist()
+    matches, all_grams = gram_counts[:LONGEST], gram_counts[LONGEST:]
     ratio = (words + TINY) / (closest + SMALL)
     brevity = math.exp(1 - 1 / ratio) if ratio < 1 else 1.0
     scores, product = [], 1.0
-    for n, (matched, all_) in enumerate(zip(runs[:LONGEST], runs[LONGEST:], strict=True), 1):
-        product *= (matched + TINY) / (all_ + SMALL)
+    for n, (matched, count) in enumerate(zip(matches, all_grams, strict=True), 1):
+        product *= (matched + TINY) / (count + SMALL)
         scores.append(product ** (1 / n) * brevity)
     return scores
 
 
 def rouge_l(captions: Captions, references: References) -> np.ndarray:
     """Return ROUGE-L of each caption (0 to 1). The ROUGE-L of a corpus is the mean over its captions."""
-    known: dict[tuple[str, str], int] = {}
-    return np.array([_rouge_l(captions[key], references[key], known) for key in references])
+    common_of_texts = cache(lambda caption, text: common_words(caption.split(" "), text.split(" ")))
+    return np.array([_rouge_l(captions[key], references[key], common_of_texts) for key in references])
 
 
-def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], int]) -> float:
-    """Return ROUGE-L from the best precision and the best recall. `known`: cache of `common_words`."""
-    words = caption.split(" ")  # as in the library: an empty caption has one word, the empty string
+def _rouge_l(caption: str, references: list[str], common_of_texts: Callable[[str, str], int]) -> float:
+    """Return ROUGE-L from the best precision and the best recall over the references."""
     precision = recall = 0.0
     for text in references:
-        other = text.split(" ")
-        if (common := known.get((caption, text))) is None:
-            common = known[caption, text] = common_words(words, other)
-        precision, recall = max(precision, common / len(words)), max(recall, common / len(other))
+        common = common_of_texts(caption, text)
+        # as in the library: an empty text has one word, the empty string
+        precision = max(precision, common / len(caption.split(" ")))
+        recall = max(recall, common / len(text.split(" ")))
     if not precision or not recall:
         return 0.0
     return (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
 
 
-def common_words(one: Sequence[str], other: Sequence[str]) -> int:
+def common_words(a: Sequence[str], b: Sequence[str]) -> int:
     """Return the length of the longest common subsequence of two sequences of words.
 
     A row of the dynamic-programming table is an integer, and is computed by a few operations on all its
     bits. A bit is 0 where the length grows by one (Hyyrö 2004, "Bit-parallel LCS-length computation
     revisited").
     """
-    places: dict[str, int] = {}
-    for place, word in enumerate(one):
-        places[word] = places.get(word, 0) | 1 << place
-    row = whole = (1 << len(one)) - 1
-    for word in other:
-        fitting = row & places.get(word, 0)
-        row = (row + fitting | row - fitting) & whole
-    return len(one) - row.bit_count()
+    positions: dict[str, int] = {}  # word -> bits of its positions in `a`
+    for position, word in enumerate(a):
+        positions[word] = positions.get(word, 0) | 1 << position
+    row = all_bits = (1 << len(a)) - 1
+    for word in b:
+        equal = row & positions.get(word, 0)
+        row = (row + equal | row - equal) & all_bits
+    return len(a) - row.bit_count()
 
 
 MEANS: dict[str, Callable[[Captions, References], np.ndarray]] = {"ROUGE-L": rouge_l}
@@ -116,12 +118,8 @@ A metric that is added here is in metrics.json (of every subset) and in pairs.js
 
 def cider_d(captions: Captions, references: References) -> float:
     """Return CIDEr-D of the corpus, 0 to 10; 0 for fewer than two distinct sets of references."""
-    return float(cider_d_each(captions, references).mean())
-
-
-def cider_d_each(captions: Captions, references: References) -> np.ndarray:
-    """Return CIDEr-D of each caption, 0 to 10, with document frequencies from `references`."""
-    return CiderD(captions, references, counted(captions, references)).each(range(len(references)))
+    cider = CiderD(captions, references, counted(captions, references))
+    return float(cider.scores(range(len(references))).mean())
 
 
 class CiderD:
@@ -139,9 +137,9 @@ class CiderD:
                 (number := numbers.setdefault(gram, len(numbers))): terms.setdefault(
                     (number, count), len(terms)
                 )
-                for gram, count in own.items()
+                for gram, count in counts.items()
             }
-            for text, own in grams.items()
+            for text, counts in grams.items()
         }
         self._gram, self._count = np.array(list(terms), dtype=np.int64).reshape(-1, 2).T
         self._order = np.array([len(gram) - 1 for gram in numbers], dtype=np.int64)[self._gram]
@@ -153,35 +151,35 @@ class CiderD:
     def _index_sentences(self, sentences: Mapping[str, Mapping[int, int]]) -> None:
         """Store the terms of all sentences in one array, sentence after sentence."""
         self._sentences = len(sentences)
-        self._terms = _flat(own.values() for own in sentences.values())
-        rows = np.repeat(np.arange(self._sentences), [len(own) for own in sentences.values()])
+        self._terms = _flat(terms.values() for terms in sentences.values())
+        rows = np.repeat(np.arange(self._sentences), [len(terms) for terms in sentences.values()])
         self._slot = rows * LONGEST + self._order[self._terms]  # the sum that a term's square is added to
 
     def _index_documents(self, references: References, sentences: Mapping[str, Mapping[int, int]]) -> None:
         """Store the distinct n-grams of each pair's references."""
         documents = [set().union(*(sentences[text] for text in texts)) for texts in references.values()]
         self._in_document = _flat(documents)
-        self._document = np.repeat(np.arange(len(documents)), [len(own) for own in documents])
+        self._document = np.repeat(np.arange(len(documents)), [len(grams) for grams in documents])
 
     def _index_couples(
         self, captions: Captions, references: References, sentences: Mapping[str, Mapping[int, int]]
     ) -> None:
         """Store the couples of each pair, and the shared n-grams of each couple, in the caption's order."""
-        every = [(captions[key], text) for key, texts in references.items() for text in texts]
-        self._of_pair = np.repeat(np.arange(len(references)), [len(texts) for texts in references.values()])
-        couples = {couple: number for number, couple in enumerate(dict.fromkeys(every))}
-        self._couple = np.array([couples[couple] for couple in every], dtype=np.int64)
-        place = {text: number for number, text in enumerate(sentences)}
-        self._sides = np.array([[place[text] for text in couple] for couple in couples]).reshape(-1, 2)
-        sides = [(sentences[one], sentences[other]) for one, other in couples]
+        all_couples = [(captions[key], text) for key, texts in references.items() for text in texts]
+        self._pair = np.repeat(np.arange(len(references)), [len(texts) for texts in references.values()])
+        couples = {couple: number for number, couple in enumerate(dict.fromkeys(all_couples))}
+        self._couple = np.array([couples[couple] for couple in all_couples], dtype=np.int64)
+        numbers = {text: number for number, text in enumerate(sentences)}
+        self._sides = np.array([[numbers[text] for text in couple] for couple in couples]).reshape(-1, 2)
+        sides = [(sentences[caption], sentences[reference]) for caption, reference in couples]
         shared = [[(term, b[gram]) for gram, term in a.items() if gram in b] for a, b in sides]
         self._shared = np.array(list(chain.from_iterable(shared)), dtype=np.int64).reshape(-1, 2)
-        rows = np.repeat(np.arange(len(couples)), [len(own) for own in shared])
+        rows = np.repeat(np.arange(len(couples)), [len(terms) for terms in shared])
         self._shared_slot = rows * LONGEST + self._order[self._shared[:, 0]]
-        deltas = np.array([bigrams(one) - bigrams(other) for one, other in couples])
+        deltas = np.array([bigrams(caption) - bigrams(reference) for caption, reference in couples])
         self._penalty = np.array([np.e ** (-(float(d) ** 2) / (2 * SIGMA**2)) for d in deltas.tolist()])
 
-    def each(self, members: Sequence[int]) -> np.ndarray:
+    def scores(self, members: Sequence[int]) -> np.ndarray:
         """Return CIDEr-D (0 to 10) of the pairs at the positions `members`.
 
         The document frequencies are those of these pairs only.
@@ -189,28 +187,28 @@ class CiderD:
         chosen = np.zeros(self._pairs, dtype=bool)
         chosen[members] = True
         similarity = self._similarities(self._weights(chosen))[self._couple]
-        sums = [np.bincount(self._of_pair, similarity[:, n], self._pairs) for n in range(LONGEST)]
-        return (np.stack(sums, 1).mean(1) / np.bincount(self._of_pair) * 10.0)[members]
+        sums = [np.bincount(self._pair, similarity[:, n], self._pairs) for n in range(LONGEST)]
+        return (np.stack(sums, 1).mean(1) / np.bincount(self._pair) * 10.0)[members]
 
     def _weights(self, chosen: np.ndarray) -> np.ndarray:
         """Return the tf-idf of each term; the documents are the references of the chosen pairs."""
-        within = self._in_document[chosen[self._document]]
-        frequency = np.maximum(1.0, np.bincount(within, minlength=self._grams))
+        grams = self._in_document[chosen[self._document]]
+        frequency = np.maximum(1.0, np.bincount(grams, minlength=self._grams))
         rarity = np.log(float(chosen.sum())) - np.log(frequency)
         return self._count * rarity[self._gram]
 
     def _similarities(self, weight: np.ndarray) -> np.ndarray:
-        """Return clipped cosine * length penalty of each caption with each reference, (couples, LONGEST).
+        """Return clipped cosine * length penalty of each couple, (couples, LONGEST).
 
-        Column n - 1 is for n-grams. A couple is a caption and one of its references.
+        `weight` has the tf-idf of each term. Column n - 1 is for n-grams of n words.
         """
         # Python's ** gives the library's squares; numpy's may differ in the last bit
         square = np.array([value**2 for value in weight.tolist()])
         size = self._sentences * LONGEST
         norm = np.sqrt(np.bincount(self._slot, square[self._terms], size)).reshape(-1, LONGEST)
-        one, other = weight[self._shared].T
+        caption, reference = weight[self._shared].T
         products = np.bincount(
-            self._shared_slot, np.minimum(one, other) * other, len(self._sides) * LONGEST
+            self._shared_slot, np.minimum(caption, reference) * reference, len(self._sides) * LONGEST
         ).reshape(-1, LONGEST)
         norms = norm[self._sides[:, 0]] * norm[self._sides[:, 1]]
         return products / np.where(norms == 0, 1, norms) * self._penalty[:, None]

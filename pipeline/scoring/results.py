@@ -10,19 +10,9 @@ from typing import Any
 from pipeline.datasets.schema import Pair
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.outputs import write_json, write_json_lines, write_text
-from pipeline.scoring import accuracy, reversal
+from pipeline.scoring import accuracy, metric_names, reversal
 from pipeline.scoring.corpus import TOTAL, Scores, score
-from pipeline.scoring.metric_names import (
-    ACCURACY,
-    AGREES,
-    FAULTS,
-    FITS,
-    JUDGED,
-    NOT_JUDGED,
-    RIGHT,
-    TRUE,
-    summary,
-)
+from pipeline.scoring.metric_names import AGREES, FAULTS, FITS, JUDGED, NOT_JUDGED, TRUE
 from pipeline.scoring.sentences import agrees, readable
 from pipeline.scoring.subsets import subsets
 from pipeline.scoring.truth import UNREADABLE, Verdict, judge
@@ -44,11 +34,15 @@ class Correctness:
     faults: Mapping[str, str | None]  # the false parts of the caption, as letters of truth.FAULTS
     changed: Mapping[str, bool | None]  # True for a changed pair
     right: Mapping[str, bool | None]  # True if the caption is correct about change or no change
-    change_accuracy: float | None  # the share of True in `right`
     attributes: Mapping[str, float | None]  # see accuracy.attributes
     scenes: Mapping[str, str]  # the scene, which several pairs may share
     not_judged: tuple[str, ...]  # pairs with captions of other programs that are not parseable
     reversible: Mapping[str, reversal.Agreement]  # captions of both image orders
+
+    @property
+    def change_accuracy(self) -> float | None:
+        """Share of captions that are correct about change or no change (0 to 1); None if unknown."""
+        return accuracy.share(self.right.values())
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
         """Return metric -> share (0 to 1) over the pairs `pair_ids`, also for the metrics of reversal.py.
@@ -56,53 +50,43 @@ class Correctness:
         A metric of JUDGED is left out if it is unknown for all pairs.
         """
         ids = list(pair_ids)
-        known = [name for name in JUDGED if any(own[name] is not None for own in self.judged.values())]
-        both_ways = reversal.shares(self.reversible[key] for key in ids if key in self.reversible)
-        return {name: accuracy.share(self.judged[key][name] for key in ids) for name in known} | both_ways
+        known = {name for values in self.judged.values() for name in JUDGED if values[name] is not None}
+        shares = {
+            name: accuracy.share(self.judged[key][name] for key in ids) for name in JUDGED if name in known
+        }
+        return shares | reversal.shares(self.reversible[key] for key in ids if key in self.reversible)
 
 
-UNKNOWN = Correctness({}, {}, {}, {}, None, {}, {}, (), {})
+UNKNOWN = Correctness({}, {}, {}, {}, {}, {}, (), {})
 
 
 def score_pairs(
     captions: dict[str, str],
     pairs: Sequence[Pair],
-    no_change_phrases: Sequence[str],
     meteor_timeout: float,
-    tokeniser: str = "ptb",
-    grammar: str | None = None,
-    outside: bool = False,
-    reader: tuple[Judge, Agree] = STRICT,
-    exchanged: Mapping[str, str] | None = None,
-) -> tuple[Scores, Correctness]:
-    """Score one caption per pair, in total and in each subset, and check the correctness of each caption.
-
-    `grammar`, `outside` and `reader`: see `correctness`. `exchanged` has the captions of the pairs with
-    before and after image exchanged: pair id -> caption. Return the scores and the correctness.
-    """
+    tokeniser: str,
+    truth: Correctness,
+) -> Scores:
+    """Score one caption per pair, in total and in each subset. The scores include the shares of `truth`."""
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
-    parts = subsets(pairs)
-    scores = score(captions, references, parts, meteor_timeout, tokeniser)
-    found = correctness(captions, pairs, no_change_phrases, grammar, outside, reader)
-    agreements = {
-        key: reversal.agreement(captions[key], text, grammar == GEOMETRIC, no_change_phrases)
-        for key, text in (exchanged or {}).items()
+    members = subsets(pairs)
+    scores = score(captions, references, members, meteor_timeout, tokeniser)
+    members[TOTAL] = list(references)
+    scores_with_truth = {
+        name: truth.shares(members[name]) | values for name, values in scores.subsets.items()
     }
-    found = replace(found, reversible=agreements)
-    members = {TOTAL: list(references)} | parts
-    judged = {name: found.shares(members[name]) | own for name, own in scores.subsets.items()}
-    warnings = scores.warnings + unread(found.not_judged, captions)
-    return replace(scores, subsets=judged, warnings=warnings), found
+    warnings = scores.warnings + unread(truth.not_judged, captions)
+    return replace(scores, subsets=scores_with_truth, warnings=warnings)
 
 
-def unread(ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
-    """Return a list with a warning that the captions of `ids` are not judged; [] if `ids` is empty."""
-    if not ids:
+def unread(pair_ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
+    """Return a list with a warning that the captions of these pairs are not judged; [] without pairs."""
+    if not pair_ids:
         return []
     return [
-        f"{len(ids):,} of {len(captions):,} captions are not parseable by the dataset's grammar and are not "
-        f"judged (the first is of {ids[0]}: {captions[ids[0]][:80]!r}); true, fits, agrees and the "
-        "attributes are shares of the other captions"
+        f"{len(pair_ids):,} of {len(captions):,} captions are not parseable by the dataset's grammar and are "
+        f"not judged (the first is of {pair_ids[0]}: {captions[pair_ids[0]][:80]!r}); true, fits, agrees and "
+        "the attributes are shares of the other captions"
     ]
 
 
@@ -113,54 +97,57 @@ def correctness(
     grammar: str | None = None,
     outside: bool = False,
     reader: tuple[Judge, Agree] = STRICT,
+    exchanged: Mapping[str, str] | None = None,
 ) -> Correctness:
     """Check one caption per pair: by the scene if it is known, else by the references.
 
-    The references are used only if `grammar` is GEOMETRIC. `reader` has the two functions that check a
-    caption, by scene and by references. A caption that the dataset's grammar cannot parse is false. If
-    `outside` is True (the model was not trained on this grammar), such a caption is not judged, unless it
-    has no word.
+    no_change_phrases: a caption that contains one of them reports no change
+    grammar: the references are used only for the value GEOMETRIC
+    outside: True for captions of a model that was not trained on the dataset's grammar
+    reader: two functions that judge a caption, by the scene and by the references
+    exchanged: pair id -> caption of the pair with before and after image exchanged
+
+    A caption that the dataset's grammar cannot parse is false. If `outside` is True, such a caption is not
+    judged, unless it has no word.
     """
-    right = {
-        pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)
-        for pair in pairs
-    }
-    judged, agreeing = reader
-    verdicts = {pair.pair_id: judged(captions[pair.pair_id], pair, no_change_phrases) for pair in pairs}
-    agreed = {
-        pair.pair_id: agreeing(captions[pair.pair_id], pair, no_change_phrases)
-        for pair in pairs
-        if grammar == GEOMETRIC and verdicts[pair.pair_id] is None
-    }
-    not_judged = _unreadable(captions, verdicts, agreed, no_change_phrases) if outside else []
-    verdicts |= dict.fromkeys(not_judged)
-    agreed |= dict.fromkeys(not_judged)
+    by_scene, by_references = reader
+    judged, faults, right, not_judged = {}, {}, {}, []
+    for pair in pairs:
+        caption = captions[pair.pair_id]
+        verdict, agreed = by_scene(caption, pair, no_change_phrases), None
+        if verdict is None and grammar == GEOMETRIC:
+            agreed = by_references(caption, pair, no_change_phrases)
+        if outside and _unreadable(caption, verdict, agreed, no_change_phrases):
+            not_judged.append(pair.pair_id)
+            verdict = agreed = None
+        judged[pair.pair_id] = _judged(verdict, agreed)
+        faults[pair.pair_id] = verdict.faults if verdict else None
+        right[pair.pair_id] = accuracy.right(caption, pair.changed, no_change_phrases)
     return Correctness(
-        {key: _judged(verdict, agreed.get(key)) for key, verdict in verdicts.items()},
-        {key: verdict.faults if verdict else None for key, verdict in verdicts.items()},
+        judged,
+        faults,
         {pair.pair_id: pair.changed for pair in pairs},
         right,
-        accuracy.share(right.values()),
         accuracy.attributes(captions, [pair for pair in pairs if pair.pair_id not in not_judged]),
         {pair.pair_id: pair.scene_id for pair in pairs},
         tuple(not_judged),
-        {},
+        {
+            pair_id: reversal.agreement(captions[pair_id], caption, grammar == GEOMETRIC, no_change_phrases)
+            for pair_id, caption in (exchanged or {}).items()
+        },
     )
 
 
-def _unreadable(
-    captions: Mapping[str, str],
-    verdicts: Mapping[str, Verdict | None],
-    agreed: Mapping[str, bool | None],
-    phrases: Sequence[str],
-) -> list[str]:
-    """Return the ids of captions that have a word, and are false only because they are not parseable.
+def _unreadable(caption: str, verdict: Verdict | None, agreed: bool | None, phrases: Sequence[str]) -> bool:
+    """Return True if a caption has a word, and is false only because it is not parseable.
 
-    `verdicts` are the judgements by scenes, and `agreed` the judgements by references.
+    `verdict` is the judgement by the scene, and `agreed` the judgement by the references.
     """
-    found = [key for key, verdict in verdicts.items() if verdict and verdict.faults == UNREADABLE]
-    found += [key for key, own in agreed.items() if own is False and not readable(captions[key], phrases)]
-    return [key for key in found if re.search(r"\w", captions[key])]
+    if not re.search(r"\w", caption):
+        return False
+    if verdict is not None:
+        return verdict.faults == UNREADABLE
+    return agreed is False and not readable(caption, phrases)
 
 
 def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | None]:
@@ -173,31 +160,33 @@ def write_metrics(
     path: str | Path,
     scores: Scores,
     truth: Correctness,
-    localisation: Mapping[str, float] | None = None,
-    references: str | None = None,
-    summary_path: str | Path | None = None,
-    hashes: Mapping[str, str] | None = None,
+    localisation: Mapping[str, float],
+    references: str | None,
+    summary_path: str | Path | None,
+    hashes: Mapping[str, str],
 ) -> None:
-    """Write metrics.json to `path`, and summary.json to `summary_path` if this is given.
+    """Write metrics.json to `path`, and summary.json to `summary_path` unless this is None.
 
     The file summary.json has the few scores that `dvc metrics show` prints. Unknown values are left out.
-    `references` describes how the references were chosen. `hashes`: see run_files.hashes_of_scored.
+    `localisation` is the summary of attention_localisation.py. `references` describes how the references
+    were chosen. `hashes`: see run_files.hashes_of_scored.
     """
-    known = {
-        ACCURACY: truth.change_accuracy,
+    other_scores = {
+        metric_names.ACCURACY: truth.change_accuracy,
         NOT_JUDGED: len(truth.not_judged) or None,
         "attributes": dict(truth.attributes),
-        "localisation": dict(localisation or {}),
+        "localisation": dict(localisation),
     }
-    known = {name: value for name, value in known.items() if value not in (None, {})}
+    known_scores = {name: value for name, value in other_scores.items() if value not in (None, {})}
     scorers = scores.scorers | ({} if references is None else {"references": references})
-    metrics = rounded(scores.subsets | scores.wording | known) | {"scorers": scorers}
-    write_json(path, with_hashes(metrics, hashes or {}))
+    metrics = rounded(scores.subsets | scores.wording | known_scores) | {"scorers": scorers}
+    write_json(path, with_hashes(metrics, hashes))
     if summary_path is not None:
-        write_text(summary_path, json.dumps(summary(metrics), indent=1, allow_nan=False) + "\n")
+        summary = metric_names.summary(metrics)
+        write_text(summary_path, json.dumps(summary, indent=1, allow_nan=False) + "\n")
 
 
-def write_each(
+def write_pairs(
     path: str | Path,
     scores: Scores,
     captions: dict[str, str],
@@ -206,14 +195,14 @@ def write_each(
 ) -> None:
     """Write one JSON line per pair: truth, scores, and localisation of the attention."""
     lines = (
-        {"pair_id": key, "scene_id": truth.scenes.get(key), "caption": captions[key]}
-        | {"changed": truth.changed.get(key)}
-        | truth.judged.get(key, dict.fromkeys(JUDGED))
-        | {FAULTS: truth.faults.get(key)}
-        | (reversal.named(truth.reversible[key]) if key in truth.reversible else {})
-        | ({NOT_JUDGED: True} if key in truth.not_judged else {})
-        | rounded(own | {RIGHT: truth.right.get(key)} | localisation.get(key, {}))
-        for key, own in scores.pairs.items()
+        {"pair_id": pair_id, "scene_id": truth.scenes.get(pair_id), "caption": captions[pair_id]}
+        | {"changed": truth.changed.get(pair_id)}
+        | truth.judged.get(pair_id, dict.fromkeys(JUDGED))
+        | {FAULTS: truth.faults.get(pair_id)}
+        | (reversal.named(truth.reversible[pair_id]) if pair_id in truth.reversible else {})
+        | ({NOT_JUDGED: True} if pair_id in truth.not_judged else {})
+        | rounded(values | {metric_names.RIGHT: truth.right.get(pair_id)} | localisation.get(pair_id, {}))
+        for pair_id, values in scores.pairs.items()
     )
     write_json_lines(path, lines)
 
@@ -221,7 +210,7 @@ def write_each(
 def rounded(value: Any) -> Any:
     """Round each float of nested dictionaries and lists to DIGITS."""
     if isinstance(value, dict):
-        return {key: rounded(own) for key, own in value.items()}
+        return {key: rounded(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [rounded(own) for own in value]
+        return [rounded(member) for member in value]
     return round(value, DIGITS) if isinstance(value, float) else value

@@ -6,8 +6,10 @@ median of the ranks, MnR their mean.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +34,6 @@ from pipeline.weights import trained_model
 KS = (1, 5, 10)
 FIGURES, RANKS = "retrieval.json", "retrieved.jsonl"
 BATCH = 256  # pairs
-EXAMPLES, FOUND = 4, 3  # number of example sentences, and of pairs shown for each sentence
 Ties = Literal["strict", "all_ties"]
 
 
@@ -57,11 +58,11 @@ def similarities(
         encoded = (model.encoding(images.to(device).float()) for images in (before, after))
         vectors.append(model.pairs(*encoded))
     texts = [caption for pair in pairs for caption in pair.captions]
-    parts = [texts[start : start + batch] for start in range(0, len(texts), batch)]
-    tokens = (torch.from_numpy(pad([vocabulary.encode(text) for text in part])).to(device) for part in parts)
-    sentences = [model.sentences(part) for part in tokens]
+    batches = [texts[start : start + batch] for start in range(0, len(texts), batch)]
+    tokens = (pad([vocabulary.encode(text) for text in texts]) for texts in batches)
+    sentences = [model.sentences(torch.from_numpy(ids).to(device)) for ids in tokens]
     model.train(training)
-    v, g = (F.normalize(torch.cat(found), dim=-1) for found in (vectors, sentences))
+    v, g = (F.normalize(torch.cat(parts), dim=-1) for parts in (vectors, sentences))
     return (g @ v.T).cpu()
 
 
@@ -77,63 +78,64 @@ class Ranks:
 
 def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
     """Return the ranks. `similarity`: a result of `similarities`; `sentences`: the sentences of each pair."""
-    owner = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
-    own = similarity[np.arange(len(owner)), owner]
-    best = np.stack([similarity[owner == pair].max(0) for pair in range(len(sentences))])  # (P, P)
-    mine = best.diagonal()
-    tied = (best == mine).sum(0) - 1
+    owners = np.repeat(np.arange(len(sentences)), [len(texts) for texts in sentences])
+    right = similarity[np.arange(len(owners)), owners]
+    # row n: similarity of each pair with the most similar sentence of pair n, (P, P)
+    best = np.stack([similarity[owners == pair].max(0) for pair in range(len(sentences))])
+    right_best = best.diagonal()
+    tied = (best == right_best).sum(0) - 1
     return Ranks(
-        _rank(similarity, own[:, None], 1),
+        _rank(similarity, right[:, None], 1),
         _rank(similarity, _shared(similarity, sentences)[:, None], 1),
-        _rank(best, mine[None], 0),
+        _rank(best, right_best[None], 0),
         tied,
     )
 
 
-def _rank(values: np.ndarray, own: np.ndarray, axis: int) -> np.ndarray:
-    return 1 + (values > own).sum(axis) + ((values == own).sum(axis) - 1) / 2
+def _rank(similarity: np.ndarray, right: np.ndarray, axis: int) -> np.ndarray:
+    """Return the ranks of results with the similarities `right` among the candidates along `axis`."""
+    return 1 + (similarity > right).sum(axis) + ((similarity == right).sum(axis) - 1) / 2
 
 
 def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """Return each sentence's highest similarity with a pair that has exactly this sentence."""
-    holders: dict[str, list[int]] = {}
-    for pair, each in enumerate(sentences):
-        for sentence in set(each):
-            holders.setdefault(sentence, []).append(pair)
-    said = [sentence for each in sentences for sentence in each]
-    return np.array([similarity[row, holders[sentence]].max() for row, sentence in enumerate(said)])
+    """Return each sentence's highest similarity with a pair that has exactly this sentence, (Q,)."""
+    pairs_of: defaultdict[str, list[int]] = defaultdict(list)
+    for pair, texts in enumerate(sentences):
+        for text in set(texts):
+            pairs_of[text].append(pair)
+    return np.array([similarity[row, pairs_of[text]].max() for row, text in enumerate(chain(*sentences))])
 
 
-def figures(found: Ranks, ties: Ties = "strict") -> dict[str, Any]:
+def figures(ranks: Ranks, ties: Ties = "strict") -> dict[str, Any]:
     """Return R@k, MdR and MnR of searches by sentences and of searches by pairs, and their chance values.
 
     If `ties` is "all_ties", the figures are computed as in the authors' program. In a search by a pair,
     each of the tied positions is counted as a separate rank. In searches by sentences, the median is the
     lower of the two middle values.
     """
-    pair_to_text, middle = found.pair_to_text, "median_unbiased"
+    pair_to_text, median_method = ranks.pair_to_text, "median_unbiased"
     if ties == "all_ties":
-        first = pair_to_text - found.tied / 2
+        first_ranks = pair_to_text - ranks.tied / 2
         pair_to_text = np.concatenate(
-            [start + np.arange(n + 1) for start, n in zip(first, found.tied, strict=True)]
+            [first + np.arange(tied + 1) for first, tied in zip(first_ranks, ranks.tied, strict=True)]
         )
-        middle = "lower"
-    pairs = len(found.tied)
+        median_method = "lower"
+    pairs = len(ranks.tied)
     return {
         "ties": ties,
         "pairs": pairs,
-        "sentences": len(found.text_to_pair),
-        "text_to_pair": _figures(found.text_to_pair, middle),
-        "text_to_pair_shared": _figures(found.shared, middle),
+        "sentences": len(ranks.text_to_pair),
+        "text_to_pair": _figures(ranks.text_to_pair, median_method),
+        "text_to_pair_shared": _figures(ranks.shared, median_method),
         "pair_to_text": _figures(pair_to_text, "median_unbiased"),
         "chance": {f"R@{k}": min(k, pairs) / pairs for k in KS}
         | {"MdR": (pairs + 1) / 2, "MnR": (pairs + 1) / 2},
     }
 
 
-def _figures(each: np.ndarray, middle: Any) -> dict[str, float]:
-    shares = {f"R@{k}": float((each <= k).mean()) for k in KS}
-    return shares | {"MdR": float(np.quantile(each, 0.5, method=middle)), "MnR": float(each.mean())}
+def _figures(ranks: np.ndarray, median_method: Any) -> dict[str, float]:
+    shares = {f"R@{k}": float((ranks <= k).mean()) for k in KS}
+    return shares | {"MdR": float(np.quantile(ranks, 0.5, method=median_method)), "MnR": float(ranks.mean())}
 
 
 def candidates(path: Path, split: str) -> list[Pair]:
@@ -170,7 +172,7 @@ def write(
     searched = candidates(pairs, split)
     similarity = similarities(model.to(devices.device()), searched, store, vocabulary, BATCH).numpy()
     ranked = ranks(similarity, [pair.captions for pair in searched])
-    found = figures(ranked, ties)
+    record = figures(ranked, ties)
     write_text(folder / RANKS, "".join(f"{json.dumps(line)}\n" for line in lines(searched, ranked)))
     hashes = {
         "weights": trained_model.sha256_of(weights),
@@ -178,35 +180,14 @@ def write(
         "ranks": content_hashes.file_hash(folder / RANKS),
         "run": trained.run,
     }
-    record = found | {"examples": examples(searched, similarity)}
     write_json(folder / FIGURES, content_hashes.with_hashes(record, hashes))
-    return found
+    return record
 
 
 def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
     """Yield a record per pair with the ranks of searches by its sentences, and of the search by the pair."""
-    each = iter(ranked.text_to_pair.tolist())
-    for pair, own in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
-        by_sentence = [next(each) for _ in pair.captions]
+    sentence_ranks = iter(ranked.text_to_pair.tolist())
+    for pair, pair_rank in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
+        by_sentence = [next(sentence_ranks) for _ in pair.captions]
         names = {"pair_id": pair.pair_id, "scene_id": pair.scene_id}
-        yield names | {"text_to_pair": by_sentence, "pair_to_text": own}
-
-
-def examples(pairs: list[Pair], similarity: np.ndarray) -> list[dict[str, Any]]:
-    """Return EXAMPLES examples of a search by the first sentence of a pair.
-
-    Each example has the sentence, its pair, and the FOUND pairs that are most similar to the sentence.
-    """
-    first = np.cumsum([0, *(len(pair.captions) for pair in pairs)])
-    chosen = sorted({number * len(pairs) // EXAMPLES for number in range(EXAMPLES)})
-    return [
-        {
-            "sentence": pairs[place].captions[0],
-            "pair": pairs[place].pair_id,
-            "found": [
-                pairs[pair].pair_id
-                for pair in np.argsort(-similarity[first[place]], kind="stable")[:FOUND].tolist()
-            ],
-        }
-        for place in chosen
-    ]
+        yield names | {"text_to_pair": by_sentence, "pair_to_text": pair_rank}

@@ -4,13 +4,13 @@
 compared by their claims (sentences.py), so synonyms and the choice of attributes do not matter.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from pipeline.datasets.schema import CHANGE_TYPES, EXCHANGED
 from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.metric_names import REVERSED
-from pipeline.scoring.sentences import NONE, Claims, Sentence
+from pipeline.scoring.sentences import NONE, Claims, Sentence, Values
 from pipeline.scoring.truth import CHANGED
 
 
@@ -29,10 +29,13 @@ class Agreement:
     exact: bool | None = None  # kind and object agree, and so do old and new value
 
 
-def reverse(said: Claims) -> Claims:
-    """Return claims that describe the exchanged images: added and gone, old and new value are exchanged."""
-    kinds = frozenset(EXCHANGED.get(kind, kind) for kind in said.kinds)
-    look, value = dict(said.look), dict(said.value)
+def reverse(claims: Claims) -> Claims:
+    """Return the same claims about the exchanged images.
+
+    "added" and "gone" are exchanged, and so are the old and the new value.
+    """
+    kinds = frozenset(EXCHANGED.get(kind, kind) for kind in claims.kinds)
+    look, value = dict(claims.look), dict(claims.value)
     for attribute in {CHANGED[kind] for kind in kinds if kind in CHANGED}:
         old, new = look.pop(attribute, NONE), value.pop(attribute, NONE)
         look |= {attribute: new} if new else {}
@@ -48,15 +51,16 @@ def agreement(
     `grammar` is True if sentences.py can parse the captions. Otherwise, only Agreement.change is known. A
     caption with one of `phrases` reports no change.
     """
-    none = [says_no_change(text, phrases) for text in (caption, exchanged)]
-    if not grammar or any(none):
-        both = none[0] == none[1]
-        return Agreement(both, both, both, both) if grammar else Agreement(both)
+    reports_none, exchanged_none = (says_no_change(text, phrases) for text in (caption, exchanged))
+    if not grammar or reports_none or exchanged_none:
+        same = reports_none == exchanged_none
+        return Agreement(same, same, same, same) if grammar else Agreement(same)
     sentences = Sentence.of(caption), Sentence.of(exchanged)
-    one, other = sentences[0].claims, reverse(sentences[1].claims)
-    kind = bool(one.kinds & {*CHANGE_TYPES}) and one.kinds == other.kinds
-    same = all(each.subject for each in sentences) and not _two_values(one.look, other.look)
-    return Agreement(True, kind, same, kind and same and not _two_values(one.value, other.value))
+    a, b = sentences[0].claims, reverse(sentences[1].claims)
+    same_kind = bool(a.kinds & {*CHANGE_TYPES}) and a.kinds == b.kinds
+    same_object = all(sentence.subject for sentence in sentences) and not _two_values(a.look, b.look)
+    exact = same_kind and same_object and not _two_values(a.value, b.value)
+    return Agreement(True, same_kind, same_object, exact)
 
 
 def named(agreement: Agreement) -> dict[str, bool]:
@@ -64,14 +68,14 @@ def named(agreement: Agreement) -> dict[str, bool]:
     return {f"{REVERSED}{name}": value for name, value in asdict(agreement).items() if value is not None}
 
 
-def shares(found: Iterable[Agreement]) -> dict[str, float]:
+def shares(agreements: Iterable[Agreement]) -> dict[str, float]:
     """Return metric -> share of pairs whose captions agree; {} without pairs.
 
     The metrics are the names that `named` gives to the fields of an agreement.
     """
-    known = [named(each) for each in found]
-    return {name: sum(each[name] for each in known) / len(known) for name in (known[0] if known else {})}
+    rows = [named(agreement) for agreement in agreements]
+    return {name: sum(row[name] for row in rows) / len(rows) for name in (rows[0] if rows else {})}
 
 
-def _two_values(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> bool:
-    return any(other.get(name) and other[name] != own for name, own in one.items() if own)
+def _two_values(a: Values, b: Values) -> bool:
+    return any(b.get(name) and b[name] != values for name, values in a.items() if values)

@@ -25,21 +25,21 @@ WEIGHTS = "weights.safetensors"  # as in trained_model.py, which this module doe
 def hashes_of_scored(arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return the hashes that metrics.json stores: name of a file -> hash.
 
-    The files are those with captions, attention, pairs and scores per pair. `arguments`: the command line
-    of stages.score or stages.constant. If it names an attention.npz, the values that this file records are
-    added: the hashes of weights and pairs, and the name of the run.
+    The files are those with captions, attention, pairs and scores per pair. `arguments` has the options of
+    stages.score or stages.constant by name. If they name an attention.npz, the values that this file records
+    are added: the hashes of weights and pairs, and the name of the run.
     """
-    given = {name: arguments.get(name) for name in (*FILES, "pairs")}
-    found = {name: content_hashes.file_hash(path) for name, path in given.items() if path is not None}
-    if given["attention"] is None:
-        return found
-    return found | attention_maps.read_origin(given["attention"])
+    paths = {name: arguments.get(name) for name in (*FILES, "pairs")}
+    hashes = {name: content_hashes.file_hash(path) for name, path in paths.items() if path is not None}
+    if paths["attention"] is None:
+        return hashes
+    return hashes | attention_maps.read_origin(paths["attention"])
 
 
 def check_attention(attention: Path, pairs: Path) -> None:
     """Raise InputError if attention.npz has captions of another run or of other pairs."""
     origin = attention_maps.read_origin(attention)
-    if (own := _run(attention)) and origin.get("run", own) != own:
+    if (run := _run(attention)) and origin.get("run", run) != run:
         raise InputError(f"{attention} has captions of the run {origin['run']}; run `dvc repro decode` again")
     if "pairs" in origin and origin["pairs"] != content_hashes.file_hash(pairs):
         raise InputError(
@@ -55,26 +55,27 @@ def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None =
     """
     metrics = folder / METRICS
     record = read_json(metrics, SCORE)
-    found = content_hashes.read(metrics, record, SCORE)
-    for name, file in FILES.items():
-        content_hashes.check(metrics, found, name, folder / file, AGAIN)
+    hashes = content_hashes.read(metrics, record, SCORE)
+    files = {name: folder / file for name, file in FILES.items()}
     if pairs is not None:
-        content_hashes.check(metrics, found, "pairs", pairs, AGAIN)
-    if (own := _run(metrics)) and found.get("run", own) != own:
-        raise InputError(f"{metrics} has the scores of the run {found['run']}; {AGAIN}")
+        files["pairs"] = pairs
     if weights is not None and (weights / WEIGHTS).is_file():
-        content_hashes.check(metrics, found, "weights", weights / WEIGHTS, AGAIN)
-    shown = folder / SUMMARY
-    if shown.exists() and read_json(shown, SCORE) != summary(record):
-        raise InputError(f"{shown} has other scores than {METRICS} in its folder; {AGAIN}")
+        files["weights"] = weights / WEIGHTS
+    if (run := _run(metrics)) and hashes.get("run", run) != run:
+        raise InputError(f"{metrics} has the scores of the run {hashes['run']}; {AGAIN}")
+    for name, file in files.items():
+        content_hashes.check(metrics, hashes, name, file, AGAIN)
+    summary_file = folder / SUMMARY
+    if summary_file.exists() and read_json(summary_file, SCORE) != summary(record):
+        raise InputError(f"{summary_file} has other scores than {METRICS} in its folder; {AGAIN}")
 
 
 def check_per_pair(file: Path) -> None:
     """Raise InputError if a pairs.jsonl does not have the hash that metrics.json in its folder states."""
     metrics = file.with_name(METRICS)
     if file.name == PAIRS and file.is_file() and metrics.is_file():
-        found = content_hashes.read(metrics, read_json(metrics, SCORE), SCORE)
-        content_hashes.check(metrics, found, "per_pair", file, AGAIN)
+        hashes = content_hashes.read(metrics, read_json(metrics, SCORE), SCORE)
+        content_hashes.check(metrics, hashes, "per_pair", file, AGAIN)
 
 
 def _run(file: Path) -> str | None:

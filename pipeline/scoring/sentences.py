@@ -14,12 +14,12 @@ from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
 from pipeline.scoring.accuracy import says_no_change
 from pipeline.tabletop.words import CUES, MEANINGS, NEW_VALUE, NOUNS
 
-MEANING = {word: (attribute, value) for attribute, own in MEANINGS.items() for word, value in own.items()}
+MEANING = {word: (name, value) for name, values in MEANINGS.items() for word, value in values.items()}
 """Word -> attribute and value."""
 ARTICLES = {"the", "a", "an", "another", "other"}  # first words of a noun phrase
 NONE: frozenset[str] = frozenset()
 Values = Mapping[str, frozenset[str]]
-"""Attribute -> the values that are named."""
+"""Attribute -> its values that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Claims:
 
 @dataclass(frozen=True)
 class Sentence:
-    """The words of a caption and the positions of its parts."""
+    """The words of a caption, and the positions of its parts."""
 
     words: tuple[str, ...]
 
@@ -45,7 +45,7 @@ class Sentence:
     @cached_property
     def nouns(self) -> list[int]:
         """Positions of the nouns; a sentence that reports no change has none."""
-        return [place for place, word in enumerate(self.words) if word in NOUNS]
+        return [position for position, word in enumerate(self.words) if word in NOUNS]
 
     @cached_property
     def subject(self) -> range:
@@ -61,25 +61,26 @@ class Sentence:
     def value(self) -> int | None:
         """Position of the new colour or material, after the last noun; None without a new value."""
         after = range(self.nouns[-1] + 1, len(self.words)) if self.nouns else range(0)
-        named = [place for place in after if self._attribute(place) in NEW_VALUE]
-        return named[-1] if named and self._verb() is None else None
+        values = [position for position in after if self._attribute(position) in NEW_VALUE]
+        return values[-1] if values and self._verb() is None else None
 
     @cached_property
     def attributes(self) -> list[int]:
         """Positions of the subject's words of size, colour, material and shape."""
-        return [place for place in self.subject if self.words[place] in MEANING]
+        return [position for position in self.subject if self.words[position] in MEANING]
 
     @cached_property
     def claims(self) -> Claims:
+        """Claims of the sentence about a change."""
         value = [] if self.value is None else [self.value]
         return Claims(frozenset(self._kinds()), self._named(self.attributes), self._named(value))
 
     def _phrase(self, start: int, noun: int) -> range:
-        articles = [place for place in range(start, noun) if self.words[place] in ARTICLES]
+        articles = [position for position in range(start, noun) if self.words[position] in ARTICLES]
         return range(articles[-1] + 1, noun + 1) if articles else range(0)
 
-    def _attribute(self, place: int) -> str:
-        return MEANING.get(self.words[place], ("", ""))[0]
+    def _attribute(self, position: int) -> str:
+        return MEANING.get(self.words[position], ("", ""))[0]
 
     def _verb(self) -> str | None:
         return next((kind for kind, verbs in CUES.items() if verbs & set(self.words)), None)
@@ -91,34 +92,34 @@ class Sentence:
             return [verb]
         return [] if self.value is None else [NEW_VALUE[self._attribute(self.value)]]
 
-    def _named(self, places: Iterable[int]) -> Values:
-        named = (MEANING[self.words[place]] for place in places)
-        return _joined({attribute: frozenset([value])} for attribute, value in named)
+    def _named(self, positions: Iterable[int]) -> Values:
+        meanings = (MEANING[self.words[position]] for position in positions)
+        return _joined({attribute: frozenset([value])} for attribute, value in meanings)
 
 
 def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
     """Return the claims of a pair's references, with the dataset's kind of change if it is known."""
     claims = [sentence.claims for sentence in references]
-    kinds = frozenset(kind for each in claims for kind in each.kinds)
+    kinds = frozenset(kind for claim in claims for kind in claim.kinds)
     if pair.change_type in (*CHANGE_TYPES, NO_CHANGE):
         kinds = frozenset([pair.change_type])
-    return Claims(kinds, _joined(each.look for each in claims), _joined(each.value for each in claims))
+    return Claims(kinds, _joined(claim.look for claim in claims), _joined(claim.value for claim in claims))
 
 
 def contradicts(candidate: Claims, truth: Claims) -> bool:
     """Return True if the claims `candidate` and the claims `truth` cannot both be true.
 
-    That is so if both name kinds of change, but no common kind. It is also so if both name values of the
-    same attribute, but no common value. There is one exception: a candidate whose subject already has its
-    new value ("the rubber ball became rubber") never counts as a contradiction, because no reference
-    contains such a sentence.
+    They contradict each other if both name kinds of change, but no common kind, or if both name values of
+    the same attribute, but no common value. There is one exception: a candidate whose subject already has
+    its new value ("the rubber ball became rubber") never contradicts, because no reference contains such a
+    sentence.
     """
-    if any(candidate.look.get(name, NONE) & own for name, own in candidate.value.items()):
+    if any(candidate.look.get(name, NONE) & values for name, values in candidate.value.items()):
         return False
     return (
         _differ(candidate.kinds, truth.kinds)
-        or any(_differ(own, truth.look.get(name, NONE)) for name, own in candidate.look.items())
-        or any(_differ(own, truth.value.get(name, NONE)) for name, own in candidate.value.items())
+        or any(_differ(values, truth.look.get(name, NONE)) for name, values in candidate.look.items())
+        or any(_differ(values, truth.value.get(name, NONE)) for name, values in candidate.value.items())
     )
 
 
@@ -135,11 +136,11 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
     if NO_CHANGE in truth.kinds:
         return says_no_change(caption, phrases)
     sentence = Sentence.of(caption)
-    said = sentence.claims
-    if not sentence.subject or not said.kinds or not said.kinds <= truth.kinds:
+    claims = sentence.claims
+    if not sentence.subject or not claims.kinds or not claims.kinds <= truth.kinds:
         return False
-    looks = all(values == truth.look.get(name) for name, values in said.look.items())
-    return looks and all(values <= truth.value.get(name, NONE) for name, values in said.value.items())
+    same_look = all(values == truth.look.get(name) for name, values in claims.look.items())
+    return same_look and all(values <= truth.value.get(name, NONE) for name, values in claims.value.items())
 
 
 def readable(caption: str, phrases: Sequence[str]) -> bool:
@@ -148,13 +149,13 @@ def readable(caption: str, phrases: Sequence[str]) -> bool:
     return says_no_change(caption, phrases) or bool(sentence.subject and sentence.claims.kinds)
 
 
-def _differ(one: frozenset[str], other: frozenset[str]) -> bool:
-    return bool(one) and bool(other) and not one & other
+def _differ(a: frozenset[str], b: frozenset[str]) -> bool:
+    return bool(a) and bool(b) and not a & b
 
 
 def _joined(parts: Iterable[Values]) -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
+    joined: dict[str, frozenset[str]] = {}
     for part in parts:
         for name, values in part.items():
-            found[name] = found.get(name, NONE) | values
-    return found
+            joined[name] = joined.get(name, NONE) | values
+    return joined

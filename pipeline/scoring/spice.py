@@ -65,7 +65,7 @@ def folder() -> Path:
     return Path(os.environ.get(VARIABLE) or Path(__file__).parents[2] / DEFAULT).absolute()
 
 
-def shown() -> str:
+def folder_name() -> str:
     """Return the name of SPICE's folder for messages: $SPICE_CACHE if this is set, else .cache/spice.
 
     The name has no local path, because metrics.json keeps the messages.
@@ -79,17 +79,17 @@ def unavailable(timeout: float) -> str | None:
     Checks Java (for at most `timeout` seconds), each jar, and free memory.
     """
     try:
-        found = java.version(timeout)
+        java_version = java.version(timeout)
     except InputError as error:
         return str(error)
-    if (major := re.match(r"\d+", found)) and int(major[0]) < OLDEST_JAVA:
-        return f"Java is {found}, and SPICE needs {OLDEST_JAVA} or later; {java.REMEDY}"
+    if (major := re.match(r"\d+", java_version)) and int(major[0]) < OLDEST_JAVA:
+        return f"Java is {java_version}, and SPICE needs {OLDEST_JAVA} or later; {java.REMEDY}"
     for name, (coordinates, digest) in JARS.items():
         path, remedy = folder() / name, f"put Maven's {coordinates} there (docs/evaluation.md#spice)"
         if not path.is_file():
-            return f"{name} is not in {shown()}; {remedy}"
+            return f"{name} is not in {folder_name()}; {remedy}"
         if sha256(path) != digest:
-            return f"{name} in {shown()} is not the published file (damaged, or another); {remedy}"
+            return f"{name} in {folder_name()} is not the published file (damaged, or another); {remedy}"
     if (free := memory.free()) < HEAP * 2**30:
         return f"{free / 2**30:.1f} GiB of memory are free, and SPICE needs {HEAP}; free some"
     return None
@@ -120,7 +120,7 @@ def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: 
         values = _run(items, timeout)
     except OSError as error:
         raise InputError(
-            f"SPICE cannot write to {shown()} ({error.strerror}); set {VARIABLE} to a folder of yours"
+            f"SPICE cannot write to {folder_name()} ({error.strerror}); set {VARIABLE} to a folder of yours"
         ) from None
     return {key: values[n] for n, key in enumerate(captions)}
 
@@ -136,23 +136,23 @@ def _run(items: list[dict[str, Any]], timeout: float) -> dict[int, float]:
     reasons: a run cannot read the cache while another run writes to it, and a killed run may leave the
     cache locked for ever.
     """
-    kept, graphs = folder() / GRAPHS, "graphs/data.mdb"
+    cache, graphs = folder() / GRAPHS, "graphs/data.mdb"
     with tempfile.TemporaryDirectory(prefix="run-", dir=folder()) as name:
         scratch = Path(name)
         (scratch / "graphs").mkdir()
-        if kept.exists():
-            shutil.copyfile(kept, scratch / graphs)
+        if cache.exists():
+            shutil.copyfile(cache, scratch / graphs)
         # written as ASCII, because Java reads the file in the system's encoding, whatever that is
         (scratch / "question.json").write_text(json.dumps(items), encoding="ascii")
-        remedy = f"free some memory or disk space, or delete {GRAPHS} in {shown()}"
+        remedy = f"free some memory or disk space, or delete {GRAPHS} in {folder_name()}"
         _, messages = java.run("SPICE", _arguments(scratch), timeout, remedy=remedy)
         # the parser continues without the sentence, and the score would depend on the number of cores
-        if found := re.search(r"Parsing of sentence ran out of memory \(length=(\d+)\)", messages):
+        if match := re.search(r"Parsing of sentence ran out of memory \(length=(\d+)\)", messages):
             raise InputError(
-                f"SPICE's parser ran out of its {HEAP} GiB over a sentence of {found[1]} words; shorten it"
+                f"SPICE's parser ran out of its {HEAP} GiB over a sentence of {match[1]} words; shorten it"
             )
         if CACHES:
-            (scratch / graphs).replace(kept)
+            (scratch / graphs).replace(cache)
         return _f1(scratch / "answer.json", len(items))
 
 

@@ -1,6 +1,7 @@
 """Divide a split into subsets, which are scored as separate corpora."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from pipeline.datasets.schema import CHANGE_TYPES, Pair
 
@@ -22,12 +23,12 @@ def _quartiles(pairs: Sequence[Pair]) -> dict[str, list[str]]:
 
     Fewer than four pairs have no quartiles. The members of a quartile keep the pairs' order.
     """
-    ious = {n: pair.viewpoint_iou for n, pair in enumerate(pairs) if pair.viewpoint_iou is not None}
-    if len(ious) < len(QUARTILES):
+    overlaps = {row: pair.viewpoint_iou for row, pair in enumerate(pairs) if pair.viewpoint_iou is not None}
+    if len(overlaps) < len(QUARTILES):
         return {}
-    known = sorted(ious, key=ious.__getitem__)
-    ends = [len(known) * quarter // len(QUARTILES) for quarter in range(len(QUARTILES) + 1)]
+    by_overlap = sorted(overlaps, key=overlaps.__getitem__)
+    ends = [len(by_overlap) * quarter // len(QUARTILES) for quarter in range(len(QUARTILES) + 1)]
     return {
-        name: [pairs[number].pair_id for number in sorted(known[start:end])]
-        for name, start, end in zip(QUARTILES, ends, ends[1:], strict=False)
+        name: [pairs[row].pair_id for row in sorted(by_overlap[start:end])]
+        for name, (start, end) in zip(QUARTILES, pairwise(ends), strict=True)
     }

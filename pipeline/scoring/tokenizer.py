@@ -45,10 +45,10 @@ def one_line(text: str) -> str:
 def jar() -> Path:
     """Return the tokenizer's jar. Raises InputError if pycocoevalcap is not installed."""
     try:  # not at the top: training with `plain` needs no pycocoevalcap
-        found = distribution("pycocoevalcap").locate_file(f"pycocoevalcap/tokenizer/{JAR}")
+        path = distribution("pycocoevalcap").locate_file(f"pycocoevalcap/tokenizer/{JAR}")
     except PackageNotFoundError:
         raise InputError("no PTB tokenizer: pycocoevalcap is not installed; `pip install` it") from None
-    return Path(str(found))
+    return Path(str(path))
 
 
 def plain(sentences: list[str]) -> list[str]:
@@ -68,6 +68,7 @@ def as_written(sentences: list[str], timeout: float = 0.0) -> list[str]:
 
 
 TOKENIZERS: dict[str, Callable[[list[str]], list[str]]] = {"ptb": tokenize, "plain": plain}
+"""Value of --tokens of stages.train -> function that tokenises."""
 
 OF_SCORES: dict[str, tuple[str, Callable[[list[str], float], list[str]]]] = {
     "ptb": (NAME, tokenize),

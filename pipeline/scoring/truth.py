@@ -60,14 +60,12 @@ SENTENCE = re.compile(
 
 @dataclass(frozen=True)
 class Verdict:
-    """Judgement of a caption: whether it is true, and its faults.
-
-    `wrong` has the false phrases of the caption, verbatim and in their order.
-    """
+    """Judgement of a caption: whether it is true, and its faults."""
 
     true: bool
     fits: bool  # true, or ambiguous without another fault
-    wrong: tuple[str, ...] = ()  # empty for a true caption; the whole caption if it is not parseable
+    # false phrases, verbatim and in their order; the whole caption if it is not parseable; () if it is true
+    wrong: tuple[str, ...] = ()
     faults: str = ""  # letters of all faults, in the order of FAULTS; empty for a true caption
 
 
@@ -141,11 +139,12 @@ def _described(scene: SceneFacts, kind: str) -> tuple[tuple[Placed, ...], Point]
 
 
 def _matching(sentence: re.Match[str], objects: tuple[Placed, ...], camera: Point) -> list[Placed]:
+    """Return the objects of an image that the subject of a caption fits."""
     return [
-        each
-        for each in objects
-        if _fits(sentence, "", each)
-        and (not sentence["landmark"] or _relation_holds(sentence, each, objects, camera))
+        item
+        for item in objects
+        if _fits(sentence, "", item)
+        and (not sentence["landmark"] or _relation_holds(sentence, item, objects, camera))
     ]
 
 
@@ -156,9 +155,9 @@ def _relation_holds(
     relation = sentence["relation"].lower()
     return any(
         relation in wordings
-        for other in objects
-        if other is not subject and _fits(sentence, "other_", other)
-        for wordings in relations(subject, other, camera)
+        for landmark in objects
+        if landmark is not subject and _fits(sentence, "other_", landmark)
+        for wordings in relations(subject, landmark, camera)
     )
 
 
@@ -178,14 +177,14 @@ def marks(words: Sequence[str], wrong: Iterable[str]) -> list[bool]:
     Only the first occurrence of each false phrase is marked.
     """
     marked: set[int] = set()
-    for phrase in (each.split() for each in wrong if each.strip()):
+    for phrase in (text.split() for text in wrong if text.strip()):
         starts = range(len(words) - len(phrase) + 1)
         first = next((start for start in starts if list(words[start : start + len(phrase)]) == phrase), None)
         if first is not None:
             marked |= {*range(first, first + len(phrase))}
-    return [place in marked for place in range(len(words))]
+    return [position in marked for position in range(len(words))]
 
 
 def quoted(wrong: Iterable[str]) -> str:
     """Return the false phrases of a verdict in quotation marks, separated by commas."""
-    return ", ".join(f"“{each}”" for each in wrong if each.strip())
+    return ", ".join(f"“{phrase}”" for phrase in wrong if phrase.strip())

@@ -1,4 +1,4 @@
-"""Bootstrap resamples of the test pairs, scored from sums; all models get the same resamples.
+"""Resample test pairs (bootstrap), and compute the scores of each resample from sums over its pairs.
 
 Pairs of the same scene are not independent. So Evidence.of_scenes first sums over the pairs of each scene,
 and then whole scenes are resampled.
@@ -16,52 +16,56 @@ AT_ONCE = 2**21  # drawn pairs per block: 16 MiB
 
 
 def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
-    """Return, for each model, metric -> corpus scores (resamples,), averaged over the model's seeds.
+    """Return a dictionary for each model: metric -> scores of the resamples, (resamples,).
 
-    `counts` (resamples, pairs) says how often each resample contains each pair.
+    A score is the mean over the model's seeds. `counts`, (resamples, pairs), is the number of times that each
+    resample contains each pair.
     """
-    blocks = [own for model in models for own in model.numbers.values()]  # each (seeds, pairs, numbers)
-    columns = [np.moveaxis(own, 1, 0).reshape(counts.shape[1], -1) for own in blocks]
+    numbers = [numbers for model in models for numbers in model.numbers.values()]
+    columns = [np.moveaxis(of_metric, 1, 0).reshape(counts.shape[1], -1) for of_metric in numbers]
     # one wide matrix product is several times as fast as many narrow ones
-    sums = np.split(counts @ np.hstack(columns), np.cumsum([own.shape[1] for own in columns])[:-1], axis=1)
-    each = iter(zip(sums, blocks, strict=True))
+    ends = np.cumsum([of_metric.shape[1] for of_metric in columns])
+    sums = iter(np.split(counts @ np.hstack(columns), ends[:-1], axis=1))
     return [
         {
-            metric: SUMMED[metric](own.reshape(len(counts), len(block), -1)).mean(1)
-            for metric, (own, block) in zip(model.numbers, each, strict=False)  # as many as this model has
+            metric: SUMMED[metric](next(sums).reshape(len(counts), model.seeds, -1)).mean(1)
+            for metric in model.numbers
         }
         for model in models
     ]
 
 
 def resampled(models: Sequence[Evidence], resamples: int, seed: int) -> list[dict[str, Array]]:
-    """Return, for each model, metric -> scores (resamples,). All models get the same resamples."""
-    parts = [scores(models, counts) for counts in draws(len(models[0].pair_ids), resamples, seed)]
+    """Return the `scores` of random resamples. `resamples` is their number; all models get the same ones."""
+    blocks = [scores(models, counts) for counts in draws(len(models[0].pair_ids), resamples, seed)]
     return [
-        {metric: np.concatenate([part[place][metric] for part in parts]) for metric in model.numbers}
-        for place, model in enumerate(models)
+        {metric: np.concatenate([block[metric] for block in of_model]) for metric in of_model[0]}
+        for of_model in zip(*blocks, strict=True)
     ]
 
 
 def draws(pairs: int, resamples: int, seed: int) -> Iterator[Array]:
-    """Yield blocks of resamples, (resamples, pairs): how often each pair was drawn, with replacement."""
+    """Yield blocks of resamples, (resamples, pairs): the number of times that each pair was drawn.
+
+    Pairs are drawn with replacement.
+    """
     random = np.random.default_rng(seed)
     rows = max(1, AT_ONCE // pairs)
     for first in range(0, resamples, rows):
-        number = min(rows, resamples - first)
-        drawn = random.integers(0, pairs, (number, pairs))
-        drawn += pairs * np.arange(number)[:, None]  # distinct numbers per row, so that rows count separately
-        yield np.bincount(drawn.ravel(), minlength=number * pairs).reshape(number, pairs).astype(float)
+        count = min(rows, resamples - first)
+        drawn = random.integers(0, pairs, (count, pairs))
+        drawn += pairs * np.arange(count)[:, None]  # distinct numbers per row, so that rows count separately
+        yield np.bincount(drawn.ravel(), minlength=count * pairs).reshape(count, pairs).astype(float)
 
 
 @dataclass(frozen=True)
 class Share:
-    """Share of captions with its 95 % interval, and the number of all captions."""
+    """Share of captions that have a property, with its 95 % interval."""
 
-    value: float
+    value: float  # as low and high: 0 to 1
     low: float
     high: float
-    number: int
+    number: int  # number of all captions
 
     @property
     def interval(self) -> str:
@@ -70,13 +74,16 @@ class Share:
 
 
 def share(values: Sequence[bool], scenes: Sequence[str]) -> Share:
-    """Return the share of True with its interval. Whole scenes, with all their captions, are resampled."""
-    names = {scene: place for place, scene in enumerate(dict.fromkeys(scenes))}
-    rows = [names[scene] for scene in scenes]
-    sums = np.bincount(rows, weights=np.array(values, dtype=float), minlength=len(names))
-    sizes = np.bincount(rows, minlength=len(names)).astype(float)
-    drawn = np.concatenate(
-        [(counts @ sums) / (counts @ sizes) for counts in draws(len(names), SHARE_RESAMPLES, SHARE_SEED)]
+    """Return the share of True among the captions' `values`, with its interval.
+
+    `scenes` has the scene id of each caption. Whole scenes, with all their captions, are resampled.
+    """
+    numbers = {scene: number for number, scene in enumerate(dict.fromkeys(scenes))}
+    scene_numbers = [numbers[scene] for scene in scenes]
+    sums = np.bincount(scene_numbers, weights=np.array(values, dtype=float))
+    sizes = np.bincount(scene_numbers).astype(float)
+    shares = np.concatenate(
+        [(counts @ sums) / (counts @ sizes) for counts in draws(len(numbers), SHARE_RESAMPLES, SHARE_SEED)]
     )
-    low, high = np.percentile(drawn, [2.5, 97.5])
+    low, high = np.percentile(shares, [2.5, 97.5])
     return Share(float(np.mean(values)), float(low), float(high), len(values))

@@ -38,7 +38,7 @@ class Comparison:
 
     @property
     def printed(self) -> str:
-        """100 times the difference, and its interval."""
+        """100 times the difference, with its interval in brackets."""
         return f"{signed(self.difference)} [{signed(self.low)}, {signed(self.high)}]"
 
     def sentence(self, a_name: str, b_name: str) -> str:
@@ -55,7 +55,7 @@ class Comparison:
 
 
 def compare(a: Evidence, b: Evidence, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, Comparison]:
-    """Return metric -> paired bootstrap of a - b, for the metrics that both models have.
+    """Compare two models by a paired bootstrap. Return metric -> comparison, for the metrics of both models.
 
     Whole scenes are resampled, and both models get the same scenes. A model's score is the mean over its
     seeds, which are not resampled, so the interval does not cover the variation over training runs. CIDEr-D
@@ -70,43 +70,45 @@ def compare_all(
     seed: int = SEED,
     between: Sequence[tuple[str, str]] | None = None,
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Compare all pairs of models, or only the pairs in `between`; return (a, b) -> metric -> comparison.
+    """Compare models like `compare`: all pairs, or only the pairs of names in `between`.
 
-    With several comparisons, the p values of each metric have Holm's correction; the intervals have none. A
-    difference is significant if the corrected p is below 0.05, the interval excludes 0, and the difference
-    does not print as 0.0.
+    Return (name, name) -> metric -> comparison. With several comparisons, the p values of each metric have
+    Holm's correction; the intervals have none. A difference is significant if the corrected p is below 0.05,
+    the interval excludes 0, and the difference does not print as 0.0.
     """
-    names, every = list(models), list(models.values())
-    if len(names) < 2:
+    if len(models) < 2:
         return {}
-    for name in names[1:]:
-        same_pairs(every[0].pair_ids, models[name].pair_ids, f"the scores of {names[0]} and {name}")
-    scenes = next((own.scene_ids for own in every if own.scene_ids), ())
-    every = [replace(own, scene_ids=scenes).of_scenes() for own in every]
-    whole = scores(every, np.ones((1, len(every[0].pair_ids))))
-    drawn = resampled(every, resamples, seed)
-    asked = combinations(names, 2) if between is None else between
-    found = {
-        (names[a], names[b]): {
+    first = next(iter(models))
+    for name, model in models.items():
+        same_pairs(models[first].pair_ids, model.pair_ids, f"the scores of {first} and {name}")
+    scene_ids = next((model.scene_ids for model in models.values() if model.scene_ids), ())
+    by_scene = {name: replace(model, scene_ids=scene_ids).of_scenes() for name, model in models.items()}
+    evidence = [*by_scene.values()]
+    all_scenes = np.ones((1, len(evidence[0].pair_ids)))
+    observed = dict(zip(models, scores(evidence, all_scenes), strict=True))
+    drawn = dict(zip(models, resampled(evidence, resamples, seed), strict=True))
+    comparisons = {
+        (a, b): {
             metric: _comparison(
                 metric,
-                min(every[a].counted(metric), every[b].counted(metric)),
-                whole[a][metric] - whole[b][metric],
+                min(by_scene[a].counted(metric), by_scene[b].counted(metric)),
+                observed[a][metric] - observed[b][metric],
                 drawn[a][metric] - drawn[b][metric],
             )
-            for metric in whole[a]
-            if metric in whole[b]
+            for metric in observed[a]
+            if metric in observed[b]
         }
-        for a, b in ((names.index(one), names.index(other)) for one, other in asked)
+        for a, b in (combinations(models, 2) if between is None else between)
     }
-    return _corrected(found)
+    return _corrected(comparisons)
 
 
 def _comparison(metric: str, pairs: int, observed: Array, differences: Array) -> Comparison:
-    """Compute interval and p of an observed difference from the differences of all resamples.
+    """Return the comparison of two models by a metric.
 
-    pairs: number of pairs that have the metric
-    differences: per resample; NaN if none of its pairs has the metric
+    pairs: number of pairs (or of scenes) that have the metric
+    observed: the difference of the scores over all pairs, (1,)
+    differences: the difference of each resample, (resamples,); NaN if none of its pairs has the metric
     """
     drawn = np.round(differences[np.isfinite(differences)], DIGITS)
     if not len(drawn):
@@ -122,20 +124,20 @@ def _comparison(metric: str, pairs: int, observed: Array, differences: Array) ->
 
 
 def _corrected(
-    found: dict[tuple[str, str], dict[str, Comparison]],
+    comparisons: dict[tuple[str, str], dict[str, Comparison]],
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Correct the p values by Holm's step-down method (1979), for each metric separately."""
-    for metric in {metric: None for own in found.values() for metric in own}:
-        pairs = sorted(
-            (pair for pair in found if metric in found[pair]), key=lambda pair: found[pair][metric].p
-        )
-        least = 0.0
-        for place, pair in enumerate(pairs):
-            own = found[pair][metric]
-            least = max(least, min(1.0, own.p * (len(pairs) - place)))
-            significant = own.significant and least < LEVEL
-            found[pair][metric] = replace(own, p=least, significant=significant, compared=len(pairs))
-    return found
+    """Return the comparisons with p values corrected by Holm's step-down method (1979), per metric."""
+    for metric in dict.fromkeys(metric for by_metric in comparisons.values() for metric in by_metric):
+        of_metric = [by_metric for by_metric in comparisons.values() if metric in by_metric]
+        least_p = 0.0
+        for rank, by_metric in enumerate(sorted(of_metric, key=lambda by_metric: by_metric[metric].p)):
+            comparison = by_metric[metric]
+            least_p = max(least_p, min(1.0, comparison.p * (len(of_metric) - rank)))
+            significant = comparison.significant and least_p < LEVEL
+            by_metric[metric] = replace(
+                comparison, p=least_p, significant=significant, compared=len(of_metric)
+            )
+    return comparisons
 
 
 def signed(difference: float) -> str:

@@ -1,12 +1,15 @@
-"""Numbers of each test pair and seed of a model, read from pairs.jsonl for the bootstrap.
+"""Read the scores of each test pair from pairs.jsonl, in a form from which the bootstrap computes scores.
 
-The functions in SUMMED compute a corpus's scores from sums over pairs, as pycocoevalcap and METEOR 1.5 do.
+The functions in SUMMED compute the score of a corpus from sums over its pairs, as pycocoevalcap and METEOR
+1.5 do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt
@@ -19,14 +22,17 @@ from pipeline.scoring.meteor_formula import from_statistics
 from pipeline.scoring.metrics import SMALL, TINY
 
 REMEDY = "run `dvc repro score` to make it"
-Four = Annotated[list[NonNegativeInt], Field(min_length=4, max_length=4)]
-Line = Annotated[list[Annotated[FiniteFloat, Field(ge=0)]], Field(min_length=23, max_length=23)]
+NgramCounts = Annotated[list[NonNegativeInt], Field(min_length=4, max_length=4)]  # n-grams of 1 to 4 words
+MeteorCounts = Annotated[list[Annotated[FiniteFloat, Field(ge=0)]], Field(min_length=23, max_length=23)]
 Array = np.ndarray
 MILLION = 1e6
 
 
 def bleu_4(sums: Array) -> Array:
-    """Return BLEU-4 from sums (..., 10): matched n-grams (4), all n-grams (4), length, reference length."""
+    """Return BLEU-4, (...), from sums, (..., 10).
+
+    The 10 sums are matched n-grams (4), all n-grams (4), and the words of captions and of references.
+    """
     matches, guesses, length, reference = sums[..., :4], sums[..., 4:8], sums[..., 8], sums[..., 9]
     precision = np.prod((matches + TINY) / (guesses + SMALL), -1) ** 0.25
     ratio = (length + TINY) / (reference + SMALL)
@@ -34,79 +40,77 @@ def bleu_4(sums: Array) -> Array:
 
 
 def mean(sums: Array) -> Array:
-    """Return the mean from sums (..., 2): the sum of the values in millionths, and the number of values."""
+    """Return the mean of values, (...), from sums, (..., 2). NaN if there is no value.
+
+    The sums are the sum of the values in millionths, and the number of values.
+    """
     means = np.full(sums.shape[:-1], np.nan)
     return np.divide(sums[..., 0], sums[..., 1], means, where=sums[..., 1] > 0) / MILLION
 
 
-SUMMED: dict[str, Callable[[Array], Array]] = {
-    named.TRUE_CHANGES: mean,  # of the pairs with a change
-    named.TRUE: mean,
-    named.FITS: mean,
-    named.AGREES_CHANGES: mean,  # of the pairs with a change
-    named.AGREES: mean,
-    named.BLEU_4: bleu_4,
-    named.METEOR: from_statistics,
-    named.ROUGE_L: mean,
-    named.CIDER: mean,
-    named.SPICE: mean,
-    named.ACCURACY: mean,
-}
-"""Metric -> function from sums (..., numbers) to scores (...,), as fractions; NaN if no pair has a value."""
-
-
 @dataclass(frozen=True)
 class Evidence:
-    """Numbers of a model for the bootstrap: metric -> integer array (seeds, pairs, numbers per pair).
+    """Scores of the test pairs by all seeds of a model, in a form that can be summed over pairs.
 
-    The sums of an array over the pairs are the input of the function SUMMED[metric], which returns the
-    metric's score. Sums of integers are exact in any order, so a comparison gives the same bits on every
-    machine.
+    `numbers` has an array (seeds, pairs, numbers per pair) of whole numbers for each metric. The function
+    SUMMED[metric] computes the metric's score from the sums of the array over the pairs. Sums of whole
+    numbers are exact in any order, so a comparison gives the same bits on every machine.
     """
 
     pair_ids: tuple[str, ...]
     numbers: dict[str, Array]
-    not_judged: int = 0  # captions of all seeds; if there are any, truth and agreement are left out
-    scene_ids: tuple[str, ...] = ()  # of each pair; () if unknown: each pair then counts as its own scene
+    not_judged: int = 0  # number of captions that were not judged; if above 0, `numbers` has no truth
+    scene_ids: tuple[str, ...] = ()  # scene of each pair; () if unknown: each pair is then its own scene
 
     @property
     def seeds(self) -> int:
-        """Number of runs."""
+        """Number of seeds."""
         return len(next(iter(self.numbers.values())))
 
     @property
     def scenes(self) -> int:
-        """Number of distinct scenes."""
+        """Number of different scenes."""
         return len(set(self.scene_ids or self.pair_ids))
 
     def of_scenes(self) -> "Evidence":
-        """Return the sums over each scene's pairs. Scenes are in the order of their first pairs."""
-        places = {scene: place for place, scene in enumerate(dict.fromkeys(self.scene_ids))}
-        if len(places) in (0, len(self.pair_ids)):
-            return self
-        rows = np.array([places[scene] for scene in self.scene_ids])
-        sums = {name: _summed(own, rows, len(places)) for name, own in self.numbers.items()}
-        return Evidence(tuple(places), sums, self.not_judged)
+        """Return evidence with one item per scene: the sums over the pairs of the scene.
 
-    def part(self, places: Sequence[int]) -> "Evidence":
+        The scenes are in the order of their first pairs.
+        """
+        rows = {scene: row for row, scene in enumerate(dict.fromkeys(self.scene_ids))}
+        if len(rows) in (0, len(self.pair_ids)):
+            return self
+        row_of_pair = np.array([rows[scene] for scene in self.scene_ids])
+        scene_numbers = {}
+        for metric, numbers in self.numbers.items():
+            sums = np.zeros((len(rows), len(numbers), numbers.shape[2]))
+            np.add.at(sums, row_of_pair, np.moveaxis(numbers, 1, 0))
+            scene_numbers[metric] = np.moveaxis(sums, 0, 1)
+        return Evidence(tuple(rows), scene_numbers, self.not_judged)
+
+    def part(self, positions: Sequence[int]) -> "Evidence":
         """Return the evidence of the pairs at these positions."""
-        numbers = {name: own[:, places] for name, own in self.numbers.items()}
-        scenes = [self.scene_ids[place] for place in places] if self.scene_ids else []
-        return Evidence(
-            tuple(self.pair_ids[place] for place in places), numbers, self.not_judged, tuple(scenes)
-        )
+        pair_ids = tuple(self.pair_ids[position] for position in positions)
+        numbers = {metric: values[:, positions] for metric, values in self.numbers.items()}
+        scene_ids = tuple(self.scene_ids[position] for position in positions) if self.scene_ids else ()
+        return Evidence(pair_ids, numbers, self.not_judged, scene_ids)
 
     def counted(self, metric: str) -> int:
         """Return the number of pairs with a value of the metric."""
-        own = self.numbers[metric]
-        return int((own[0, :, 1] > 0).sum()) if SUMMED[metric] is mean else own.shape[1]
+        numbers = self.numbers[metric]
+        return int((numbers[0, :, 1] > 0).sum()) if SUMMED[metric] is mean else numbers.shape[1]
 
 
 class _Bleu(BaseModel):
-    matches: Four
-    guesses: Four
+    matches: NgramCounts
+    guesses: NgramCounts
     length: NonNegativeInt
     reference_length: NonNegativeInt
+
+    @property
+    def counts(self) -> list[int]:
+        """The 10 numbers whose sums over pairs are the input of `bleu_4`."""
+        return [*self.matches, *self.guesses, self.length, self.reference_length]
 
 
 class ScoredPair(BaseModel):
@@ -115,7 +119,7 @@ class ScoredPair(BaseModel):
     pair_id: str
     scene_id: str | None = None
     bleu: _Bleu
-    meteor: Line
+    meteor: MeteorCounts
     rouge_l: FiniteFloat = Field(alias="ROUGE-L")
     cider_d: FiniteFloat = Field(alias="CIDEr-D")  # a fraction; document frequencies of all the test pairs
     spice: FiniteFloat | None = Field(alias="SPICE")
@@ -129,85 +133,96 @@ class ScoredPair(BaseModel):
     caption: str = ""
 
 
-def read(paths: Sequence[Path]) -> Evidence:
-    """Read the pairs.jsonl of each seed of a model.
+VALUES: dict[str, Callable[[ScoredPair], Any]] = {
+    named.TRUE_CHANGES: lambda pair: pair.true if pair.changed else None,
+    named.TRUE: attrgetter("true"),
+    named.FITS: attrgetter("fits"),
+    named.AGREES_CHANGES: lambda pair: pair.agrees if pair.changed else None,
+    named.AGREES: attrgetter("agrees"),
+    named.BLEU_4: lambda pair: pair.bleu.counts,
+    named.METEOR: attrgetter("meteor"),
+    named.ROUGE_L: attrgetter("rouge_l"),
+    named.CIDER: attrgetter("cider_d"),
+    named.SPICE: attrgetter("spice"),
+    named.ACCURACY: attrgetter("right"),
+}
+"""Metric -> function that returns a pair's value: a fraction, None, or the numbers for BLEU-4 and METEOR."""
 
-    Raises InputError in the cases in which `read_pairs` does, or if the files have different pairs.
+SUMMED: dict[str, Callable[[Array], Array]] = {
+    **dict.fromkeys(VALUES, mean),
+    named.BLEU_4: bleu_4,
+    named.METEOR: from_statistics,
+}
+"""Metric -> function from sums (..., numbers) to scores (...,), as fractions; NaN if no pair has a value."""
+
+
+def read(paths: Sequence[Path]) -> Evidence:
+    """Return the evidence of a model from the pairs.jsonl of each of its seeds.
+
+    Raises InputError like `read_pairs`, and if the files have different pairs.
     """
     return evidence({str(path): read_pairs(path) for path in paths})
 
 
 def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
-    """Combine the pairs of all seeds (file -> pairs). Metrics that a seed lacks are left out."""
+    """Return the evidence of a model. `runs` has the scored pairs of each seed: name for messages -> pairs.
+
+    Metrics that a seed lacks are left out. Raises InputError if the seeds have different pairs.
+    """
     ids = {name: tuple(pair.pair_id for pair in run) for name, run in runs.items()}
     first = next(iter(ids))
-    for name, own in ids.items():
-        same_pairs(ids[first], own, f"{first} and {name}")
-    each = [_numbers(run) for run in runs.values()]
-    common = [metric for metric in each[0] if all(metric in numbers for numbers in each)]
+    for name, pair_ids in ids.items():
+        same_pairs(ids[first], pair_ids, f"{first} and {name}")
+    numbers = [_numbers(run) for run in runs.values()]
+    common = [metric for metric in numbers[0] if all(metric in of_seed for of_seed in numbers)]
     not_judged = sum(pair.not_judged for run in runs.values() for pair in run)
     if not_judged:
         common = [metric for metric in common if metric not in (*named.JUDGED, *named.PLACES)]
-    numbers = {metric: np.stack([own[metric] for own in each]) for metric in common}
+    stacked = {metric: np.stack([of_seed[metric] for of_seed in numbers]) for metric in common}
     scenes = [pair.scene_id for pair in runs[first] if pair.scene_id is not None]
-    return Evidence(ids[first], numbers, not_judged, tuple(scenes) if len(scenes) == len(ids[first]) else ())
+    scene_ids = tuple(scenes) if len(scenes) == len(ids[first]) else ()
+    return Evidence(ids[first], stacked, not_judged, scene_ids)
 
 
 def read_pairs(path: Path) -> list[ScoredPair]:
     """Read a pairs.jsonl. Raises InputError if it is missing or was not written by stages.score."""
     run_files.check_per_pair(path)
-    found = list(read_records(path, ScoredPair, REMEDY, "pair_id", extra="ignore"))
-    if not found:
+    pairs = list(read_records(path, ScoredPair, REMEDY, "pair_id", extra="ignore"))
+    if not pairs:
         raise InputError(f"{path} has no pairs; remove it and {REMEDY} again")
-    return found
+    return pairs
 
 
-def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
-    """Raise InputError, which begins with `what`, unless two tables have the same pairs in the same order."""
-    if tuple(a) != tuple(b):
-        place = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-        named = [repr(ids[place]) if place < len(ids) else "none" for ids in (a, b)]
-        raise InputError(
-            f"{what} are not of the same pairs: number {place + 1} is {named[0]} in one and {named[1]} in "
-            "the other; compare models scored on one test split"
-        )
+def same_pairs(ids_a: Sequence[str], ids_b: Sequence[str], tables: str) -> None:
+    """Raise InputError unless two tables of scores have the same pair ids in the same order.
 
-
-def _summed(numbers: Array, rows: Array, count: int) -> Array:
-    """Return the sums of `numbers`, (seeds, pairs, n), over groups of pairs: (seeds, count, n).
-
-    `rows` has the number of each pair's group. `count` is the number of groups.
+    `tables` names both tables at the beginning of the message.
     """
-    sums = np.zeros((count, len(numbers), numbers.shape[2]))
-    np.add.at(sums, rows, np.moveaxis(numbers, 1, 0))
-    return np.moveaxis(sums, 0, 1)
+    for number, (id_a, id_b) in enumerate(zip_longest(ids_a, ids_b), 1):
+        if id_a != id_b:
+            raise InputError(
+                f"{tables} are not of the same pairs: number {number} is {id_a!r} in one and {id_b!r} in the "
+                "other; compare models scored on one test split"
+            )
 
 
 def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
-    """Return metric -> array (pairs, numbers per pair); a metric that no pair has is left out."""
-    bleu = [[*b.matches, *b.guesses, b.length, b.reference_length] for b in (pair.bleu for pair in run)]
-    means: dict[str, Sequence[float | None]] = {
-        named.TRUE_CHANGES: [pair.true if pair.changed else None for pair in run],
-        named.TRUE: [pair.true for pair in run],
-        named.FITS: [pair.fits for pair in run],
-        named.AGREES_CHANGES: [pair.agrees if pair.changed else None for pair in run],
-        named.AGREES: [pair.agrees for pair in run],
-        named.ROUGE_L: [pair.rouge_l for pair in run],
-        named.CIDER: [pair.cider_d for pair in run],
-        named.SPICE: [pair.spice for pair in run],
-        named.ACCURACY: [pair.right for pair in run],
-    }
-    known = {name: _millionths(own) for name, own in means.items() if any(v is not None for v in own)}
-    found = known | {
-        named.BLEU_4: np.array(bleu, float),
-        named.METEOR: np.array([pair.meteor for pair in run]),
-    }
-    return {name: found[name] for name in SUMMED if name in found}
+    """Return metric -> array (pairs, numbers per pair) of a seed. A metric that no pair has is left out."""
+    numbers = {}
+    for metric, value in VALUES.items():
+        values = [value(pair) for pair in run]
+        if SUMMED[metric] is not mean:
+            numbers[metric] = np.array(values, float)
+        elif any(number is not None for number in values):
+            numbers[metric] = millionths(values)
+    return numbers
 
 
-def _millionths(values: Sequence[float | None] | Sequence[float]) -> Array:
-    """Return an array (pairs, 2): each value in millionths, and 1; for None, 0 and 0.
+def millionths(values: Sequence[float | None] | Sequence[float]) -> Array:
+    """Return an array (pairs, 2): a row with the value in millionths and 1, or with 0 and 0 for None.
 
-    Values in millionths are integers, because files have 6 decimals.
+    Values in millionths are rounded to whole numbers. This loses nothing, because files have 6 decimals.
     """
-    return np.array([(0.0, 0.0) if v is None else (float(np.rint(v * MILLION)), 1.0) for v in values])
+    return np.array(
+        [(0.0, 0.0) if value is None else (float(np.rint(value * MILLION)), 1.0) for value in values]
+    )

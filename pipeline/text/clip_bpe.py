@@ -25,14 +25,10 @@ MARKS = ("<|startoftext|>", "<|endoftext|>")
 PIECES = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+", regex.IGNORECASE)
 
 
-def bytes_as_symbols() -> dict[int, str]:
-    """Return a dictionary: byte -> visible symbol. The 256 bytes are in the order of their token ids."""
-    itself = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in itself]
-    return {byte: chr(byte) for byte in itself} | {byte: chr(256 + n) for n, byte in enumerate(others)}
-
-
-SYMBOL = bytes_as_symbols()
+_VISIBLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+_OTHERS = [byte for byte in range(256) if byte not in _VISIBLE]
+SYMBOL = {byte: chr(byte) for byte in _VISIBLE} | {byte: chr(256 + n) for n, byte in enumerate(_OTHERS)}
+"""Byte -> visible character that represents it. The 256 bytes are in the order of their token ids."""
 BYTE = {symbol: byte for byte, symbol in SYMBOL.items()}
 
 
@@ -44,8 +40,8 @@ def cleaned(text: str) -> str:
 
 def merges() -> list[tuple[str, str]]:
     """Return the BPE merges, each as two symbols. Raises InputError if clip-anytorch is missing."""
-    found = find_spec("clip")
-    path = Path(found.origin).with_name(FILE) if found and found.origin else None
+    package = find_spec("clip")
+    path = Path(package.origin).with_name(FILE) if package and package.origin else None
     if path is None or not path.is_file():
         raise InputError(
             f"text.tokeniser is clip_bpe, but {FILE} is missing; install the package clip-anytorch"
@@ -59,13 +55,11 @@ class Bpe:
     """CLIP's tokens: each byte, each byte as the end of a piece, the merges, and the special tokens MARKS."""
 
     def __init__(self) -> None:
-        found = merges()
-        symbols = list(SYMBOL.values())
-        names = [*symbols, *(symbol + LAST for symbol in symbols), *("".join(pair) for pair in found), *MARKS]
+        pairs, symbols = merges(), list(SYMBOL.values())
+        names = [*symbols, *(symbol + LAST for symbol in symbols), *("".join(pair) for pair in pairs), *MARKS]
         self.names = tuple(names)
-        self.model = models.BPE(
-            vocab={name: number for number, name in enumerate(names)}, merges=found, end_of_word_suffix=LAST
-        )
+        ids = {name: token for token, name in enumerate(names)}
+        self.model = models.BPE(vocab=ids, merges=pairs, end_of_word_suffix=LAST)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -75,13 +69,13 @@ class Bpe:
         pieces = ("".join(SYMBOL[b] for b in piece.encode()) for piece in PIECES.findall(cleaned(text)))
         return [token.id for piece in pieces for token in self.model.tokenize(piece)]
 
-    def ends_word(self, number: int) -> bool:
-        """Return True if the token with the id `number` is the last token of a piece."""
-        return self.names[number].endswith(LAST)
+    def ends_piece(self, token: int) -> bool:
+        """Return True if the token with the id `token` is the last token of a piece."""
+        return self.names[token].endswith(LAST)
 
-    def text(self, numbers: list[int]) -> str:
+    def text(self, tokens: list[int]) -> str:
         """Return the text of one piece, given its token ids. Bytes that are not UTF-8 become U+FFFD."""
-        symbols = "".join(self.names[number] for number in numbers if number < len(self) - len(MARKS))
+        symbols = "".join(self.names[token] for token in tokens if token < len(self) - len(MARKS))
         return bytes(BYTE[symbol] for symbol in symbols.removesuffix(LAST)).decode(errors="replace")
 
 

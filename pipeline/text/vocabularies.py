@@ -1,7 +1,5 @@
 """Convert captions to token ids and back (docs/methods.md, "Special tokens and tokenisation"; SCORER 4.2)."""
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,8 +25,8 @@ SPECIAL = ("<NULL>", "<UNK>", "<START>", "<END>")
 PCL_MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")  # IDC-PCL's special tokens; their ids vary
 PCL_OTHERS = ("<MASK>", "<CLS>")  # tokens of IDC-PCL's model after its vocabulary, also in its captions
 MCC_MARKS = ("<pad>", "<unk>", "<start>", "<end>")  # MCCFormers' special tokens; their ids vary
-FOREIGN_MARKS = ((*PCL_MARKS, *PCL_OTHERS), MCC_MARKS)
-CLIP_START, CLIP_END = 49_406, 49_407  # the marks in CLIP's own numbering
+FOREIGN_MARKS = ((*PCL_MARKS, *PCL_OTHERS), MCC_MARKS)  # special tokens of each released program
+CLIP_START, CLIP_END = 49_406, 49_407  # CLIP's ids of <START> and <END>
 CLIP_LONGEST = 33  # <START>, 31 tokens and <END>, as in CLIP4IDC's captioner
 
 
@@ -49,7 +47,7 @@ class WordVocabulary:
 
     words: tuple[str, ...]  # the word of each id
     longest: int  # maximum number of tokens of a caption, with <START> and <END>
-    lower_case: bool
+    lower_case: bool  # True if captions are converted to lower case
     marks: int = 2  # how many of the `longest` tokens are special tokens
 
     def __len__(self) -> int:
@@ -58,23 +56,23 @@ class WordVocabulary:
     @cached_property
     def ids(self) -> dict[str, int]:
         """Dictionary: word -> id."""
-        return {word: number for number, word in enumerate(self.words)}
+        return {word: token for token, word in enumerate(self.words)}
 
     def encode(self, caption: str) -> list[int]:
         """Return at most `longest` token ids, from <START> to <END>. Unknown words become <UNK>."""
         words = tokenise(caption, self.lower_case)[: self.longest - self.marks]
         # if a caption contains the text of a special token, this is an unknown word
-        known = [UNK if word in SPECIAL else self.ids.get(word, UNK) for word in words]
-        return [START, *known, END]
+        tokens = [UNK if word in SPECIAL else self.ids.get(word, UNK) for word in words]
+        return [START, *tokens, END]
 
-    def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """Return (word, 1) for each word before <END>: here a word is one token. Skip <NULL> and <START>."""
+    def pieces(self, tokens: Sequence[int]) -> list[tuple[str, int]]:
+        """Return the words of a caption, given its token ids: (word, number of its tokens, always 1)."""
         names = (*self.words, *PCL_OTHERS)
-        return [(names[token], 1) for token in said(tokens)]
+        return [(names[tokens[position]], 1) for position in word_positions(tokens)]
 
-    def decode(self, tokens: Iterable[int]) -> str:
-        """Return the words before <END>, joined by spaces."""
-        return " ".join(word for word, _ in self.spoken(tokens))
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the words of a caption, joined by spaces, given its token ids."""
+        return " ".join(word for word, _ in self.pieces(tokens))
 
 
 @dataclass(frozen=True)
@@ -85,53 +83,50 @@ class ClipVocabulary:
     2 and 3 in CLIP have CLIP's ids of <START> and <END>.
     """
 
-    longest: int
+    longest: int  # maximum number of tokens of a caption, with <START> and <END>
     marks: int = 2  # how many of the `longest` tokens are special tokens
 
     def __len__(self) -> int:
         return len(bpe())
 
     def encode(self, caption: str) -> list[int]:
-        """Return a caption's token ids from <START> to <END>: at most `longest` ids."""
+        """Return at most `longest` token ids, from <START> to <END>."""
         return [START, *map(exchanged, bpe().encode(caption)[: self.longest - self.marks]), END]
 
-    def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """Return (text, number of tokens) for each piece before <END>. The last piece may be incomplete."""
+    def pieces(self, tokens: Sequence[int]) -> list[tuple[str, int]]:
+        """Return the pieces of a caption (see clip_bpe.py), given its token ids: (text, number of tokens).
+
+        The last piece may be incomplete.
+        """
         pieces: list[list[int]] = [[]]
-        for token in said(tokens):
-            pieces[-1].append(exchanged(token))
-            if bpe().ends_word(pieces[-1][-1]):
+        for position in word_positions(tokens):
+            pieces[-1].append(exchanged(tokens[position]))
+            if bpe().ends_piece(pieces[-1][-1]):
                 pieces.append([])
         return [(bpe().text(piece), len(piece)) for piece in pieces if piece]
 
-    def decode(self, tokens: Iterable[int]) -> str:
-        """Return the pieces before <END>, joined by spaces."""
-        return " ".join(piece for piece, _ in self.spoken(tokens))
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the pieces of a caption, joined by spaces, given its token ids."""
+        return " ".join(piece for piece, _ in self.pieces(tokens))
 
 
 Vocabulary = WordVocabulary | ClipVocabulary
 """Tokens and their ids. The ids NULL, START and END are the same in all vocabularies."""
 
 
-def exchanged(number: int) -> int:
+def exchanged(token: int) -> int:
     """Convert an id of ClipVocabulary to CLIP's own id. The same function converts it back."""
-    return {START: CLIP_START, END: CLIP_END, CLIP_START: START, CLIP_END: END}.get(number, number)
+    return {START: CLIP_START, END: CLIP_END, CLIP_START: START, CLIP_END: END}.get(token, token)
 
 
-def said(tokens: Iterable[int]) -> list[int]:
-    """Return the tokens before the first <END>, without <NULL> and <START>."""
-    tokens = list(tokens)
-    return [tokens[place] for place in said_at(tokens)]
-
-
-def said_at(tokens: Sequence[int]) -> list[int]:
-    """Return the positions of the tokens that `said` returns."""
+def word_positions(tokens: Sequence[int]) -> list[int]:
+    """Return the positions of the tokens before the first <END>, without <NULL> and <START>."""
     end = tokens.index(END) if END in tokens else len(tokens)
-    return [place for place in range(end) if tokens[place] not in (NULL, START)]
+    return [position for position in range(end) if tokens[position] not in (NULL, START)]
 
 
 def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:
-    """Return how often each word occurs in the captions."""
+    """Return word -> number of times that the word occurs in the captions."""
     return Counter(word for caption in captions for word in tokenise(caption, lower_case))
 
 
@@ -150,7 +145,8 @@ def build(
 ) -> WordVocabulary:
     """Return the vocabulary of the words that occur at least `min_count` times in `captions` and `others`.
 
-    The maximum length of a caption depends only on the training captions, `captions`, and on `max_tokens`.
+    `captions` are the training captions. Only they and `max_tokens` determine the maximum length of a
+    caption.
     """
     counts = count_words([*captions, *others], lower_case)
     words = sorted(word for word, count in counts.items() if count >= min_count and word not in SPECIAL)
@@ -162,9 +158,9 @@ def fixed(
 ) -> WordVocabulary:
     """Return the vocabulary in a JSON file (word -> id) of a released program.
 
-    If the file has the special tokens of a known program, ours (SPECIAL) replace them. Raises InputError if
-    the file is not such a dictionary. In a file of another program, the ids must begin with SPECIAL and
-    have no gaps; otherwise InputError is raised, too.
+    If the file has the special tokens of a known program, SPECIAL replaces them. Otherwise, the ids must
+    begin with SPECIAL and have no gaps. Raises InputError if they have not, or if the file is not such a
+    dictionary.
     """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
@@ -215,15 +211,15 @@ class ClipFile(Strict):
 
 
 def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
-    """Return the class that describes the content of a vocabulary's file."""
-    clip = isinstance(record, dict) and record.get("tokeniser") == "clip_bpe"
-    return ClipFile if clip else WordsFile
+    """Return the class that describes `record`, the content of a vocabulary's file."""
+    is_clip = isinstance(record, dict) and record.get("tokeniser") == "clip_bpe"
+    return ClipFile if is_clip else WordsFile
 
 
 def save(
     path: str | Path, vocabulary: Vocabulary, counts: Counter[str], pairs: str | Path | None = None
 ) -> None:
-    """Write a vocabulary, the counts of its words, and the hash of `pairs`, the file that was counted."""
+    """Write a vocabulary, the counts of its words, and the hash of the file `pairs`, which was counted."""
     record: dict[str, Any] = {"tokeniser": "clip_bpe", "longest": vocabulary.longest}
     if isinstance(vocabulary, WordVocabulary):
         record = {
@@ -239,13 +235,13 @@ def save(
 def load(path: str | Path) -> Vocabulary:
     """Return the vocabulary in a file that `save` wrote. Raises InputError if the file is wrong or edited."""
     record = read_json(path, REMEDY)
-    found = checked(kind_of(record), record, str(path), REMEDY)
+    content = checked(kind_of(record), record, str(path), REMEDY)
     if content_hashes.KEY in record:  # earlier versions had no hashes; model.yaml has a hash of the words
         content_hashes.read(path, record, REMEDY)
-    if isinstance(found, ClipFile):
-        return ClipVocabulary(found.longest)
-    words = tuple(sorted(found.ids, key=found.ids.__getitem__))
-    return WordVocabulary(words, found.longest, found.lower_case)
+    if isinstance(content, ClipFile):
+        return ClipVocabulary(content.longest)
+    words = tuple(sorted(content.ids, key=content.ids.__getitem__))
+    return WordVocabulary(words, content.longest, content.lower_case)
 
 
 def check_pairs(path: str | Path, pairs: str | Path) -> None:
@@ -255,9 +251,9 @@ def check_pairs(path: str | Path, pairs: str | Path) -> None:
 
 
 def identity(vocabulary: Vocabulary) -> str:
-    """Return a hash of the words in their order, the case setting and the greatest length."""
+    """Return a hash of the words in their order, the setting `lower_case` and the maximum length."""
     lower_case = vocabulary.lower_case if isinstance(vocabulary, WordVocabulary) else None
-    return _hash([_words(vocabulary), lower_case, vocabulary.longest])
+    return content_hashes.of_json([_words(vocabulary), lower_case, vocabulary.longest])
 
 
 def words_identity(vocabulary: Vocabulary) -> str:
@@ -266,15 +262,11 @@ def words_identity(vocabulary: Vocabulary) -> str:
     Only the words are hashed, because the other settings of a vocabulary are unknown for an imported
     checkpoint.
     """
-    return _hash(_words(vocabulary))
+    return content_hashes.of_json(_words(vocabulary))
 
 
 def _words(vocabulary: Vocabulary) -> list[str]:
     return [*vocabulary.words] if isinstance(vocabulary, WordVocabulary) else ["clip_bpe"]
-
-
-def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 def pad(sequences: list[list[int]]) -> np.ndarray:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.confidence import familiarity, measures
 from pipeline.confidence.familiarity import OTHER_SCENE, UNLIKE
+from pipeline.statistics.ranking import area_under_roc
 
 captions = st.lists(st.tuples(st.floats(0, 1, width=16), st.booleans()), min_size=2, max_size=30)
 
@@ -18,7 +19,7 @@ def test_ranking_is_the_share_of_ordered_pairs(given):
     wins = [
         (one > other) + (one == other) / 2 for one in confidence[correct] for other in confidence[~correct]
     ]
-    found = measures.ranking(confidence, correct)
+    found = area_under_roc(confidence, correct)
     assert found is None if not wins else found == pytest.approx(np.mean(wins))
 
 

@@ -9,11 +9,11 @@ from pipeline.results.false_words import PARTS, Faults
 from pipeline.scoring.truth import FAULTS
 from tests.recorded import groups, three_seeds
 
-RR = Faults("rr", (["", "cs", "szo", "n"], ["a", "", "", "kmr"]), (["", "t"], ["t", "g"]))
+RR = Faults("rr", ["", "cs", "szo", "n", "a", "", "", "kmr"], ["", "t", "t", "g"])
 
 
 def test_shares_by_a_loop():
-    captions = [letters for run in RR.changed for letters in run]
+    captions = RR.changed
     for letter in FAULTS:
         assert RR.share(letter) == mean(1.0 if letter in letters else 0.0 for letters in captions)
     assert (RR.true, RR.share("s"), RR.share("o")) == (3 / 8, 2 / 8, 1 / 8)
@@ -29,7 +29,7 @@ def test_a_caption_counts_once_in_the_bars():
 
 
 def test_true_captions_have_no_fault():
-    perfect = Faults("all", (["", ""],), ([],))
+    perfect = Faults("all", ["", ""], [])
     assert (perfect.single, perfect.invented) == (None, None)
     assert false_words.row(perfect) == ["all", "100.0", *["0.0"] * 11, "–", "–"]
 

@@ -212,7 +212,7 @@ def test_other_pairs_are_not_compared(tmp_path):
     two = write(tmp_path / "two", [line(0), line(1)])
     three = write(tmp_path / "three", [line(0), line(1), line(2)])
     turned = write(tmp_path / "turned", [line(1), line(0)])
-    with pytest.raises(InputError, match=r"number 3 is none in one and '2.png' in the other"):
+    with pytest.raises(InputError, match=r"number 3 is None in one and '2.png' in the other"):
         pair_scores.read([two, three])
     with pytest.raises(InputError, match=r"scores of a and b are not of the same pairs: number 1 is '0.png'"):
         comparisons.compare(pair_scores.read([two]), pair_scores.read([turned]), 10)

@@ -74,12 +74,12 @@ def test_a_words_map_is_the_mean_of_its_tokens():
     vocabulary = ClipVocabulary(30)
     tokens = vocabulary.encode("a xylophonist moved")[1:]
     maps = np.random.default_rng(0).random((len(tokens), 1, 2, 3)).astype(np.float16)
-    found = attended(vocabulary.spoken(tokens), maps)
+    found = attended(vocabulary.pieces(tokens), maps)
     assert found.caption == "a xylophonist moved"
     assert len(tokens) > 4
     np.testing.assert_allclose(found.maps[1], maps[1 : len(tokens) - 2].astype(float).mean(0), atol=1e-3)
     assert np.array_equal(found.maps[[0, 2]], maps[[0, len(tokens) - 2]])
-    assert attended(vocabulary.spoken([END]), maps).maps.shape == (0, 1, 2, 3)
+    assert attended(vocabulary.pieces([END]), maps).maps.shape == (0, 1, 2, 3)
 
 
 def test_settings_choose_the_tokeniser(monkeypatch):

@@ -51,9 +51,10 @@ def test_the_text_of_a_special_token_is_an_unknown_word():
 
 def test_decoding_ends_at_the_end_mark():
     vocabulary = vocabularies.build(["a b"], min_count=1, lower_case=True)
-    assert vocabulary.decode([vocabularies.START, 4, vocabularies.NULL, 5, vocabularies.END, 4]) == "a b"
-    assert vocabularies.said_at([vocabularies.START, 4, vocabularies.NULL, 5, vocabularies.END, 4]) == [1, 3]
-    assert vocabularies.said_at([4, 5]) == [0, 1]
+    tokens = [vocabularies.START, 4, vocabularies.NULL, 5, vocabularies.END, 4]
+    assert vocabulary.decode(tokens) == "a b"
+    assert vocabularies.word_positions(tokens) == [1, 3]
+    assert vocabularies.word_positions([4, 5]) == [0, 1]
     # special tokens of IDC-PCL follow the vocabulary
     assert vocabulary.decode([len(vocabulary), 4, len(vocabulary) + 1]) == "<MASK> a <CLS>"
 

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.io.errors import InputError
-from pipeline.scoring.metrics import cider_d_each
+from pipeline.scoring.metrics import CiderD, counted
 from pipeline.scoring.tokenizer import plain
 from pipeline.training.rewards import reward_of
 from tests.tabletop_pairs import draw_pairs
@@ -58,7 +58,9 @@ def test_cider_d_equals_the_score(seed):
     captions = [pair.captions[0] for pair in random.permutation(np.array(PAIRS, dtype=object))]
     captions[:2] = "words that nobody wrote", ""
     references = {pair.pair_id: [text.lower() for text in pair.captions] for pair in PAIRS}
-    expected = cider_d_each(dict(zip(references, captions, strict=True)), references)
+    by_id = dict(zip(references, captions, strict=True))
+    cider = CiderD(by_id, references, counted(by_id, references))
+    expected = cider.scores(range(len(references)))
     np.testing.assert_allclose(rewards(PAIRS, captions, reward="CIDEr-D"), expected, rtol=1e-12, atol=1e-12)
     assert len(set(expected.tolist())) > 10
 

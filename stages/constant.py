@@ -39,24 +39,16 @@ def main() -> None:
     )
 
     captions = {pair.pair_id: chosen.caption for pair in test}
+    grammar = everything.negatives.grammar.get(arguments.dataset)
     scores, correctness = results.score_pairs(
-        captions,
-        test,
-        settings.no_change_phrases,
-        settings.meteor_timeout,
-        settings.tokeniser,
-        everything.negatives.grammar.get(arguments.dataset),
+        captions, test, settings.no_change_phrases, settings.meteor_timeout, settings.tokeniser, grammar
     )
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
+    hashes = run_files.hashes_of_scored(vars(arguments))
     results.write_metrics(
-        arguments.out,
-        scores,
-        correctness,
-        references=prepared.references,
-        summary_path=arguments.summary,
-        hashes=run_files.hashes_of_scored(vars(arguments)),
+        arguments.out, scores, correctness, None, prepared.references, arguments.summary, hashes
     )
     print(f"{arguments.dataset}: {chosen.caption!r}, validation CIDEr-D {chosen.cider_d:.3f}")
 

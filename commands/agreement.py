@@ -25,18 +25,18 @@ def main() -> None:
     add("--scores", type=word, nargs="+", action="append", default=[], metavar="NAME FILE", help=files)
     add("--models", type=word, nargs="+", help="the model of each run (default: all differ)")
     arguments = parsed(parser)
-    names, count = arguments.models or [None] * len(arguments.runs), len(arguments.runs)
-    if len(names) != count:
-        raise InputError(f"--models has {len(names)} name(s) for {count} run(s); name one per run")
-    runs = [agreement_files.read_run(path, name) for path, name in zip(arguments.runs, names, strict=True)]
-    found = agreement_files.of_verdicts(runs)
+    models, count = arguments.models or [None] * len(arguments.runs), len(arguments.runs)
+    if len(models) != count:
+        raise InputError(f"--models has {len(models)} name(s) for {count} run(s); name one per run")
+    runs = [agreement_files.read_run(path, name) for path, name in zip(arguments.runs, models, strict=True)]
+    agreements = agreement_files.of_verdicts(runs)
     for name, *files in arguments.scores:
-        found.append(agreement_files.of_files(name, runs, [Path(file) for file in files]))
-    if not found:
+        agreements.append(agreement_files.of_files(name, runs, [Path(file) for file in files]))
+    if not agreements:
         raise InputError("there is no metric to compare with truth; name one with --scores NAME FILE")
     pairs = sum(len(run.judged) for run in runs)
     print(f"{len(runs)} run(s), {pairs:,} judged captions of changed pairs")
-    show([agreement_table([("", own) for own in found])])
+    show([agreement_table([("", agreement) for agreement in agreements])])
 
 
 if __name__ == "__main__":

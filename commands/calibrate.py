@@ -11,7 +11,7 @@ python -m commands.calibrate --weights demo/clip4idc --labelled FOLDER --out min
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import beam, check_there, length_penalty, new_parser, parsed, to_read
+from pipeline.cli.arguments import beam, check_exist, length_penalty, new_parser, parsed, to_read
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write, write_text
 
@@ -28,8 +28,8 @@ def main() -> None:
     add("--out", type=file_to_write, help="default: in the package, else data/confidence of the laboratory")
     add("--figure", type=file_to_write, help="an SVG to write: wrong captions against coverage")
     arguments = parsed(parser)
-    check_there([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
-    check_there([arguments.labelled], "name a folder of labelled images")
+    check_exist([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
+    check_exist([arguments.labelled], "name a folder of labelled images")
     # imported late: the import takes seconds, and the arguments are checked first
     from pipeline.captioning import calibrating
     from pipeline.captioning.picture_captioner import PictureCaptioner, Search

@@ -15,7 +15,6 @@ Exit code 1: some pairs have errors.
 
 import argparse
 import json
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING
 from commands import run
 from pipeline.cli.arguments import (
     beam,
-    check_there,
+    check_exist,
     length_penalty,
     new_parser,
     parsed,
@@ -75,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
     add("--beam", type=beam, help="beam width (default: --top, or greedy search)")
     add("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
     add("--top", type=beam, metavar="K", help="print the K best captions and log-probabilities")
-    least = "withhold captions that are correct with a probability below P"
-    add("--at-least", type=probability, default=0.0, metavar="P", help=least)
+    at_least = "withhold captions that are correct with a probability below P"
+    add("--at-least", type=probability, default=0.0, metavar="P", help=at_least)
     add("--any-images", action="store_true", help="also caption images unlike the training's")
     add("--confidence", type=to_read, help="a confidence.json in place of the weights' own")
     add("--json", action="store_true", help="print one JSON object")
@@ -91,13 +90,9 @@ def check(arguments: argparse.Namespace) -> None:
     """Raise InputError for arguments that cannot be combined, and for files that do not exist."""
     if arguments.top and arguments.beam and arguments.beam < arguments.top:
         raise InputError(f"--top {arguments.top} needs a --beam of at least {arguments.top}")
-    if not 0 <= arguments.length_penalty < math.inf:
-        raise InputError("--length-penalty must be at least 0, and finite")
     if arguments.pairs:
         if arguments.before or arguments.overlay or arguments.json:
-            raise InputError(
-                "--pairs cannot be combined with two images, --overlay or --json; its output is JSON Lines"
-            )
+            raise InputError("--pairs cannot be combined with two images, --overlay or --json")
         if not arguments.out:
             raise InputError("--pairs needs --out FILE.jsonl")
     elif arguments.part:
@@ -106,10 +101,10 @@ def check(arguments: argparse.Namespace) -> None:
         raise InputError("name a before and an after image, or --pairs")
     elif arguments.out:
         raise InputError("--out is for --pairs; the caption of two images is printed")
-    check_there([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
-    check_there([arguments.confidence], "name a file that python -m commands.calibrate wrote")
-    check_there([arguments.pairs], "name a .csv or .jsonl of pairs, or a folder")
-    check_there([arguments.before, arguments.after], "name an image file")
+    check_exist([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
+    check_exist([arguments.confidence], "name a file that python -m commands.calibrate wrote")
+    check_exist([arguments.pairs], "name a .csv or .jsonl of pairs, or a folder")
+    check_exist([arguments.before, arguments.after], "name an image file")
 
 
 def caption_pair(
@@ -122,25 +117,25 @@ def caption_pair(
     before, after = opened(arguments.before), opened(arguments.after)
     if warning := rotation_warning(before, after):
         print(f"warning: {warning}", file=sys.stderr)
-    found = captioner.answer(before, after, limits, search)
-    wanted = arguments.top and found.caption is not None
-    ranked = captioner.ranked(before, after, arguments.top, search) if wanted else []
-    if arguments.overlay and found.attended is None:
+    answer = captioner.answer(before, after, limits, search)
+    is_ranked = arguments.top and answer.caption is not None
+    ranked = captioner.ranked(before, after, arguments.top, search) if is_ranked else []
+    if arguments.overlay and answer.attended is None:
         print(f"warning: {arguments.overlay} is not written, because there is no caption", file=sys.stderr)
-    elif arguments.overlay and found.attended:
-        sheet = overlay.drawn(before, after, found.attended)
-        with replacing(arguments.overlay) as beside:
-            sheet.save(beside, "PNG")
+    elif arguments.overlay and answer.attended:
+        sheet = overlay.drawn(before, after, answer.attended)
+        with replacing(arguments.overlay) as temporary_path:
+            sheet.save(temporary_path, "PNG")
     if arguments.json:
-        top = [{"caption": each.caption, "log_probability": each.log_probability} for each in ranked]
+        top = [{"caption": item.caption, "log_probability": item.log_probability} for item in ranked]
         names = {"before": str(arguments.before), "after": str(arguments.after)}
-        record = names | found.record | {"words": found.attended.words if found.attended else []}
+        record = names | answer.record | {"words": answer.attended.words if answer.attended else []}
         print(printable(json.dumps(record | ({"top": top} if top else {}), ensure_ascii=False)))
     elif ranked:
-        for each in ranked:
-            print(f"{each.log_probability:9.3f}  {printable(each.caption)}")
+        for item in ranked:
+            print(f"{item.log_probability:9.3f}  {printable(item.caption)}")
     else:
-        print(printable(found.text))
+        print(printable(answer.text))
 
 
 if __name__ == "__main__":

@@ -21,17 +21,16 @@ def main() -> None:
     parser = new_parser("python -m commands.check_data", __doc__)
     parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
     name = parsed(parser).dataset
-    everything = params.load()
-    settings = everything.of(name).prepare
+    settings_tree = params.load()
+    settings = settings_tree.of(name).prepare
     root = Path(settings.root)
-    if wrong := readers.faults(settings.reader, root):
-        raise listed(wrong, str(root), "correct these lines")
+    if faults := readers.faults(settings.reader, root):
+        raise listed(faults, str(root), "correct these lines")
     pairs = readers.read(settings.reader, root, settings.protocol)
     protocol = readers.protocol_of(settings.reader, settings.protocol)
     annotations = readers.annotation_files(settings.reader, root)
-    print(
-        printable(f"{name}: {', '.join(map(str, annotations))}{f', protocol {protocol}' if protocol else ''}")
-    )
+    files = ", ".join(map(str, annotations))
+    print(printable(f"{name}: {files}{f', protocol {protocol}' if protocol else ''}"))
     _compare_counts(counts.count(pairs), cards.path_of(name), protocol)
     names = images_of(pairs)
     problems = checking.missing(root, names)
@@ -39,46 +38,44 @@ def main() -> None:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})")
     print(f"all {len(names):,} images are there")
     if readers.is_own(settings.reader):
-        for model in everything.models:
-            resolving.resolve(everything, name, model)  # raises for settings that do not fit the pairs
-    _since_prepared(name, root, annotations, pairs)
+        for model in settings_tree.models:
+            resolving.resolve(settings_tree, name, model)  # raises for settings that do not fit the pairs
+    _print_changes(name, root, annotations, pairs)
 
 
-def _compare_counts(ours: counts.Counts, card: Path, protocol: str | None) -> None:
-    print(", ".join(f"{ours[what]:,} {what}" for what in ("pairs", "images", "captions")))
+def _compare_counts(counted: counts.Counts, card: Path, protocol: str | None) -> None:
+    print(", ".join(f"{counted[unit]:,} {unit}" for unit in ("pairs", "images", "captions")))
     # an unpublished dataset, such as the embedded one, may have no card
     expected = cards.load(card).counts(protocol) if card.exists() else None
     if expected is None:
         print("there are no published counts to compare")
         return
-    if ours["shared_images"]:
-        print(f"{ours['shared_images']:,} images are in more than one split")
-    print("\n".join(counts.differences(ours, expected)) or "the counts equal the published ones")
+    if counted["shared_images"]:
+        print(f"{counted['shared_images']:,} images are in more than one split")
+    print("\n".join(counts.differences(counted, expected)) or "the counts equal the published ones")
 
 
-def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: Sequence[Pair]) -> None:
+def _print_changes(name: str, root: Path, annotations: Sequence[Path], pairs: Sequence[Pair]) -> None:
     path = Path(f"data/images/{name}.jsonl")
     if not path.exists():
         print("not prepared yet: run `dvc repro`")
         return
     index = images.read_index(path)
     # one image at a time: the 12 GB of CLEVR-Change may not fit into memory
-    found = list(checking.changed(root, track(index, "comparing", "images", len(index))))
+    changes = list(checking.changed(root, track(index, "comparing", "images", len(index))))
     prepared = {image.name: None for image in index}
-    found += checking.differences("images", prepared, dict.fromkeys(images_of(pairs)))
+    changes += checking.differences("images", prepared, dict.fromkeys(images_of(pairs)))
     record = Path(f"data/pairs/{name}.manifest.json")
     if record.exists():
         files = checking.hashes(root, annotations)
-        found += checking.differences("annotation files", manifest.read(record).files, files)
-        old, new = (
-            {pair.pair_id: pair for pair in each} for each in (read_pairs(f"data/pairs/{name}.jsonl"), pairs)
-        )
-        found += checking.differences("pairs", old, new)
-    if not found:
+        changes += checking.differences("annotation files", manifest.read(record).files, files)
+        before = {pair.pair_id: pair for pair in read_pairs(f"data/pairs/{name}.jsonl")}
+        changes += checking.differences("pairs", before, {pair.pair_id: pair for pair in pairs})
+    if not changes:
         print("nothing has changed since the dataset was prepared")
         return
-    rest = f"\n  and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
-    print(printable("since the dataset was prepared:\n  " + "\n  ".join(found[:SHOWN]) + rest))
+    ending = f"\n  and {len(changes) - SHOWN:,} more" if len(changes) > SHOWN else ""
+    print(printable("since the dataset was prepared:\n  " + "\n  ".join(changes[:SHOWN]) + ending))
     print(f"prepare it again: dvc repro --force --single-item prepare@{name}")
 
 

@@ -1,8 +1,8 @@
 """Repair two faults that would stop `dvc repro`: a truncated dvc.lock, and links to missing files.
 
 The command keeps a copy of each complete dvc.lock. If a killed process truncated dvc.lock, the last
-copy replaces the truncated file. The links are those to files that the settings name. A link to a
-missing file is removed, and a note names the file.
+copy replaces the truncated file. The stage settings makes a link to each file that the settings name. A
+link to a missing file is removed, and a note names the file.
 
 python -m commands.check_lock     run it before `dvc repro`; `make repro` runs it, too
 """
@@ -17,13 +17,12 @@ from pipeline.io.errors import printable
 
 
 def main() -> None:
-    parser = new_parser("python -m commands.check_lock", __doc__)
-    parsed(parser)
-    if said := dvc_lock.check(Path()):
-        print(said, file=sys.stderr)
+    parsed(new_parser("python -m commands.check_lock", __doc__))
+    if note := dvc_lock.check(Path()):
+        print(note, file=sys.stderr)
     for name in named_files.remove_dead():
-        said = f"note: the settings named the file {name}, which is missing; restore it, or name another file"
-        print(printable(said), file=sys.stderr)
+        note = f"note: the settings named the file {name}, which is missing; restore it, or name another file"
+        print(printable(note), file=sys.stderr)
 
 
 if __name__ == "__main__":

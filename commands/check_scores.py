@@ -46,17 +46,17 @@ def fallen_scores(revision: str, tolerance: Mapping[str, float]) -> tuple[list[s
     """
     fallen, compared = [], 0
     for path in _committed(revision):
-        where, text = f"{revision}:{path}", _git("show", f"{revision}:./{path}")
-        before = _scores(json_of(text, where, "name another revision"), where, tolerance)
-        now = _scores(read_json(path, RERUN), str(path), tolerance)
+        source, text = f"{revision}:{path}", _git("show", f"{revision}:./{path}")
+        before = _scores(json_of(text, source, "name another revision"), source, tolerance)
+        scores = _scores(read_json(path, RERUN), str(path), tolerance)
         compared += len(before)
         for metric, score in before.items():
-            of_run = f"{path.parent.relative_to(RUNS)}: {metric}"
-            if metric not in now:
-                fallen.append(f"{of_run} is gone; it was {score:.4f}")
-            elif (fall := score - now[metric]) > tolerance[metric] + 1e-9:
-                change = f"fell by {fall:.4f}, from {score:.4f} to {now[metric]:.4f}"
-                fallen.append(f"{of_run} {change}; {tolerance[metric]:g} is allowed")
+            label = f"{path.parent.relative_to(RUNS)}: {metric}"
+            if metric not in scores:
+                fallen.append(f"{label} is gone; it was {score:.4f}")
+            elif (fall := score - scores[metric]) > tolerance[metric] + 1e-9:
+                change = f"fell by {fall:.4f}, from {score:.4f} to {scores[metric]:.4f}"
+                fallen.append(f"{label} {change}; {tolerance[metric]:g} is allowed")
     if not compared:
         named = ", ".join(tolerance)
         raise InputError(f"{revision} has none of the scores {named}; name others in check.tolerance")
@@ -71,32 +71,32 @@ def _committed(revision: str) -> list[Path]:
     return paths
 
 
-def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, float]:
+def _scores(tree: Any, source: str, tolerance: Mapping[str, float]) -> dict[str, float]:
     """Return name -> score for the names in `tolerance` that a metrics.json has.
 
-    `tree`: the content of the metrics.json. `where`: its name in messages of errors.
+    `tree`: the content of the metrics.json. `source`: its name in messages of errors.
 
     The share of true captions over changed pairs is a score of its own. If a model reports "no change" more
     often, this share falls, but captions of more unchanged pairs become true. The share over all pairs
     would then hide the fall. Raises InputError if `tree` is not the content of a metrics.json.
     """
     if not isinstance(tree, dict) or not isinstance(tree.get("total"), dict):
-        raise InputError(f"{where} is no metrics.json: it lacks the key total; {RERUN} again")
-    subsets = {name: own for name, own in tree.items() if isinstance(own, dict)}
-    found = tree | tree["total"] | of_parts(subsets)
-    known = {name: found[name] for name in tolerance if found.get(name) is not None}
-    return checked(dict[str, Score], known, where, f"{RERUN} again")
+        raise InputError(f"{source} is no metrics.json: it lacks the key total; {RERUN} again")
+    subsets = {name: subset for name, subset in tree.items() if isinstance(subset, dict)}
+    all_scores = tree | tree["total"] | of_parts(subsets)
+    scores = {name: all_scores[name] for name in tolerance if all_scores.get(name) is not None}
+    return checked(dict[str, Score], scores, source, f"{RERUN} again")
 
 
 def _git(*arguments: str) -> str:
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+        process = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise InputError("git is not installed; install it to read committed scores") from None
-    if done.returncode:
-        said = [*done.stderr.splitlines(), f"exit code {done.returncode}"][0].removeprefix("fatal: ")
-        raise InputError(f"git cannot read the committed scores ({said}); name a commit with --against")
-    return done.stdout
+    if process.returncode:
+        reason = [*process.stderr.splitlines(), f"exit code {process.returncode}"][0].removeprefix("fatal: ")
+        raise InputError(f"git cannot read the committed scores ({reason}); name a commit with --against")
+    return process.stdout
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ python -m commands.compare A/1/pairs.jsonl A/2/pairs.jsonl --against B/1/pairs.j
 """
 
 from commands import run
-from pipeline.cli.arguments import SEEDS, new_parser, parsed, resamples, to_read, whole, word
+from pipeline.cli.arguments import SEEDS, new_parser, parsed, to_read, whole, word
 from pipeline.io.errors import InputError, printable
 from pipeline.statistics import comparisons, pair_scores
 
@@ -17,17 +17,18 @@ def main() -> None:
     add("model", type=to_read, nargs="+", help=files)
     add("--against", type=to_read, nargs="+", required=True, help=files)
     add("--names", type=word, nargs=2, metavar=("A", "B"), default=("A", "B"), help="names to print")
-    add("--resamples", type=resamples, default=10_000, help="how many (default: 10000)")
+    # the scores of all resamples are in memory
+    add("--resamples", type=whole(1, 1_000_000), default=10_000, help="how many (default: 10000)")
     add("--seed", type=whole(*SEEDS), default=1, help="seed of resampling (default: 1)")
     arguments = parsed(parser)
-    a, b = pair_scores.read(arguments.model), pair_scores.read(arguments.against)
-    one, other = arguments.names
-    of_scenes = f" of {a.scenes} scenes" if a.scenes < len(a.pair_ids) else ""
-    seeds = f"{one}: {a.seeds} seed(s), {other}: {b.seeds} seed(s)"
-    print(printable(f"{len(a.pair_ids)} test pairs{of_scenes}; {seeds}"))
-    for comparison in comparisons.compare(a, b, arguments.resamples, arguments.seed).values():
-        print(printable(comparison.sentence(one, other)))
-    for name, model in ((one, a), (other, b)):
+    scores_a, scores_b = pair_scores.read(arguments.model), pair_scores.read(arguments.against)
+    first_name, second_name = arguments.names
+    of_scenes = f" of {scores_a.scenes} scenes" if scores_a.scenes < len(scores_a.pair_ids) else ""
+    seeds = f"{first_name}: {scores_a.seeds} seed(s), {second_name}: {scores_b.seeds} seed(s)"
+    print(printable(f"{len(scores_a.pair_ids)} test pairs{of_scenes}; {seeds}"))
+    for comparison in comparisons.compare(scores_a, scores_b, arguments.resamples, arguments.seed).values():
+        print(printable(comparison.sentence(first_name, second_name)))
+    for name, model in ((first_name, scores_a), (second_name, scores_b)):
         if model.not_judged:
             raise InputError(
                 f"{name}: {model.not_judged:,} captions are not parseable by the dataset's grammar, so true "

@@ -13,10 +13,10 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from commands import run
-from pipeline.cli.arguments import PORTS, check_there, new_parser, parsed, probability, to_read, whole
+from pipeline.cli.arguments import PORTS, check_exist, new_parser, parsed, probability, to_read, whole
 from pipeline.config import params
 from pipeline.config.params import Tabletop
 from pipeline.io.errors import InputError
@@ -25,9 +25,12 @@ from pipeline.io.records import plain
 if TYPE_CHECKING:
     from pipeline.captioning.picture_captioner import Limits, PictureCaptioner
 
+    Captioners = dict[str, PictureCaptioner]  # name -> captioner
+
 WEIGHTS = (Path("demo/clip4idc"),)
 # Gradio requests its own page to check that the server works; these variables would mislead its HTTP client
 MISLEADING = re.compile(r".*_proxy|gradio_.*|uvicorn_.*|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE)
+OFF: dict[str, Any] = {"share": False, "ssr_mode": False, "pwa": False, "mcp_server": False, "quiet": True}
 # Gradio must not contact other servers
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
@@ -41,7 +44,7 @@ def main() -> None:
     add("--port", type=whole(*PORTS), help="default: the first free port from 7860 on")
     add("--no-browser", action="store_true", help="only print the address")
     arguments = parsed(parser)
-    check_there(arguments.weights, "name a folder of weights or a package, such as demo/clip4idc")
+    check_exist(arguments.weights, "name a folder of weights or a package, such as demo/clip4idc")
     # imported late: the import takes seconds, and the arguments are checked first
     from pipeline.captioning.picture_captioner import Limits, Search
     from pipeline.compute import devices
@@ -60,19 +63,19 @@ def main() -> None:
         serve(captioners, drawn, arguments.port, not arguments.no_browser, limits)
 
 
-def load_captioners(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
-    """Load a captioner for each package or folder of weights in `places`. Return name -> captioner."""
+def load_captioners(paths: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
+    """Load a captioner for each package or folder of weights in `paths`. Return name -> captioner."""
     from pipeline.captioning import PictureCaptioner
 
-    found: dict[str, PictureCaptioner] = {}
-    for place in places:
-        captioner = PictureCaptioner.load(place, lab)
+    captioners: dict[str, PictureCaptioner] = {}
+    for path in paths:
+        captioner = PictureCaptioner.load(path, lab)
         name = f"{captioner.trained.recipe.model}, seed {captioner.trained.seed}"
-        found[name if name not in found else f"{name} ({place})"] = captioner
-    return found
+        captioners[name if name not in captioners else f"{name} ({path})"] = captioner
+    return captioners
 
 
-def scene_settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
+def scene_settings(captioners: "Captioners", lab: Path) -> Tabletop:
     """Return settings for rendering scenes like the training scenes of one of the models.
 
     The settings come from a model's package, or else from params.yaml of the laboratory. Raises InputError if
@@ -93,11 +96,7 @@ def scene_settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabl
 
 
 def serve(
-    captioners: "dict[str, PictureCaptioner]",
-    drawn: Tabletop,
-    port: int | None,
-    browser: bool,
-    limits: "Limits",
+    captioners: "Captioners", drawn: Tabletop, port: int | None, opens_browser: bool, limits: "Limits"
 ) -> None:
     """Serve the page until the user stops it. Raises InputError if the port is taken."""
     # imported late: Gradio reads the environment on import, and importing takes seconds
@@ -106,28 +105,21 @@ def serve(
     from pipeline.demo import page, pair_html
 
     blocks = page.page(captioners, drawn, limits)
+    look: dict[str, Any] = {"theme": page.THEME, "css": pair_html.CSS, "head": pair_html.HEAD}
     try:
         _, address, _ = blocks.launch(
             server_name="127.0.0.1",
             server_port=port,
-            inbrowser=browser,
-            share=False,
+            inbrowser=opens_browser,
             prevent_thread_lock=True,
-            quiet=True,
             max_file_size=pair_html.LARGEST,
-            ssr_mode=False,
-            pwa=False,
-            mcp_server=False,
             app_kwargs={"middleware": [Middleware(page.Guard)]},
             footer_links=[],
-            theme=page.THEME,
-            css=pair_html.CSS,
-            head=pair_html.HEAD,
+            **look,
+            **OFF,
         )
     except OSError as error:
-        raise InputError(
-            f"port {port or 'from 7860 on'} is not available ({error}); name another --port"
-        ) from None
+        raise InputError(f"port {port or 'from 7860 on'} is taken ({error}); name another --port") from None
     print(f"open {address} in your browser; Ctrl-C stops the demo", flush=True)
     try:
         threading.Event().wait()

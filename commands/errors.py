@@ -43,24 +43,26 @@ def main() -> None:
     if arguments.pairs and not arguments.runs:
         raise InputError("--pairs needs a file of captions; name it")
     if arguments.pairs:
-        found = [_faults_of_captions(path, arguments.pairs) for path in arguments.runs]
+        faults = [_faults_of_captions(path, arguments.pairs) for path in arguments.runs]
     else:
-        found = [_faults_of_run(path) for path in arguments.runs] or _faults_of_records(arguments.own)
+        faults = [_faults_of_run(path) for path in arguments.runs] or _faults_of_records(arguments.own)
     if arguments.figure:
-        drawn = svg_file(partial(draw_faults, found), of_bars(len(found)))
-        write_text(arguments.figure, drawn)
-    show([Table("", false_words.HEADINGS, [false_words.row(own) for own in found])])
+        drawing = svg_file(partial(draw_faults, faults), of_bars(len(faults)))
+        write_text(arguments.figure, drawing)
+    show([Table("", false_words.HEADINGS, [false_words.row(run_faults) for run_faults in faults])])
 
 
 def _faults_of_records(own: bool) -> list[Faults]:
     tree = read_tree(Path("params.yaml"))
     groups: list[Group] = []
     for dataset in params.load().tabletop.viewpoint:
-        read = own_records.read(Path(), tree, dataset)[0] if own else record_comparisons.read(Path(), dataset)
-        groups += read
+        if own:
+            groups += own_records.read(Path(), tree, dataset)[0]
+        else:
+            groups += record_comparisons.read(Path(), dataset)
     if not groups:
-        where = f"record of this params.yaml in {records.OWN}" if own else f"record in {records.FOLDER}"
-        raise InputError(f"there is no {where}; run a study, or name finished runs")
+        missing = f"record of this params.yaml in {records.OWN}" if own else f"record in {records.FOLDER}"
+        raise InputError(f"there is no {missing}; run a study, or name finished runs")
     several = len({group.dataset for group in groups}) > 1
     return [false_words.of_group(group, group.dataset * several) for group in groups]
 
@@ -68,36 +70,34 @@ def _faults_of_records(own: bool) -> list[Faults]:
 def _faults_of_run(path: Path) -> Faults:
     file = path / "pairs.jsonl" if path.is_dir() else path
     lines = read_pairs(file)
-    unread = [line.pair_id for line in lines if line.not_judged]
-    _warn(unread, {line.pair_id: line.caption for line in lines})
+    unreadable_ids = [line.pair_id for line in lines if line.not_judged]
+    _warn_of_unreadable(unreadable_ids, {line.pair_id: line.caption for line in lines})
     lines = [line for line in lines if not line.not_judged]
     if any(line.faults is None for line in lines):
-        raise InputError(
-            f"{file} has no faults: the scenes are unknown; score with scenes: `dvc repro score`"
-        )
+        raise InputError(f"{file} has no faults; score pairs with scenes: `dvc repro score`")
     name = "/".join(file.parent.parts[-3:]) or str(file)
     return _faults(name, [(str(line.faults), bool(line.changed)) for line in lines])
 
 
 def _faults_of_captions(path: Path, pairs: Path) -> Faults:
     """Return the false parts of the captions in the file `path`, by the scenes in the file `pairs`."""
-    captions, found, unread = read_results(path), [], []
+    captions, judged, unreadable_ids = read_results(path), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:
             raise InputError(f"{path} has no caption of the test pair {pair.pair_id}; add it")
         if (verdict := judge(captions[pair.pair_id], pair)) is None:
             raise InputError(f"{pairs} has no scene of the pair {pair.pair_id}; use a rendered dataset")
         if verdict.faults == UNREADABLE:
-            unread.append(pair.pair_id)
+            unreadable_ids.append(pair.pair_id)
             continue
-        found.append((verdict.faults, bool(pair.changed)))
-    _warn(unread, captions)
-    return _faults(str(path), found)
+        judged.append((verdict.faults, bool(pair.changed)))
+    _warn_of_unreadable(unreadable_ids, captions)
+    return _faults(str(path), judged)
 
 
-def _warn(unread: Sequence[str], captions: Mapping[str, str]) -> None:
-    for said in results.unread(unread, captions):
-        print(f"warning: {printable(said)}", file=sys.stderr)
+def _warn_of_unreadable(unreadable_ids: Sequence[str], captions: Mapping[str, str]) -> None:
+    for note in results.unread(unreadable_ids, captions):
+        print(f"warning: {printable(note)}", file=sys.stderr)
 
 
 def _faults(name: str, judged: Sequence[tuple[str, bool]]) -> Faults:

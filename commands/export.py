@@ -29,14 +29,9 @@ def main() -> None:
     arguments = parsed(parser)
     devices.repeatable()
     out: Path = arguments.out
-    package.write(
-        arguments.weights,
-        arguments.lab,
-        out,
-        arguments.licence or LICENCE,
-        arguments.with_backbone,
-        arguments.licence_id or ("other" if arguments.licence else "mit"),
-    )
+    licence = arguments.licence or LICENCE
+    licence_id = arguments.licence_id or ("other" if arguments.licence else "mit")
+    package.write(arguments.weights, arguments.lab, out, licence, arguments.with_backbone, licence_id)
     files = list(out.iterdir()) if out.is_dir() else [out]
     print(f"{out}: {sum(file.stat().st_size for file in files) / 1e6:.2f} MB")
 

@@ -9,7 +9,6 @@ The weights go to data/imported, unless --out names another folder. The stage tr
 same dataset, model and seed then uses the weights in data/imported instead of training.
 """
 
-import argparse
 from pathlib import Path
 
 from commands import run
@@ -18,7 +17,7 @@ from models.common.captioner import Captioner
 from models.common.trainable import Trainable
 from pipeline.authors_checkpoints import checkpoint_file, idc_pcl
 from pipeline.authors_checkpoints.importing import Options, imported
-from pipeline.cli.arguments import SEEDS, blocks, heads, longest, new_parser, parsed, to_read, whole, word
+from pipeline.cli.arguments import SEEDS, new_parser, parsed, to_read, whole, word
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import replacing, write_json
 from pipeline.weights import imported_weights, trained_model
@@ -33,35 +32,27 @@ def main() -> None:
     add("--vocab", type=to_read, required=True, help="its vocabulary: JSON, word -> id")
     add("--out", type=trained_model.CONTENTS.to_write, help="a folder to write (default: in data/imported)")
     add("--dataset", type=word, default="clevr_change", help="the dataset it was trained on")
-    add("--heads", type=heads, help="number of attention heads (default: 8, for VARD 4)")
-    add("--intra", type=blocks, default=9, help="CLIP4IDC's blocks on single images (default: 9)")
-    add("--longest", type=longest, help="longest caption in tokens: IDC-PCL 40, birds 80, DUDA and VARD 24")
+    add("--heads", type=whole(1, 1024), help="number of attention heads (default: 8, for VARD 4)")
+    add("--intra", type=whole(0, 100), default=9, help="CLIP4IDC's blocks on single images (default: 9)")
+    longest = "longest caption in tokens: IDC-PCL 40, birds 80, DUDA and VARD 24"
+    add("--longest", type=whole(1, 1024), help=longest)
     add("--seed", type=whole(*SEEDS), default=1, help="seed of the run that uses the weights")
-    import_checkpoint(parsed(parser))
-
-
-def import_checkpoint(arguments: argparse.Namespace) -> None:
-    """Import the checkpoint. Write the weights to --out, or else to a folder in data/imported.
-
-    Raises InputError if the weights do not fit a model, or if the output exists.
-    """
+    arguments = parsed(parser)
     if arguments.out:
         imported_weights.check_unowned(arguments.out)
     file = checkpoint_file.read(arguments.checkpoint)
-    own = (arguments.heads, arguments.longest, arguments.intra)
-    options = Options(arguments.vocab, arguments.dataset, arguments.seed, *own)
+    sizes = (arguments.heads, arguments.longest, arguments.intra)
+    options = Options(arguments.vocab, arguments.dataset, arguments.seed, *sizes)
     trained, tensors, model = imported(file, options)
     stage = "train" if isinstance(model, Captioner) else "pretrain"
-    kept = imported_weights.place(arguments.dataset, trained.recipe.model, arguments.seed, stage)
-    out = arguments.out or kept
+    default_folder = imported_weights.place(arguments.dataset, trained.recipe.model, arguments.seed, stage)
+    out = arguments.out or default_folder
     if out.exists() or out.is_symlink():
         raise InputError(f"{out} exists already; remove it, or name another place with --out")
     contents = trained_model.CONTENTS if arguments.out else imported_weights.CONTENTS
     with replacing(out, contents) as folder:
-        if arguments.out:
-            trained_model.save(folder, trained, tensors)
-        else:
-            trained_model.save(folder / WEIGHTS, trained, tensors)
+        trained_model.save(folder if arguments.out else folder / WEIGHTS, trained, tensors)
+        if not arguments.out:
             write_empty_curves(folder / imported_weights.CURVES, trained, model)
             source = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
             write_json(folder / imported_weights.SOURCE, source)

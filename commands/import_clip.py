@@ -27,8 +27,8 @@ def main() -> None:
         raise InputError(f"{out} exists already; remove it, or name another place with --out")
     file = checkpoint_file.read(arguments.file)
     tensors = clip.imported(file)
-    with replacing(out) as beside:  # one metadata entry: the order of several would vary between runs
-        save_file(tensors, beside, metadata={"sha256": file.sha256})
+    with replacing(out) as temporary_path:  # one metadata entry: the order of several would vary between runs
+        save_file(tensors, temporary_path, metadata={"sha256": file.sha256})
     print(f"{out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
 
 

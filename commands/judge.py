@@ -21,11 +21,11 @@ from pipeline.scoring.caption_files import read_predictions
 
 def main() -> None:
     parser = new_parser("python -m commands.judge", __doc__)
-    add, how = parser.add_argument, "strict: the grammar of the dataset (default); free: free English"
+    add, readers = parser.add_argument, "strict: the grammar of the dataset (default); free: free English"
     add("captions", type=to_read, help="the file of captions or answers")
     add("--pairs", type=to_read, required=True, help="prepared pairs")
     add("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
-    add("--reader", choices=READERS, default="strict", help=how)
+    add("--reader", choices=READERS, default="strict", help=readers)
     add("--name", type=word, default="answers", help="name in the leaderboard row")
     add("--row", type=file_to_write, help="the leaderboard row to write, JSON")
     add("--out", type=file_to_write, help="the verdicts to write, JSON lines")
@@ -34,21 +34,20 @@ def main() -> None:
     pairs = pairs_of(arguments.pairs, arguments.split)
     texts = read_predictions(arguments.captions, pairs)
     # params.yaml is read only if a scene is unknown: outside the repository there is no params.yaml
-    known = all(pair.scene is not None for pair in pairs)
-    phrases = () if known else params.load().score.no_change_phrases
-    found = answers.judged(texts, pairs, arguments.reader, phrases)
+    has_scenes = all(pair.scene is not None for pair in pairs)
+    phrases = () if has_scenes else params.load().score.no_change_phrases
+    judged = answers.judged(texts, pairs, arguments.reader, phrases)
     if arguments.out:
-        write_json_lines(arguments.out, answers.lines(found, arguments.reader))
+        write_json_lines(arguments.out, answers.lines(judged, arguments.reader))
     if arguments.row:
-        files = {"captions": arguments.captions, "pairs": arguments.pairs}
-        hashes = {name: file_hash(path) for name, path in files.items()}
-        row = answers.leaderboard_row(arguments.name, arguments.reader, arguments.split, found, hashes)
+        hashes = {"captions": file_hash(arguments.captions), "pairs": file_hash(arguments.pairs)}
+        row = answers.leaderboard_row(arguments.name, arguments.reader, arguments.split, judged, hashes)
         write_json(arguments.row, row)
-    show([answers.table(found)])
-    unread = [each for each in found if each.unreadable]
-    print(f"unreadable: {len(unread):,} of {len(found):,} captions; they count as false")
-    for each in unread[: arguments.show]:
-        print(printable(f"  {each.pair.pair_id}: {' '.join(each.text.split())[:200]}"))
+    show([answers.table(judged)])
+    unreadable = [answer for answer in judged if answer.unreadable]
+    print(f"unreadable: {len(unreadable):,} of {len(judged):,} captions; they count as false")
+    for answer in unreadable[: arguments.show]:
+        print(printable(f"  {answer.pair.pair_id}: {' '.join(answer.text.split())[:200]}"))
 
 
 if __name__ == "__main__":

@@ -3,14 +3,11 @@
 Pre-training (the task fda of IDC-PCL) generates the same negatives. Use this command to inspect them.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-
 from commands import run
 from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params
 from pipeline.datasets.manifest import read_pairs
-from pipeline.datasets.negatives import Negatives, write_negatives
+from pipeline.datasets.negatives import write_negatives
 from pipeline.io.outputs import file_to_write
 from pipeline.io.progress import track
 from pipeline.negatives.generation import SPLITS, generate
@@ -26,18 +23,9 @@ def main() -> None:
     grammar, seed = params.load().negatives.of(arguments.dataset)
     pairs = read_pairs(arguments.pairs)
     count = sum(pair.split in SPLITS for pair in pairs)
-    made = track(generate(grammar, pairs, seed), "negatives", "pairs", count)
-    kinds: Counter[str] = Counter()
-    write_negatives(arguments.out, _counted(made, kinds))
-    shares = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
-    print(f"{arguments.dataset}: {count} pairs, {shares}")
-
-
-def _counted(made: Iterable[Negatives], kinds: Counter[str]) -> Iterator[Negatives]:
-    """Yield the negatives unchanged. Count the negatives of each kind, such as "replace", in `kinds`."""
-    for own in made:
-        kinds.update(negative.kind for negative in own.negatives)
-        yield own
+    negatives = track(generate(grammar, pairs, seed), "negatives", "pairs", count)
+    write_negatives(arguments.out, negatives)
+    print(f"{arguments.dataset}: negatives of {count} pairs")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class PartTask:
     """One part of a command's work, as a task of the job queue."""
 
     command: str
-    given: tuple[str, ...]
+    options: tuple[str, ...]
     index: int
     count: int
 
@@ -43,13 +43,13 @@ class PartTask:
 
     @property
     def folder(self) -> Path:
-        key = sha256(self.command, *self.given, str(self.count))[:16]
+        key = sha256(self.command, *self.options, str(self.count))[:16]
         return Path.cwd() / FOLDER / f"{key}-{self.index}"
 
     def begin(self, running: Collection[Task]) -> str:
         self.folder.mkdir(parents=True, exist_ok=True)
         script = ["python", "-m", f"{COMMANDS[self.command]}.{self.command}"]
-        line = [*script, *self.given, "--part", f"{self.index}/{self.count}"]
+        line = [*script, *self.options, "--part", f"{self.index}/{self.count}"]
         return f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(line)}"
 
     def finish(self) -> None:
@@ -67,16 +67,14 @@ def main() -> None:
     arguments = parsed(parser)
     if "--out" not in arguments.given[:-1]:
         raise InputError(f"{arguments.command} needs --out; name the output")
-    place, given = place_of(arguments), tuple(arguments.given)
-    tasks = [PartTask(arguments.command, given, n, arguments.parts) for n in range(arguments.parts)]
+    place, options = place_of(arguments), tuple(arguments.given)
+    tasks = [PartTask(arguments.command, options, n, arguments.parts) for n in range(arguments.parts)]
     if arguments.cancel:
         print(f"ended {cancel(place, [task.folder for task in tasks])} job(s)")
         return
     if failed := Queue(place, tasks).run():
-        raise listed(
-            failed, "parts that are missing", "correct it and run the command again; finished parts are kept"
-        )
-    if not (out := Path(given[given.index("--out") + 1])).exists():
+        raise listed(failed, "parts that are missing", "correct it and run again; finished parts are kept")
+    if not (out := Path(options[options.index("--out") + 1])).exists():
         raise InputError(f"{out} was not written; run the command again")
     if arguments.command == "caption":
         errors = many_pairs.errors_in(out)

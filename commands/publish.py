@@ -22,11 +22,11 @@ def main() -> None:
     add("--no-shards", action="store_true", help="no WebDataset shards: half the size")
     arguments = parsed(parser)
     rows.check_installed()
-    found = dataset.load(arguments.dataset)
+    published = dataset.load(arguments.dataset)
     out: Path = arguments.out
-    folder.write(found, out, not arguments.no_shards)
+    folder.write(published, out, not arguments.no_shards)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-    print(f"{out}: {len(found.pairs):,} pairs, {size / 1e6:.1f} MB, licence {found.licence.name}")
+    print(f"{out}: {len(published.pairs):,} pairs, {size / 1e6:.1f} MB, licence {published.licence.name}")
 
 
 if __name__ == "__main__":

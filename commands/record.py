@@ -6,11 +6,10 @@ python -m commands.record --promote   move the records of the present params.yam
 A study writes the records of its runs itself. Published records are never replaced.
 """
 
-import argparse
 from pathlib import Path
 
 import commands
-from pipeline.cli.arguments import parsed
+from pipeline.cli.arguments import new_parser, parsed
 from pipeline.config import params, recipe_file
 from pipeline.config.params import read_tree
 from pipeline.io.errors import InputError
@@ -23,9 +22,7 @@ from pipeline.study.study_runs import Run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.record", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = new_parser("python -m commands.record", __doc__)
     parser.add_argument("--promote", action="store_true", help="publish own records")
     if parsed(parser).promote:
         promote()
@@ -42,19 +39,15 @@ def write() -> None:
         check(run)
     for run in finished_runs:
         record_path = records.write(Path(), run, {}, Path())
-        message = (
-            f"{run.scores_folder}: no record, as {run.dataset} has more than {records.MOST_PAIRS} test pairs"
-        )
-        print(record_path or message)
+        note = f"{run.scores_folder}: no record, as there are more than {records.MOST_PAIRS} test pairs"
+        print(record_path or note)
 
 
 def promote() -> None:
     """Publish the user's own records that fit params.yaml and the prepared data."""
     published_paths = own_records.promote(Path(), read_tree(Path("params.yaml")))
     if not published_paths:
-        raise InputError(
-            f"{records.OWN} has no record of this params.yaml and the prepared data; run a study"
-        )
+        raise InputError(f"{records.OWN} has no record of this params.yaml and these data; run a study")
     print(*published_paths, "now write the page: `python -m commands.results`", sep="\n")
 
 

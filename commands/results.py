@@ -63,9 +63,7 @@ def write(folder: Path = DOCS) -> None:
     if missing_tables := [
         name for name, table in named_tables.items() if table.rows and name not in names_on_pages
     ]:
-        print(
-            f"no page has {', '.join(missing_tables)}; add `{pages.START}NAME -->` and `{pages.END}` for each"
-        )
+        print(f"no page has {', '.join(missing_tables)}; add `{pages.START}NAME -->` and `{pages.END}`")
 
 
 def write_own() -> None:
@@ -75,13 +73,11 @@ def write_own() -> None:
     groups_by_dataset: dict[str, list[Group]] = {}
     left_out: list[Path] = []
     for dataset in settings.tabletop.viewpoint:
-        groups, others = own_records.read(Path(), tree, dataset)
+        groups, other_paths = own_records.read(Path(), tree, dataset)
         groups_by_dataset |= {dataset: groups} if groups else {}
-        left_out += others
+        left_out += other_paths
     if left_out:
-        print(
-            f"left out: {len(left_out)} own record(s) with other settings or data; the first is {left_out[0]}"
-        )
+        print(f"left out: {len(left_out)} own record(s) with other settings or data, as {left_out[0]}")
     if not groups_by_dataset:
         raise InputError(f"{records.OWN} has no record for the page; run a study with this params.yaml")
     figures = results_figures.write(OWN, [*groups_by_dataset.values()], settings)

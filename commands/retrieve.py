@@ -29,13 +29,11 @@ def main() -> None:
     inputs = (arguments.first, arguments.pairs, arguments.vocab, arguments.features)
     with replacing(arguments.out, CONTENTS) as folder:
         folder.mkdir()
-        found = retrieval.write(folder, *inputs, arguments.split, arguments.ties)
-        if found is None:
-            raise InputError(
-                f"{arguments.first} has no weights of a model for retrieval; name weights of clip4idc"
-            )
-    shown = found["text_to_pair"]
-    print(f"text to pair: R@1 {shown['R@1']:.3f}, R@5 {shown['R@5']:.3f}; of {found['pairs']} pairs")
+        figures = retrieval.write(folder, *inputs, arguments.split, arguments.ties)
+        if figures is None:
+            raise InputError(f"{arguments.first} has no weights for retrieval; name weights of clip4idc")
+    recalls = figures["text_to_pair"]
+    print(f"text to pair: R@1 {recalls['R@1']:.3f}, R@5 {recalls['R@5']:.3f}; of {figures['pairs']} pairs")
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ python -m commands.study --name scorer-table-6 --dataset tabletop --show       p
 """
 
 import argparse
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import commands
-from pipeline.cli.arguments import SEEDS as SEED_RANGE
-from pipeline.cli.arguments import jobs, parsed, to_read, whole, word
+from pipeline.cli.arguments import SEEDS, jobs, new_parser, parsed, to_read, whole, word
 from pipeline.config import params
 from pipeline.io.errors import listed
 from pipeline.io.outputs import write_text
@@ -26,30 +24,20 @@ from pipeline.study.run_task import RunTask
 from pipeline.study.study_runs import Planned, Run
 from pipeline.study.workspace import Base
 
-SEEDS = (1, 2, 3)
+DEFAULT_SEEDS = (1, 2, 3)
 RESULTS = Path("results/studies")
-Open = Callable[[Path, str, Sequence[str]], AbstractContextManager[Base]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.study", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--name", type=word, required=True, help="the name in studies/<name>.yaml")
-    parser.add_argument("--dataset", type=word, required=True)
-    parser.add_argument("--seeds", type=whole(*SEED_RANGE), nargs="+", default=SEEDS, help="(default: 1 2 3)")
+    parser = new_parser("python -m commands.study", __doc__)
+    add = parser.add_argument
+    commit = "keep all outputs of the runs in DVC's cache (default), or only scores and records"
+    add("--name", type=word, required=True, help="the name in studies/<name>.yaml")
+    add("--dataset", type=word, required=True)
+    add("--seeds", type=whole(*SEEDS), nargs="+", default=DEFAULT_SEEDS, help="(default: 1 2 3)")
     add_places(parser)
-    parser.add_argument(
-        "--commit",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="keep all outputs of the runs in DVC's cache (default), or only scores and records",
-    )
-    parser.add_argument(
-        "--unrecorded",
-        action="store_true",
-        help="run only runs without a record, published or own",
-    )
+    add("--commit", action=argparse.BooleanOptionalAction, default=True, help=commit)
+    add("--unrecorded", action="store_true", help="run only runs without a record, published or own")
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--show", action="store_true", help="print the finished runs; run and write nothing")
     modes.add_argument("--cancel", action="store_true", help="end the study's jobs, and nothing else")
@@ -58,18 +46,10 @@ def main() -> None:
 
 def add_places(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that set where jobs run, how many run at a time, and what a cluster job requests."""
-    parser.add_argument(
-        "--on", choices=("local", "slurm"), default="local", help="where jobs run (default: this machine)"
-    )
-    parser.add_argument(
-        "--cluster",
-        type=to_read,
-        default=slurm.FILE,
-        help=f"file of the resources to request from SLURM (default: {slurm.FILE})",
-    )
-    parser.add_argument(
-        "--jobs", type=jobs, help="jobs at a time (default: one here; on SLURM the number in --cluster)"
-    )
+    add, cluster = parser.add_argument, f"the resources to request from SLURM (default: {slurm.FILE})"
+    add("--on", choices=("local", "slurm"), default="local", help="where jobs run (default: this machine)")
+    add("--cluster", type=to_read, default=slurm.FILE, help=cluster)
+    add("--jobs", type=jobs, help="jobs at a time (default: one here; on SLURM the number in --cluster)")
 
 
 def place_of(arguments: argparse.Namespace) -> Place:
@@ -79,7 +59,7 @@ def place_of(arguments: argparse.Namespace) -> Place:
     return slurm.Slurm(slurm.read(arguments.cluster), arguments.jobs)
 
 
-def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> None:
+def study(arguments: argparse.Namespace) -> None:
     """Check the inputs, do the missing runs, then print and write the table.
 
     Raises InputError with the last line of each failed run, after the other runs are finished.
@@ -96,7 +76,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
             count = cancel(place, workspace.workspaces([run for _, run in missing], root))
             print(f"ended {count} job(s); their work is kept, and the study continues from it when run again")
             return
-        with opened(root, dataset, study_runs.inputs_of(planned)) as base:
+        with workspace.opened(root, dataset, study_runs.inputs_of(planned)) as base:
             failed = _run(root, missing, base, place, arguments.commit)
     tables = study_table.tables(root, definition, dataset, planned, settings)
     show(tables)
@@ -105,9 +85,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
         print(f"to paste: {RESULTS / name / f'{dataset}.md'}")
         print(f"records: {records.OWN / dataset}; `python -m commands.record --promote` publishes them")
     if failed:
-        raise listed(
-            failed, "runs that are missing", "correct it and start the study again; finished runs are kept"
-        )
+        raise listed(failed, "runs that are missing", "correct it and run again; finished runs are kept")
 
 
 def _run(
@@ -129,13 +107,10 @@ def _missing(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[t
     A run is missing if it is not finished. If `unrecorded` is True, a run is missing if it has no record.
     """
     runs = study_runs.distinct_runs(planned)
-    missing = [
-        (row, run)
-        for row, run in runs
-        if not (
-            own_records.recorded(root, run, row.changes) if unrecorded else study_runs.finished(root, run)
-        )
-    ]
+    if unrecorded:
+        missing = [(row, run) for row, run in runs if not own_records.recorded(root, run, row.changes)]
+    else:
+        missing = [(row, run) for row, run in runs if not study_runs.finished(root, run)]
     state = "recorded" if unrecorded else "finished"
     print(f"{len(runs)} runs: {len(runs) - len(missing)} {state}, {len(missing)} missing", flush=True)
     for _, run in missing:

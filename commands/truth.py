@@ -7,14 +7,10 @@ python -m commands.truth --weights demo/clip4idc --labelled FOLDER
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from commands import run
-from pipeline.cli.arguments import SEEDS, beam, check_there, new_parser, parsed, to_read, whole
+from pipeline.cli.arguments import SEEDS, beam, check_exist, new_parser, parsed, to_read, whole
 from pipeline.io.errors import InputError, printable
-
-if TYPE_CHECKING:
-    from pipeline.captioning.judging import JudgedCaption
 
 
 def main() -> None:
@@ -28,8 +24,8 @@ def main() -> None:
     add("--show", type=whole(0, 10_000), default=20, help="captions to print (20)")
     add("--labelled", type=to_read, help="a folder of labelled images, in place of rendered scenes")
     arguments = parsed(parser)
-    check_there([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
-    check_there([arguments.labelled], "name a folder of labelled images")
+    check_exist([arguments.weights], "name a folder of weights or a package, such as demo/clip4idc")
+    check_exist([arguments.labelled], "name a folder of labelled images")
     # imported late: the import takes seconds, and the arguments are checked first
     from commands.demo import scene_settings
     from pipeline.captioning import judging
@@ -40,21 +36,18 @@ def main() -> None:
     devices.repeatable()
     captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
     if arguments.labelled:
-        found = judging.judged_labelled(captioner, arguments.labelled, Search(arguments.beam))
+        judged = judging.judged_labelled(captioner, arguments.labelled, Search(arguments.beam))
     else:
-        drawn = scene_settings({str(arguments.weights): captioner}, arguments.lab)
-        if drawn.seed == arguments.seed:
+        settings = scene_settings({str(arguments.weights): captioner}, arguments.lab)
+        if settings.seed == arguments.seed:
             raise InputError(f"--seed {arguments.seed} is the seed of the training scenes; name another")
-        drawn = drawn.model_copy(update={"seed": arguments.seed})
-        found = drawn_scenes.judge_new_scenes(captioner, drawn, arguments.scenes, Search(arguments.beam))
-    print(printable("\n".join([*map(line, found[: arguments.show]), *judging.summary(found)])))
-
-
-def line(judged: "JudgedCaption") -> str:
-    """Return the kind of change, the caption, its truth and a true caption, as one line of text."""
-    pair, caption, verdict = judged
-    said = "true" if verdict.true else f"not true ({', '.join(verdict.wrong)})"
-    return f"{pair.change_type}: {caption} | {said} | {pair.captions[0] if pair.captions else pair.pair_id}"
+        settings = settings.model_copy(update={"seed": arguments.seed})
+        judged = drawn_scenes.judge_new_scenes(captioner, settings, arguments.scenes, Search(arguments.beam))
+    for pair, caption, verdict in judged[: arguments.show]:
+        truth = "true" if verdict.true else f"not true ({', '.join(verdict.wrong)})"
+        true_caption = pair.captions[0] if pair.captions else pair.pair_id
+        print(printable(f"{pair.change_type}: {caption} | {truth} | {true_caption}"))
+    print(printable("\n".join(judging.summary(judged))))
 
 
 if __name__ == "__main__":

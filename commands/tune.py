@@ -4,11 +4,10 @@ To use the fine-tuned backbone, set features.weights to the file that this comma
 writes the files for --pairs and --images (docs/cookbook.md, "Fine-tune the backbone").
 """
 
-import argparse
 from pathlib import Path
 
 from commands import run
-from pipeline.cli.arguments import SEEDS, check_there, new_parser, parsed, to_read, whole, word
+from pipeline.cli.arguments import SEEDS, check_exist, new_parser, parsed, to_read, whole, word
 from pipeline.datasets.images import read_named
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import images_of, of_split
@@ -28,12 +27,8 @@ def main() -> None:
     add("--out", type=file_to_write, required=True, help="a .safetensors file for the weights")
     arguments = parsed(parser)
     inputs = [arguments.pairs, arguments.images, arguments.scenes]
-    check_there(inputs, "run `dvc repro prepare` on a rendered dataset to make it")
-    tune(arguments)
-
-
-def tune(arguments: argparse.Namespace) -> None:
-    # imported late: it takes seconds, and the arguments are checked before
+    check_exist(inputs, "run `dvc repro prepare` on a rendered dataset to make it")
+    # imported late: the import takes seconds, and the arguments are checked first
     from safetensors.torch import save
 
     from pipeline.compute import devices
@@ -45,15 +40,15 @@ def tune(arguments: argparse.Namespace) -> None:
 
     devices.repeatable()
     keep_freed()
-    everything = params.load()
-    dataset = everything.of(arguments.dataset)
-    wanted = spec(everything.features, dataset)
-    network, _ = backbone_weights.load(wanted)
+    settings = params.load()
+    dataset = settings.of(arguments.dataset)
+    store_spec = spec(settings.features, dataset)
+    network, _ = backbone_weights.load(store_spec)
     images = read_named(arguments.images, images_of(of_split(read_pairs(arguments.pairs), "train")))
     scenes = grid_labels.read_scenes(arguments.scenes)
-    classes = grid_labels.centres(scenes, images, backbone_weights.grid_shape(wanted)[1:])
+    classes = grid_labels.centres(scenes, images, backbone_weights.grid_shape(store_spec)[1:])
     data = cell_tuning.Labelled(Path(dataset.prepare.root), images, classes)
-    cell_tuning.tune(network, arguments.first, wanted, data, arguments.iterations, arguments.seed)
+    cell_tuning.tune(network, arguments.first, store_spec, data, arguments.iterations, arguments.seed)
     with replacing(arguments.out) as scratch:
         scratch.write_bytes(save(cell_tuning.compact(network.network.state_dict())))
     print(f"{arguments.out}: set features.weights to it")

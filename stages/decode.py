@@ -44,14 +44,15 @@ def main() -> None:
     model = model.to(devices.device())
     decode = params.load().decode
     search = searching(decode.beam, decode.length_penalty)
-    found = attended_captions(model, pairs, store, vocabulary, decode.batch, aligned, search)
+    captions = attended_captions(model, pairs, store, vocabulary, decode.batch, aligned, search)
     exchanged = None
     if decode.both_ways:
         exchanged = exchanged_captions(model, pairs, store, vocabulary, decode.batch, search)
     hashes = trained_model.sha256_of(arguments.weights), content_hashes.file_hash(arguments.pairs)
     origin = dict(zip(attention_maps.ORIGINS, (*hashes, trained.run), strict=True))
-    attention_maps.write(arguments.attention, found, origin, exchanged)
-    write_json(arguments.out, [{"image_id": pair, "caption": each.caption} for pair, each in found.items()])
+    attention_maps.write(arguments.attention, captions, origin, exchanged)
+    results = [{"image_id": pair_id, "caption": item.caption} for pair_id, item in captions.items()]
+    write_json(arguments.out, results)
 
 
 if __name__ == "__main__":

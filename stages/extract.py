@@ -59,7 +59,7 @@ def main() -> None:
 
 def extract_together(arguments: argparse.Namespace, start: float) -> None:
     """Let all processes fill a store together. The first process then moves the store to --out."""
-    with joined() as ranks, output_lock(arguments.out, first=ranks.rank == 0):
+    with joined() as ranks, output_lock(arguments.out, is_first=ranks.rank == 0):
         filled = fill(arguments, ranks)
         if filled is not None and ranks.rank == 0:
             finish(arguments, start, filled, ranks)
@@ -83,36 +83,37 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Filled | None:
     """
     if arguments.records:
         return fill_pretraining(arguments, ranks)
-    everything = params.load()
-    dataset = everything.of(arguments.dataset)
+    settings = params.load()
+    dataset = settings.of(arguments.dataset)
     index = read_index(arguments.images)
     root = Path(dataset.prepare.root)
     if arguments.input == PIXELS:
-        pixels = pixel_spec(everything.features, dataset)
-        described = extraction.store_attributes(pixels, index)
-        folder = provenance.scratch(STAGE, arguments.out, "pixels", repr(described))
-        return extraction.extract_pixels(root, index, pixels, ranks, folder), described
-    wanted = spec(everything.features, dataset)
+        pixels = pixel_spec(settings.features, dataset)
+        attributes = extraction.store_attributes(pixels, index)
+        folder = provenance.scratch(STAGE, arguments.out, "pixels", repr(attributes))
+        return extraction.extract_pixels(root, index, pixels, ranks, folder), attributes
+    store_spec = spec(settings.features, dataset)
     if dataset.features.npy is None:
         train = set(images_of(of_split(read_pairs(arguments.pairs), "train")))
         standard = [image for image in index if image.name in train]
-        precision = everything.features_of(arguments.dataset).precision or "auto"
-        return extract(arguments.out, precision, root, wanted, index, standard, ranks)
+        precision = settings.features_of(arguments.dataset).precision or "auto"
+        return extract(arguments.out, precision, root, store_spec, index, standard, ranks)
     if ranks.rank == 0:
-        return import_npy(Path(dataset.features.npy), arguments.out, wanted, index)
+        return import_npy(Path(dataset.features.npy), arguments.out, store_spec, index)
     return None
 
 
 def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Filled:
     """Fill the store of a dataset that only pre-training uses, by the settings in `pretraining`."""
-    everything = params.load()
-    own, settings = everything.pretraining, everything.features
-    if arguments.dataset not in own.root:
+    params_tree = params.load()
+    pretraining, settings = params_tree.pretraining, params_tree.features
+    if arguments.dataset not in pretraining.root:
         raise InputError(f"params.yaml: pretraining.root has no {arguments.dataset}; add it")
-    wanted = Spec(**chosen(settings, own), standardise=False, resize=settings.resize, size=settings.size)
+    backbone = chosen(settings, pretraining)
+    store_spec = Spec(**backbone, standardise=False, resize=settings.resize, size=settings.size)
     index = read_index(arguments.records / IMAGES)
-    root, precision = Path(own.root[arguments.dataset]), settings.precision or "auto"
-    return extract(arguments.out, precision, root, wanted, index, [], ranks)
+    root, precision = Path(pretraining.root[arguments.dataset]), settings.precision or "auto"
+    return extract(arguments.out, precision, root, store_spec, index, [], ranks)
 
 
 def finish(arguments: argparse.Namespace, start: float, filled: Filled, ranks: Ranks) -> None:
@@ -128,7 +129,7 @@ def extract(
     out: Path,
     precision: str,
     root: Path,
-    wanted: Spec,
+    store_spec: Spec,
     index: list[Indexed],
     train: list[Indexed],
     ranks: Ranks,
@@ -137,29 +138,26 @@ def extract(
 
     If the settings ask for standardised features, the statistics are those of the images `train`.
     """
-    network, weights_id = backbone_weights.load(wanted)
-    extractor = extraction.Extractor(network, root, index, wanted, precision)
+    network, weights_id = backbone_weights.load(store_spec)
+    extractor = extraction.Extractor(network, root, index, store_spec, precision)
     if extractor.network.folded is None and ranks.rank == 0:
-        print(
-            f"warning: features.backbone: torch.fx cannot trace {wanted.backbone}, so its batch norms are "
-            "not folded into its convolutions; extraction is slower",
-            file=sys.stderr,
-        )
+        fault = f"torch.fx cannot trace {store_spec.backbone}, so its batch norms are not folded"
+        print(f"warning: features.backbone: {fault}; extraction is slower", file=sys.stderr)
     extractor.standardise(ranks, train)
-    described = extraction.attributes(extractor, weights_id)
-    folder = provenance.scratch(STAGE, out, "extract", repr(described), devices.identity())
-    return extraction.extract(extractor, ranks, folder), described
+    attributes = extraction.attributes(extractor, weights_id)
+    folder = provenance.scratch(STAGE, out, "extract", repr(attributes), devices.identity())
+    return extraction.extract(extractor, ranks, folder), attributes
 
 
-def import_npy(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Filled:
+def import_npy(folder: Path, out: Path, store_spec: Spec, index: list[Indexed]) -> Filled:
     """Fill a store with features from .npy files."""
-    shape = grid_shape(wanted)
+    shape = grid_shape(store_spec)
     files = npy_import.locate(folder, [image.name for image in index], shape)
-    keys = ("import", repr(wanted), repr(index), npy_import.fingerprint(files))
+    keys = ("import", repr(store_spec), repr(index), npy_import.fingerprint(files))
     scratch = provenance.scratch(STAGE, out, *keys)
     writer = Writer(scratch, len(index), shape)
     weights_id = npy_import.take_over(files, shape, writer)
-    return writer, extraction.imported_attributes(wanted, weights_id, index)
+    return writer, extraction.imported_attributes(store_spec, weights_id, index)
 
 
 if __name__ == "__main__":

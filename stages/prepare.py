@@ -45,8 +45,8 @@ def prepare(arguments: argparse.Namespace) -> None:
     root, reader = Path(settings.root), settings.reader
     protocol = readers.protocol_of(reader, settings.protocol)
     card = cards.load(arguments.card)
-    if wrong := readers.faults(reader, root):
-        raise listed(wrong, str(root), "correct these lines")
+    if faults := readers.faults(reader, root):
+        raise listed(faults, str(root), "correct these lines")
     pairs = readers.read(reader, root, protocol)
     names = images_of(pairs)
     counted = counts.count(pairs)
@@ -56,9 +56,9 @@ def prepare(arguments: argparse.Namespace) -> None:
         print(f"note: {difference}")
     images.write_index(arguments.images, images.index(root, names))
     write_pairs(arguments.pairs, pairs)
-    read = checking.hashes(root, readers.annotation_files(reader, root))
-    hashed = manifest.hashes(arguments.pairs, arguments.images)
-    manifest.write(arguments.manifest, Manifest(reader, protocol, read, counted, hashed))
+    annotation_hashes = checking.hashes(root, readers.annotation_files(reader, root))
+    output_hashes = manifest.hashes(arguments.pairs, arguments.images)
+    manifest.write(arguments.manifest, Manifest(reader, protocol, annotation_hashes, counted, output_hashes))
 
 
 def prepare_pretraining(arguments: argparse.Namespace) -> None:
@@ -77,8 +77,9 @@ def prepare_pretraining(arguments: argparse.Namespace) -> None:
         images.write_index(folder / cub_nabirds.IMAGES, images.index(root, names))
         write_pairs(folder / cub_nabirds.RECORDS, records)
         if name == "cub":
-            made = generate("birds", read_pairs(folder / cub_nabirds.RECORDS), settings.seed)
-            write_negatives(folder / cub_nabirds.NEGATIVES, track(made, "negatives", "images", len(records)))
+            negatives = generate("birds", read_pairs(folder / cub_nabirds.RECORDS), settings.seed)
+            negatives = track(negatives, "negatives", "images", len(records))
+            write_negatives(folder / cub_nabirds.NEGATIVES, negatives)
 
 
 if __name__ == "__main__":

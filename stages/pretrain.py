@@ -17,7 +17,7 @@ from pipeline.cli.phase_run import Measure
 from pipeline.config import params, recipe_file
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
-from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS, records_of, remedy, stores_of
+from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS, records_of, stores_of
 from pipeline.datasets.negatives import REMEDY, Negatives, captions_of, read_negatives
 from pipeline.datasets.schema import ClassPair, read_pairs
 from pipeline.features.object_storage import store_of
@@ -43,9 +43,9 @@ def main() -> None:
     add("--negatives", type=to_read, help="a file of negatives for the task fda; default: generate them")
     add("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds")
     arguments = parsed(parser)
-    if read_yaml(arguments.recipe, train.REMEDY) is None:
+    recipe = None if read_yaml(arguments.recipe, train.REMEDY) is None else recipe_file.load(arguments.recipe)
+    if recipe is None or not recipe.before:
         raise InputError(f"{arguments.recipe}: the model has no pre-training; choose another model")
-    recipe = recipe_file.load(arguments.recipe)
     measure = retrieval(arguments) if recipe.entry.retrieves else None
     if folder := imported_weights.found(arguments.imported, "pretrain"):
         train.use_imported("pretrain", arguments, folder, trained_model.load_first, measure)
@@ -60,17 +60,15 @@ def main() -> None:
 
 
 def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | None) -> None:
-    """Train the recipe's pre-training phases. Raises InputError if the recipe has none."""
-    if not recipe.before:
-        raise InputError(f"{arguments.recipe}: {recipe.model} has no pre-training; choose another model")
+    """Train the recipe's pre-training phases."""
     train.check(arguments, recipe)
     *earlier, last = recipe.before
-    found = other_inputs(arguments, recipe, last)
-    for each in earlier:
-        weights, curves = train_on_cub(arguments, recipe, each)
-        found = replace(found, weights=weights, curves={phase_run.IMAGES: curves})
-    phase = phases.before(recipe, last, found)
-    phase_run.run_phase("pretrain", arguments, recipe, phase, found.weights, measure=measure)
+    inputs = other_inputs(arguments, recipe, last)
+    for declared in earlier:
+        weights, curves = train_on_cub(arguments, recipe, declared)
+        inputs = replace(inputs, weights=weights, curves={phase_run.IMAGES: curves})
+    phase = phases.before(recipe, last, inputs)
+    phase_run.run_phase("pretrain", arguments, recipe, phase, inputs.weights, measure=measure)
 
 
 def retrieval(arguments: argparse.Namespace) -> Measure:
@@ -83,13 +81,13 @@ def retrieval(arguments: argparse.Namespace) -> Measure:
 def other_inputs(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> OtherInputs:
     """Return the inputs that a phase needs besides the dataset's pairs: negatives, and NABirds' pairs."""
     tasks = recipe.settings_of(phase).get("tasks", {})
-    found = OtherInputs()
+    inputs = OtherInputs()
     if FDA in tasks:
-        found = negatives(arguments, recipe.dataset)
+        inputs = negatives(arguments, recipe.dataset)
     if CLASS_PAIRS in tasks:
         classes, key = nabirds_pairs(arguments.pretraining, recipe, phase)
-        found = replace(found, classes=classes, keys=(*found.keys, key))
-    return found
+        inputs = replace(inputs, classes=classes, keys=(*inputs.keys, key))
+    return inputs
 
 
 def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
@@ -97,20 +95,18 @@ def negatives(arguments: argparse.Namespace, dataset: str) -> OtherInputs:
     pairs = read_pairs(arguments.pairs)
     if arguments.negatives:
         captions = {pair.pair_id: pair.captions for pair in pairs}
-        for own in read_records(arguments.negatives, Negatives, REMEDY):
-            if captions.get(own.pair_id) != own.captions:
-                raise InputError(
-                    f"{arguments.negatives}: {own.pair_id} has other captions here; {REMEDY} again"
-                )
+        for item in read_records(arguments.negatives, Negatives, REMEDY):
+            if captions.get(item.pair_id) != item.captions:
+                raise InputError(f"{arguments.negatives}: {item.pair_id} has other captions; {REMEDY} again")
         return negatives_in(arguments.negatives, REMEDY)
     grammar, seed = params.load().negatives.of(dataset)
-    made = captions_of(generate(grammar, pairs, seed))
-    return OtherInputs(made, keys=(sha256(repr(made)),))
+    captions_by_pair = captions_of(generate(grammar, pairs, seed))
+    return OtherInputs(captions_by_pair, keys=(sha256(repr(captions_by_pair)),))
 
 
-def negatives_in(path: Path, how: str) -> OtherInputs:
-    """Read a file of negatives. If the file is missing, an InputError tells the user `how` to make it."""
-    return OtherInputs(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
+def negatives_in(path: Path, remedy: str) -> OtherInputs:
+    """Read a file of negatives. If the file is missing, the InputError ends with `remedy`: what to do."""
+    return OtherInputs(read_negatives(path, remedy), keys=(sha256(read_text(path, remedy)),))
 
 
 def nabirds_pairs(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:
@@ -118,25 +114,25 @@ def nabirds_pairs(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[di
 
     The hash identifies the records of the pairs and the store of their features.
     """
-    path, how = records_of(folder, "nabirds") / RECORDS, remedy("nabirds")
-    pairs = list(read_records(path, ClassPair, how))
-    store = FeatureStore(store_of(stores_of(folder, "nabirds"), recipe.input), recipe.features, how)
+    path, remedy = records_of(folder, "nabirds") / RECORDS, cub_nabirds.remedy("nabirds")
+    pairs = list(read_records(path, ClassPair, remedy))
+    store = FeatureStore(store_of(stores_of(folder, "nabirds"), recipe.input), recipe.features, remedy)
     classes: Any = phases.bare(recipe, phase).classes
-    found = {
+    items = {
         split: ClassItems([pair for pair in pairs if pair.split == split], store, classes)
         for split in ("train", "val")
     }
-    return found, sha256(path.read_bytes(), store.record)
+    return items, sha256(path.read_bytes(), store.record)
 
 
 def train_on_cub(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
     """Train the phase on CUB, unless it is finished. Return the folders of its weights and of its curves."""
     records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
-    pairs, how = records / RECORDS, remedy("cub")
-    read_text(pairs, how)  # a missing file is named here
-    asked = FDA in recipe.settings_of(declared)["tasks"]
-    found = negatives_in(records / NEGATIVES, how) if asked else OtherInputs()
-    phase = phases.before(recipe, declared, found)
+    pairs, remedy = records / RECORDS, cub_nabirds.remedy("cub")
+    read_text(pairs, remedy)  # a missing file is named here
+    has_fda = FDA in recipe.settings_of(declared)["tasks"]
+    inputs = negatives_in(records / NEGATIVES, remedy) if has_fda else OtherInputs()
+    phase = phases.before(recipe, declared, inputs)
     name, features = phase_run.IMAGES, str(stores)
     return train.run_earlier("pretrain", arguments, recipe, phase, name, pairs=pairs, features=features)
 

@@ -8,7 +8,7 @@ On its own:       python -m stages.score --captions FILE --references FILE --out
 import argparse
 import sys
 
-from pipeline.cli.arguments import new_parser, pairs_of, parsed, seconds, to_read, word
+from pipeline.cli.arguments import new_parser, pairs_of, parsed, real, to_read, word
 from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, Pair
@@ -65,8 +65,8 @@ def _arguments() -> argparse.Namespace:
     add("--predicted-only", action="store_true", help="score only the ids that have a prediction")
     add("--manifest", type=to_read, help="the manifest of the prepared pairs")
     add("--dataset", type=word, help="dataset of the pairs, for its grammar (negatives.grammar)")
-    how = "how captions are parsed, with --pairs: the dataset's own grammar (default), or free English"
-    add("--reader", choices=("strict", "free"), default="strict", help=how)
+    readers = "how captions are parsed, with --pairs: the dataset's own grammar (default), or free English"
+    add("--reader", choices=("strict", "free"), default="strict", help=readers)
     add("--split", choices=SPLITS, default="test", help="split of the pairs (default: test)")
     add("--out", type=file_to_write, required=True, help="metrics.json to write")
     add("--summary", type=file_to_write, help="summary.json to write: the few scores that DVC shows")
@@ -75,7 +75,7 @@ def _arguments() -> argparse.Namespace:
     add("--images", type=to_read, help="the index of the dataset's images, for localisation")
     default = "(default: of params.yaml with --pairs, else {})"
     limit = f"seconds that a run of Java may take {default.format(600)}"
-    add("--meteor-timeout", type=seconds, help=limit)
+    add("--meteor-timeout", type=real(0.001, 1_000_000.0), help=limit)
     tokeniser = f"tokeniser of captions and references {default.format('ptb')}"
     add("--tokeniser", choices=tuple(OF_SCORES), help=tokeniser)
     arguments = parsed(parser)
@@ -113,10 +113,10 @@ def _against_pairs(
 
 def _against_references(captions: dict[str, str], arguments: argparse.Namespace) -> Scores:
     references = read_references(arguments.references)
-    predicted = {key: own for key, own in references.items() if key in captions}
+    predicted = {key: sentences for key, sentences in references.items() if key in captions}
     if arguments.predicted_only:
-        lacking = len(references) - len(predicted)
-        print(f"{len(predicted):,} ids are predicted and scored; {lacking:,} of the references are not")
+        rest = len(references) - len(predicted)
+        print(f"{len(predicted):,} ids are predicted and scored; {rest:,} of the references are not")
         references = predicted
     return score(captions, references, {}, arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb")
 

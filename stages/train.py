@@ -15,7 +15,7 @@ from pathlib import Path
 from models.common.trainable import Trainable
 from pipeline.cli import phase_run
 from pipeline.cli.arguments import new_parser, parsed, to_read
-from pipeline.cli.phase_run import run_phase
+from pipeline.cli.phase_run import Measure, run_phase
 from pipeline.compute import devices, process_group
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
@@ -34,6 +34,7 @@ from pipeline.weights.imported_weights import PRETRAINED
 from pipeline.weights.model_description import Trained
 from stages import run
 
+Load = Callable[[Path], tuple[Trainable, Trained]]
 INPUTS, REMEDY = "inputs.json", "run `dvc repro recipe` to make it"
 
 
@@ -51,16 +52,16 @@ def main() -> None:
     if folder := imported_weights.found(arguments.imported, "train"):
         use_imported("train", arguments, folder, trained_model.load)
         return
-    before = arguments.start_from
-    first = before / PRETRAINED if recipe.adapt and before else None
-    phase = phases.captioning(recipe, first, arguments.tokens)
-    checks = partial(check, arguments, recipe, first)
+    inputs_folder = arguments.start_from
+    start = inputs_folder / PRETRAINED if recipe.adapt and inputs_folder else None
+    phase = phases.captioning(recipe, start, arguments.tokens)
+    checks = partial(check, arguments, recipe, start)
     if "reinforce" not in recipe.train:
-        run_phase("train", arguments, recipe, phase, first, checks=checks)
+        run_phase("train", arguments, recipe, phase, start, checks=checks)
         return
     if arguments.trained is None:
-        trained, own = run_earlier("train", arguments, recipe, phase, phase_run.TRAINED, first, checks)
-        curves = {phase_run.TRAINED: own}
+        trained, folder = run_earlier("train", arguments, recipe, phase, phase_run.TRAINED, start, checks)
+        curves = {phase_run.TRAINED: folder}
     else:
         trained, curves = arguments.trained, {}
     after = replace(phases.reinforcing(recipe, trained, arguments.tokens), others=OtherInputs(curves=curves))
@@ -86,18 +87,18 @@ def run_earlier(
     changes: values that replace those in `arguments` for this phase
     before, checks: see run_phase
     """
-    given = argparse.Namespace(**vars(arguments) | changes)
-    store = phase_run.feature_store(given, recipe)
-    inputs = phase_run.input_contents(given, before)
-    keys = (*inputs, store.record, *phase.keys, str(given.seed), devices.identity())
-    given.weights, given.curves = (
-        provenance.scratch(stage, arguments.weights, name, what, *keys) for what in ("weights", "curves")
+    changed = argparse.Namespace(**vars(arguments) | changes)
+    store = phase_run.feature_store(changed, recipe)
+    inputs = phase_run.input_contents(changed, before)
+    keys = (*inputs, store.record, *phase.keys, str(changed.seed), devices.identity())
+    changed.weights, changed.curves = (
+        provenance.scratch(stage, arguments.weights, name, kind, *keys) for kind in ("weights", "curves")
     )
-    if not given.curves.exists():  # the curves are written last
-        given.live = given.live and given.live.with_name(f"{given.live.name}-{name}")
-        given.provenance = given.provenance.with_stem(f"{given.provenance.stem}-{name}")
-        run_phase(stage, given, recipe, phase, before, out=arguments.weights, checks=checks)
-    return given.weights, given.curves
+    if not changed.curves.exists():  # the curves are written last
+        changed.live = changed.live and changed.live.with_name(f"{changed.live.name}-{name}")
+        changed.provenance = changed.provenance.with_stem(f"{changed.provenance.stem}-{name}")
+        run_phase(stage, changed, recipe, phase, before, out=arguments.weights, checks=checks)
+    return changed.weights, changed.curves
 
 
 def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -> None:
@@ -108,18 +109,16 @@ def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -
     others = {key: value for key, value in trained.recipe.train.items() if key != "reinforce"}
     same = recipe_file.same(replace(recipe, train=settings), replace(trained.recipe, train=others))
     if not same or trained.seed != arguments.seed:
-        raise InputError(
-            f"{folder} has weights of other settings than {arguments.recipe}; only `reinforce` may "
-            "differ: train them again, or leave out --trained"
-        )
+        fault = f"has weights of other settings than {arguments.recipe}; only `reinforce` may differ"
+        raise InputError(f"{folder} {fault}: train them again, or leave out --trained")
     check_fits(trained, arguments)
 
 
-def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = None) -> None:
+def check(arguments: argparse.Namespace, recipe: Recipe, start: Path | None = None) -> None:
     """Raise InputError if an input of the training does not fit the others.
 
-    The inputs must belong to the same dataset, run and feature store. `first`: a folder with the weights
-    that the training starts from. If `first` is given, these weights are checked, too.
+    The inputs must belong to the same dataset, run and feature store. `start`: a folder with the weights
+    that the training starts from. If `start` is given, these weights are checked, too.
     """
     trained_model.check_place(arguments.weights, recipe, arguments.seed, arguments.recipe)
     manifest.read_pairs(arguments.pairs)
@@ -127,17 +126,17 @@ def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = No
     store = phase_run.feature_store(arguments, recipe)
     manifest.check_images(arguments.pairs, store.location.name, store.images)
     check_store_hash((getattr(arguments, "start_from", None) or arguments.weights.parent) / INPUTS, store)
-    if first is not None:
-        check_fits(trained_model.check_first(first, recipe, arguments.seed), arguments)
+    if start is not None:
+        check_fits(trained_model.check_first(start, recipe, arguments.seed), arguments)
 
 
 def check_store_hash(inputs: Path, store: FeatureStore) -> None:
     """Raise InputError if `inputs`, a file of the stage `recipe`, has the hash of another store."""
-    known = read_json(inputs, REMEDY) if inputs.is_file() else {}
-    if not isinstance(known, dict) or "sha256" not in known:
+    recorded = read_json(inputs, REMEDY) if inputs.is_file() else {}
+    if not isinstance(recorded, dict) or "sha256" not in recorded:
         return  # nothing was recorded
     array = store.location.get("features/zarr.json") or b""
-    if provenance.sha256(store.record, array) != known["sha256"]:
+    if provenance.sha256(store.record, array) != recorded["sha256"]:
         raise InputError(f"{store.location.name} is not the store that {inputs} names; {REMEDY} again")
 
 
@@ -148,11 +147,7 @@ def check_fits(trained: Trained, arguments: argparse.Namespace) -> None:
 
 
 def use_imported(
-    stage: str,
-    arguments: argparse.Namespace,
-    imported: Path,
-    load: Callable[[Path], tuple[Trainable, Trained]],
-    measure: phase_run.Measure | None = None,
+    stage: str, arguments: argparse.Namespace, imported: Path, load: Load, measure: Measure | None = None
 ) -> None:
     """Write the imported weights and empty learning curves to the stage's outputs, instead of training.
 
@@ -162,7 +157,7 @@ def use_imported(
     start = time.monotonic()
     _, trained = load(imported / imported_weights.WEIGHTS)
     check_fits(trained, arguments)
-    if process_group.place()[0]:
+    if process_group.rank_and_world()[0]:
         return  # only the first process writes
     source = read_json(imported / imported_weights.SOURCE, imported_weights.AGAIN)
     with (

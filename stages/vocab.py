@@ -22,13 +22,13 @@ def main() -> None:
     add("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB")
     add("--out", type=file_to_write, required=True)
     arguments = parsed(parser)
-    everything = params.load()
+    settings = params.load()
     captions, others = training_captions(manifest.read_pairs(arguments.pairs)), []
-    if other := everything.of(arguments.dataset).text.counted_with:
-        own = cub_nabirds.records_of(arguments.pretraining, other)
-        others = training_captions(schema.read_pairs(own / cub_nabirds.RECORDS, cub_nabirds.remedy(other)))
-    vocabulary = make_vocabulary(everything, arguments.dataset, captions, others)
-    counts = vocabularies.count_words([*captions, *others], everything.text.lower_case)
+    if name := settings.of(arguments.dataset).text.counted_with:
+        folder = cub_nabirds.records_of(arguments.pretraining, name)
+        others = training_captions(schema.read_pairs(folder / cub_nabirds.RECORDS, cub_nabirds.remedy(name)))
+    vocabulary = make_vocabulary(settings, arguments.dataset, captions, others)
+    counts = vocabularies.count_words([*captions, *others], settings.text.lower_case)
     vocabularies.save(arguments.out, vocabulary, counts, arguments.pairs)
     print(f"{arguments.dataset}: {len(vocabulary)} words, longest caption {vocabulary.longest} tokens")
 
@@ -39,19 +39,17 @@ def training_captions(pairs: Sequence[Pair]) -> list[str]:
 
 
 def make_vocabulary(
-    everything: Params, dataset: str, captions: list[str], others: Sequence[str] = ()
+    all_settings: Params, dataset: str, captions: list[str], others: Sequence[str] = ()
 ) -> Vocabulary:
     """Return the vocabulary that text.tokeniser and the dataset's settings determine.
 
     captions: the training captions. others: further captions whose words are counted, too.
     """
-    lower_case, settings = everything.text.lower_case, everything.of(dataset).text
-    if everything.text.tokeniser == "clip_bpe":
+    lower_case, settings = all_settings.text.lower_case, all_settings.of(dataset).text
+    if all_settings.text.tokeniser == "clip_bpe":
         if settings.vocabulary is not None:
-            raise InputError(
-                f"params.yaml: text.tokeniser is clip_bpe, and dataset.{dataset}.text.vocabulary "
-                "names a file of words; set text.tokeniser to words, or vocabulary to null"
-            )
+            key = f"dataset.{dataset}.text.vocabulary"
+            raise InputError(f"params.yaml: text.tokeniser is clip_bpe, which needs {key}: null; set it")
         return vocabularies.of_clip(captions, settings.max_tokens)
     if settings.vocabulary is None:
         return vocabularies.build(captions, settings.min_count, lower_case, settings.max_tokens, others)

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 from contextlib import chdir
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -128,8 +127,8 @@ def changed(root: Path, done: list[tuple[str, ...]]) -> list[str]:
 def test_documented_commands_change_no_tracked_file(lab, documented, monkeypatch):
     make_models_once(monkeypatch)
     monkeypatch.setattr(study, "_run", run_all)
-    monkeypatch.setattr(study, "SEEDS", (1,))
-    monkeypatch.setattr(study, "study", partial(study.study, opened=opening(Fake(Path(".scratch/made")))))
+    monkeypatch.setattr(study, "DEFAULT_SEEDS", (1,))
+    monkeypatch.setattr(study.workspace, "opened", opening(Fake(Path(".scratch/made"))))
     for words in documented:
         run(lab, words)
         assert changed(lab, documented) == [], words

@@ -2,6 +2,7 @@
 
 This is the most expensive operation of training: a batch has (B, A, h, N, M) similarities, of which only the
 maxima of rows and columns are needed.
+TM: token-wise matching of two images; MTM: TM of several heads.
 B, A: images; N, M: their tokens; b: images of this process; h: heads; D: width; d = D/h.
 """
 
@@ -44,14 +45,14 @@ def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
 class _TokenMatching(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor) -> Tensor:
-        matches, *kept = implementation(queries, keys).locate(queries, keys)
-        ctx.save_for_backward(queries, keys, *kept)
+        matches, *located = implementation(queries, keys).locate(queries, keys)
+        ctx.save_for_backward(queries, keys, *located)
         return matches  # (B, A, h)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        queries, keys, *kept = ctx.saved_tensors
-        return implementation(queries, keys).spread(grad, queries, keys, *kept)
+        queries, keys, *located = ctx.saved_tensors
+        return implementation(queries, keys).spread(grad, queries, keys, *located)
 
 
 def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
@@ -94,7 +95,7 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
 
 
 def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm) -> Tensor:
-    """Return the matching, (b,), of the two images of each pair, by cosines instead of dot products."""
+    """Return the matching of the two images of each pair, (b,). Tokens are compared by cosine."""
     if mtm in POOLS:
         return (normalize(pooled(queries, mtm), dim=-1) * normalize(pooled(keys, mtm), dim=-1)).sum(-1)
     # pairs become heads, because each head is matched only with itself: (1, bh, N, d)

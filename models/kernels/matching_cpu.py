@@ -2,7 +2,7 @@
 
 A core computes a tile of similarities that fits its cache, and finds the maxima of the tile. This is several
 times faster than torch's `max` with indices, `scatter_add` and parallel products of small matrices.
-B, A: images; N, M: their tokens; h: heads; d: width of a head.
+TM: token-wise matching; B, A: images; N, M: their tokens; h: heads; d: width of a head.
 """
 
 import math
@@ -34,13 +34,13 @@ def share(tasks: Iterable[Task], work: Callable[[deque[Task]], None]) -> None:
     In these threads, an operation of torch uses no further threads. So results do not depend on the
     distribution of tasks, and threads do not wait for each other after each small product.
     """
-    left, threads = deque(tasks), torch.get_num_threads()
+    queue, threads = deque(tasks), torch.get_num_threads()
     if threads == 1:
-        work(left)
+        work(queue)
         return
     try:
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            for done in [pool.submit(work, left) for _ in range(min(threads, len(left)))]:
+            for done in [pool.submit(work, queue) for _ in range(min(threads, len(queue)))]:
                 done.result()
     finally:
         torch.set_num_threads(threads)
@@ -67,32 +67,32 @@ def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     (B, h, N, d), (A, _, M, _) = queries.shape, keys.shape
     q, k = (x.detach().transpose(0, 1).reshape(h, -1, d) for x in (queries, keys))  # (h, BN, d), (h, AM, d)
     row_at, column_at = (torch.empty(B, A, h, n, dtype=torch.int16) for n in (N, M))
-    found = torch.empty(B, A, h), row_at, column_at
+    results = torch.empty(B, A, h), row_at, column_at
     rows, columns = max(1, TILE // N), max(1, TILE // M)  # images
 
     def work(tasks: deque[tuple[int, int, int]]) -> None:
         memory = q.new_empty(rows * N * columns * M)
         for t, b, a in taken(tasks):
-            some_q, some_k = q[t, b * N : (b + rows) * N], k[t, a * M : (a + columns) * M]
-            e = memory[: len(some_q) * len(some_k)].view(len(some_q), len(some_k))
-            torch.mm(some_q, some_k.T, out=e)
-            maxima(e, *found, (b, a, t))
+            tile_q, tile_k = q[t, b * N : (b + rows) * N], k[t, a * M : (a + columns) * M]
+            e = memory[: len(tile_q) * len(tile_k)].view(len(tile_q), len(tile_k))
+            torch.mm(tile_q, tile_k.T, out=e)
+            maxima(e, *results, (b, a, t))
 
     share(product(range(h), range(0, B, rows), range(0, A, columns)), work)
-    return found
+    return results
 
 
 def maxima(
-    e: Tensor, matches: Tensor, row_at: Tensor, column_at: Tensor, first: tuple[int, int, int]
+    e: Tensor, matches: Tensor, row_at: Tensor, column_at: Tensor, start: tuple[int, int, int]
 ) -> None:
     """Find the maxima in a tile of similarities, `e`, and write them to `matches`, `row_at` and `column_at`.
 
-    The three tensors are the results of `locate`. `first` is the place where the tile starts: index of the
+    The three tensors are the results of `locate`. `start` is the place where the tile starts: index of the
     query image, index of the key image, and head.
     """
-    whole = WHOLE_NUMBERS[e.dtype]
-    infinity = torch.tensor(math.inf, dtype=e.dtype).view(whole).item()
-    _locate(e.view(whole).numpy(), matches.numpy(), row_at.numpy(), column_at.numpy(), *first, infinity)
+    integer = WHOLE_NUMBERS[e.dtype]
+    infinity = torch.tensor(math.inf, dtype=e.dtype).view(integer).item()
+    _locate(e.view(integer).numpy(), matches.numpy(), row_at.numpy(), column_at.numpy(), *start, infinity)
 
 
 @compiled
@@ -108,10 +108,10 @@ def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
             _order(bits, b * N, a * M, ordered, infinity)
             _rows(ordered, row, row_index)
             _columns(ordered, column, column_index)
-            at = first_b + b, first_a + a, t
-            row_at[at] = row_index
-            column_at[at] = column_index
-            matches[at] = (_mean(row) + _mean(column)) / 2
+            position = first_b + b, first_a + a, t
+            row_at[position] = row_index
+            column_at[position] = column_index
+            matches[position] = (_mean(row) + _mean(column)) / 2
 
 
 @compiled
@@ -123,17 +123,17 @@ def _order(bits, top, left, ordered, infinity):
     to 0.
     """
     number = bits.dtype.type
-    least, most = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
+    lowest, highest = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
     N, M = ordered.shape
     for i in range(N):
-        x, to = bits[top + i][left : left + M], ordered[i]
+        x, target = bits[top + i][left : left + M], ordered[i]
         for j in range(M):
-            value = least - x[j] if x[j] < 0 else x[j]
-            to[j] = most if (x[j] & most) > number(infinity) else value
+            value = lowest - x[j] if x[j] < 0 else x[j]
+            target[j] = highest if (x[j] & highest) > number(infinity) else value
 
 
 @compiled
-def _rows(ordered, best, at):
+def _rows(ordered, best, index):
     N, M = ordered.shape
     number = ordered.dtype.type
     nowhere = number(M)
@@ -143,11 +143,11 @@ def _rows(ordered, best, at):
             greatest = max(greatest, ordered[i, j])
         for j in range(M):
             lowest = min(lowest, number(j) if ordered[i, j] == greatest else nowhere)
-        best[i], at[i] = greatest, lowest
+        best[i], index[i] = greatest, lowest
 
 
 @compiled
-def _columns(ordered, best, at):
+def _columns(ordered, best, index):
     N, M = ordered.shape
     number = ordered.dtype.type
     nowhere = number(N)
@@ -155,18 +155,18 @@ def _columns(ordered, best, at):
     for i in range(N):
         for j in range(M):
             best[j] = max(best[j], ordered[i, j])
-    at[:] = nowhere
+    index[:] = nowhere
     for i in range(N):
         for j in range(M):
-            at[j] = min(at[j], number(i) if ordered[i, j] == best[j] else nowhere)
+            index[j] = min(index[j], number(i) if ordered[i, j] == best[j] else nowhere)
 
 
 @compiled
 def _mean(ordered):
-    least = ordered.dtype.type(np.iinfo(ordered.dtype).min)
+    lowest = ordered.dtype.type(np.iinfo(ordered.dtype).min)
     bits = np.empty(len(ordered), np.int32)
     for j in range(len(ordered)):
-        bits[j] = least - ordered[j] if ordered[j] < 0 else ordered[j]
+        bits[j] = lowest - ordered[j] if ordered[j] < 0 else ordered[j]
     if ordered.itemsize == 2:  # bfloat16: the upper half of a float32
         bits <<= 16
     return bits.view(np.float32).astype(np.float64).sum() / len(ordered)
@@ -184,20 +184,20 @@ def spread(
     channels = math.gcd(queries.shape[-1], CHANNELS)
     # (h d / channels, B or A, N or M, channels)
     q, k = (_by_channels(x.to(exact), channels) for x in (queries, keys))
-    to_q, to_k = torch.zeros_like(q), torch.zeros_like(k)
-    seen = grad.to(exact), row_at, column_at  # (B, A, ...)
-    turned = [x.transpose(0, 1) for x in (grad.to(exact), column_at, row_at)]  # (A, B, ...), for the keys
-    sides = (k, to_q, *seen), (q, to_k, *turned)
+    grad_q, grad_k = torch.zeros_like(q), torch.zeros_like(k)
+    by_query = grad.to(exact), row_at, column_at  # (B, A, ...)
+    by_key = [x.transpose(0, 1) for x in (grad.to(exact), column_at, row_at)]  # (A, B, ...), for the keys
+    sides = (k, grad_q, *by_query), (q, grad_k, *by_key)
     arrays = [[x.contiguous().numpy() for x in side] for side in sides]
     a_head = queries.shape[-1] // channels  # groups of channels per head, which share indices
 
     def work(tasks: deque[tuple[int, int]]) -> None:
-        for side, some in taken(tasks):
-            others, to, *where = arrays[side]
-            _gather(others[some], to[some], *where, some // a_head)
+        for side, group in taken(tasks):
+            others, grads, *matched = arrays[side]
+            _gather(others[group], grads[group], *matched, group // a_head)
 
     share(product(range(2), range(len(q))), work)
-    return _together(to_q, queries), _together(to_k, keys)
+    return _together(grad_q, queries), _together(grad_k, keys)
 
 
 def _by_channels(x: Tensor, channels: int) -> Tensor:
@@ -211,18 +211,18 @@ def _together(x: Tensor, like: Tensor) -> Tensor:
 
 
 @compiled
-def _gather(others, to, grad, own_at, other_at, t):
+def _gather(others, sums, grad, own_at, other_at, t):
     # own_at: for each own token, its best token of the other image; other_at: the reverse
-    channels = to.shape[2]
-    for b in range(len(to)):
+    channels = sums.shape[2]
+    for b in range(len(sums)):
         for a in range(len(others)):
-            g, other, own = grad[b, a, t] / 2, others[a], to[b]
+            g, other_tokens, own_sums = grad[b, a, t] / 2, others[a], sums[b]
             took, taken_by = own_at[b, a, t], other_at[b, a, t]
             for i in range(len(took)):
                 j = took[i]
                 for c in range(channels):
-                    own[i, c] += g / len(took) * other[j, c]
+                    own_sums[i, c] += g / len(took) * other_tokens[j, c]
             for j in range(len(taken_by)):
                 i = taken_by[j]
                 for c in range(channels):
-                    own[i, c] += g / len(taken_by) * other[j, c]
+                    own_sums[i, c] += g / len(taken_by) * other_tokens[j, c]

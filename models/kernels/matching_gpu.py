@@ -67,9 +67,9 @@ def _listed(grad: Tensor) -> tuple[Tensor, Tensor]:
 def _split(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return three bfloat16 tensors whose sum is x, the largest first."""
     high = x.bfloat16()
-    rest = x - high
-    middle = rest.bfloat16()
-    return high, middle, (rest - middle).bfloat16()
+    remainder = x - high
+    middle = remainder.bfloat16()
+    return high, middle, (remainder - middle).bfloat16()
 
 
 def _factors(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,87 +80,90 @@ def _factors(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     if queries.dtype != torch.float32:
         return queries, keys
     q, k = _split(queries), _split(keys)
-    left, right = (2, 0, 1, 1, 0, 0), (0, 2, 1, 0, 1, 0)  # small products are added first
-    return torch.cat([q[i] for i in left], -1), torch.cat([k[i] for i in right], -1)
+    query_parts, key_parts = (2, 0, 1, 1, 0, 0), (0, 2, 1, 0, 1, 0)  # small products are added first
+    return torch.cat([q[i] for i in query_parts], -1), torch.cat([k[i] for i in key_parts], -1)
 
 
-def _best_of(own: Tensor, others: Tensor) -> Tensor:
-    """Return each token's highest similarity to a token of each other image, (B, A, h, N), float32."""
-    (B, h, N, d), (A, _, M, _) = own.shape, others.shape
-    best = own.new_empty(B, A, h, N, dtype=torch.float32)
-    sizes, how = _nearest_tiles(M, d)
+def _best_of(x: Tensor, y: Tensor) -> Tensor:
+    """Return the highest similarity of each token of x to a token of each image of y, (B, A, h, N), float32.
+
+    x: (B, h, N, d), y: (A, h, M, d)
+    """
+    (B, h, N, d), (A, _, M, _) = x.shape, y.shape
+    best = x.new_empty(B, A, h, N, dtype=torch.float32)
+    sizes, options = _nearest_tiles(M, d)
     images = min(A, IMAGES)
     programs = triton.cdiv(B * N, sizes["BLOCK_N"]), h * triton.cdiv(A, images)
-    with torch.cuda.device_of(own):
+    with torch.cuda.device_of(x):
         matching_kernels.nearest[programs](
-            own, others, best, *own.stride(), *others.stride(), B, A, h, N, M, d, images, **sizes, **how
+            x, y, best, *x.stride(), *y.stride(), B, A, h, N, M, d, images, **sizes, **options
         )  # fmt: skip
     return best
 
 
-def _places_of(own: Tensor, others: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
-    """Return the index, as a float16 number, of each token's most similar token in each listed image.
+def _places_of(x: Tensor, y: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
+    """Return, for each token of x, the index of the most similar token in each listed image of y.
 
-    The result is (B, A, h, N), or (B, A, h, N + 1) if N is odd. Values of images that are not listed are
-    not set.
+    x: (B, h, N, d), y: (A, h, M, d). Indices are float16 numbers, (B, A, h, N), or (B, A, h, N + 1) if N is
+    odd. Values of images that are not listed are not set.
     """
-    (B, h, N, d), (A, _, M, _) = own.shape, others.shape
-    at = own.new_empty(B, A, h, N + N % 2, dtype=torch.float16)
-    sizes, how = _nearest_tiles(M, d)
-    with torch.cuda.device_of(own):
+    (B, h, N, d), (A, _, M, _) = x.shape, y.shape
+    indices = x.new_empty(B, A, h, N + N % 2, dtype=torch.float16)
+    sizes, options = _nearest_tiles(M, d)
+    with torch.cuda.device_of(x):
         matching_kernels.places[triton.cdiv(N, sizes["BLOCK_N"]), B * h](
-            own, others, *listed, at, *own.stride(), *others.stride(), A, h, N, M, d, **sizes, **how
+            x, y, *listed, indices, *x.stride(), *y.stride(), A, h, N, M, d, **sizes, **options
         )  # fmt: skip
-    return at
+    return indices
 
 
 def _gather(
-    own: Tensor, others: Tensor, grad: Tensor, own_at: Tensor, other_at: Tensor, listed: tuple[Tensor, Tensor]
+    x: Tensor, y: Tensor, grad: Tensor, x_at: Tensor, y_at: Tensor, listed: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """Return the gradient of `own`, (B, h, N, d), from the gradient of TM, (B, A, h).
+    """Return the gradient of `x`, (B, h, N, d), from the gradient of TM, (B, A, h).
 
-    `own_at`, (B, A, h, N), and `other_at`, (A, B, h, M), are the results of `_places_of`.
+    `x_at`, (B, A, h, N), and `y_at`, (A, B, h, M), are the results of `_places_of`.
     """
-    (B, h, N, d), (A, _, M, _) = own.shape, others.shape
-    sizes, how = _sum_tiles(own, N, M, d)
-    parts = torch.stack(_split(others)) if others.dtype == torch.float32 else others[None]
+    (B, h, N, d), (A, _, M, _) = x.shape, y.shape
+    sizes, options = _sum_tiles(x, N, M, d)
+    parts = torch.stack(_split(y)) if y.dtype == torch.float32 else y[None]
     programs = triton.cdiv(N, sizes["BLOCK_N"]) * triton.cdiv(d, sizes["BLOCK_D"]), B * h
-    to = torch.empty(own.shape, dtype=own.dtype, device=own.device)
-    with torch.cuda.device_of(own):
+    result = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    with torch.cuda.device_of(x):
         matching_kernels.sum_gradients[programs](
-            parts, grad, *grad.stride(), own_at, other_at.view(torch.int32), *listed, to,
-            *parts.stride(), len(parts), B, A, h, N, M, d, **sizes, **how,
+            parts, grad, *grad.stride(), x_at, y_at.view(torch.int32), *listed, result,
+            *parts.stride(), len(parts), B, A, h, N, M, d, **sizes, **options,
         )  # fmt: skip
-    return to
+    return result
 
 
 def _nearest_tiles(M: int, d: int) -> tuple[dict[str, int], dict[str, int]]:
     """Return tile sizes and compile options of the kernels `nearest` and `places`, tuned on an H200."""
     # a tile has all channels, or 64 at a time
-    side, how = (64, _how(4, 2)) if d <= 64 else (128, _how(8, 3))
-    return {"BLOCK_N": 128, **_tiles(M, side), "BLOCK_D": _within(64, d)}, how
+    side, options = (64, _options(4, 2)) if d <= 64 else (128, _options(8, 3))
+    return {"BLOCK_N": 128, **_tiles(M, side), "BLOCK_D": _within(64, d)}, options
 
 
 def _sum_tiles(x: Tensor, N: int, M: int, d: int) -> tuple[dict[str, int], dict[str, int]]:
     """Return tile sizes and compile options of the kernel `sum_gradients`, tuned on an H200."""
     sizes = {"BLOCK_N": _within(128, N), **_tiles(M, 64), "BLOCK_D": _within(64, d)}
     room = torch.cuda.get_device_properties(x.device).shared_memory_per_block_optin if x.is_cuda else 0
-    return sizes, _how(4, 2 if room >= ROOM and x.dtype != torch.float32 else 1)
+    return sizes, _options(4, 2 if room >= ROOM and x.dtype != torch.float32 else 1)
 
 
-def _tiles(M: int, most: int) -> dict[str, int]:
+def _tiles(M: int, largest: int) -> dict[str, int]:
     """Return the numbers of tokens of a full tile, BLOCK_M, and of an image's last, partial tile, TAIL.
 
-    M is the number of tokens of the image. BLOCK_M is at most `most`. TAIL is 0 if no tile is partial.
+    M is the number of tokens of the image. BLOCK_M is at most `largest`. TAIL is 0 if no tile is partial.
     """
-    block = _within(most, M)
+    block = _within(largest, M)
     return {"BLOCK_M": block, "TAIL": _within(block, M % block) if M % block else 0}
 
 
-def _within(most: int, size: int) -> int:
-    """Return the lowest power of two that is at least `size`, limited to the range from 16 to `most`."""
-    return max(16, min(most, triton.next_power_of_2(size)))
+def _within(largest: int, size: int) -> int:
+    """Return the lowest power of two that is at least `size`, limited to the range from 16 to `largest`."""
+    return max(16, min(largest, triton.next_power_of_2(size)))
 
 
-def _how(warps: int, stages: int) -> dict[str, int]:
+def _options(warps: int, stages: int) -> dict[str, int]:
     return {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}

@@ -2,7 +2,7 @@
 
 Both functions, `locate` and `spread`, loop over the images of the queries. Each step of the loop needs
 memory for (A, h, N, M) similarities.
-B, A: images; N, M: their tokens; h: heads; d: width of a head.
+TM: token-wise matching; B, A: images; N, M: their tokens; h: heads; d: width of a head.
 """
 
 import torch
@@ -11,8 +11,8 @@ from torch import Tensor
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return TM (SCORER Eq. 2), (B, A, h), and the same two tensors of indices as matching_cpu.locate."""
-    found = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
-    matches, row_at, column_at = (torch.stack(each) for each in zip(*found, strict=True))
+    results = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
+    matches, row_at, column_at = (torch.stack(tensors) for tensors in zip(*results, strict=True))
     return matches, row_at, column_at
 
 

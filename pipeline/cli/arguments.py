@@ -7,63 +7,52 @@ from pathlib import Path
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.io.errors import InputError
-from pipeline.io.outputs import Contents, file_to_write, folder_to_write
+from pipeline.io.outputs import Contents, file_to_write
 
 SEEDS = (0, 2**31 - 1)
 PORTS = (1, 65_535)
 MOST_PARTS = 10_000  # each part (shard of a job) is a process and a row of the live table
 # types of arguments that name outputs
-WRITTEN = (file_to_write.__name__, folder_to_write.__name__, Contents.to_write.__name__)
+WRITTEN = (file_to_write.__name__, Contents.to_write.__name__)
 
 
-def whole(least: int, most: int) -> Callable[[str], int]:
-    """Return an argument type for whole numbers from `least` to `most`."""
+def whole(lowest: int, highest: int) -> Callable[[str], int]:
+    """Return an argument type for whole numbers from `lowest` to `highest`."""
 
     def number(text: str) -> int:
-        if text.isdecimal() and len(text) < 20 and least <= int(text) <= most:
+        if text.isdecimal() and len(text) < 20 and lowest <= int(text) <= highest:
             return int(text)
-        raise argparse.ArgumentTypeError(f"{text[:40]} is not a whole number from {least} to {most}")
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a whole number from {lowest} to {highest}")
 
     return number
 
 
-def real(least: float, most: float) -> Callable[[str], float]:
-    """Return an argument type for numbers from `least` to `most`; NaN is refused."""
+def real(lowest: float, highest: float) -> Callable[[str], float]:
+    """Return an argument type for numbers from `lowest` to `highest`; NaN is refused."""
 
     def number(text: str) -> float:
         try:
-            if least <= float(text) <= most:
+            if lowest <= float(text) <= highest:
                 return float(text)
         except ValueError:
             pass
-        raise argparse.ArgumentTypeError(f"{text[:40]} is not a number from {least} to {most}")
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a number from {lowest} to {highest}")
 
     return number
 
 
-parts = whole(1, MOST_PARTS)
-jobs = whole(1, MOST_PARTS)
+parts = jobs = whole(1, MOST_PARTS)
 beam = whole(1, 64)  # hypotheses per pair, all in memory
-resamples = whole(1, 1_000_000)  # their scores are all in memory
-cells = whole(1, 1_000_000)  # 1,000,000 cells of 2,048 channels take 8 GB
-heads = whole(1, 1024)
-blocks = whole(0, 100)
-longest = whole(1, 1024)  # the tokens of a caption
 length_penalty = real(0.0, 10.0)
 probability = real(0.0, 1.0)
-seconds = real(0.001, 1_000_000.0)
 
 
 def part_of(text: str) -> tuple[int, int]:
     """Parse the text `I/N`, which means part I of N parts. I counts from 0."""
     index, _, count = text.partition("/")
-    if not (
-        len(text) < 20 and index.isdecimal() and count.isdecimal() and int(index) < int(count) <= MOST_PARTS
-    ):
-        raise argparse.ArgumentTypeError(
-            f"{text[:40]} is not I/N, the I-th of N parts, counted from 0 (at most {MOST_PARTS} parts)"
-        )
-    return int(index), int(count)
+    if len(text) < 20 and index.isdecimal() and count.isdecimal() and int(index) < int(count) <= MOST_PARTS:
+        return int(index), int(count)
+    raise argparse.ArgumentTypeError(f"{text[:40]} is not I/N with 0 <= I < N <= {MOST_PARTS}")
 
 
 def word(text: str) -> str:
@@ -83,9 +72,8 @@ def address_to_read(text: str) -> str:
 
 def new_parser(program: str, description: str | None) -> argparse.ArgumentParser:
     """Return a parser of the arguments of `program`. Its help shows the description with its line breaks."""
-    return argparse.ArgumentParser(
-        prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(prog=program, description=description, formatter_class=layout)
 
 
 def is_output(action: argparse.Action) -> bool:
@@ -114,14 +102,14 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 def check_apart(written: Sequence[Path], read: Sequence[str | Path]) -> None:
     """Raise InputError if an output is also an input or another output."""
-    taken = {place for path in read for place in (_place(Path(path)), Path(path).resolve())}
+    used = {location for path in read for location in (_location(Path(path)), Path(path).resolve())}
     for path in written:
-        if (place := _place(path)) in taken:
+        if (location := _location(path)) in used:
             raise InputError(f"{path} is named twice and would be overwritten; name another file to write")
-        taken.add(place)
+        used.add(location)
 
 
-def check_there(paths: Sequence[Path | None], remedy: str) -> None:
+def check_exist(paths: Sequence[Path | None], remedy: str) -> None:
     """Raise InputError if a path to read does not exist. Commands check this before slow imports."""
     for path in filter(None, paths):
         if not path.exists():
@@ -135,7 +123,7 @@ def pairs_of(path: str | Path, split: str) -> list[Pair]:
     return pairs
 
 
-def _place(path: Path) -> Path:
+def _location(path: Path) -> Path:
     """Return the path with the links in its parent folders resolved.
 
     A link at the end of the path is not resolved, because writing to the path replaces that link.

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def run_phase(
         if count > 1:
             sys.exit(launch.start(f"stages.{stage}", sys.argv[1:], count))
     launch.end_with_starter()
-    with joined() as ranks, output_lock(out or arguments.weights, first=ranks.rank == 0):
+    with joined() as ranks, output_lock(out or arguments.weights, is_first=ranks.rank == 0):
         if checks is not None:
             checks()
         train(stage, arguments, recipe, phase, before, ranks, measure)
@@ -101,7 +101,7 @@ def train(
     words = vocabularies.load(arguments.vocab)
     vocabulary = phase.cut(words)
     store = feature_store(arguments, recipe)
-    first = ranks.rank == 0
+    is_first = ranks.rank == 0
 
     seed_all(arguments.seed, 0)
     with memory.enough(phase.settings["batch"], ranks.world):
@@ -110,8 +110,8 @@ def train(
         keys = (str(arguments.seed), code, *phase.keys, devices.identity())
         inputs = input_contents(arguments, before)
         scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
-        validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if first else None
-        live = live_writer(arguments.live if first else None, phase)
+        validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if is_first else None
+        live = live_writer(arguments.live if is_first else None, phase)
         train_pairs = of_split(pairs, "train")
         objective = phase.objective(train_pairs, vocabulary) if phase.objective else None
         training = Training(
@@ -123,14 +123,14 @@ def train(
         )
         history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
         live.end()
-    if not first:
+    if not is_first:
         return
     hashes: dict[Any, str] = {"vocabulary": vocabularies.identity(words), **store.hashes}
     sizes = (store.shape, len(vocabulary), vocabulary.longest)
     trained = Trained(recipe, arguments.seed, *sizes, history.best_iteration, history.best_score, hashes)
-    write(arguments, trained, history, phase.others.curves, measure)
-    made = {"precision": str(training.dtype), "processes": ranks.world}
-    provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
+    write(arguments, trained, history, phase, measure)
+    facts = {"precision": str(training.dtype), "processes": ranks.world}
+    provenance.write(stage, arguments.provenance, time.monotonic() - start, **facts)
     clear(arguments.weights)
     print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
 
@@ -157,23 +157,19 @@ def live_writer(folder: Path | None, phase: Phase) -> LiveCurves:
 
 
 def write(
-    arguments: argparse.Namespace,
-    trained: Trained,
-    history: History,
-    earlier: Mapping[str, Path],
-    measure: Measure | None,
+    arguments: argparse.Namespace, trained: Trained, history: History, phase: Phase, measure: Measure | None
 ) -> None:
-    """Write the weights, and the learning curves of this phase and of `earlier` phases."""
-    with replacing(arguments.weights, trained_model.CONTENTS) as beside:
-        trained_model.save(beside, trained, history.best)
-    with replacing(arguments.curves, CURVES) as beside:
-        beside.mkdir()
-        write_csv(beside / LOSS, history.losses)
-        write_csv(beside / VALIDATION, history.validation)
-        for name, curves in earlier.items():
-            shutil.copytree(curves, beside / name, ignore=shutil.ignore_patterns(RECORD))
+    """Write the weights, and the learning curves of this phase and of earlier phases."""
+    with replacing(arguments.weights, trained_model.CONTENTS) as temporary_folder:
+        trained_model.save(temporary_folder, trained, history.best)
+    with replacing(arguments.curves, CURVES) as temporary_folder:
+        temporary_folder.mkdir()
+        write_csv(temporary_folder / LOSS, history.losses)
+        write_csv(temporary_folder / VALIDATION, history.validation)
+        for name, curves in phase.others.curves.items():
+            shutil.copytree(curves, temporary_folder / name, ignore=shutil.ignore_patterns(RECORD))
         if measure is not None:
-            measure(arguments.weights, beside)
+            measure(arguments.weights, temporary_folder)
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:

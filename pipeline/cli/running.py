@@ -31,18 +31,18 @@ def run(main: Callable[[], None]) -> NoReturn:
     InputError, a user's mistake, is printed as one line, with exit code 2. Another exception is printed as
     a bug report, with exit code 1.
     """
-    _leave_by_exceptions()
-    with _escaped():
-        _tell_new_name()
-        code = _code(main)
+    _raise_on_signals()
+    with _escaped_output():
+        _print_new_name()
+        code = _exit_code(main)
     sys.exit(code)
 
 
-def _code(main: Callable[[], None]) -> int:
+def _exit_code(main: Callable[[], None]) -> int:
     try:
         # outputs report their own write errors; this is for other files, such as a library's cache
         with writing("standard output, or a temporary file"):
-            _keep_lock()
+            _back_up_lock()
             main()
             sys.stdout.flush()
     except InputError as error:
@@ -54,10 +54,10 @@ def _code(main: Callable[[], None]) -> int:
         return NO_READER
     except KeyboardInterrupt:
         return 130
-    except SystemExit as left:
-        if left.code is None or isinstance(left.code, int):
-            return left.code or 0
-        print(left.code, file=sys.stderr)  # sys.exit("a text") prints the text
+    except SystemExit as ending:
+        if ending.code is None or isinstance(ending.code, int):
+            return ending.code or 0
+        print(ending.code, file=sys.stderr)  # sys.exit("a text") prints the text
         return 1
     except Exception as error:
         print(_bug_report(error), file=sys.stderr)
@@ -88,7 +88,7 @@ class _Escaping:
 
 
 @contextmanager
-def _escaped() -> Iterator[None]:
+def _escaped_output() -> Iterator[None]:
     """Escape control characters, and characters that the encoding lacks, in all printed text."""
     before = sys.stdout, sys.stderr
     for stream in before:
@@ -106,12 +106,12 @@ def _name() -> str:
     return f"{file.parent.name}.{file.stem}"
 
 
-def _tell_new_name() -> None:
+def _print_new_name() -> None:
     """Print the new name of a command that was called by its old name, such as stages.caption."""
     old = str(getattr(sys.modules["__main__"].__spec__, "name", ""))
     if old.startswith("stages.") and old != (new := _name()):
-        said = f"note: `python -m {old}` is now `python -m {new}`; the next release drops {old}"
-        print(said, file=sys.stderr)
+        note = f"note: `python -m {old}` is now `python -m {new}`; the next release drops {old}"
+        print(note, file=sys.stderr)
 
 
 def _bug_report(error: Exception) -> str:
@@ -125,26 +125,26 @@ def _bug_report(error: Exception) -> str:
     )
 
 
-def _keep_lock() -> None:
+def _back_up_lock() -> None:
     """If DVC runs the stage, back up dvc.lock, because DVC overwrites it in place when the stage ends."""
     if root := os.environ.get("DVC_ROOT"):
-        if said := dvc_lock.problem(Path(root)):
-            print(f"note: dvc.lock {said}; `make repro` brings back the last good copy", file=sys.stderr)
+        if fault := dvc_lock.problem(Path(root)):
+            print(f"note: dvc.lock {fault}; `make repro` brings back the last good copy", file=sys.stderr)
         else:
             dvc_lock.keep(Path(root))
 
 
-def _leave_by_exceptions() -> None:
+def _raise_on_signals() -> None:
     """Make SIGTERM and SIGHUP raise SystemExit, so that child processes and temporary files are cleaned up.
 
     DVC stops a stage with SIGTERM. A terminal that closes sends SIGHUP. With `nohup`, SIGHUP stays ignored.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _leave)
+            signal.signal(number, _exit_on_signal)
 
 
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
+def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:
     # only once: shell and system both signal a closed terminal, and the second signal would stop the cleanup
     for again in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(again, lambda *_: None)

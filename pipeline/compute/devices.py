@@ -21,20 +21,20 @@ def upload(tensor: torch.Tensor) -> torch.Tensor:
     The GPU can go on with other computations during the copy. Without a GPU, or if the tensor is on a GPU,
     the function returns the tensor itself.
     """
-    on = device()
-    if on.type == "cpu" or tensor.device.type != "cpu":
+    gpu = device()
+    if gpu.type == "cpu" or tensor.device.type != "cpu":
         return tensor
-    stream = _copies(on)
+    stream = _copy_stream(gpu)
     with torch.cuda.stream(stream):
-        found = tensor.pin_memory().to(on, non_blocking=True)
+        copy = tensor.pin_memory().to(gpu, non_blocking=True)
     stream.synchronize()
-    found.record_stream(torch.cuda.default_stream(on))  # the memory is kept until that stream has used it
-    return found
+    copy.record_stream(torch.cuda.default_stream(gpu))  # the memory is kept until that stream has used it
+    return copy
 
 
 @cache
-def _copies(on: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(on)
+def _copy_stream(gpu: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(gpu)
 
 
 def identity() -> str:
@@ -48,16 +48,16 @@ def identity() -> str:
     return f"{name}, {torch.get_num_threads()} threads"
 
 
-def precision(wanted: str, on: torch.device) -> torch.dtype:
+def precision(name: str, device: torch.device) -> torch.dtype:
     """Return the torch type for `bfloat16`, `float32`, or `auto`: bfloat16 if the device natively has it."""
-    if wanted == "auto":
-        wanted = "bfloat16" if _has_bfloat16(on) else "float32"
-    return {"bfloat16": torch.bfloat16, "float32": torch.float32}[wanted]
+    if name == "auto":
+        name = "bfloat16" if _has_bfloat16(device) else "float32"
+    return {"bfloat16": torch.bfloat16, "float32": torch.float32}[name]
 
 
-def autocast(on: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
+def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
     """Return a context in which torch computes in `dtype`; for float32 the context changes nothing."""
-    return torch.autocast(on.type, dtype=dtype, enabled=dtype != torch.float32)
+    return torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32)
 
 
 def repeatable() -> None:
@@ -71,7 +71,7 @@ def repeatable() -> None:
     torch.backends.cudnn.benchmark = False
 
 
-def _has_bfloat16(on: torch.device) -> bool:
-    if on.type == "cuda":
+def _has_bfloat16(device: torch.device) -> bool:
+    if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -33,18 +33,14 @@ def processes(settings: dict[str, Any]) -> int:
     """
     count, batch = settings["processes"], settings["batch"]
     if batch % count:
-        raise InputError(
-            f"train.processes is {count}, which does not divide train.batch, {batch}; change one"
-        )
+        raise InputError(f"train.processes, {count}, does not divide train.batch, {batch}; change one")
     return count
 
 
 def check_group(settings: dict[str, Any], ranks: Ranks) -> None:
     """Raise InputError if the number of processes that torchrun started is not train.processes."""
     if (count := processes(settings)) != ranks.world:
-        raise InputError(
-            f"torchrun started {ranks.world} process(es), but train.processes is {count}; make them equal"
-        )
+        raise InputError(f"torchrun started {ranks.world} processes, train.processes is {count}; change one")
 
 
 def start(module: str, arguments: Sequence[str], count: int) -> int:
@@ -58,9 +54,17 @@ def start(module: str, arguments: Sequence[str], count: int) -> int:
         raise InputError(f"train.processes is {count}, but this machine has {gpus} GPU(s); lower it")
     store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     command = [sys.executable, "-m", module, *arguments]
-    with _running(command, [_environment(rank, count, store.port) for rank in range(count)]) as started:
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for rank in range(count):
+            environment = _environment(rank, count, store.port)
+            # in a process group of its own, so that Ctrl-C reaches only the launcher
+            process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, process_group=0)
+            started.append(process)
         while None in (codes := [process.poll() for process in started]) and not any(codes):
             time.sleep(POLL)
+    finally:
+        _end_processes(started)
     rank, code = next(((rank, code) for rank, code in enumerate(codes) if code), (0, 0))
     if code < 0:
         raise InputError(
@@ -73,10 +77,10 @@ def start(module: str, arguments: Sequence[str], count: int) -> int:
 def end_with_starter() -> None:
     """Make this process end when the process that called `start` ends or is killed."""
     if STARTED in os.environ:
-        threading.Thread(target=_follow, daemon=True).start()
+        threading.Thread(target=_end_with_pipe, daemon=True).start()
 
 
-def _follow() -> None:
+def _end_with_pipe() -> None:
     os.read(0, 1)  # waits until the pipe closes, because nothing is ever written to it
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(PATIENCE)
@@ -86,31 +90,19 @@ def _follow() -> None:
 def _environment(rank: int, count: int, port: int) -> dict[str, str]:
     threads = max(1, torch.get_num_threads() // count)
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    own: dict[str, object] = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, STARTED: 1}
+    variables: dict[str, object] = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, STARTED: 1}
     # torch's processes then use the launcher's store
-    own |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": True}
-    own |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONPATH": path}
-    return os.environ | {key: str(value) for key, value in own.items()}
+    variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": True}
+    variables |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONPATH": path}
+    return os.environ | {key: str(value) for key, value in variables.items()}
 
 
-@contextmanager
-def _running(
-    command: list[str], environments: list[dict[str, str]]
-) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Start a process for each of `environments`; end all processes at the end of the block."""
-    started: list[subprocess.Popen[bytes]] = []
-    try:
-        for environment in environments:
-            # in a process group of its own, so that Ctrl-C reaches only the launcher
-            process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, process_group=0)
-            started.append(process)
-        yield started
-    finally:
-        for process in started:
-            process.terminate()
-        for process in started:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE)
-            process.kill()
-            with process:  # waits, and closes its standard input
-                pass
+def _end_processes(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE)
+        process.kill()
+        with process:  # waits, and closes its standard input
+            pass

@@ -23,19 +23,18 @@ TRIM_THRESHOLD, MMAP_MAX = -1, -4  # options of mallopt, from glibc's malloc.h
 
 
 def free(device: torch.device | None = None) -> int:
-    """Return the free bytes of the GPU `device`. If `device` is not a GPU, return those of the machine.
+    """Return the free bytes of the GPU `device`, or of the machine if `device` is not a GPU.
 
-    The free memory of the machine is what it can give without swapping. The limits of the container, in
-    which this process runs, are respected.
+    The free memory of the machine is available without swapping, and within the limits of the container.
     """
     if device is not None and device.type == "cuda":
         import torch
 
         return torch.cuda.mem_get_info(device)[0]
-    return min([psutil.virtual_memory().available, *_left_to_groups()])
+    return min([psutil.virtual_memory().available, *_free_in_groups()])
 
 
-def _left_to_groups() -> Iterator[int]:
+def _free_in_groups() -> Iterator[int]:
     """Yield the free bytes of each control group of this process that has a memory limit.
 
     psutil ignores the limits of control groups, so they are read here.
@@ -43,11 +42,11 @@ def _left_to_groups() -> Iterator[int]:
     path = GROUP.read_text().strip().removeprefix("0::/") if GROUP.exists() else ""
     # in a container, the path may be one of the host, and the container's own group is at the top
     for folder in (MOUNTED / path, *(MOUNTED / path).parents):
-        limit = folder / "memory.max"
-        if limit.exists() and (most := limit.read_text().strip()) != "max":
+        file = folder / "memory.max"
+        if file.exists() and (limit := file.read_text().strip()) != "max":
             used = int((folder / "memory.current").read_text())
             counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-            yield max(0, int(most) - used + int(counts["inactive_file"]))  # this page cache can be freed
+            yield max(0, int(limit) - used + int(counts["inactive_file"]))  # this page cache can be freed
 
 
 @contextmanager
@@ -63,8 +62,8 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
             raise
         half = batch // 2 // processes * processes
         remedy = f"half of it may fit: batch: {half}" if half else "take smaller `sizes` of the model"
-        said = str(error).partition("\n")[0][:200]
-        raise InputError(f"memory ran out with batch: {batch}; {remedy} ({said})") from None
+        reason = str(error).partition("\n")[0][:200]
+        raise InputError(f"memory ran out with batch: {batch}; {remedy} ({reason})") from None
 
 
 def keep_freed() -> bool:
@@ -84,5 +83,5 @@ def keep_freed() -> bool:
 def _ran_out(error: Exception) -> bool:
     import torch  # not at the top, because scoring runs without torch
 
-    ours = (MemoryError, torch.OutOfMemoryError)
-    return isinstance(error, ours) or any(words in str(error) for words in REFUSED)
+    types = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, types) or any(words in str(error) for words in REFUSED)

@@ -48,9 +48,9 @@ class Ranks:
         if self.rank:
             self.wait()
             return make()
-        made = make()
+        result = make()
         self.wait()
-        return made
+        return result
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
         """Return the items that this process has to do (round-robin); all processes pass the same `items`."""
@@ -61,8 +61,8 @@ class Ranks:
 
         `world` must divide `batch`. models/common/distributed_batch.py divides batches in the same way.
         """
-        each = batch // self.world
-        return slice(self.rank * each, (self.rank + 1) * each)
+        size = batch // self.world
+        return slice(self.rank * size, (self.rank + 1) * size)
 
     def agree(self, network: nn.Module) -> None:
         """Copy the network's weights from process 0 to every process."""
@@ -80,11 +80,11 @@ class Part(Ranks):
     `rank` is the number of the process, from 0.
     """
 
-    # returns a context that only one shard at a time is in
+    # returns a context in which only one process at a time is
     turn: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def wait(self) -> None:
-        """Do nothing: shards do not wait for each other."""
+        """Do nothing: independent processes do not wait for each other."""
 
     def first(self, make: Callable[[], Made]) -> Made:
         """Call `make` while no other process calls it, and return its result.
@@ -102,7 +102,7 @@ class Part(Ranks):
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
     def agree(self, network: nn.Module) -> None:
-        """Do nothing: every shard computes the same weights."""
+        """Do nothing: every process computes the same weights."""
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def _is_first(store: distributed.Store) -> bool:
 
 
 def _meet() -> tuple[Ranks, distributed.Store | None]:
-    rank, world = place()
+    rank, world = rank_and_world()
     if world == 1:
         return ALONE, None
     if gpus := torch.cuda.device_count():
@@ -159,7 +159,7 @@ def _meet() -> tuple[Ranks, distributed.Store | None]:
     return Ranks(rank, world), store
 
 
-def place() -> tuple[int, int]:
+def rank_and_world() -> tuple[int, int]:
     """Return (this process's number, number of processes), which is (0, 1) without a launcher."""
     world = os.environ.get("WORLD_SIZE", "1")
     rank = "0" if world == "1" else os.environ.get("RANK", "")

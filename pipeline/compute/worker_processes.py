@@ -5,9 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from types import ModuleType
 
 ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -20,28 +18,18 @@ def pool(count: int) -> ProcessPoolExecutor:
     program, because that would load torch. If a worker is killed, all workers end, and the pool's results
     raise BrokenProcessPool.
     """
-    workers = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_start)
-    with _no_program():
+    workers = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_prepare_worker)
+    program = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")  # it has no file, so new processes do not import it
+    try:
         for _ in range(count):
             workers.submit(os.getpid)
+    finally:
+        sys.modules["__main__"] = program
     return workers
 
 
-@contextmanager
-def _no_program() -> Iterator[None]:
-    """Hide the main program in the `with` block, so that new processes do not import it.
-
-    The main module is replaced with an empty module, which has no file. It is put back afterwards.
-    """
-    program = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = program
-
-
-def _start() -> None:
+def _prepare_worker() -> None:
     """Prepare a worker: one thread; ignore Ctrl-C, which the parent handles; exit if the parent ends."""
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # before a task imports numpy
     signal.signal(signal.SIGINT, signal.SIG_IGN)

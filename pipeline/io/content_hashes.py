@@ -73,5 +73,5 @@ def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Pa
 
 
 def _record_hash(record: Mapping[str, Any]) -> str:
-    others = {name: value for name, value in record[KEY].items() if name != RECORD}
-    return of_json({**record, KEY: others})
+    other_hashes = {name: value for name, value in record[KEY].items() if name != RECORD}
+    return of_json({**record, KEY: other_hashes})

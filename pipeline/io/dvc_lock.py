@@ -5,7 +5,6 @@ stage and after `make repro`, and dvc.lock is compared with it.
 """
 
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import yaml
 
 from pipeline.io.errors import InputError, writing
 from pipeline.io.outputs import write_text
+from pipeline.io.source_code import git
 
 NAME, COPY, CUT_COPY = "dvc.lock", Path(".scratch/dvc.lock"), Path(".scratch/dvc.lock.cut")
 Stages = dict[str, dict[str, Any]]  # name of a stage -> its entry in dvc.lock
@@ -36,9 +36,7 @@ def check(root: Path) -> str | None:
         (root / CUT_COPY).parent.mkdir(exist_ok=True)
         shutil.copyfile(root / NAME, root / CUT_COPY)
         write_text(root / NAME, good_text)
-    return (
-        f"note: {root / NAME} {fault}; the last good copy replaces it, and {root / CUT_COPY} is the cut file"
-    )
+    return f"note: {root / NAME} {fault}; the last good copy replaces it; the cut file: {root / CUT_COPY}"
 
 
 def problem(root: Path) -> str | None:
@@ -96,8 +94,4 @@ def _good_text(root: Path) -> str | None:
 
 def _committed_text(root: Path) -> str:
     """Return the text of dvc.lock in the last commit; "" if git has none."""
-    try:
-        command = ["git", "show", f"HEAD:./{NAME}"]
-        return subprocess.run(command, cwd=root, capture_output=True, encoding="utf-8", check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return ""
+    return git(root, "show", f"HEAD:./{NAME}") or ""

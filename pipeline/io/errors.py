@@ -46,11 +46,11 @@ def printable(text: str) -> str:
     return CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def listed(problems: list[str], what: str, remedy: str) -> InputError:
-    """Return an InputError that begins with `what`, counts the problems and lists the first ones."""
+def listed(problems: list[str], subject: str, remedy: str) -> InputError:
+    """Return an InputError that begins with `subject`, counts the problems and lists the first ones."""
     count = len(problems)
-    rest = f" (the first {MOST_LISTED} of {count})" if count > MOST_LISTED else ""
-    return InputError(f"{what}: {count} problem(s){rest}; {remedy}", *problems[:MOST_LISTED])
+    selection = f" (the first {MOST_LISTED} of {count})" if count > MOST_LISTED else ""
+    return InputError(f"{subject}: {count} problem(s){selection}; {remedy}", *problems[:MOST_LISTED])
 
 
 @contextmanager

@@ -20,24 +20,24 @@ Mark = str | int | None
 """SHA-256 of a file, size of a large file, or None for a file that its stage still changes."""
 
 
-def record(by: str, files: Mapping[str, Mark]) -> dict[str, Any]:
-    """Return the record of a folder; `by` is the folder's kind, and `files` has the mark of each file."""
-    return {"by": by, "files": dict(files)}
+def record(kind: str, files: Mapping[str, Mark]) -> dict[str, Any]:
+    """Return the record of a folder of this kind; `files` has the mark of each file."""
+    return {"by": kind, "files": dict(files)}
 
 
-def record_of_files(folder: Path, by: str) -> dict[str, Any]:
+def record_of_files(folder: Path, kind: str) -> dict[str, Any]:
     """Return a record of the files that a folder has now."""
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
-    return record(by, {name: mark(folder / name, LARGEST_HASHED) for name in names})
+    return record(kind, {name: mark(folder / name, LARGEST_HASHED) for name in names})
 
 
-def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
-    """Return the marks in a folder's record: file -> mark. None without a valid record of the kind `by`."""
+def recorded(folder: Path, kind: str) -> dict[str, Mark] | None:
+    """Return the marks in a folder's record: file -> mark. None without a valid record of this kind."""
     try:
         content = read_json(folder / RECORD, "move it away", LARGEST)
     except InputError:
         return None
-    if not isinstance(content, dict) or content.get("by") != by:
+    if not isinstance(content, dict) or content.get("by") != kind:
         return None
     files = content.get("files")
     if isinstance(files, list):  # a record of an earlier version, which has names only
@@ -45,9 +45,9 @@ def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
     return files if isinstance(files, dict) else None
 
 
-def check(folder: Path, by: str) -> None:
-    """Raise InputError if a file of the folder is not in its record of the kind `by`, or has changed."""
-    marks = recorded(folder, by)
+def check(folder: Path, kind: str) -> None:
+    """Raise InputError if a file of the folder is not in its record of this kind, or has changed."""
+    marks = recorded(folder, kind)
     for name in entries(folder):
         if name == RECORD and marks is not None:
             continue

@@ -61,26 +61,11 @@ def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
         return file.read()  # read(largest) would allocate `largest` bytes at once
 
 
-@contextmanager
-def _os_errors_converted(path: str | Path, remedy: str) -> Iterator[None]:
-    """Turn every OSError in the `with` block into an InputError that names `path` and ends with `remedy`."""
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{path} is missing; {remedy}") from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder, not a file; {remedy}") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
-
-
 def _decoded(data: bytes, path: str | Path, remedy: str) -> str:
     """Return UTF-8 bytes as text. Raises InputError naming the line that is not UTF-8."""
     data = data.removeprefix(codecs.BOM_UTF8)
     if data[:4] == b"PK\3\4":
-        raise InputError(
-            f"{path} is a workbook (.xlsx, .ods) or a .zip, not text; save it as CSV UTF-8; {remedy}"
-        )
+        raise InputError(f"{path} is a workbook (.xlsx, .ods) or a .zip; save it as CSV UTF-8; {remedy}")
     # ASCII in UTF-16 has a zero byte in each character, with or without a byte order mark
     if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or data[:2].count(0) == 1:
         raise InputError(f"{path}, line 1 is UTF-16 text, not UTF-8; save the file as UTF-8; {remedy}")
@@ -88,9 +73,8 @@ def _decoded(data: bytes, path: str | Path, remedy: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         number = 1 + len(LINE_END.findall(data[: error.start]))
-        raise InputError(
-            f"{path} is not UTF-8 text (line {number}: byte {data[error.start]:#x}); save it so; {remedy}"
-        ) from None
+        byte = f"line {number}: byte {data[error.start]:#x}"
+        raise InputError(f"{path} is not UTF-8 text ({byte}); save it so; {remedy}") from None
 
 
 def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
@@ -98,8 +82,14 @@ def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
 
     An InputError (missing, not UTF-8, not regular, above `largest` bytes) ends with `remedy`: what to do.
     """
-    with _os_errors_converted(path, remedy):
+    try:
         data = read_bytes(path, largest)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path} is missing; {remedy}") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder, not a file; {remedy}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
     return _decoded(data, path, remedy).replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -120,10 +110,8 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
     def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(items)  # the json module would keep the last of equal keys
         if len(value) < len(items):
-            repeated_key = next(key for key, count in Counter(key for key, _ in items).items() if count > 1)
-            raise InputError(
-                f"{path} has the key {repeated_key!r} more than once in one object; keep one of them"
-            )
+            key = next(key for key, count in Counter(key for key, _ in items).items() if count > 1)
+            raise InputError(f"{path} has the key {key!r} more than once in one object; keep one of them")
         return value
 
     try:
@@ -133,9 +121,7 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
         return value
     except UnicodeEncodeError as error:
         character = f"\\u{ord(error.object[error.start]):04x}"
-        raise InputError(
-            f"{path} holds half a character ({character}), which no text can; {remedy}"
-        ) from None
+        raise InputError(f"{path} holds half a character ({character}); {remedy}") from None
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None
     except ValueError:  # an integer has more than 4300 digits, Python's limit
@@ -148,13 +134,18 @@ def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreig
     In an untrusted file (`foreign`), aliases are refused: with them, a small file can give a huge value.
     """
     text = read_text(path, remedy, largest)
-    with _yaml_errors_converted(path, remedy):
+    try:
         if foreign:
             for event in _yaml_reader(text).parse(text):
                 if isinstance(event, AliasEvent):
                     line = event.start_mark.line + 1
                     raise InputError(f"{path}, line {line}: an alias (*) is not allowed; write the value out")
         return deepcopy(_yaml_value(text))
+    except (YAMLError, RecursionError, ValueError, TypeError, KeyError, AttributeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        message = f"line {mark.line + 1}: {getattr(error, 'problem', error)}" if mark else str(error)
+        reason = " ".join(message.split())[:300]
+        raise InputError(f"{path} is not valid YAML ({reason}); correct it, or {remedy}") from None
 
 
 @lru_cache(maxsize=8)
@@ -169,15 +160,3 @@ def _yaml_reader(text: str) -> YAML:
     reader.max_depth = DEEPEST
     reader.Parser = lambda loader: CParser(text)
     return reader
-
-
-@contextmanager
-def _yaml_errors_converted(path: str | Path, remedy: str) -> Iterator[None]:
-    """Turn errors of YAML in the `with` block into an InputError that names `path`."""
-    try:
-        yield
-    except (YAMLError, RecursionError, ValueError, TypeError, KeyError, AttributeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        message = f"line {mark.line + 1}: {getattr(error, 'problem', error)}" if mark else str(error)
-        reason = " ".join(message.split())[:300]
-        raise InputError(f"{path} is not valid YAML ({reason}); correct it, or {remedy}") from None

@@ -65,18 +65,6 @@ def file_to_write(text: str) -> Path:
     return path
 
 
-def folder_to_write(text: str) -> Path:
-    """Convert a command-line argument to the path of a folder in which a command writes single files.
-
-    Raises InputError if the path exists and is not a folder.
-    """
-    path = Path(text)
-    with writing(path):
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path} is a file; name a folder")
-    return path
-
-
 def check_file(path: Path) -> None:
     """Raise InputError if `path` exists and must not be replaced by a file."""
     with writing(path):

@@ -36,7 +36,12 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
     if _is_other_process():
         yield from items
     elif console.is_terminal:
-        yield from _bar(items, description, unit, total, done, console)
+        columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), _Rate(""), TimeRemainingColumn())
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task(description, total=total, completed=done, unit=unit)
+            for item in items:
+                yield item
+                progress.advance(task)
     else:
         yield from _lines(items, description, unit, total, done, console)
 
@@ -60,17 +65,6 @@ class _Rate(TextColumn):
         return Text(rate_of(task.speed, task.fields["unit"]) if task.speed else "")
 
 
-def _bar(
-    items: Iterable[Item], description: str, unit: str, total: int, done: int, console: PlainConsole
-) -> Iterator[Item]:
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), _Rate(""), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task(description, total=total, completed=done, unit=unit)
-        for item in items:
-            yield item
-            progress.advance(task)
-
-
 def _lines(
     items: Iterable[Item], description: str, unit: str, total: int, done: int, console: PlainConsole
 ) -> Iterator[Item]:
@@ -82,8 +76,5 @@ def _lines(
             last_print = now
             rate = count / max(now - start, 1e-9)
             seconds = (total - done - count) / rate
-            console.print(
-                f"{description}: {done + count}/{total} {unit}, {rate_of(rate, unit)}, {seconds:.0f} s left",
-                highlight=False,
-                soft_wrap=True,
-            )
+            state = f"{done + count}/{total} {unit}, {rate_of(rate, unit)}, {seconds:.0f} s left"
+            console.print(f"{description}: {state}", soft_wrap=True)

@@ -56,15 +56,15 @@ def read_records(
 
     An InputError names a line that does not fit, or that repeats an earlier value of the field `key`.
     """
-    seen = set()
+    earlier_names = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
         source = f"{path}, line {number}"
         record = parsed(kind, line, source, remedy, extra)
         json_of(line, source, remedy)  # refuses repeated keys
         if key is not None:
-            if (name := getattr(record, key)) in seen:
+            if (name := getattr(record, key)) in earlier_names:
                 raise InputError(f"{source}: the {key} {name!r} is in an earlier line; {remedy}")
-            seen.add(name)
+            earlier_names.add(name)
         yield record
 
 
@@ -78,25 +78,15 @@ def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
     try:
         return _adapter(kind).validate_json(text, strict=True, extra="ignore")
     except ValidationError as error:
-        raise refusal(error, str(path), remedy) from None
-
-
-def refusal(error: ValidationError, source: str, remedy: str) -> InputError:
-    """Return an InputError that names the wrong key. For several wrong keys, each has its own line."""
-    problems = [_fault_message(problem) for problem in error.errors(include_url=False)]
-    if len(problems) > 1:
-        return listed(problems, source, remedy)
-    return InputError(f"{source}: {problems[0]}; {remedy}")
+        problems = [_fault_message(problem) for problem in error.errors(include_url=False)]
+        if len(problems) > 1:
+            raise listed(problems, str(path), remedy) from None
+        raise InputError(f"{path}: {problems[0]}; {remedy}") from None
 
 
 def first_fault(error: ValidationError) -> str:
     """Return a message about the first fault, with its key."""
     return _fault_message(error.errors(include_url=False)[0])
-
-
-def all_faults(error: ValidationError) -> str:
-    """Return a message about all faults, in one line. Each fault is named with its key."""
-    return "; ".join(_fault_message(problem) for problem in error.errors(include_url=False))
 
 
 def _fault_message(problem: Any) -> str:

@@ -66,13 +66,13 @@ def clear(out: Path) -> None:
 
 
 @contextmanager
-def output_lock(out: Path, first: bool = True, wait: bool = False) -> Iterator[None]:
+def output_lock(out: Path, is_first: bool = True, wait: bool = False) -> Iterator[None]:
     """Hold the lock of the output `out` in the `with` block. The system frees it if the process ends.
 
     If another process holds the lock, wait (`wait`) or raise InputError. In a process group, only the process
-    in which `first` is true takes the lock.
+    in which `is_first` is true takes the lock.
     """
-    if not first:
+    if not is_first:
         yield
         return
     lock = _path_next_to(out, LOCK)
@@ -102,13 +102,10 @@ def _locked(out: Path, lock: Path, wait: bool) -> int:
         except OSError as error:
             pid = os.pread(file, PID_DIGITS, 0).decode("ascii", "replace")
             os.close(file)
+            message = f"{lock} cannot be locked ({error.strerror}); use a disk that can do it"
             if isinstance(error, BlockingIOError):
-                raise InputError(
-                    f"another process (pid {pid}) still works on {out}; wait for it, or end it (`kill {pid}`)"
-                ) from None
-            raise InputError(
-                f"{lock} cannot be locked ({error.strerror}); use a disk that can do it"
-            ) from None
+                message = f"another process (pid {pid}) still works on {out}; wait, or end it (`kill {pid}`)"
+            raise InputError(message) from None
         if _is_same_file(file, lock):
             os.truncate(file, 0)
             os.pwrite(file, str(os.getpid()).encode(), 0)

@@ -28,11 +28,9 @@ def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
     The files of models/ are left out for the stages in BY_RECIPE: their recipe has the model's hashes.
     """
     files = of_module(root / "stages" / f"{name}.py", root)
-    return {
-        path: digest
-        for path, digest in files.items()
-        if name not in BY_RECIPE or not path.startswith("models/")
-    }
+    if name in BY_RECIPE:
+        return {path: digest for path, digest in files.items() if not path.startswith("models/")}
+    return files
 
 
 def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
@@ -103,8 +101,14 @@ def _module_file(name: str, root: Path) -> Path | None:
 
 def revision(root: Path = ROOT) -> str | None:
     """Return the commit of this checkout, with `+changes` if files differ from it; None without git."""
-    command = ["git", "describe", "--always", "--abbrev=40", "--dirty=+changes"]
+    text = git(root, "describe", "--always", "--abbrev=40", "--dirty=+changes")
+    return None if text is None else text.strip()
+
+
+def git(root: Path, *arguments: str) -> str | None:
+    """Return what a command of git prints in the folder `root`; None if the command fails."""
     try:
-        return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+        command = ["git", *arguments]
+        return subprocess.run(command, cwd=root, capture_output=True, encoding="utf-8", check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -71,13 +71,9 @@ class Local:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, folder: Path, command: str) -> None:
-        script = f"( {command} ) >>{LOG} 2>&1; echo $? >{EXIT}"
+        script = ["bash", "-c", f"( {command} ) >>{LOG} 2>&1; echo $? >{EXIT}"]
         process = subprocess.Popen(
-            ["bash", "-c", script],
-            cwd=folder,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
+            script, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, start_new_session=True
         )
         self.started.append(process)
         with suppress(psutil.NoSuchProcess):

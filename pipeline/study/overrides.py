@@ -7,13 +7,11 @@ from copy import deepcopy
 from dataclasses import asdict
 from typing import Any
 
-from pydantic import ValidationError
-
 import models
 from models.common import switches
 from pipeline.config.params import Params
 from pipeline.io.errors import InputError
-from pipeline.io.records import all_faults
+from pipeline.io.records import checked
 from pipeline.study.study_file import Row
 
 Tree = dict[str, Any]
@@ -33,13 +31,11 @@ def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
         rendered["datasets"] = [dataset]
     try:
         for key, value in changes(tree, row, dataset).items():
-            branch, last = _branch(changed, key)
-            branch[last] = value
-        Params.model_validate(changed)
-    except ValidationError as error:
-        raise InputError(f"{location}: {all_faults(error)}") from None
+            branch, name = _branch(changed, key)
+            branch[name] = value
     except ValueError as error:
         raise InputError(f"{location}: {error}") from None
+    checked(Params, changed, location, "correct the row")
     return changed
 
 
@@ -51,8 +47,8 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
     changed = {filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
         key = filled(key, row, dataset)
-        branch, last = _branch(tree, key)
-        value = branch.get(last)
+        branch, name = _branch(tree, key)
+        value = branch.get(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"{key} is {value!r}, which cannot be multiplied")
         changed[key] = float(f"{value * factor:.12g}")  # 1e-5 x 0.1 is 1e-6, not 1.0000000000000002e-06
@@ -71,18 +67,18 @@ def _variant_switches(tree: Tree, row: Row, dataset: str, changed: Tree) -> Tree
         return {}  # Params and the recipe report an unknown model
     dataset_settings = tree["dataset"][dataset].get("own", {}).get(entry.own, {})
     key = f"model.{row.model}.variant"
-    branch, last = _branch(tree, key)
-    variant = changed.get(key, branch[last])
+    branch, name = _branch(tree, key)
+    variant = changed.get(key, branch[name])
     of_variant = switches.resolve(f"model.{row.model}", variant, {}, entry.released, entry.switches)
     return asdict(of_variant) | dataset_settings.get("settings", {}).get("switches", {})
 
 
 def _has(tree: Tree, key: str, value: Any, variant_switches: Tree) -> bool:
-    branch, last = _branch(tree, key)
-    if last not in branch:
+    branch, name = _branch(tree, key)
+    if name not in branch:
         branch = variant_switches
-    same_kind = isinstance(value, bool) == isinstance(branch.get(last), bool)  # 1 is not `true`
-    return last in branch and same_kind and bool(branch[last] == value)
+    same_kind = isinstance(value, bool) == isinstance(branch.get(name), bool)  # 1 is not `true`
+    return name in branch and same_kind and bool(branch[name] == value)
 
 
 def filled(key: str, row: Row, dataset: str) -> str:
@@ -92,15 +88,15 @@ def filled(key: str, row: Row, dataset: str) -> str:
 
 def _branch(tree: Tree, key: str) -> tuple[Tree, str]:
     """Return the dictionary in `tree` that contains the dotted key, and the last part of the key."""
-    *parents, last = key.split(".")
+    *parents, name = key.split(".")
     branch: Any = tree
     for part in parents:
         branch = branch.get(part) if isinstance(branch, dict) else None
     is_switch = parents[-1:] == ["switches"]  # params.yaml has only switches that differ from the variant
-    if not isinstance(branch, dict) or (last not in branch and not is_switch):
+    if not isinstance(branch, dict) or (name not in branch and not is_switch):
         existing_keys = f" (there are {', '.join(branch)})" if isinstance(branch, dict) else ""
         raise ValueError(f"params.yaml has no key {key}{existing_keys}")
-    return branch, last
+    return branch, name
 
 
 def _mistake(tree: Tree, key: str, model: str, dataset: str) -> str:

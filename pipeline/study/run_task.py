@@ -19,7 +19,7 @@ PHASE = "pretrain"  # the stage of pre-training
 class RunTask:
     """A run of a study, as a task of the job queue.
 
-    `finished` is a function. It is called with the run's workspace after the job has finished.
+    `on_finished` is called with the path of the run's workspace after the job has finished.
     """
 
     run: Run
@@ -38,8 +38,8 @@ class RunTask:
     def begin(self, running: Collection[Task]) -> str | None:
         """Return the command, or None while another run does the same pre-training."""
         phase_key = _phase_key(self.run)
-        for other in running if phase_key else ():
-            if isinstance(other, RunTask) and _phase_key(other.run) == phase_key and other.is_pretraining():
+        for task in running if phase_key else ():
+            if isinstance(task, RunTask) and _phase_key(task.run) == phase_key and task.is_pretraining():
                 return None
         self.base.workspace_of(self.run)
         return command(self.run, self.base.prepared, self.commits)
@@ -47,9 +47,8 @@ class RunTask:
     def is_pretraining(self) -> bool:
         """Return True until the run's workspace has finished the pre-training phase, by its dvc.lock."""
         lock = self.folder / LOCK
-        return not lock.is_file() or f"\n  {_stage_name(PHASE, self.run)}:" not in lock.read_text(
-            encoding="utf-8"
-        )
+        text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
+        return f"\n  {_stage_name(PHASE, self.run)}:" not in text
 
     def finish(self) -> None:
         self.on_finished(self.folder)

@@ -80,14 +80,8 @@ class Slurm:
         """Submit a job. Raises InputError if SLURM refuses the job."""
         job_options = [f"--job-name={name(folder)}", f"--chdir={folder}", f"--output={folder / LOG}"]
         script = SCRIPT.format(setup="\n".join(self.cluster.setup), command=command, exit=EXIT)
-        sbatch = subprocess.run(
-            ["sbatch", *job_options, "--open-mode=append", *self.cluster.options()],
-            input=script,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        submit = ["sbatch", *job_options, "--open-mode=append", *self.cluster.options()]
+        sbatch = subprocess.run(submit, input=script, env=environment(), capture_output=True, text=True)
         if sbatch.returncode:
             raise InputError(f"SLURM refused the job: {_refusal(sbatch.stderr)}; correct the cluster's file")
 

@@ -12,19 +12,19 @@ replaced with the row's dataset and model. `published` names a method in data/pu
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from pipeline.config.dataset_params import Name, Positive, Strict
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
-from pipeline.io.records import refusal
+from pipeline.io.records import checked
 from pipeline.reporting.paper_results import Subset
 from pipeline.study.slurm import FILE as CLUSTER
+from pipeline.study.slurm import Line
 
 FOLDER = Path("studies")
-Line = Annotated[str, Field(min_length=1)]
 
 
 class Row(Strict):
@@ -60,11 +60,8 @@ def names(folder: Path = FOLDER) -> list[str]:
 
 
 def read(name: str, folder: Path = FOLDER) -> Study:
-    """Read a study. Raises InputError for wrong keys. The message names the file and all wrong keys."""
+    """Return the study of this name. An InputError names the file and the first wrong key."""
     if name not in names(folder):
         raise InputError(f"unknown study {name!r}; {folder}/ has {', '.join(names(folder)) or 'none'}")
     path = folder / f"{name}.yaml"
-    try:
-        return Study.model_validate(read_yaml(path, "restore it with git"))
-    except ValidationError as error:
-        raise refusal(error, str(path), "correct it") from None
+    return checked(Study, read_yaml(path, "restore it with git"), str(path), "correct it")

@@ -133,10 +133,10 @@ def inputs_of(planned: Iterable[Planned]) -> list[str]:
 
 
 def _dependencies(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
-    """Return what all runs on a dataset depend on.
+    """Return the dependencies that all runs on a dataset share, as a dictionary.
 
-    This is the commands, the parameter names and the source files of the stages, and the hashes of the
-    prepared data.
+    They are the commands, the names of parameters and the source files of the stages in STAGES, and the
+    hashes of the prepared data.
     """
     stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
     run_stages = [stages[name] for name in STAGES]
@@ -154,15 +154,10 @@ def _dependencies(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
 def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) -> dict[str, str]:
     """Return path -> MD5 from dvc.lock, for the prepared data at or below the paths `deps`."""
     remedy = how_to_prepare(dataset, inputs)
-    lock = read_yaml(root / "dvc.lock", remedy) or {}
-    digests: dict[str, str] = {}
-    for stage in preparing_stages(dataset, inputs):
-        if stage not in lock.get("stages", {}):
-            raise InputError(f"{dataset} is not prepared ({stage} has not run); {remedy}")
-        outs = {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"]}
-        digests |= {
-            path: md5 for path, md5 in outs.items() if any(f"{path}/".startswith(f"{dep}/") for dep in deps)
-        }
+    outputs = _outputs(root, dataset, preparing_stages(dataset, inputs), remedy)
+    digests = {
+        path: md5 for path, md5 in outputs.items() if any(f"{path}/".startswith(f"{dep}/") for dep in deps)
+    }
     for path in (f"data/cards/{dataset}.yaml", *digests):
         if not (root / path).exists():
             raise InputError(f"{dataset} is not prepared ({path} is missing); {remedy}")
@@ -170,15 +165,27 @@ def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) 
 
 
 def _pretraining_data(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
-    lock = read_yaml(root / "dvc.lock", "restore it with git") or {}
     digests: dict[str, str] = {}
     for dataset in datasets:
-        for stage in pretraining_stages([dataset]):
-            if dataset not in tree["pretraining"]["datasets"] or stage not in lock.get("stages", {}):
-                remedy = cub_nabirds.remedy(dataset)
-                raise InputError(f"{dataset} is not prepared ({stage} has not run); {remedy}")
-            digests |= {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"]}
+        remedy = cub_nabirds.remedy(dataset)
+        if dataset not in tree["pretraining"]["datasets"]:
+            raise InputError(f"{dataset} is not prepared; {remedy}")
+        digests |= _outputs(root, dataset, pretraining_stages([dataset]), remedy)
     return digests
+
+
+def _outputs(root: Path, dataset: str, stages: Sequence[str], remedy: str) -> dict[str, str]:
+    """Return path -> MD5 from dvc.lock, for the outputs of the stages that prepare a dataset.
+
+    Raises InputError if a stage has not run.
+    """
+    lock = read_yaml(root / "dvc.lock", remedy) or {}
+    outputs: dict[str, str] = {}
+    for stage in stages:
+        if stage not in lock.get("stages", {}):
+            raise InputError(f"{dataset} is not prepared ({stage} has not run); {remedy}")
+        outputs |= {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"]}
+    return outputs
 
 
 def how_to_prepare(dataset: str, inputs: Sequence[str], pretraining_datasets: Sequence[str] = ()) -> str:

@@ -7,7 +7,6 @@ the training if code, data and settings are unchanged. Workspaces are copied fro
 prepared data were checked against code and settings.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -17,12 +16,14 @@ from configparser import ConfigParser
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT
 
 from pipeline.config.params import read_tree
 from pipeline.io import dvc_lock, named_files
 from pipeline.io.errors import InputError, writing
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import remove, replacing, write_text, yaml_of
+from pipeline.io.scratch_folders import output_lock
 from pipeline.scoring.spice import DEFAULT as SPICE
 from pipeline.study.jobs import environment
 from pipeline.study.overrides import Tree
@@ -70,7 +71,7 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
     `inputs`: kinds of input (`grid`, `pixels`) of the runs' models. Raises InputError if another study runs,
     or if the data are not up to date.
     """
-    with _locked(root):
+    with output_lock(root.resolve() / FOLDER):
         if message := dvc_lock.check(root):
             print(message, file=sys.stderr)
         tree = read_tree(root / PARAMS) | {"datasets": [dataset]}
@@ -85,10 +86,8 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
             raise InputError(f"the stage {SETTINGS} failed; correct this error: {repro.stdout.strip()}")
         for verb in ("checkout", "status"):
             if _dvc(base.folder, verb, "--quiet", *data_stages).returncode:
-                raise InputError(
-                    f"the prepared data of {dataset} are not up to date or not in DVC's cache; "
-                    + how_to_prepare(dataset, inputs, pretraining_datasets)
-                )
+                remedy = how_to_prepare(dataset, inputs, pretraining_datasets)
+                raise InputError(f"the data of {dataset} are not up to date or not in DVC's cache; {remedy}")
         yield base
 
 
@@ -111,31 +110,10 @@ def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
                 _link(root.resolve() / file, folder / file)
 
 
-@contextmanager
-def _locked(root: Path) -> Iterator[None]:
-    path = root.resolve() / FOLDER.parent / "study.lock"
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError("another study runs in this repository; wait for its end") from None
-        yield
-
-
 def _dvc(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dvc", *arguments]
     return subprocess.run(
-        (sys.executable, "-m", "dvc", *arguments),
-        cwd=folder,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
+        command, cwd=folder, env=environment(), stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, errors="replace"
     )
 
 

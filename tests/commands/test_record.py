@@ -68,7 +68,7 @@ def test_a_large_test_split_has_no_record(root, monkeypatch, capsys):
     monkeypatch.setattr(records, "MOST_PAIRS", 3)
     succeed(root, "record")
     assert (
-        "results/cells/tabletop/rr/1: no record, as tabletop has more than 3 test pairs"
+        "results/cells/tabletop/rr/1: no record, as there are more than 3 test pairs"
         in capsys.readouterr().out
     )
     assert not (root / "results/own").exists()

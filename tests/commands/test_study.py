@@ -30,8 +30,9 @@ def run(folder: Path, fake: Fake, seeds=(1, 2), show=False, name="two", unrecord
     asked = {"seeds": seeds, "show": show, "unrecorded": unrecorded}
     asked |= {"on": "local", "jobs": None, "cluster": None, "commit": True, "cancel": False}
     arguments = argparse.Namespace(name=name, dataset="tabletop", **asked)
-    with chdir(folder):
-        study.study(arguments, opening(fake))
+    with chdir(folder), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study.workspace, "opened", opening(fake))
+        study.study(arguments)
     return fake.ran
 
 

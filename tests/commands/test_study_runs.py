@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from pipeline.io.errors import InputError
+from pipeline.io.scratch_folders import output_lock
 from pipeline.study import study_runs, workspace
 from pipeline.study.jobs import Local, Queue
 from pipeline.study.run_task import RunTask
@@ -165,8 +166,8 @@ def test_other_code_trains_again_and_a_failed_run_continues(lab):
 
 def test_one_study_at_a_time(lab):
     with (
-        workspace._locked(lab),
-        pytest.raises(InputError, match="another study runs"),
+        output_lock(lab / workspace.FOLDER),
+        pytest.raises(InputError, match="still works on"),
         workspace.opened(lab, "d", ["grid"]),
     ):
         pass
@@ -175,9 +176,7 @@ def test_one_study_at_a_time(lab):
 def test_data_of_other_code_are_refused(lab):
     text = (lab / "dvc.yaml").read_text()
     (lab / "dvc.yaml").write_text(text.replace("echo vocab", "echo words"))
-    said = (
-        "the prepared data of d are not up to date or not in DVC's cache; name d in `datasets` of params.yaml"
-    )
+    said = "the data of d are not up to date or not in DVC's cache; name d in `datasets` of params.yaml"
     with pytest.raises(InputError, match=said), workspace.opened(lab, "d", ["grid"]):
         pass
     (lab / "dvc.yaml").write_text(text)

@@ -130,7 +130,7 @@ def test_after_a_kill_the_next_process_continues(tmp_path):
 
 
 def test_in_a_process_group_only_the_first_process_takes_the_lock(tmp_path):
-    with output_lock(tmp_path / "out"), output_lock(tmp_path / "out", first=False):
+    with output_lock(tmp_path / "out"), output_lock(tmp_path / "out", is_first=False):
         pass
 
 

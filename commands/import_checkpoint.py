@@ -52,7 +52,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     options = Options(arguments.vocab, arguments.dataset, arguments.seed, *own)
     trained, tensors, model = imported(file, options)
     stage = "train" if isinstance(model, Captioner) else "pretrain"
-    kept = imported_weights.place(arguments.dataset, trained.recipe.model, arguments.seed, stage)
+    kept = imported_weights.folder_of(arguments.dataset, trained.recipe.model, arguments.seed, stage)
     out = arguments.out or kept
     if out.exists() or out.is_symlink():
         raise InputError(f"{out} exists already; remove it, or name another place with --out")

@@ -19,7 +19,7 @@ def main() -> None:
     arguments = parsed(parser)
     path = Path("params.yaml")
     recipe = resolving.resolve(params.load(path), arguments.dataset, arguments.model)
-    found = [(each.key, json.dumps(each.value), each.origin) for each in origins.settings(path, recipe)]
+    found = [(key, json.dumps(value), origin) for key, value, origin in origins.settings(path, recipe)]
     widths = [max(len(row[column]) for row in found) for column in range(2)]
     for key, value, origin in found:
         print(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}")

@@ -47,9 +47,9 @@ def main() -> None:
         raise InputError(f"{arguments.recipe}: the model has no pre-training; choose another model")
     recipe = recipe_file.load(arguments.recipe)
     measure = retrieval(arguments) if recipe.entry.retrieves else None
-    if folder := imported_weights.found(arguments.imported, "pretrain"):
+    if folder := imported_weights.find(arguments.imported, "pretrain"):
         train.use_imported("pretrain", arguments, folder, trained_model.load_first, measure)
-    elif imported_weights.found(arguments.imported, "train"):
+    elif imported_weights.find(arguments.imported, "train"):
         folders = ((arguments.weights, trained_model.CONTENTS), (arguments.curves, phase_run.CURVES))
         for path, contents in folders:
             with replacing(path, contents) as empty:
@@ -69,7 +69,7 @@ def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | N
     for each in earlier:
         weights, curves = train_on_cub(arguments, recipe, each)
         found = replace(found, weights=weights, curves={phase_run.IMAGES: curves})
-    phase = phases.before(recipe, last, found)
+    phase = phases.pretraining(recipe, last, found)
     phase_run.run_phase("pretrain", arguments, recipe, phase, found.weights, measure=measure)
 
 
@@ -136,7 +136,7 @@ def train_on_cub(arguments: argparse.Namespace, recipe: Recipe, declared: Earlie
     read_text(pairs, how)  # a missing file is named here
     asked = FDA in recipe.settings_of(declared)["tasks"]
     found = negatives_in(records / NEGATIVES, how) if asked else OtherInputs()
-    phase = phases.before(recipe, declared, found)
+    phase = phases.pretraining(recipe, declared, found)
     name, features = phase_run.IMAGES, str(stores)
     return train.run_earlier("pretrain", arguments, recipe, phase, name, pairs=pairs, features=features)
 

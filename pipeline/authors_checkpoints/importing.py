@@ -178,11 +178,7 @@ def _bare(
 
 
 def _check_shapes(
-    path: Path,
-    system: System,
-    match: Match,
-    weights: Mapping[str, Tensor],
-    model: Trainable,
+    path: Path, system: System, match: Match, weights: Mapping[str, Tensor], model: Trainable
 ) -> None:
     for name, parameter in model.state_dict().items():
         if (shape := tuple(weights[name].shape)) != tuple(parameter.shape):

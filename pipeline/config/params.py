@@ -75,8 +75,8 @@ class Rendered(Scenes):
     def of(self, dataset: str) -> Tabletop:
         """Return the settings of a rendered dataset. Raises InputError for other datasets."""
         if dataset not in self.viewpoint:
-            known = ", ".join(self.viewpoint)
-            raise InputError(f"{dataset!r} is not rendered; 'tabletop.viewpoint' in params.yaml has {known}")
+            names = ", ".join(self.viewpoint)
+            raise InputError(f"{dataset!r} is not rendered; 'tabletop.viewpoint' in params.yaml has {names}")
         shared = {name: getattr(self, name) for name in Scenes.model_fields}
         return Tabletop(**shared, viewpoint=self.viewpoint[dataset])
 
@@ -220,8 +220,8 @@ class Params(Strict):
     def of(self, dataset: str) -> Dataset:
         """Return the settings of a dataset. Raises InputError if params.yaml has no entry for it."""
         if dataset not in self.dataset:
-            known = ", ".join(self.dataset)
-            raise InputError(f"unknown dataset {dataset!r}; params.yaml has {known} under 'dataset'")
+            names = ", ".join(self.dataset)
+            raise InputError(f"unknown dataset {dataset!r}; params.yaml has {names} under 'dataset'")
         return self.dataset[dataset]
 
     def features_of(self, dataset: str) -> Features:
@@ -290,8 +290,8 @@ def _with_like(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
         return entry
     like = entries.get(entry["like"]) if isinstance(entry["like"], str) else None
     if not isinstance(like, dict) or "like" in like:
-        known = ", ".join(str(key) for key, value in entries.items() if "like" not in (value or ()))
-        raise InputError(f"{path}: dataset.{name}.like must name one of {known}, not {entry['like']!r}")
+        names = ", ".join(str(key) for key, value in entries.items() if "like" not in (value or ()))
+        raise InputError(f"{path}: dataset.{name}.like must name one of {names}, not {entry['like']!r}")
     shared = {key: value for key, value in like.items() if key != "prepare"}
     return _merged(shared, {key: value for key, value in entry.items() if key != "like"})
 

@@ -17,8 +17,8 @@ from pipeline.io.errors import InputError
 def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
     """Return the recipe of one model on one dataset. Raises InputError for invalid settings."""
     if model not in everything.model:
-        known = ", ".join(everything.model)
-        raise InputError(f"unknown model {model!r}; params.yaml has {known} under 'model'")
+        names = ", ".join(everything.model)
+        raise InputError(f"unknown model {model!r}; params.yaml has {names} under 'model'")
     entry, dataset_settings = entry_of(model), everything.of(dataset)
     own = dataset_settings.own.get(entry.own) if entry.own else None
     if entry.own and own is None:

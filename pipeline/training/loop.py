@@ -71,7 +71,8 @@ class Training:
     ):
         phase = phase or captioning(recipe, None)
         self.objective = objective
-        self.terms, self.measures = objective.names(model) if objective else (model.terms, model.measures)
+        names: tuple[tuple[str, ...], tuple[str, ...]] = (model.terms, model.measures)
+        self.terms, self.measures = objective.names(model) if objective else names
         self.phase, self.settings = phase, phase.settings
         self.device = devices.device()
         self.dtype = devices.precision(self.settings["precision"], self.device)

@@ -183,7 +183,7 @@ def as_trained(case: Case, words: int = WORDS, longest: int = LONGEST) -> Traini
     """Return our training loop as stages.train sets it up: deterministic algorithms, compiled pieces."""
     devices.repeatable()
     loop = training.our_training(case, FASTEST, words=words, longest=longest)
-    loop.compile(compiling.backend("auto", loop.device))
+    compiling.compile_pieces(loop.model, compiling.backend("auto", loop.device))
     return loop
 
 
@@ -259,7 +259,8 @@ def trained(root: Path, store: FeatureStore, size: Size) -> Iterator[Result]:
     for variant, mtm in (("paper", "per_head"), ("released", "summed")):
         case = Case(size.model, mtm, size.scenes, store.shape[-1], variant)
         loop = as_trained(case, len(vocabulary), vocabulary.longest)
-        sampler = Sampler(pairs, size.scenes, 1, True)
+        settings = {"batch": size.scenes, "references": 1, "exchange": True}
+        sampler = Sampler(pairs, settings, seed=1)
         batches = enumerate(training_batches(sampler, store, vocabulary, range(size.warm + size.timed)))
         for _ in range(size.warm):
             iteration, batch = next(batches)

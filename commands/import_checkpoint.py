@@ -45,8 +45,8 @@ def main() -> None:
     options = Options(arguments.vocab, arguments.dataset, arguments.seed, *sizes)
     trained, tensors, model = imported(file, options)
     stage = "train" if isinstance(model, Captioner) else "pretrain"
-    default_folder = imported_weights.place(arguments.dataset, trained.recipe.model, arguments.seed, stage)
-    out = arguments.out or default_folder
+    place = imported_weights.folder_of(arguments.dataset, trained.recipe.model, arguments.seed, stage)
+    out = arguments.out or place
     if out.exists() or out.is_symlink():
         raise InputError(f"{out} exists already; remove it, or name another place with --out")
     contents = trained_model.CONTENTS if arguments.out else imported_weights.CONTENTS

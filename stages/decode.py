@@ -8,13 +8,13 @@ from pipeline.cli.arguments import address_to_read, new_parser, pairs_of, parsed
 from pipeline.compute import devices
 from pipeline.config import params
 from pipeline.datasets import manifest
-from pipeline.datasets.schema import SPLITS
+from pipeline.datasets.schema import SPLITS, exchanged
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import ALIGNED, choose
-from pipeline.decoding.decode_split import attended_captions, exchanged_captions, searching
+from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
-from pipeline.io import content_hashes
+from pipeline.io.content_hashes import file_hash
 from pipeline.io.outputs import file_to_write, write_json
 from pipeline.text import vocabularies
 from pipeline.weights import trained_model
@@ -44,13 +44,15 @@ def main() -> None:
     model = model.to(devices.device())
     decode = params.load().decode
     search = searching(decode.beam, decode.length_penalty)
-    captions = attended_captions(model, pairs, store, vocabulary, decode.batch, aligned, search)
-    exchanged = None
+    captions = attended_captions(model, pairs, store, vocabulary, decode.batch, search, aligned)
+    backward = None
     if decode.both_ways:
-        exchanged = exchanged_captions(model, pairs, store, vocabulary, decode.batch, search)
-    hashes = trained_model.sha256_of(arguments.weights), content_hashes.file_hash(arguments.pairs)
+        swapped = [exchanged(pair) for pair in pairs]
+        reversed_captions = attended_captions(model, swapped, store, vocabulary, decode.batch, search)
+        backward = {pair: each.caption for pair, each in reversed_captions.items()}
+    hashes = (file_hash(file) for file in (arguments.weights / trained_model.FILE, arguments.pairs))
     origin = dict(zip(attention_maps.ORIGINS, (*hashes, trained.run), strict=True))
-    attention_maps.write(arguments.attention, captions, origin, exchanged)
+    attention_maps.write(arguments.attention, captions, origin, backward)
     results = [{"image_id": pair_id, "caption": item.caption} for pair_id, item in captions.items()]
     write_json(arguments.out, results)
 

@@ -47,9 +47,9 @@ def main() -> None:
     if recipe is None or not recipe.before:
         raise InputError(f"{arguments.recipe}: the model has no pre-training; choose another model")
     measure = retrieval(arguments) if recipe.entry.retrieves else None
-    if folder := imported_weights.found(arguments.imported, "pretrain"):
+    if folder := imported_weights.find(arguments.imported, "pretrain"):
         train.use_imported("pretrain", arguments, folder, trained_model.load_first, measure)
-    elif imported_weights.found(arguments.imported, "train"):
+    elif imported_weights.find(arguments.imported, "train"):
         folders = ((arguments.weights, trained_model.CONTENTS), (arguments.curves, phase_run.CURVES))
         for path, contents in folders:
             with replacing(path, contents) as empty:
@@ -67,7 +67,7 @@ def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | N
     for declared in earlier:
         weights, curves = train_on_cub(arguments, recipe, declared)
         inputs = replace(inputs, weights=weights, curves={phase_run.IMAGES: curves})
-    phase = phases.before(recipe, last, inputs)
+    phase = phases.pretraining(recipe, last, inputs)
     phase_run.run_phase("pretrain", arguments, recipe, phase, inputs.weights, measure=measure)
 
 
@@ -132,7 +132,7 @@ def train_on_cub(arguments: argparse.Namespace, recipe: Recipe, declared: Earlie
     read_text(pairs, remedy)  # a missing file is named here
     has_fda = FDA in recipe.settings_of(declared)["tasks"]
     inputs = negatives_in(records / NEGATIVES, remedy) if has_fda else OtherInputs()
-    phase = phases.before(recipe, declared, inputs)
+    phase = phases.pretraining(recipe, declared, inputs)
     name, features = phase_run.IMAGES, str(stores)
     return train.run_earlier("pretrain", arguments, recipe, phase, name, pairs=pairs, features=features)
 

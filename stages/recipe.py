@@ -15,6 +15,7 @@ from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
 from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS
 from pipeline.features.object_storage import store_of
+from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write, write_json, write_text
 from pipeline.io.provenance import sha256
@@ -73,7 +74,7 @@ def pretraining_hashes(recipe: Recipe, arguments: argparse.Namespace) -> dict[st
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train
     if "start" in first:
-        found["clip"] = first_weights.identity(Path(first["start"]))
+        found["clip"] = file_hash(first["start"], first_weights.REMEDY)
     if recipe.asks_negatives:
         grammar, seed = params.load().negatives.of(recipe.dataset)
         found["negatives"] = {"grammar": grammar, "seed": seed}

@@ -49,7 +49,7 @@ def main() -> None:
     add("--tokens", choices=tokenizer.TOKENIZERS, default="ptb", help=tokens)
     arguments = parsed(parser)
     recipe = recipe_file.load(arguments.recipe)
-    if folder := imported_weights.found(arguments.imported, "train"):
+    if folder := imported_weights.find(arguments.imported, "train"):
         use_imported("train", arguments, folder, trained_model.load)
         return
     inputs_folder = arguments.start_from

@@ -39,4 +39,4 @@ def settings_of(name, **values):
 
 def phase_before(recipe, negatives=None, weights=None, number=-1):
     """Return a pre-training phase of a recipe: the last, or the phase with this number."""
-    return phases.before(recipe, recipe.before[number], OtherInputs(negatives or {}, weights=weights))
+    return phases.pretraining(recipe, recipe.before[number], OtherInputs(negatives or {}, weights=weights))

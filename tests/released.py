@@ -73,13 +73,13 @@ CASES = {
 def tensors(case):
     """Random tensors, by their names."""
     generator, found = torch.Generator().manual_seed(0), {}
-    for row in tensor_table.wanted(case.system.table, {"V": case.words} | case.sizes):
+    for row in tensor_table.expected_rows(case.system.table, {"V": case.words} | case.sizes):
         if row.how == "sinusoids":
-            found[row.theirs] = case.system.waves(max(row.shape[:-1]), row.shape[-1]).reshape(row.shape)
+            found[row.stored] = case.system.waves(max(row.shape[:-1]), row.shape[-1]).reshape(row.shape)
         elif row.how.startswith("="):
-            found[row.theirs] = found[row.how[1:]]
+            found[row.stored] = found[row.how[1:]]
         else:
-            found[row.theirs] = torch.randn(row.shape or (), generator=generator) * 0.2
+            found[row.stored] = torch.randn(row.shape or (), generator=generator) * 0.2
     return found
 
 

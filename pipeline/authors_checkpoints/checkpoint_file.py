@@ -36,21 +36,21 @@ def read(path: str | Path) -> CheckpointFile:
     path = Path(path)
     try:
         check_regular(path, LARGEST)
-        found = sha256(path)
+        digest = sha256(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); name a checkpoint's file") from None
     try:
         tree = load_file(path) if path.suffix == ".safetensors" else torch_files.load(path)
     except Exception as error:  # both readers raise exceptions of many kinds for damaged files
         raise InputError(f"{path} cannot be read as a checkpoint: {_reason(error)}; {REMEDY}") from None
-    return CheckpointFile(path, found, tree)
+    return CheckpointFile(path, digest, tree)
 
 
 def _reason(error: Exception) -> str:
-    said = str(error.__context__ or error).strip()  # without torch's advice to trust the file
-    if named := re.search(r"\bGLOBAL (\S+)", said):
-        return f"it names {named[1]}, which no checkpoint needs; nothing of it was executed"
-    return said.split("\n")[0].rstrip(".") or "it is cut off"
+    message = str(error.__context__ or error).strip()  # without torch's advice to trust the file
+    if forbidden := re.search(r"\bGLOBAL (\S+)", message):
+        return f"it names {forbidden[1]}, which no checkpoint needs; nothing of it was executed"
+    return message.split("\n")[0].rstrip(".") or "it is cut off"
 
 
 def tensors_of(file: CheckpointFile) -> dict[str, Tensor]:

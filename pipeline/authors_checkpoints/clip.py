@@ -77,13 +77,13 @@ def imported(file: CheckpointFile) -> dict[str, Tensor]:
 
     Raises InputError, which names the tensor, if a tensor is missing, does not fit, or is not CLIP's.
     """
-    path, found = file.path, tensors_of(file)
-    formats = [rows for tower, rows in FORMATS.items() if any(name.startswith(tower) for name in found)]
+    path, tensors = file.path, tensors_of(file)
+    formats = [rows for tower, rows in FORMATS.items() if any(name.startswith(tower) for name in tensors)]
     if not formats:
         raise InputError(f"{path} has no tensor of {' or '.join(FORMATS)}; {REMEDY}")
-    checked = tensor_table.read(path, formats[0], found, {}, REMEDY)
-    side(path, checked.sizes)
-    return tensor_table.taken(checked, ORDER)
+    match = tensor_table.read(path, formats[0], tensors, {}, REMEDY)
+    side(path, match.sizes)
+    return tensor_table.converted(match, ORDER)
 
 
 def side(path: Path, sizes: Sizes) -> int:

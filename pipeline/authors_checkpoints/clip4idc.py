@@ -54,7 +54,7 @@ def in_table(name: str) -> str:
     return name_in_file(STARTS, name) or name.removeprefix("difference.")
 
 
-def own(path: Path, sizes: Sizes, intra: int) -> dict[str, int]:
+def sizes_of_model(path: Path, sizes: Sizes, intra: int) -> dict[str, int]:
     """Return the sizes that our model needs to load the authors' checkpoint at `path`, as name -> size.
 
     `sizes` were found in the file. `intra` is the number of blocks that encode a single image. Raises
@@ -63,9 +63,10 @@ def own(path: Path, sizes: Sizes, intra: int) -> dict[str, int]:
     blocks = sizes["n"]
     if not 0 <= intra <= blocks:
         raise InputError(f"{path}: its image tower has {blocks} blocks, but --intra is {intra}; correct it")
-    found = {name: sizes[letter] for letter, name in FIELDS.items()} | {"caption_layers": sizes.get("m", 1)}
-    heads = {name: max(1, found[width] // HEAD) for name, width in HEADS.items()}
-    return found | heads | {"intra": intra, "inter": blocks - intra}
+    widths = {name: sizes[letter] for letter, name in FIELDS.items()}
+    heads = {name: max(1, widths[width] // HEAD) for name, width in HEADS.items()}
+    layers = {"caption_layers": sizes.get("m", 1), "intra": intra, "inter": blocks - intra}
+    return widths | heads | layers
 
 
 def _system(marks: tuple[str, ...], captioner: str, phase: str | None) -> System:
@@ -79,7 +80,7 @@ def _system(marks: tuple[str, ...], captioner: str, phase: str | None) -> System
         phase=phase,
         order=lambda path, vocabulary: clip.ORDER,
         alias=in_table,
-        own=own,
+        our_sizes=sizes_of_model,
     )
 
 

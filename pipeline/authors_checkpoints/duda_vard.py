@@ -53,12 +53,12 @@ def exchanged(path: Path, vocabulary: Vocabulary) -> list[int]:
     return [{NULL: END, END: NULL}.get(row, row) for row in range(len(vocabulary))]
 
 
-def _system(title: str, marks: tuple[str, ...], own: str, heads: int) -> System:
+def _system(title: str, marks: tuple[str, ...], rows: str, heads: int) -> System:
     return System(
         title=title,
         model=title.lower(),
         marks=(r"speaker_state\.core\.(module_att|lang)_lstm\.", *marks),
-        table=table(own, SHARED),
+        table=table(rows, SHARED),
         settings={"dropout": 0.5},
         features=FEATURES,
         unknown=("resize",),

@@ -30,19 +30,19 @@ position_encoding.layernorm.{a_2,b_2}   D           difference.norm.{weight,bias
 position_encoding.pe                    1,200,D     -                               sinusoids
 """
 TRANSFORMER = """
-[THEIRS]
-norm.{a_2,b_2}                          D           difference.OURS.norm.{weight,bias}
-layers.<N>.sublayer.{0,1}.norm.{a_2,b_2}    D       difference.OURS.blocks.<N>.norm_{1,2}.{weight,bias}
-layers.<N>.attn.{q,k,v}_linear.G        D,D         difference.OURS.blocks.<N>.attention.{query,key,value}
-layers.<N>.attn.out.G                   D,D         difference.OURS.blocks.<N>.attention.output
-layers.<N>.feed_forward.w_1.G           4D,D        difference.OURS.blocks.<N>.feed_forward.0
-layers.<N>.feed_forward.w_2.G           D,4D        difference.OURS.blocks.<N>.feed_forward.3
+[STORED]
+norm.{a_2,b_2}                          D           difference.MODEL.norm.{weight,bias}
+layers.<N>.sublayer.{0,1}.norm.{a_2,b_2}    D       difference.MODEL.blocks.<N>.norm_{1,2}.{weight,bias}
+layers.<N>.attn.{q,k,v}_linear.G        D,D         difference.MODEL.blocks.<N>.attention.{query,key,value}
+layers.<N>.attn.out.G                   D,D         difference.MODEL.blocks.<N>.attention.output
+layers.<N>.feed_forward.w_1.G           4D,D        difference.MODEL.blocks.<N>.feed_forward.0
+layers.<N>.feed_forward.w_2.G           D,4D        difference.MODEL.blocks.<N>.feed_forward.3
 []
 """
 TRANSFORMERS = {"single": "single_img_encoder", "pair": "double_img_encoder", "cross": "encoder"}
 SHARED += "".join(
-    TRANSFORMER.replace("THEIRS", theirs).replace("OURS", ours).replace("N", ours)
-    for ours, theirs in TRANSFORMERS.items()
+    TRANSFORMER.replace("STORED", stored).replace("MODEL", parameter).replace("N", parameter)
+    for parameter, stored in TRANSFORMERS.items()
 )
 CELLS = """
 feat_regress.weight                     D,2048      -                               =img_project.0.weight
@@ -61,24 +61,24 @@ def order(path: Path, vocabulary: Vocabulary) -> list[int]:
 
     Raises InputError if the file has other special tokens, or ids with gaps.
     """
-    own: tuple[str, ...] = getattr(vocabulary, "words", ())
-    words = [*PCL_MARKS, *own[len(PCL_MARKS) :], *PCL_OTHERS]
+    vocabulary_words: tuple[str, ...] = getattr(vocabulary, "words", ())
+    words = [*PCL_MARKS, *vocabulary_words[len(PCL_MARKS) :], *PCL_OTHERS]
     ids: dict[str, int] = read_json(path, "name a JSON file of word -> id")
-    if lacking := [word for word in words if word not in ids]:
-        raise InputError(f"{path} lacks {lacking[0]}; name the vocabulary of the checkpoint of IDC-PCL")
+    if missing := [word for word in words if word not in ids]:
+        raise InputError(f"{path} lacks {missing[0]}; name the vocabulary of the checkpoint of IDC-PCL")
     if sorted(rows := [ids[word] for word in words]) != list(range(len(ids))):
         raise InputError(f"{path}: ids must run from 0 without gaps; name the checkpoint's own vocabulary")
     return rows
 
 
 def _system(
-    marks: tuple[str, ...], own: str, phase: str | None = None, switches: dict[str, bool] | None = None
+    marks: tuple[str, ...], rows: str, phase: str | None = None, switches: dict[str, bool] | None = None
 ) -> System:
     return System(
         title="IDC-PCL",
         model=MODEL,
         marks=(r"(word_embedding|img_project|output_layer)\.", *marks),
-        table=table(SHARED, own),
+        table=table(SHARED, rows),
         settings=SETTINGS,
         features=FEATURES,
         unknown=("resize",),

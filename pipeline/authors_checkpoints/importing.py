@@ -21,7 +21,7 @@ from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile, tensors
 from pipeline.authors_checkpoints.duda_vard import DUDA, VARD
 from pipeline.authors_checkpoints.scorer_dirl_card import CARD, DIRL, SCORER
 from pipeline.authors_checkpoints.system import System
-from pipeline.authors_checkpoints.tensor_table import Found
+from pipeline.authors_checkpoints.tensor_table import Match, Sizes
 from pipeline.config import params, recipe_file, resolving
 from pipeline.config.recipe_file import Recipe
 from pipeline.config.store_contents import IMPORTED, PixelSpec, Spec, pixel_spec, spec
@@ -34,7 +34,7 @@ from pipeline.weights.model_description import Part, Trained
 SYSTEMS: tuple[System, ...] = (clip4idc.CAPTIONING, clip4idc.ADAPTATION, VARD, DUDA, CARD, SCORER, DIRL)
 SYSTEMS += (idc_pcl.PRETRAINED, idc_pcl.JUDGING, idc_pcl.CAPTIONING)
 TITLES = ", ".join(dict.fromkeys(system.title for system in SYSTEMS))
-DATA = tuple(each.name for each in fields(DataSizes))
+DATA = tuple(field.name for field in fields(DataSizes))
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Options:
     intra: int = 9
 
 
-def system_of(path: Path, found: Mapping[str, Tensor]) -> System:
+def system_of(path: Path, tensors: Mapping[str, Tensor]) -> System:
     """Return the system to which a file with these tensors belongs. Raises InputError if no system fits."""
     for system in SYSTEMS:
-        if system.is_of(found):
+        if system.is_of(tensors):
             return system
     raise InputError(f"{path} has no tensors of {TITLES}; name a released checkpoint of one of them")
 
@@ -70,36 +70,36 @@ def imported(file: CheckpointFile, options: Options) -> tuple[Trained, dict[str,
     features = _features(system, options)
     vocabulary = _vocabulary(path, system, options)
     order = system.order(options.vocabulary, vocabulary)
-    found = checked(path, system, tensors, len(vocabulary))
-    shape = _shape(path, found, features, options)
-    data = DataSizes(shape[0], shape[1:], len(vocabulary), found.sizes.get("L", vocabulary.longest))
-    recipe, model = _bare(path, system, found, data, features, options)
-    made = tensor_table.taken(found, order)
-    weights = {name: made[system.alias(name)] for name in model.state_dict()}
-    _check_shapes(path, system, found, weights, model)
+    match = checked(path, system, tensors, len(vocabulary))
+    shape = _shape(path, match.sizes, features, options)
+    data = DataSizes(shape[0], shape[1:], len(vocabulary), match.sizes.get("L", vocabulary.longest))
+    recipe, model = _bare(path, system, match.sizes, data, features, options)
+    parameters = tensor_table.converted(match, order)
+    weights = {name: parameters[system.alias(name)] for name in model.state_dict()}
+    _check_shapes(path, system, match, weights, model)
     words: dict[Part, str] = {"words": words_identity(vocabulary)}
     # a checkpoint does not contain the iteration and the validation score
     trained = Trained(recipe, options.seed, shape, data.vocabulary, data.longest, 0, math.nan, words)
     return trained, weights, model
 
 
-def checked(path: Path, system: System, tensors: Mapping[str, Tensor], words: int) -> Found:
+def checked(path: Path, system: System, tensors: Mapping[str, Tensor], words: int) -> Match:
     """Check a file's tensors against the system's table; `words` is the size of the vocabulary.
 
     Raises InputError, which names the tensor, if a tensor does not fit, if position encodings differ from
     ours, or if copies of a shared tensor differ.
     """
-    found = tensor_table.read(path, system.table, tensors, {"V": words}, system.remedy)
-    for row in found.rows:
-        tensor, other = found.tensors.get(row.theirs), row.how.removeprefix("=")
+    match = tensor_table.read(path, system.table, tensors, {"V": words}, system.remedy)
+    for row in match.rows:
+        tensor, other = match.tensors.get(row.stored), row.how.removeprefix("=")
         if row.how == "sinusoids" and tensor is not None:
             saved = tensor.reshape(-1, tensor.shape[-1])
             # the tolerance is for files with 16-bit numbers
             if not torch.allclose(saved, system.waves(*saved.shape), atol=1e-3):
-                raise InputError(f"{path}: {row.theirs} is not the sinusoids that the model adds to words")
-        if other in found.tensors and not torch.equal(found.tensors[row.theirs], found.tensors[other]):
-            raise InputError(f"{path}: {row.theirs} is not equal to {other}, but the model shares them")
-    return found
+                raise InputError(f"{path}: {row.stored} is not the sinusoids that the model adds to words")
+        if other in match.tensors and not torch.equal(match.tensors[row.stored], match.tensors[other]):
+            raise InputError(f"{path}: {row.stored} is not equal to {other}, but the model shares them")
+    return match
 
 
 def _features(system: System, options: Options) -> Spec | PixelSpec:
@@ -112,17 +112,17 @@ def _features(system: System, options: Options) -> Spec | PixelSpec:
     return features
 
 
-def check_features(wanted: Spec, system: System) -> None:
+def check_features(features: Spec, system: System) -> None:
     """Raise InputError if the authors' program used other image features than those in params.yaml.
 
     Imported features may have any weights and any way of resizing.
     """
-    for key, found in asdict(wanted).items():
-        theirs = getattr(system.features, key)
-        free = key in system.unknown or (key in ("weights", "resize") and found == IMPORTED)
-        if found != theirs and not free:
+    for key, value in asdict(features).items():
+        expected = getattr(system.features, key)
+        any_value = key in system.unknown or (key in ("weights", "resize") and value == IMPORTED)
+        if value != expected and not any_value:
             raise InputError(
-                f"params.yaml: features.{key} is {found!r}, the checkpoint was trained with {theirs!r}; "
+                f"params.yaml: features.{key} is {value!r}, the checkpoint was trained with {expected!r}; "
                 f"set it, or the dataset's features.npy"
             )
 
@@ -137,12 +137,12 @@ def _vocabulary(path: Path, system: System, options: Options) -> Vocabulary:
     return vocabulary
 
 
-def _shape(path: Path, found: Found, features: Spec | PixelSpec, options: Options) -> tuple[int, int, int]:
+def _shape(path: Path, sizes: Sizes, features: Spec | PixelSpec, options: Options) -> tuple[int, int, int]:
     """Return (C, H, W), the shape of the model's input for an image."""
     if isinstance(features, Spec):
         side = features.size // features.stride
         return CHANNELS[features.stride], side, side
-    side = clip.side(path, found.sizes)
+    side = clip.side(path, sizes)
     if (side, side) != (features.height, features.width):
         raise InputError(
             f"{path}: its model reads {side} x {side} pixels, but {options.dataset} has "
@@ -154,35 +154,36 @@ def _shape(path: Path, found: Found, features: Spec | PixelSpec, options: Option
 def _bare(
     path: Path,
     system: System,
-    found: Found,
+    table_sizes: Sizes,
     data: DataSizes,
     features: Spec | PixelSpec,
     options: Options,
 ) -> tuple[Recipe, Trainable]:
-    """Return a recipe that has no settings of loss and training, and the model on the meta device."""
-    settings = {"variant": "released", "switches": system.switches(found.sizes), **system.settings}
-    kind = models.entry_of(system.model).sizes
-    known = system.own(path, found.sizes, options.intra)
-    known |= {"heads": options.heads or system.heads, "pool": 1} if system.features else {}
-    own: dict[str, Any] = {each.name: known[each.name] for each in fields(kind) if each.name not in DATA}
+    """Return (recipe without settings of loss and training, model on the meta device)."""
+    settings = {"variant": "released", "switches": system.switches(table_sizes), **system.settings}
+    sizes_class = models.entry_of(system.model).sizes
+    all_sizes = system.our_sizes(path, table_sizes, options.intra)
+    all_sizes |= {"heads": options.heads or system.heads, "pool": 1} if system.features else {}
+    names = [field.name for field in fields(sizes_class) if field.name not in DATA]
+    sizes: dict[str, Any] = {name: all_sizes[name] for name in names}
     try:
-        made = kind(*astuple(data), **own)
+        model_sizes = sizes_class(*astuple(data), **sizes)
         code = resolving.code_of(system.model)
-        recipe = Recipe(options.dataset, system.model, settings, own, {}, {}, asdict(features), code)
+        recipe = Recipe(options.dataset, system.model, settings, sizes, {}, {}, asdict(features), code)
     except ValueError as error:
         raise InputError(f"{path}: {error}{'; correct --heads' if system.features else ''}") from None
     with torch.device("meta"):
-        model: Trainable = recipe_file.build(recipe, made, phase=system.phase)
+        model: Trainable = recipe_file.build(recipe, model_sizes, phase=system.phase)
     return recipe, model
 
 
 def _check_shapes(
-    path: Path, system: System, found: Found, weights: Mapping[str, Tensor], model: Trainable
+    path: Path, system: System, match: Match, weights: Mapping[str, Tensor], model: Trainable
 ) -> None:
     for name, parameter in model.state_dict().items():
-        if (size := tuple(weights[name].shape)) != tuple(parameter.shape):
-            source = next(row.theirs for row in found.rows if row.ours == system.alias(name))
+        if (shape := tuple(weights[name].shape)) != tuple(parameter.shape):
+            stored = next(row.stored for row in match.rows if row.parameter == system.alias(name))
             raise InputError(
-                f"{path}: {source} gives {size}, where the model has {tuple(parameter.shape)}; "
+                f"{path}: {stored} gives {shape}, where the model has {tuple(parameter.shape)}; "
                 f"{system.remedy}, or set features.size"
             )

@@ -17,7 +17,7 @@ from pipeline.text.vocabularies import Vocabulary
 FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers", "M": "maps", "H": "hidden"}
 
 
-def named(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
+def sizes_by_name(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
     """Return name -> size, from the sizes of a table, letter -> size.
 
     FIELDS gives the name for a letter. A letter that is not in FIELDS stays.
@@ -44,7 +44,8 @@ class System:
     order: Callable[[Path, Vocabulary], Sequence[int] | None] = lambda path, vocabulary: None
     waves: Callable[[int, int], Tensor] = sinusoids  # length, width -> fixed position embeddings
     alias: Callable[[str], str] = str  # name of a parameter -> its name in the table
-    own: Callable[[Path, Sizes, int], dict[str, int]] = named  # sizes in the table, --intra -> our sizes
+    # sizes of the table, --intra -> sizes of our model
+    our_sizes: Callable[[Path, Sizes, int], dict[str, int]] = sizes_by_name
 
     @property
     def remedy(self) -> str:

@@ -1,11 +1,11 @@
 """Tables of tensors: names and shapes in a released file, our names, and conversions.
 
-A row is `THEIRS SHAPE OURS HOW`; OURS is "-" if our model lacks the tensor. In names, `{a,b}` expands to two
-names, with a and with b, and `<n>` expands to the numbers of n layers. A line `[module]` is a prefix for the
-rows below the line. At the end of a name, G expands to weight and bias, and A to torch's attention: query,
-key and value in one tensor. Letters in shapes are sizes. The first row in which a dimension is the letter
-alone (D, not 3D) sets the letter's size. The shape of a single number is (); * is any shape. HOW is empty, or
-one of:
+A row is `STORED SHAPE PARAMETER HOW`. STORED is the tensor's name in the file. PARAMETER is its name in our
+model, or "-" if our model lacks the tensor. In names, `{a,b}` expands to two names, with a and with b, and
+`<n>` expands to the numbers of n layers. A line `[module]` is a prefix for the rows below it. At the end of a
+name, G expands to weight and bias, and A to torch's attention: query, key and value in one tensor. Letters in
+shapes are sizes. The first row in which a dimension is the letter alone (D, not 3D) sets the letter's size.
+The shape of a single number is (); * is any shape. HOW is empty, or one of:
 
     T            transpose
     words        a row per word; put into the order of our vocabulary
@@ -39,14 +39,14 @@ Sizes = Mapping[str, int]
 class Row:
     """Row of a table: one tensor in the file, or one tensor in each of several layers."""
 
-    theirs: str
+    stored: str  # name in the file
     shape: tuple[str | int, ...] | None  # None: any shape
-    ours: str
+    parameter: str  # name in our model, or NONE
     how: str = ""
 
 
 @dataclass(frozen=True)
-class Found:
+class Match:
     """Tensors of a file that agree with a table."""
 
     sizes: dict[str, int]  # letter of the table -> size
@@ -56,7 +56,7 @@ class Found:
 
 def table(*parts: str) -> list[Row]:
     """Parse a table that is given in several parts."""
-    found: list[Row] = []
+    rows: list[Row] = []
     module = ""
     for line in "".join(parts).split("\n"):
         if not line.strip():
@@ -64,38 +64,39 @@ def table(*parts: str) -> list[Row]:
         if line.startswith("["):
             module = line.strip("[] ")
             continue
-        name, shape, ours, how = [*line.split(), ""][:4]
+        name, shape, target, how = [*line.split(), ""][:4]
         dimensions = None if shape == "*" else () if shape == "()" else tuple(shape.split(","))
-        for one, other in zip(_each(name), _each(ours) if "{" in ours else repeat(ours), strict=False):
-            found += _parameters(Row(f"{module}.{one}" if module else one, dimensions, other, how))
-    return found
+        parameters = _expanded(target) if "{" in target else repeat(target)
+        for stored, parameter in zip(_expanded(name), parameters, strict=False):
+            rows += _parameters(Row(f"{module}.{stored}" if module else stored, dimensions, parameter, how))
+    return rows
 
 
-def _each(name: str) -> list[str]:
+def _expanded(name: str) -> list[str]:
     """Expand `{a,b}` in a name. Return all names."""
     parts = BRACES.split(name)
     choices = [part.split(",") if number % 2 else [part] for number, part in enumerate(parts)]
-    return ["".join(each) for each in product(*choices)]
+    return ["".join(choice) for choice in product(*choices)]
 
 
 def _parameters(row: Row) -> Iterator[Row]:
     """Expand G and A at the end of a row's names. Yield a row per parameter."""
-    module, _, kind = row.theirs.rpartition(".")
+    module, _, kind = row.stored.rpartition(".")
     shape = row.shape or ()
     if kind == "G":
-        for name, size in (("weight", shape), ("bias", shape[:1])):
-            ours = NONE if row.ours == NONE else f"{row.ours}.{name}"
-            yield replace(row, theirs=f"{module}.{name}", ours=ours, shape=size)
+        for name, parameter_shape in (("weight", shape), ("bias", shape[:1])):
+            parameter = NONE if row.parameter == NONE else f"{row.parameter}.{name}"
+            yield replace(row, stored=f"{module}.{name}", parameter=parameter, shape=parameter_shape)
     elif kind == "A":
         for number, part in enumerate(JOINED):
-            yield Row(f"{module}.in_proj_weight", shape, f"{row.ours}.{part}.weight", f"third {number}")
-            yield Row(f"{module}.in_proj_bias", shape[:1], f"{row.ours}.{part}.bias", f"third {number}")
-        yield from _parameters(Row(f"{module}.out_proj.G", (shape[1], shape[1]), f"{row.ours}.output"))
+            yield Row(f"{module}.in_proj_weight", shape, f"{row.parameter}.{part}.weight", f"third {number}")
+            yield Row(f"{module}.in_proj_bias", shape[:1], f"{row.parameter}.{part}.bias", f"third {number}")
+        yield from _parameters(Row(f"{module}.out_proj.G", (shape[1], shape[1]), f"{row.parameter}.output"))
     else:
         yield row
 
 
-def read(path: Path, rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes, remedy: str) -> Found:
+def read(path: Path, rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes, remedy: str) -> Match:
     """Check a file's tensors against a table. Return the tensors, and the sizes that they determine.
 
     known: letter -> size, for sizes that no tensor determines
@@ -106,8 +107,8 @@ def read(path: Path, rows: Sequence[Row], tensors: Mapping[str, Tensor], known: 
     """
     try:
         sizes = _sizes(rows, tensors, known)
-        expected = wanted(rows, sizes)
-        return Found(sizes, expected, _checked(expected, tensors))
+        expected = expected_rows(rows, sizes)
+        return Match(sizes, expected, _checked(expected, tensors))
     except ValueError as error:
         raise InputError(f"{path}: {error}; {remedy}") from None
 
@@ -116,13 +117,13 @@ def _sizes(rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes) -> 
     """Return letter -> size: the sizes in `known`, and the sizes that the file's tensors determine."""
     sizes = dict(known)
     for row in rows:
-        if layer := LAYER.search(row.theirs):
-            sizes.setdefault(layer[1], _layers(row.theirs, tensors))
+        if layer := LAYER.search(row.stored):
+            sizes.setdefault(layer[1], _layers(row.stored, tensors))
         shape = row.shape or ()
         new = [name for name in shape if isinstance(name, str) and name.isalpha() and name not in sizes]
         if not new or row.how == IGNORED:
             continue
-        name = LAYER.sub("0", row.theirs)
+        name = LAYER.sub("0", row.stored)
         tensor = _tensor(name, tensors)
         if len(tensor.shape) != len(shape):
             raise _misshapen(name, tensor, f"({', '.join(map(str, shape))})")
@@ -131,32 +132,32 @@ def _sizes(rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes) -> 
 
 
 def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
-    """Return the number of layers for which `<n>` in `name` stands, by the names of `tensors`.
+    """Return the number of layers: how many numbers replace `<n>` of the row name `name` in the file's names.
 
     The result is at least 1, so that a later check names the missing tensor if there is no layer.
     """
-    before = LAYER.split(name)[0]
-    numbers = {each.removeprefix(before).split(".")[0] for each in tensors if each.startswith(before)}
+    prefix = LAYER.split(name)[0]
+    numbers = {tensor.removeprefix(prefix).split(".")[0] for tensor in tensors if tensor.startswith(prefix)}
     return max(1, sum(number.isdecimal() for number in numbers))
 
 
-def wanted(rows: Sequence[Row], sizes: Sizes) -> list[Row]:
+def expected_rows(rows: Sequence[Row], sizes: Sizes) -> list[Row]:
     """Return a row for each tensor that a file must contain. Its shape has numbers, not names of sizes."""
-    found = []
+    expanded = []
     for row in rows:
-        layer = LAYER.search(row.theirs)
+        layer = LAYER.search(row.stored)
         count = sizes[layer[1]] if layer else 1
-        shape = None if row.shape is None else tuple(_number(str(each), sizes) for each in row.shape)
+        shape = None if row.shape is None else tuple(_number(str(size), sizes) for size in row.shape)
         for number in range(count):
-            ours = NONE if row.how == "last" and number < count - 1 else row.ours
-            theirs, ours = (LAYER.sub(str(number), name) for name in (row.theirs, ours))
-            found.append(Row(theirs, shape, ours, row.how))
-    return found
+            parameter = NONE if row.how == "last" and number < count - 1 else row.parameter
+            stored, parameter = (LAYER.sub(str(number), name) for name in (row.stored, parameter))
+            expanded.append(Row(stored, shape, parameter, row.how))
+    return expanded
 
 
 def _number(dimension: str, sizes: Sizes) -> int:
-    terms = [TERM.fullmatch(each) for each in dimension.split("+")]
-    return sum(int(t[1] or 1) * sizes.get(t[2], 1) // int(t[3] or 1) for t in terms if t)
+    terms = [TERM.fullmatch(term) for term in dimension.split("+")]
+    return sum(int(match[1] or 1) * sizes.get(match[2], 1) // int(match[3] or 1) for match in terms if match)
 
 
 def _checked(rows: Sequence[Row], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -164,11 +165,11 @@ def _checked(rows: Sequence[Row], tensors: Mapping[str, Tensor]) -> dict[str, Te
     for row in rows:
         if row.how == IGNORED:
             continue
-        tensor = _tensor(row.theirs, tensors)
+        tensor = _tensor(row.stored, tensors)
         if row.shape not in (None, tuple(tensor.shape)):
             hint = "; name the vocabulary that it was trained with" if row.how == "words" else ""
-            raise _misshapen(row.theirs, tensor, f"{row.shape}{hint}")
-    how = {row.theirs: row.how for row in rows}
+            raise _misshapen(row.stored, tensor, f"{row.shape}{hint}")
+    how = {row.stored: row.how for row in rows}
     if surplus := [name for name in tensors if name not in how]:
         raise ValueError(f"{surplus[0]} is no tensor of this model")
     return {name: floats(name, tensor) for name, tensor in tensors.items() if how[name] != IGNORED}
@@ -193,19 +194,20 @@ def floats(name: str, tensor: Tensor) -> Tensor:
     return tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
 
 
-def taken(found: Found, order: Sequence[int] | None) -> dict[str, Tensor]:
+def converted(match: Match, order: Sequence[int] | None) -> dict[str, Tensor]:
     """Return name -> parameter of our model. Tensors that become the same parameter are stacked.
 
     order: for each word of our vocabulary, its row in the authors' word tables; None: the rows are the same
     """
     parts: dict[str, list[Tensor]] = {}
-    for row in found.rows:
-        if row.ours != NONE and row.how != IGNORED:
-            parts.setdefault(row.ours, []).append(_changed(found.tensors[row.theirs], row.how, order))
-    return {name: each[0] if len(each) == 1 else torch.stack(each) for name, each in parts.items()}
+    for row in match.rows:
+        if row.parameter != NONE and row.how != IGNORED:
+            tensor = _converted(match.tensors[row.stored], row.how, order)
+            parts.setdefault(row.parameter, []).append(tensor)
+    return {name: torch.stack(part) if len(part) > 1 else part[0] for name, part in parts.items()}
 
 
-def _changed(tensor: Tensor, how: str, order: Sequence[int] | None) -> Tensor:
+def _converted(tensor: Tensor, how: str, order: Sequence[int] | None) -> Tensor:
     if how == "T":
         return tensor.T.contiguous()
     if how.startswith("third"):

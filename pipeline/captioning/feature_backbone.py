@@ -21,7 +21,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.records import plain
 from pipeline.weights.model_description import Trained
-from pipeline.weights.tensor_checks import check_finite, tensors_said
+from pipeline.weights.tensor_checks import check_finite, tensors_in_header
 
 SOURCE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
 REMEDY = "bring the package again, whole"
@@ -132,7 +132,7 @@ def _set_statistics(network: Backbone, statistics: dict[str, Tensor], path: Path
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    tensors_said(path, str(path), REMEDY)
+    tensors_in_header(path, REMEDY)
     tensors = dict(load_file(path))
-    check_finite(tensors, str(path), REMEDY)
+    check_finite(tensors, path, REMEDY)
     return tensors

@@ -16,14 +16,14 @@ from models.common.captioner import Captioner
 from pipeline.captioning import feature_backbone
 from pipeline.captioning.feature_backbone import REMEDY, FeatureSource
 from pipeline.confidence import calibration
-from pipeline.config.store_contents import PIXELS, PixelSpec, recorded_spec
+from pipeline.config.store_contents import PIXELS, PixelSpec, Spec, recorded_spec
 from pipeline.io.errors import InputError, writing
 from pipeline.io.inputs import check_regular, read_json
 from pipeline.io.records import plain
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.weights import trained_model
-from pipeline.weights.model_description import Trained, check_features
+from pipeline.weights.model_description import Trained
 from pipeline.weights.tensor_checks import MOST_BYTES
 
 MODEL, FEATURES, VOCABULARY = trained_model.MODEL, feature_backbone.SOURCE, "vocabulary.json"
@@ -85,7 +85,8 @@ def is_package(weights: Path) -> bool:
 def load(folder: Path, lab: Path) -> tuple[Captioner, Trained, Vocabulary]:
     """Load the model, its description and its vocabulary. Raises InputError for a wrong or missing file."""
     trained = trained_model.describe(folder, remedy=REMEDY)
-    check_features(folder / MODEL, trained.recipe.features, REMEDY)
+    features = trained.recipe.features
+    plain(folder / MODEL, PixelSpec if features.get("input") == PIXELS else Spec, features, REMEDY)
     model = trained_model.load(folder, remedy=REMEDY)[0]
     words, remedy = vocabulary_file(folder, trained, lab), REMEDY if is_package(folder) else OF_LAB
     record = read_json(words, remedy, LARGEST)

@@ -21,6 +21,7 @@ from pipeline.features.memory_cache import feature_source
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.io import provenance, source_code
+from pipeline.io.content_hashes import file_hash
 from pipeline.io.folder_records import RECORD
 from pipeline.io.outputs import Contents, file_to_write, replacing
 from pipeline.io.scratch_folders import clear, output_lock
@@ -117,7 +118,8 @@ def train(
         training = Training(
             model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase, live, objective
         )
-        training.compile(compiling.backend(phase.settings["compile"], training.device))
+        compiler = compiling.backend(phase.settings["compile"], training.device)
+        compiling.compile_pieces(model, compiler)
         source = feature_source(
             store, images_of(train_pairs), phase.settings["cache"], training.device, ranks
         )
@@ -143,11 +145,11 @@ def feature_store(arguments: argparse.Namespace, recipe: Recipe) -> FeatureStore
 def input_contents(arguments: argparse.Namespace, before: Path | None) -> list[str | bytes]:
     """Return the contents of the files that a phase reads, to identify its inputs.
 
-    The files are the recipe, the pairs and the vocabulary. If `before` is a folder of weights, their bytes
-    are added.
+    The files are the recipe, the pairs and the vocabulary. If `before` is a folder of weights, their hash is
+    added.
     """
     files = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    return [*files, trained_model.weights_bytes(before)] if before else [*files]
+    return [*files, file_hash(before / trained_model.FILE, trained_model.FIRST)] if before else [*files]
 
 
 def live_writer(folder: Path | None, phase: Phase) -> LiveCurves:

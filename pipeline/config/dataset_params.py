@@ -51,8 +51,8 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    if twice := [value for value, count in Counter(values).items() if count > 1]:
-        raise ValueError(f"{twice[0]!r} is listed more than once; remove the repetition")
+    if repeated := [value for value, count in Counter(values).items() if count > 1]:
+        raise ValueError(f"{repeated[0]!r} is listed more than once; remove the repetition")
     return values
 
 
@@ -60,10 +60,13 @@ Distinct = AfterValidator(_distinct)
 
 
 def _refuse(faults: Mapping[str, bool]) -> None:
-    """Raise ValueError with the first message that `faults` maps to True."""
-    for said, wrong in faults.items():
-        if wrong:
-            raise ValueError(said)
+    """Raise ValueError with the first message that applies.
+
+    faults: message -> True if the message applies
+    """
+    for message, applies in faults.items():
+        if applies:
+            raise ValueError(message)
 
 
 class Strict(BaseModel):
@@ -71,7 +74,7 @@ class Strict(BaseModel):
 
 
 class Variation(Strict):
-    """Ranges, (minimum, maximum), of the effects that are applied to single images (tabletop/effects.py)."""
+    """Range, (minimum, maximum), of each effect on a single image (tabletop/effects.py)."""
 
     exposure: tuple[Factor, Factor] = Field(strict=False)
     white_balance: tuple[Factor, Factor] = Field(strict=False)
@@ -82,8 +85,8 @@ class Variation(Strict):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if wrong := [name for name, (least, most) in self if least > most]:
-            raise ValueError(f"{wrong[0]}: the minimum exceeds the maximum; exchange them")
+        if reversed_ranges := [name for name, (least, most) in self if least > most]:
+            raise ValueError(f"{reversed_ranges[0]}: the minimum exceeds the maximum; exchange them")
         return self
 
 
@@ -160,15 +163,15 @@ class PhaseSettings(DatasetTrain):
 
     @model_validator(mode="after")
     def _complete(self) -> "PhaseSettings":
-        last = self.select == "last"
         faults = {
             "the schedule noam needs warm_up; add it": self.schedule == "noam" and self.warm_up is None,
             f"the schedule {self.schedule} needs milestones; add them": (
                 self.schedule in ("halves", "tenths") and not self.milestones
             ),
             "select_after is not below iterations; lower it": self.select_after >= self.iterations,
-            "select: last uses no scores; set patience to null": last and self.patience is not None,
-            "select: last uses no scores; set keep to null": last and self.keep is not None,
+            "select: last uses no scores; set patience and keep to null": (
+                self.select == "last" and (self.patience is not None or self.keep is not None)
+            ),
         }
         _refuse(faults)
         return self
@@ -200,7 +203,7 @@ class ImagePretrain(Pretrain):
 
 
 class OwnSettings(Strict):
-    """Sizes and phases of some models on a dataset. These models do not use the sizes of SCORER and DIRL."""
+    """Settings of a group of models on a dataset, for models whose sizes differ from SCORER's and DIRL's."""
 
     sizes: dict[str, int]  # checked by Recipe and by the model
     # file of CLIP's weights that commands.import_clip wrote
@@ -212,23 +215,13 @@ class OwnSettings(Strict):
     train: PhaseSettings
 
 
-class Sizes(Strict):
-    """Sizes of SCORER, DIRL and their baselines, checked by Recipe."""
-
-    width: int
-    heads: int
-    layers: int
-    decoder_layers: int
-    word_width: int
-
-
 class Dataset(Strict):
     prepare: Prepare
     features: DatasetFeatures
     text: DatasetText
     loss: dict[str, Weight]
     train: DatasetTrain
-    sizes: Sizes
+    sizes: dict[str, int]  # of SCORER, DIRL and their baselines, checked by Recipe
     # for settings that are null in `model`, if the model has no entry in `own`; 0.1 is SCORER's and DIRL's
     settings: dict[str, Any] = {"dropout": 0.1}
     own: dict[Name, OwnSettings] = {}
@@ -237,9 +230,9 @@ class Dataset(Strict):
 
 PHASES = ("adapt", "images", "pretrain", "train")
 DEFAULTS = {
-    name: [] if each.default == () else each.default
-    for name, each in PhaseSettings.model_fields.items()
-    if not each.is_required()
+    name: [] if field.default == () else field.default
+    for name, field in PhaseSettings.model_fields.items()
+    if not field.is_required()
 }
 
 
@@ -250,12 +243,12 @@ def with_defaults(entry: Any) -> Any:
     """
     if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):
         return entry
-
-    def filled(own: Any) -> Any:
-        named = [name for name in PHASES if isinstance(own, dict) and isinstance(own.get(name), dict)]
-        return own | {name: DEFAULTS | own[name] for name in named} if named else own
-
-    return entry | {"own": {name: filled(own) for name, own in entry["own"].items()}}
+    completed = dict(entry["own"])
+    for name, settings in entry["own"].items():
+        for phase in PHASES:
+            if isinstance(settings, dict) and isinstance(settings.get(phase), dict):
+                completed[name] = completed[name] | {phase: DEFAULTS | settings[phase]}
+    return entry | {"own": completed}
 
 
 class Negatives(Strict):

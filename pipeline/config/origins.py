@@ -1,7 +1,6 @@
 """Find the origin of each resolved setting of a recipe: the file and the key that give its value."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,58 +13,38 @@ DEFAULT = "default of pipeline/config/dataset_params.py"
 ENTRY = "the model's entry in models/"
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One resolved setting of a recipe: its dotted key, its value and the origin of the value.
+def settings(path: Path, recipe: Recipe) -> Iterator[tuple[str, Any, str]]:
+    """Yield (dotted key, value, origin) of each setting of a recipe, in order.
 
-    `origin` is "FILE: KEY" of the place that gives the value. If no file gives it, `origin` names the
-    source of the default.
+    path: the params.yaml from which the recipe was resolved
+
+    The origin is "FILE: KEY" of the entry that gives the value. If no file gives the value, the origin is
+    DEFAULT or ENTRY.
     """
-
-    key: str
-    value: Any
-    origin: str
-
-
-def settings(path: Path, recipe: Recipe) -> Iterator[Setting]:
-    """Yield the settings of a recipe in order; the recipe was resolved from the params.yaml at `path`."""
-    known, datasets = _written(path, recipe.dataset)
-    model, own = recipe.model, recipe.entry.own
-    below = f"own.{own}." if own else ""
+    written, entries = _written(path, recipe.dataset)
+    model_entry, params_file = f"model.{recipe.model}.", f"{path.name}: "
+    own = f"own.{recipe.entry.own}." if recipe.entry.own else ""
     phase = recipe.entry.phases[-1].settings if recipe.adapt else ""
-    loss = {f"lambda_{term}": weight for term, weight in recipe.loss.items()}
 
-    def of_datasets(prefix: str) -> list[str]:
-        return [f"{place}.{prefix}" for place in datasets]
+    def of_dataset(prefix: str) -> list[str]:
+        return [f"{entry}.{prefix}" for entry in entries]
 
-    # section, values, places where a value may be written in order of precedence, origin of other values
-    sections: tuple[tuple[str, Mapping[str, Any], list[str], str], ...] = (
-        (
-            "settings",
-            recipe.settings,
-            [
-                *of_datasets(f"model.{model}."),
-                f"{path.name}: model.{model}.",
-                *of_datasets(f"{below}settings."),
-            ],
-            ENTRY,
-        ),
-        ("sizes", recipe.sizes, of_datasets(f"{below}sizes."), ENTRY),
-        ("loss", loss, [f"{path.name}: loss.", *of_datasets("loss.")], ENTRY),
-        (
-            "train",
-            recipe.train,
-            [f"{path.name}: train.", *of_datasets(f"{below}train."), *of_datasets(below)],
-            DEFAULT,
-        ),
-        ("features", recipe.features, [f"{path.name}: features.", *of_datasets("features.")], ENTRY),
-        ("adapt", recipe.adapt, [*of_datasets(f"{below}{phase}."), *of_datasets(below)], DEFAULT),
-    )
-    for section, values, places, default in sections:
-        for name, value in _flat(values):
-            shown = list(value) if isinstance(value, tuple) else value
-            origins = (place + name for place in places if known.get(place + name, MISSING) == shown)
-            yield Setting(f"{section}.{name}", shown, next(origins, default))
+    # section of the recipe -> places where its values may be written, in order of precedence
+    places = {
+        "settings": [*of_dataset(model_entry), params_file + model_entry, *of_dataset(f"{own}settings.")],
+        "sizes": of_dataset(f"{own}sizes."),
+        "loss": [f"{params_file}loss.", *of_dataset("loss.")],
+        "train": [f"{params_file}train.", *of_dataset(f"{own}train."), *of_dataset(own)],
+        "features": [f"{params_file}features.", *of_dataset("features.")],
+        "adapt": [*of_dataset(f"{own}{phase}."), *of_dataset(own)],
+    }
+    weights = {f"lambda_{term}": weight for term, weight in recipe.loss.items()}
+    for section, prefixes in places.items():
+        default = DEFAULT if section in ("train", "adapt") else ENTRY
+        for name, value in _flat(weights if section == "loss" else getattr(recipe, section)):
+            value = list(value) if isinstance(value, tuple) else value
+            origins = (prefix + name for prefix in prefixes if written.get(prefix + name, MISSING) == value)
+            yield f"{section}.{name}", value, next(origins, default)
 
 
 def _written(path: Path, dataset: str) -> tuple[dict[str, Any], list[str]]:
@@ -77,19 +56,19 @@ def _written(path: Path, dataset: str) -> tuple[dict[str, Any], list[str]]:
     """
     published = path.with_name(params.PUBLISHED)
     files = {path: "dataset.", published: ""} if published.exists() else {path: "dataset."}
-    known = {
+    written = {
         f"{file.name}: {key}": value for file in files for key, value in _flat(read_yaml(file, params.REMEDY))
     }
     entries = [f"{file.name}: {prefix}" for file, prefix in files.items()]
     places = [f"{entry}{dataset}" for entry in entries]
-    like = next((known[f"{place}.like"] for place in places if f"{place}.like" in known), None)
-    return known, places + [f"{entry}{like}" for entry in entries if like]
+    like_dataset = next((written[f"{place}.like"] for place in places if f"{place}.like" in written), None)
+    return written, places + [f"{entry}{like_dataset}" for entry in entries if like_dataset]
 
 
 def _flat(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield (dotted key, value) for all values in nested mappings. An empty mapping counts as a value."""
     for name, value in values.items():
         if isinstance(value, dict) and value:
-            yield from ((f"{name}.{key}", each) for key, each in _flat(value))
+            yield from ((f"{name}.{key}", nested) for key, nested in _flat(value))
         else:
             yield name, value

@@ -75,8 +75,8 @@ class Rendered(Scenes):
     def of(self, dataset: str) -> Tabletop:
         """Return the settings of a rendered dataset. Raises InputError for other datasets."""
         if dataset not in self.viewpoint:
-            known = ", ".join(self.viewpoint)
-            raise InputError(f"{dataset!r} is not rendered; 'tabletop.viewpoint' in params.yaml has {known}")
+            names = ", ".join(self.viewpoint)
+            raise InputError(f"{dataset!r} is not rendered; 'tabletop.viewpoint' in params.yaml has {names}")
         shared = {name: getattr(self, name) for name in Scenes.model_fields}
         return Tabletop(**shared, viewpoint=self.viewpoint[dataset])
 
@@ -151,7 +151,7 @@ class Reinforce(Strict):
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Dictionary with the entry `reinforce` for a recipe's `train`; empty if `reward` is null."""
+        """Settings as {"reinforce": ...}, for a recipe's `train`; {} if `reward` is null."""
         both_ways = self.reward not in COMPARING if self.both_ways is None else self.both_ways
         return {} if self.reward is None else {"reinforce": self.model_dump() | {"both_ways": both_ways}}
 
@@ -203,15 +203,14 @@ class Params(Strict):
 
     @model_validator(mode="after")
     def _known_names(self) -> "Params":
-        for key, names, entries in (
-            ("datasets", self.datasets, self.dataset),
-            ("models", self.models, self.model),
-            ("tabletop.datasets", self.tabletop.datasets, self.tabletop.viewpoint),
+        for key, names, section, entries in (
+            ("datasets", self.datasets, "dataset", self.dataset),
+            ("models", self.models, "model", self.model),
+            ("tabletop.datasets", self.tabletop.datasets, "tabletop.viewpoint", self.tabletop.viewpoint),
         ):
             if unknown := sorted(set(names) - set(entries)):
-                kind = "tabletop.viewpoint" if "." in key else key.removesuffix("s")
                 raise ValueError(
-                    f"{key} names {unknown[0]!r}, which is not in {kind!r} (it has {', '.join(entries)})"
+                    f"{key} names {unknown[0]!r}, which is not in {section!r} (it has {', '.join(entries)})"
                 )
         rendered = set(self.datasets) & set(self.tabletop.viewpoint)
         if missing := sorted(rendered - set(self.tabletop.datasets)):
@@ -221,14 +220,14 @@ class Params(Strict):
     def of(self, dataset: str) -> Dataset:
         """Return the settings of a dataset. Raises InputError if params.yaml has no entry for it."""
         if dataset not in self.dataset:
-            known = ", ".join(self.dataset)
-            raise InputError(f"unknown dataset {dataset!r}; params.yaml has {known} under 'dataset'")
+            names = ", ".join(self.dataset)
+            raise InputError(f"unknown dataset {dataset!r}; params.yaml has {names} under 'dataset'")
         return self.dataset[dataset]
 
     def features_of(self, dataset: str) -> Features:
         """Return `features`; a null precision is replaced with the dataset's precision."""
-        own = self.features.precision or self.of(dataset).features.precision
-        return self.features.model_copy(update={"precision": own})
+        precision = self.features.precision or self.of(dataset).features.precision
+        return self.features.model_copy(update={"precision": precision})
 
 
 def load(path: str | Path = "params.yaml") -> Params:
@@ -253,47 +252,55 @@ def read_tree(path: str | Path) -> Any:
     if not isinstance(entries, dict):
         return tree
     entries = _with_published(entries, Path(path).with_name(PUBLISHED))
-    return tree | {"dataset": {name: with_defaults(_whole(entries, name, path)) for name in entries}}
+    return tree | {"dataset": {name: with_defaults(_with_like(entries, name, path)) for name in entries}}
 
 
 def _file_of(error: ValidationError, path: str | Path) -> str | Path:
+    """Return the file that contains the wrong key: `path` (params.yaml), or datasets.yaml next to it."""
     key, name, section = (*error.errors()[0]["loc"], None, None, None)[:3]
     published = Path(path).with_name(PUBLISHED)
     if key != "dataset" or not published.exists():
         return path
-    own = read_yaml(path, REMEDY)["dataset"].get(name) or {}
-    return path if section in own or name not in read_yaml(published, REMEDY) else published
+    entry = read_yaml(path, REMEDY)["dataset"].get(name) or {}
+    return path if section in entry or name not in read_yaml(published, REMEDY) else published
 
 
 def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
-    """Return the datasets' `entries` in params.yaml, completed from datasets.yaml, whose path is `path`."""
+    """Return dataset -> entry: `entries`, from params.yaml, completed from datasets.yaml.
+
+    path: the path of datasets.yaml
+    """
     published = read_yaml(path, REMEDY) if path.exists() else {}
-    if not isinstance(published, dict) or not all(isinstance(each, dict) for each in published.values()):
+    if not isinstance(published, dict) or not all(isinstance(entry, dict) for entry in published.values()):
         raise InputError(f"{path} must map the name of each dataset to its settings; {REMEDY}")
-    both = {
-        name: _laid_over(published[name], own) if isinstance(own, dict) and name in published else own
-        for name, own in entries.items()
+    merged = {
+        name: _merged(published[name], entry) if isinstance(entry, dict) and name in published else entry
+        for name, entry in entries.items()
     }
-    return both | {name: each for name, each in published.items() if name not in both}
+    return merged | {name: entry for name, entry in published.items() if name not in merged}
 
 
-def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
-    own = entries[name]
-    if not isinstance(own, dict) or "like" not in own:
-        return own
-    other = entries.get(own["like"]) if isinstance(own["like"], str) else None
-    if not isinstance(other, dict) or "like" in other:
-        known = ", ".join(str(each) for each, entry in entries.items() if "like" not in (entry or ()))
-        raise InputError(f"{path}: dataset.{name}.like must name one of {known}, not {own['like']!r}")
-    others = {key: value for key, value in other.items() if key != "prepare"}
-    return _laid_over(others, {key: value for key, value in own.items() if key != "like"})
+def _with_like(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
+    """Return the entry of the dataset `name`, completed from the dataset that its key `like` names.
+
+    path: the path of params.yaml, for error messages
+    """
+    entry = entries[name]
+    if not isinstance(entry, dict) or "like" not in entry:
+        return entry
+    like = entries.get(entry["like"]) if isinstance(entry["like"], str) else None
+    if not isinstance(like, dict) or "like" in like:
+        names = ", ".join(str(key) for key, value in entries.items() if "like" not in (value or ()))
+        raise InputError(f"{path}: dataset.{name}.like must name one of {names}, not {entry['like']!r}")
+    shared = {key: value for key, value in like.items() if key != "prepare"}
+    return _merged(shared, {key: value for key, value in entry.items() if key != "like"})
 
 
-def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
-    """Merge two nested mappings into a new mapping; `above` takes precedence."""
-    found = below | above
-    for key, value in found.items():
+def _merged(lower: dict[Any, Any], upper: dict[Any, Any]) -> dict[Any, Any]:
+    """Merge two nested mappings into a new mapping; `upper` takes precedence."""
+    merged = lower | upper
+    for key, value in merged.items():
         if isinstance(value, dict):
-            under = below.get(key)
-            found[key] = _laid_over(under if isinstance(under, dict) else {}, value)
-    return found
+            lower_value = lower.get(key)
+            merged[key] = _merged(lower_value if isinstance(lower_value, dict) else {}, value)
+    return merged

@@ -45,9 +45,9 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Check the sizes. Raises ValueError for an invalid size."""
-        known = [each.name for each in fields(self.entry.sizes)][len(fields(DataSizes)) :]
-        if set(self.sizes) != set(known):
-            raise ValueError(f"sizes has {', '.join(self.sizes)}, not {', '.join(known)}")
+        names = [size_field.name for size_field in fields(self.entry.sizes)][len(fields(DataSizes)) :]
+        if set(self.sizes) != set(names):
+            raise ValueError(f"sizes has {', '.join(self.sizes)}, not {', '.join(names)}")
         for name, value in self.sizes.items():
             least, most = int(name not in MAY_BE_NONE), MOST_BLOCKS if name in BLOCKS else WIDEST
             if value < least:
@@ -59,8 +59,8 @@ class Recipe:
         width, heads = self.sizes["width"], self.sizes["heads"]
         if width % heads:
             raise ValueError(f"width {width} is not a multiple of heads ({heads})")
-        if odd := [name for name in ("width", "word_width") if self.sizes[name] % 2]:
-            raise ValueError(f"{odd[0]} {self.sizes[odd[0]]} is not even")
+        if odd_sizes := [name for name in ("width", "word_width") if self.sizes[name] % 2]:
+            raise ValueError(f"{odd_sizes[0]} {self.sizes[odd_sizes[0]]} is not even")
 
     @property
     def entry(self) -> Entry:
@@ -80,21 +80,21 @@ class Recipe:
     def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
         """Return the settings of a pre-training phase.
 
-        `adapt` has the settings of the last phase. Settings of an earlier phase are an entry of `adapt`.
+        `adapt` contains the settings of the last phase. An earlier phase has an entry of `adapt`.
         """
-        found: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
-        return found
+        settings: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
+        return settings
 
     @property
     def input(self) -> str:
-        """Kind of the model's input: GRID or PIXELS. If an old recipe lacks this value, it is GRID."""
+        """Kind of the model's input: GRID or PIXELS. Recipes of earlier versions lack it, and mean GRID."""
         return str(self.features.get("input", models.GRID))
 
     @property
     def pretrained_on(self) -> list[str]:
         """Datasets that pre-training uses in addition to the recipe's dataset."""
-        asked = {"cub": "images" in self.adapt, "nabirds": "class_pairs" in self.adapt.get("tasks", {})}
-        return [name for name, read in asked.items() if read]
+        uses = {"cub": "images" in self.adapt, "nabirds": "class_pairs" in self.adapt.get("tasks", {})}
+        return [name for name, used in uses.items() if used]
 
     @property
     def asks_negatives(self) -> bool:
@@ -104,8 +104,8 @@ class Recipe:
     def first_phase(self) -> "Recipe":
         """Return a copy of the recipe for pre-training, without the settings that affect only captioning."""
         switches = self.settings.get("switches", {})
-        kept = {key: switches[key] for key in switches if key not in self.entry.captioning}
-        return replace(self, settings=self.settings | {"switches": kept}, loss={}, train={})
+        remaining = {key: switches[key] for key in switches if key not in self.entry.captioning}
+        return replace(self, settings=self.settings | {"switches": remaining}, loss={}, train={})
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
         """Return sizes for inputs (C, H, W), `vocabulary` words and captions of up to `longest` tokens."""
@@ -129,7 +129,7 @@ def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
 def build(
     recipe: Recipe, sizes: DataSizes, source: str | Path | None = None, phase: str | None = None
 ) -> Any:
-    """Build the model of a phase of pre-training, or if `phase` is None, the model of captioning.
+    """Build the model of a phase of pre-training (None: captioning).
 
     Raises InputError if the settings do not fit the model. The message begins with `source`, the name
     of the file with the settings. If `source` is None, it begins with the names of the settings' files.
@@ -141,9 +141,9 @@ def build(
 
 
 def bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None = None) -> Any:
-    """Build the model of a phase, with tensors that have no values (device "meta").
+    """Build the model of a phase of pre-training (None: captioning), with tensors without values.
 
-    `shape` is the shape of the input, (C, H, W). If `phase` is None, the model is that of captioning.
+    The device of the tensors is "meta". `shape` is the shape of the model's input for an image, (C, H, W).
     """
     with torch.device("meta"):
         return build(recipe, recipe.sizes_for(shape, 8, 8), phase=phase)
@@ -157,9 +157,9 @@ def save(path: str | Path, recipe: Recipe) -> None:
     write_text(path, yaml_of(asdict(recipe)))
 
 
-def same(one: Recipe, other: Recipe) -> bool:
+def same(recipe: Recipe, other: Recipe) -> bool:
     """Return True if two recipes have the same YAML; lists and tuples count as equal."""
-    return yaml_of(asdict(one)) == yaml_of(asdict(other))
+    return yaml_of(asdict(recipe)) == yaml_of(asdict(other))
 
 
 def load(path: str | Path) -> Recipe:

@@ -17,16 +17,16 @@ from pipeline.io.errors import InputError
 def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
     """Return the recipe of one model on one dataset. Raises InputError for invalid settings."""
     if model not in everything.model:
-        known = ", ".join(everything.model)
-        raise InputError(f"unknown model {model!r}; params.yaml has {known} under 'model'")
-    entry, of_dataset = entry_of(model), everything.of(dataset)
-    own = of_dataset.own.get(entry.own) if entry.own else None
+        names = ", ".join(everything.model)
+        raise InputError(f"unknown model {model!r}; params.yaml has {names} under 'model'")
+    entry, dataset_settings = entry_of(model), everything.of(dataset)
+    own = dataset_settings.own.get(entry.own) if entry.own else None
     if entry.own and own is None:
         key = f"dataset.{dataset}.own.{entry.own}"
         raise InputError(f"params.yaml: {key} is missing, which has the settings of {model}; add it")
-    sizes, train, adapt = _phases(entry, of_dataset, own, f"dataset.{dataset}.own.{entry.own}")
-    stated = _stated(everything.model[model], of_dataset.model.get(model, {}))
-    settings = _settings(stated, own.settings if own else of_dataset.settings, entry)
+    sizes, train, adapt = _phases(entry, dataset_settings, own, f"dataset.{dataset}.own.{entry.own}")
+    stated = _overridden(everything.model[model], dataset_settings.model.get(model, {}))
+    settings = _completed(stated, own.settings if own else dataset_settings.settings, entry)
     read = entry.reads(switches_of(model, dataset, settings))
     try:
         recipe = Recipe(
@@ -36,20 +36,20 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
             sizes=sizes,
             loss={},
             train=train | everything.train.decides | everything.reinforce.decides,
-            features=asdict((pixel_spec if read == PIXELS else spec)(everything.features, of_dataset)),
+            features=asdict((pixel_spec if read == PIXELS else spec)(everything.features, dataset_settings)),
             code=code_of(model),
             adapt=adapt,
         )
     except ValueError as error:
         raise InputError(f"{set_in(model, dataset)}: {error}") from None
-    shape = (3, *of_dataset.features.pixels) if read == PIXELS else (16, 14, 14)
+    shape = (3, *dataset_settings.features.pixels) if read == PIXELS else (16, 14, 14)
     terms = bare(recipe, shape).terms
-    loss = {term: _weight(everything, of_dataset, term, recipe) for term in terms if term != "cap"}
+    loss = {term: _weight(everything, dataset_settings, term, recipe) for term in terms if term != "cap"}
     if own and any(phase.learns == "tasks" for phase in recipe.before):
         adapt = _tasks(recipe, own, shape)
-    made = replace(recipe, loss=loss, adapt=adapt)
-    _check(made, everything, of_dataset)
-    return made
+    completed = replace(recipe, loss=loss, adapt=adapt)
+    _check(completed, everything, dataset_settings)
+    return completed
 
 
 def entry_of(model: str) -> Entry:
@@ -66,46 +66,48 @@ def code_of(model: str) -> dict[str, str]:
 
 
 def _phases(
-    entry: Entry, of_dataset: Dataset, own: OwnSettings | None, key: str
+    entry: Entry, dataset_settings: Dataset, own: OwnSettings | None, key: str
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
-    """Return a model's sizes, its settings of captioning, and its settings of the last pre-training phase.
+    """Return (sizes, settings of captioning, settings of the last pre-training phase) of a model.
 
-    The last of these are {} if the model has no pre-training phase. Raises InputError if it has one and
-    params.yaml lacks its settings.
+    key: key of `own` in params.yaml, for error messages
+
+    Without a pre-training phase, the last value is {}. Raises InputError if params.yaml lacks the settings of
+    the pre-training phase.
     """
     if own is None:
-        return of_dataset.sizes.model_dump(), of_dataset.train.model_dump(), {}
+        return dataset_settings.sizes, dataset_settings.train.model_dump(), {}
     start = {} if own.start is None else {"start": own.start}  # for the model's first phase
     if not entry.phases:
         return own.sizes, own.train.model_dump() | start, {}
     name = entry.phases[-1].settings
-    if (last := getattr(own, name)) is None:
+    if (last_phase := getattr(own, name)) is None:
         raise InputError(f"params.yaml: {key}.{name} is missing; add it")
-    return own.sizes, own.train.model_dump(), last.model_dump() | start
+    return own.sizes, own.train.model_dump(), last_phase.model_dump() | start
 
 
-def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's global settings `found`, overridden by the dataset's settings `here`.
+def _overridden(everywhere: Mapping[str, Any], on_dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's global settings `everywhere`, overridden by the dataset's settings `on_dataset`.
 
     Switches are overridden one by one.
     """
-    stated = {**found, **here}
-    everywhere, own = found.get("switches"), here.get("switches")
-    if isinstance(everywhere, dict) and isinstance(own, dict):
-        stated["switches"] = everywhere | own
-    return stated
+    settings = {**everywhere, **on_dataset}
+    switches, dataset_switches = everywhere.get("switches"), on_dataset.get("switches")
+    if isinstance(switches, dict) and isinstance(dataset_switches, dict):
+        settings["switches"] = switches | dataset_switches
+    return settings
 
 
-def _settings(found: Mapping[str, Any], values: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
-    """Return the model's settings `found`, completed with the dataset's settings `values`.
+def _completed(stated: Mapping[str, Any], defaults: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
+    """Return the model's settings `stated`, completed with the dataset's settings `defaults`.
 
-    A null in `found` is replaced with the value of the same key in `values`. A switch that `found` lacks is
-    taken from `values`, if the model has this switch.
+    A null in `stated` is replaced with the value of the same key in `defaults`. A switch that `stated` lacks
+    is taken from `defaults`, if the model has this switch.
     """
-    settings = {key: values.get(key) if value is None else value for key, value in found.items()}
-    if "switches" in values and isinstance(found.get("switches"), dict):
-        shared = {name: value for name, value in values["switches"].items() if name in entry.switches}
-        settings["switches"] = shared | found["switches"]
+    settings = {key: defaults.get(key) if value is None else value for key, value in stated.items()}
+    if "switches" in defaults and isinstance(stated.get("switches"), dict):
+        switches = {name: value for name, value in defaults["switches"].items() if name in entry.switches}
+        settings["switches"] = switches | stated["switches"]
     return settings
 
 
@@ -115,7 +117,7 @@ def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dic
     The model's switches select the phases and the tasks. Raises InputError if the settings of a phase, or
     the weight of a task, are missing.
     """
-    found = recipe.adapt
+    all_settings = recipe.adapt
     for phase in reversed(recipe.entry.phases_of(switches_of(recipe.model, recipe.dataset, recipe.settings))):
         key = f"params.yaml: dataset.{recipe.dataset}.own.{recipe.entry.own}.{phase.settings}"
         settings: Pretrain | None = getattr(own, phase.settings)
@@ -127,14 +129,14 @@ def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dic
             raise InputError(f"{key}.tasks.{missing[0]} is missing, the task's weight; add it")
         tasks = {"tasks": {task: weights[task] for task in terms}}
         last = phase == recipe.entry.phases[-1]
-        found |= tasks if last else {phase.settings: settings.model_dump() | tasks}
-    return found
+        all_settings |= tasks if last else {phase.settings: settings.model_dump() | tasks}
+    return all_settings
 
 
-def _check(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> None:
+def _check(recipe: Recipe, everything: params.Params, dataset_settings: Dataset) -> None:
     """Raise InputError if a setting needs something that the dataset or the model lacks."""
-    dataset, model, text = recipe.dataset, recipe.model, of_dataset.text
-    reader, reward = of_dataset.prepare.reader, everything.reinforce.reward
+    dataset, model, text = recipe.dataset, recipe.model, dataset_settings.text
+    reader, reward = dataset_settings.prepare.reader, everything.reinforce.reward
     own = f".own.{recipe.entry.own}" if recipe.entry.own else ""
     key = "train" if everything.train.select else f"dataset.{dataset}{own}.train"
     phases = (recipe.adapt, recipe.train)
@@ -153,12 +155,12 @@ def _check(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> No
             f"reinforce.reward: agrees needs negatives.grammar.{dataset}: geometric; set it to CIDEr-D",
         ),
         (
-            recipe.input == models.GRID and any(each.get("mirror") or each.get("shift") for each in phases),
+            recipe.input == models.GRID and any(p.get("mirror") or p.get("shift") for p in phases),
             f"{model} reads features on {dataset}, but mirror and shift need pixels; set mirror: false and "
             "shift: 0",
         ),
         (
-            recipe.entry.fills is None and any(each.get("max_tokens") is not None for each in phases),
+            recipe.entry.fills is None and any(p.get("max_tokens") is not None for p in phases),
             f"{model} on {dataset} has max_tokens in a phase, which it does not read; set "
             f"dataset.{dataset}.text.max_tokens instead",
         ),
@@ -171,20 +173,20 @@ def _check(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> No
             f"set dataset.{dataset}.text.counted_with: cub",
         ),
     )
-    for wrong, said in faults:
-        if wrong:
-            raise InputError(f"params.yaml: {said}")
+    for applies, message in faults:
+        if applies:
+            raise InputError(f"params.yaml: {message}")
 
 
 def _weight(everything: params.Params, dataset: Dataset, term: str, recipe: Recipe) -> float:
-    """Return a loss weight: the global value if set, or the dataset's if set, or the model's default."""
+    """Return the weight of a loss term: the global value, else the dataset's, else the model's."""
     key = f"lambda_{term}"
-    for found in (everything.loss.get(key), dataset.loss.get(key), recipe.entry.loss.get(term)):
-        if found is not None:
-            return found
-    where = f"dataset.{recipe.dataset}.loss.{key}"
+    for weight in (everything.loss.get(key), dataset.loss.get(key), recipe.entry.loss.get(term)):
+        if weight is not None:
+            return weight
+    missing_key = f"dataset.{recipe.dataset}.loss.{key}"
     raise InputError(
-        f"params.yaml: {where} is missing; add it, set loss.{key}, or give the Entry of "
+        f"params.yaml: {missing_key} is missing; add it, set loss.{key}, or give the Entry of "
         f"{recipe.model} a weight: loss={{{term!r}: 1.0}}"
     )
 
@@ -194,22 +196,22 @@ def stage_lists(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
 
     DVC makes a stage for each listed name, and cannot derive the lists from `models`.
     """
-    found: dict[str, dict[str, None]] = {"extract": {}, "pretrain": {}}
+    lists: dict[str, dict[str, None]] = {"extract": {}, "pretrain": {}}
     for recipe in recipes:
-        found["extract"][recipe.input] = None
-        found["pretrain"] |= {recipe.model: None} if recipe.adapt else {}
-    return {stage: [*names] for stage, names in found.items()}
+        lists["extract"][recipe.input] = None
+        lists["pretrain"] |= {recipe.model: None} if recipe.adapt else {}
+    return {stage: [*names] for stage, names in lists.items()}
 
 
 def check_stages(everything: params.Params, recipes: Sequence[Recipe]) -> None:
-    """Raise InputError if `stages` is not `stage_lists(recipes)`; `extract` may have more inputs."""
-    listed, wanted = everything.stages.model_dump(), stage_lists(recipes)
-    wanted["extract"] = [*dict.fromkeys([*listed["extract"], *wanted["extract"]])]
-    wrong = {stage: names for stage, names in wanted.items() if {*names} != {*listed[stage]}}
-    if wrong:
-        keys = " and ".join(f"stages.{stage}: [{', '.join(names)}]" for stage, names in wrong.items())
-        given = " ".join(f"-S 'stages.{stage}=[{','.join(names)}]'" for stage, names in wrong.items())
+    """Raise InputError if the section `stages` lacks or adds a name. `extract` may have additional inputs."""
+    listed, needed = everything.stages.model_dump(), stage_lists(recipes)
+    needed["extract"] = [*dict.fromkeys([*listed["extract"], *needed["extract"]])]
+    differing = {stage: names for stage, names in needed.items() if {*names} != {*listed[stage]}}
+    if differing:
+        keys = " and ".join(f"stages.{stage}: [{', '.join(names)}]" for stage, names in differing.items())
+        options = " ".join(f"-S 'stages.{stage}=[{','.join(names)}]'" for stage, names in differing.items())
         raise InputError(
             f"params.yaml: `models` [{', '.join(everything.models)}] need {keys}; set it there, or run the "
-            f"experiment with {given}"
+            f"experiment with {options}"
         )

@@ -1,4 +1,4 @@
-"""Specification of a feature store. A store contains it, and it is checked when the store is opened."""
+"""Specification of a feature store. Each store contains its specification, and opening a store checks it."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -61,10 +61,10 @@ def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
     return PixelSpec(height, width, settings.resize)
 
 
-def chosen(settings: params.Features, own: Any) -> dict[str, Any]:
-    """Return name -> value for the names in CHOSEN: the value in `settings`, or if null, that in `own`."""
-    named = {key: getattr(settings, key) for key in CHOSEN}
-    return {key: getattr(own, key) if value is None else value for key, value in named.items()}
+def chosen(settings: params.Features, dataset_features: Any) -> dict[str, Any]:
+    """Return name -> value for the names in CHOSEN. `dataset_features` replace nulls in `settings`."""
+    values = {key: getattr(settings, key) for key in CHOSEN}
+    return {key: getattr(dataset_features, key) if value is None else value for key, value in values.items()}
 
 
 def spec(settings: params.Features, dataset: Dataset) -> Spec:
@@ -74,18 +74,18 @@ def spec(settings: params.Features, dataset: Dataset) -> Spec:
     such a dataset, params.yaml must not set features.weights, `finer` or `standardise`: this raises
     InputError.
     """
-    own = dataset.features
-    made = chosen(settings, own) | {"standardise": own.standardise}
-    if own.npy is None:
-        return Spec(**made, resize=settings.resize, size=settings.size)
+    features = dataset.features
+    values = chosen(settings, features) | {"standardise": features.standardise}
+    if features.npy is None:
+        return Spec(**values, resize=settings.resize, size=settings.size)
     if settings.weights is not None:
         raise InputError(
             f"params.yaml: features.weights is {settings.weights!r}, but the dataset's features are "
-            f"imported from {own.npy!r}; set one of features.weights and features.npy to null"
+            f"imported from {features.npy!r}; set one of features.weights and features.npy to null"
         )
-    if changing := [key for key in ("finer", "standardise") if made[key]]:
+    if changes := [key for key in ("finer", "standardise") if values[key]]:
         raise InputError(
-            f"params.yaml: features imported from {own.npy!r} cannot be changed; "
-            f"set features.{changing[0]}: false"
+            f"params.yaml: features imported from {features.npy!r} cannot be changed; "
+            f"set features.{changes[0]}: false"
         )
-    return Spec(**made | {"weights": IMPORTED}, resize=IMPORTED, size=settings.size)
+    return Spec(**values | {"weights": IMPORTED}, resize=IMPORTED, size=settings.size)

@@ -82,29 +82,29 @@ class Attended:
 
 
 def attended(
-    spoken: Sequence[tuple[str, int]],
+    word_tokens: Sequence[tuple[str, int]],
     maps: np.ndarray,
     weighed: tuple[str, ...] = (),
     weights: np.ndarray | None = None,
 ) -> Attended:
     """Return a caption whose words have the mean maps and weights of their tokens.
 
-    spoken: each word with its number of tokens
+    word_tokens: each word with its number of tokens
     maps: maps of the tokens, (tokens, I, H, W)
     weighed: names of the K inputs to which the decoder gives weights
     weights: weights of the tokens, (tokens, K)
     """
-    words, counts = tuple(word for word, _ in spoken), [count for _, count in spoken]
-    own = None if weights is None else _means(weights, counts)
-    return Attended(words, _means(maps, counts), weighed=weighed, weights=own)
+    words, counts = tuple(word for word, _ in word_tokens), [count for _, count in word_tokens]
+    means = None if weights is None else _means(weights, counts)
+    return Attended(words, _means(maps, counts), weighed=weighed, weights=means)
 
 
 def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
     """Average the values of each word's tokens: (tokens, ...) becomes (words, ...), float16."""
     if not counts:
         return rows[:0].astype(np.float16)
-    summed = np.add.reduceat(rows[: sum(counts)].astype(np.float32), np.cumsum([0, *counts[:-1]]))
-    return (summed / np.reshape(counts, (-1, *[1] * (rows.ndim - 1)))).astype(np.float16)
+    sums = np.add.reduceat(rows[: sum(counts)].astype(np.float32), np.cumsum([0, *counts[:-1]]))
+    return (sums / np.reshape(counts, (-1, *[1] * (rows.ndim - 1)))).astype(np.float16)
 
 
 def write(
@@ -122,26 +122,26 @@ def write(
     captions = list(attended.values())
     arrays: dict[str, np.ndarray] = {
         "pair_id": np.array(list(attended), dtype=np.str_),
-        "start": np.cumsum([0, *(len(each.words) for each in captions)], dtype=np.int64),
-        "word": np.array([word for each in captions for word in each.words], dtype=np.str_),
-        "map": np.concatenate([each.maps for each in captions], dtype=np.float16),
+        "start": np.cumsum([0, *(len(caption.words) for caption in captions)], dtype=np.int64),
+        "word": np.array([word for caption in captions for word in caption.words], dtype=np.str_),
+        "map": np.concatenate([caption.maps for caption in captions], dtype=np.float16),
     }
     if captions[0].images == 1:
         arrays["map"] = arrays["map"][:, 0]
-    if aligned := {pair: each.alignment for pair, each in attended.items() if each.alignment is not None}:
-        arrays["aligned_pair"] = np.array(list(aligned), dtype=np.str_)
-        arrays["alignment"] = np.stack(list(aligned.values()), dtype=np.float16)
-    if own := {pair: each.blocks for pair, each in attended.items() if each.blocks is not None}:
-        arrays["block_pair"] = np.array(list(own), dtype=np.str_)
-        arrays["block_name"] = np.array(list(next(iter(own.values()))), dtype=np.str_)
-        arrays["block"] = np.stack([np.stack(list(maps.values())) for maps in own.values()], dtype=np.float16)
-    if shares := [each.weights for each in captions if each.weights is not None]:
+    if alignments := {pair: c.alignment for pair, c in attended.items() if c.alignment is not None}:
+        arrays["aligned_pair"] = np.array(list(alignments), dtype=np.str_)
+        arrays["alignment"] = np.stack(list(alignments.values()), dtype=np.float16)
+    if blocks := {pair: c.blocks for pair, c in attended.items() if c.blocks is not None}:
+        arrays["block_pair"] = np.array(list(blocks), dtype=np.str_)
+        arrays["block_name"] = np.array(list(next(iter(blocks.values()))), dtype=np.str_)
+        arrays["block"] = np.stack([[*maps.values()] for maps in blocks.values()], dtype=np.float16)
+    if weight_rows := [caption.weights for caption in captions if caption.weights is not None]:
         arrays["weight_name"] = np.array(captions[0].weighed, dtype=np.str_)
-        arrays["weight"] = np.concatenate(shares, dtype=np.float16)
+        arrays["weight"] = np.concatenate(weight_rows, dtype=np.float16)
     if exchanged is not None:
         arrays["exchanged"] = np.array([exchanged[pair] for pair in attended], dtype=np.str_)
     arrays |= {f"of_{name}": np.array([value], dtype=np.str_) for name, value in (origin or {}).items()}
-    with replacing(path) as beside, beside.open("wb") as file:
+    with replacing(path) as partial, partial.open("wb") as file:
         # not compressed, because the bytes of a compressor differ between versions
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
@@ -188,52 +188,54 @@ def _arrays(path: str | Path) -> Iterator[Mapping[str, np.ndarray]]:
 
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
     """Yield (pair id, caption with attention). Raises KeyError or ValueError for arrays that do not fit."""
-    pairs, start, words, maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
-    arrays["map"] = maps = maps[:, None] if maps.ndim == 3 else maps
+    pairs, start, words, word_maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
+    arrays["map"] = word_maps = word_maps[:, None] if word_maps.ndim == 3 else word_maps
     optional = ("aligned_pair", "block_pair", "block_name", "weight_name")
-    aligned, blocked, blocks, weighed = (arrays[name].tolist() if name in arrays else [] for name in optional)
-    grid, cells = maps.shape[2:], math.prod(maps.shape[2:])
+    aligned_pairs, block_pairs, block_names, weight_names = (
+        arrays[name].tolist() if name in arrays else [] for name in optional
+    )
+    grid, cells = word_maps.shape[2:], math.prod(word_maps.shape[2:])
     shapes = {
         "start": (len(pairs) + 1,),
-        "map": (len(words), min(2, maps.shape[1]), *grid),
-        "alignment": (len(aligned), cells, cells),
-        "block": (len(blocked), len(blocks), 2, *grid),
-        "weight": (len(words), len(weighed)),
+        "map": (len(words), min(2, word_maps.shape[1]), *grid),
+        "alignment": (len(aligned_pairs), cells, cells),
+        "block": (len(block_pairs), len(block_names), 2, *grid),
+        "weight": (len(words), len(weight_names)),
     }
     for name, shape in shapes.items():
-        _demand(name not in arrays or arrays[name].shape == shape, name)
+        _require(name not in arrays or arrays[name].shape == shape, name)
     for name, axes in SUMS.items():
-        _demand(name not in arrays or _shares(arrays[name], axes), name)
-    _demand(len(set(pairs.tolist())) == len(pairs), "pair_id")
-    _demand(len(set(weighed)) == len(weighed), "weight_name")
-    _demand(start[0] == 0 and start[-1] == len(words) and (np.diff(start) >= 0).all(), "start")
-    alignments = dict(zip(aligned, arrays.get("alignment", ()), strict=True))
-    of_blocks = {
-        pair: dict(zip(blocks, own, strict=True))
-        for pair, own in zip(blocked, arrays.get("block", ()), strict=True)
+        _require(name not in arrays or _sum_to_one(arrays[name], axes), name)
+    _require(len(set(pairs.tolist())) == len(pairs), "pair_id")
+    _require(len(set(weight_names)) == len(weight_names), "weight_name")
+    _require(start[0] == 0 and start[-1] == len(words) and (np.diff(start) >= 0).all(), "start")
+    alignments = dict(zip(aligned_pairs, arrays.get("alignment", ()), strict=True))
+    class_token_maps = {
+        pair: dict(zip(block_names, maps, strict=True))
+        for pair, maps in zip(block_pairs, arrays.get("block", ()), strict=True)
     }
     weights = arrays.get("weight")
-    for pair, first, end in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
+    for pair, first, stop in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
         yield (
             pair,
             Attended(
-                words=tuple(words[first:end].tolist()),
-                maps=maps[first:end],
+                words=tuple(words[first:stop].tolist()),
+                maps=word_maps[first:stop],
                 alignment=alignments.get(pair),
-                blocks=of_blocks.get(pair),
-                weighed=tuple(weighed),
-                weights=None if weights is None else weights[first:end],
+                blocks=class_token_maps.get(pair),
+                weighed=tuple(weight_names),
+                weights=None if weights is None else weights[first:stop],
             ),
         )
 
 
-def _shares(maps: np.ndarray, axes: tuple[int, ...]) -> bool:
+def _sum_to_one(maps: np.ndarray, axes: tuple[int, ...]) -> bool:
     """Return True if all values are at least 0 and their sums over `axes` are 1; no value may be NaN."""
     sums = maps.sum(axes, dtype=np.float32)
     return bool((np.abs(sums - 1) <= ROUNDING).all() and (maps >= 0).all())
 
 
-def _demand(holds: bool | np.bool, array: str) -> None:
+def _require(holds: bool | np.bool, array: str) -> None:
     if not holds:
         raise ValueError(f"the array {array} has a wrong shape or wrong values")
 
@@ -253,15 +255,15 @@ def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
 
     The types have equal numbers of pairs if possible. The pairs of a type are evenly spaced in `pairs`.
     """
-    order = (*CHANGE_TYPES, CHANGE, NO_CHANGE, None)
-    kinds = {kind: [p for p in pairs if p.change_type == kind] for kind in order}
-    shares = dict.fromkeys(kinds, 0)
-    for _ in range(min(count, sum(map(len, kinds.values())))):
+    kinds = (*CHANGE_TYPES, CHANGE, NO_CHANGE, None)
+    groups = {kind: [p for p in pairs if p.change_type == kind] for kind in kinds}
+    counts = dict.fromkeys(groups, 0)
+    for _ in range(min(count, sum(map(len, groups.values())))):
         # the first type among those with the smallest share so far
-        least = min((kind for kind in kinds if shares[kind] < len(kinds[kind])), key=shares.__getitem__)
-        shares[least] += 1
+        least = min((kind for kind in groups if counts[kind] < len(groups[kind])), key=counts.__getitem__)
+        counts[least] += 1
     return {
-        kind: [members[number * len(members) // shares[kind]] for number in range(shares[kind])]
-        for kind, members in kinds.items()
-        if shares[kind]
+        kind: [members[number * len(members) // counts[kind]] for number in range(counts[kind])]
+        for kind, members in groups.items()
+        if counts[kind]
     }

@@ -9,7 +9,7 @@ that ended first.
 
 B: pairs; k: beam, the number of places; L: tokens of the longest caption that was found; V: words of the
 vocabulary; longest: the model's limit of tokens. A pair is settled if no further word can give a better
-caption for it; left: number of pairs that are not settled.
+caption for it; unsettled: number of pairs that are not settled.
 """
 
 from dataclasses import dataclass
@@ -24,18 +24,12 @@ from pipeline.text.vocabularies import END, NULL, START
 
 
 @torch.inference_mode()
-def beam_search(model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0) -> Tensor:
-    """Return the best caption of each pair as token ids, (B, L), in the form that `greedy` returns."""
-    return Beam(model, difference, beam, length_penalty).run().words
-
-
-@torch.inference_mode()
-def beam_attending(
+def beam_search(
     model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0
 ) -> Captioned:
-    """Return the captions that `beam_search` returns, with attention."""
-    search = Beam(model, difference, beam, length_penalty, attending=True).run()
-    return captioned(search.decoder, search.words, search.seen, search.state)
+    """Return the best caption of each pair, in the form that `greedy_attending` returns."""
+    search = Beam(model, difference, beam, length_penalty).run()
+    return captioned(search.decoder, search.words, search.best_attention, search.state)
 
 
 @dataclass(frozen=True)
@@ -61,51 +55,44 @@ def n_best(
     search = NBest(model, difference, beam, length_penalty)
     search.run()
     # sorted() is stable, so the earlier of equal candidates comes first
-    return [sorted(found, key=lambda each: -each.score)[:count] for found in search.ended]
+    return [sorted(candidates, key=lambda candidate: -candidate.score)[:count] for candidates in search.ended]
 
 
 class Beam:
     """Beam search over a batch. Nothing is computed for settled pairs.
 
-    `words`, `scores` and `seen` hold the best ended caption of each pair, in the batch's order. In `state`,
-    `sums`, `free`, `written` and `looked`, the first rows belong to the pairs that are not settled: row n to
-    the pair `order[n]` of the batch.
+    `words`, `scores` and `best_attention` hold the best ended caption of each pair, in the batch's order. In
+    `state`, `sums`, `free_places`, `tokens` and `attention`, the first rows belong to the pairs that are not
+    settled: row n to the pair `order[n]` of the batch.
     """
 
-    def __init__(
-        self,
-        model: Captioner,
-        difference: Difference,
-        beam: int,
-        length_penalty: float,
-        attending: bool = False,
-    ):
+    def __init__(self, model: Captioner, difference: Difference, beam: int, length_penalty: float):
         B, device = len(difference.before), difference.before.device
         self.decoder, self.longest = model.decoder, model.sizes.longest - 1
         self.never = list(model.never)
-        self.beam, self.length_penalty, self.attending = beam, length_penalty, attending
+        self.beam, self.length_penalty = beam, length_penalty
         self.state = self.decoder.begin(difference, beam)
         self.order = torch.arange(B, device=device)
-        self.free = torch.full_like(self.order, beam)  # number of places without an ended caption
+        self.free_places = torch.full_like(self.order, beam)  # number of places without an ended caption
         # float64: unequal logits stay unequal as log-probabilities, so that a beam of 1 is greedy search
         self.sums = torch.full((B, beam), -torch.inf, dtype=torch.float64, device=device)
         self.sums[:, 0] = 0  # start from one empty caption, not from k
-        self.written = torch.full((B, beam, self.longest), NULL, device=device)
+        self.tokens = torch.full((B, beam, self.longest), NULL, device=device)
         self.scores = torch.full_like(self.sums[:, 0], -torch.inf)
-        self.words = self.written[:, 0].clone()
-        self.looked: Tensor | None = None  # (B, k, longest, ...), `NextWord.looked` of the steps
-        self.seen: Tensor | None = None  # (B, longest, ...), attention of the best ended caption
+        self.words = self.tokens[:, 0].clone()
+        self.attention: Tensor | None = None  # (B, k, longest, ...), attention of each token
+        self.best_attention: Tensor | None = None  # (B, longest, ...), attention of the best ended caption
 
     def run(self) -> "Beam":
         """Decode all captions, cut `words` to the longest caption, and return the search."""
-        word = torch.full_like(self.written[:, :, 0], START)  # (left, k)
+        word = torch.full_like(self.tokens[:, :, 0], START)  # (unsettled, k)
         for position in range(self.longest):
             step = self.decoder.step(word.flatten(), position, self.state)
-            self._keep(step.looked, position)
+            self._store_attention(step.looked, position)
             parents, word = self._choose(step.logits.view(*word.shape, -1))
-            self._follow(parents, word, position)
-            self._end(word, position)
-            word = self._leave(word)
+            self._move(parents, word, position)
+            self._end_captions(word, position)
+            word = self._remove_settled(word)
             if not len(word):
                 break
         places = torch.arange(1, self.longest + 1, device=self.words.device)
@@ -113,99 +100,104 @@ class Beam:
         self.words = self.words[:, : int(last)]
         return self
 
-    def _keep(self, looked: Tensor | None, position: int) -> None:
-        if looked is None or not self.attending:
+    def _store_attention(self, step_attention: Tensor | None, position: int) -> None:
+        """Store the attention, `NextWord.looked`, of the step at `position`."""
+        if step_attention is None:
             return
-        if self.looked is None:
-            self.looked = looked.new_zeros(*self.written.shape, *looked.shape[1:])
-            self.seen = torch.zeros_like(self.looked[:, 0])
-        own = looked.unflatten(0, (-1, self.beam))
-        self.looked[: len(own), :, position] = own
+        if self.attention is None:
+            self.attention = step_attention.new_zeros(*self.tokens.shape, *step_attention.shape[1:])
+            self.best_attention = torch.zeros_like(self.attention[:, 0])
+        by_pair = step_attention.unflatten(0, (-1, self.beam))
+        self.attention[: len(by_pair), :, position] = by_pair
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose the k best continuations of each unsettled pair, from the logits (left, k, V).
+        """Choose the k best continuations of each unsettled pair, from the logits (unsettled, k, V).
 
-        Returns, for each place, the index of the extended caption and the appended word, (left, k) each.
+        Returns, for each place, the index of the extended caption and the appended word, (unsettled, k) each.
         """
-        left, _, V = logits.shape
+        unsettled, _, V = logits.shape
         scores = logits.double().log_softmax(-1)
         scores[:, :, self.never] = -torch.inf
-        scores += self.sums[:left, :, None]
-        sums, places = best(scores.flatten(1), self.beam)
-        taken = torch.arange(self.beam, device=sums.device) >= self.free[:left, None]
-        self.sums[:left] = sums.masked_fill(taken, -torch.inf)
-        return places // V, places % V
+        scores += self.sums[:unsettled, :, None]
+        sums, indices = best(scores.flatten(1), self.beam)
+        without_place = torch.arange(self.beam, device=sums.device) >= self.free_places[:unsettled, None]
+        self.sums[:unsettled] = sums.masked_fill(without_place, -torch.inf)
+        return indices // V, indices % V
 
-    def _follow(self, parents: Tensor, word: Tensor, position: int) -> None:
+    def _move(self, parents: Tensor, word: Tensor, position: int) -> None:
         """Move the chosen captions, with their state, to their new places, and append their new words."""
-        left = len(word)
-        rows = (parents + self.beam * torch.arange(left, device=parents.device)[:, None]).flatten()
+        unsettled = len(word)
+        rows = (parents + self.beam * torch.arange(unsettled, device=parents.device)[:, None]).flatten()
         self.state.follow(rows)
-        written = self.written[:left].flatten(0, 1)  # a view, as below
-        written[:, :position] = written[rows, :position]
-        written[:, position] = word.flatten()
-        if self.looked is not None:
-            looked = self.looked[:left].flatten(0, 1)[:, : position + 1]
-            looked.copy_(looked[rows])
+        tokens = self.tokens[:unsettled].flatten(0, 1)  # a view, as below
+        tokens[:, :position] = tokens[rows, :position]
+        tokens[:, position] = word.flatten()
+        if self.attention is not None:
+            attention = self.attention[:unsettled].flatten(0, 1)[:, : position + 1]
+            attention.copy_(attention[rows])
 
-    def _end(self, word: Tensor, position: int) -> None:
+    def _end_captions(self, word: Tensor, position: int) -> None:
         """Remove the captions that end at this position from the search; update each pair's best caption."""
-        left, rows = len(word), self.order[: len(word)]
-        last = position == self.longest - 1  # all captions are cut here
-        ended = (word == END) | last
-        scores = self.sums[:left].masked_fill(~ended, -torch.inf) / (position + 1) ** self.length_penalty
+        unsettled, pairs = len(word), self.order[: len(word)]
+        at_limit = position == self.longest - 1  # all captions are cut here
+        ended = (word == END) | at_limit
+        scores = self.sums[:unsettled].masked_fill(~ended, -torch.inf) / (position + 1) ** self.length_penalty
         score, place = scores.max(1)  # the first of equal scores
-        better = (score > self.scores[rows]).nonzero()[:, 0]
-        rows, place = rows[better], place[better]
-        self.scores[rows] = score[better]
-        self.words[rows] = self.written[better, place]
-        if self.looked is not None and self.seen is not None:
-            self.seen[rows] = self.looked[better, place]
-        self.free[:left] -= (ended & self.sums[:left].isfinite()).sum(1)
-        self.sums[:left].masked_fill_(ended, -torch.inf)
+        improved = (score > self.scores[pairs]).nonzero()[:, 0]
+        pairs, place = pairs[improved], place[improved]
+        self.scores[pairs] = score[improved]
+        self.words[pairs] = self.tokens[improved, place]
+        if self.attention is not None and self.best_attention is not None:
+            self.best_attention[pairs] = self.attention[improved, place]
+        self.free_places[:unsettled] -= (ended & self.sums[:unsettled].isfinite()).sum(1)
+        self.sums[:unsettled].masked_fill_(ended, -torch.inf)
 
-    def _leave(self, word: Tensor) -> Tensor:
-        left = len(word)
-        settled = self._settled(left)
-        places = Exchange(settled)
-        if places.left < left:
+    def _remove_settled(self, word: Tensor) -> Tensor:
+        """Remove the settled pairs from the search. Return the last words of the other pairs' captions."""
+        unsettled = len(word)
+        settled = self._settled(unsettled)
+        exchange = Exchange(settled)
+        if exchange.left < unsettled:
             self.state.leave(settled)
-            places.apply(self.order)
-            for rows in (word, self.sums, self.free, self.written, self.looked):
+            exchange.apply(self.order)
+            for rows in (word, self.sums, self.free_places, self.tokens, self.attention):
                 if rows is not None:
-                    places.move(rows)
-        return word[: places.left]
+                    exchange.move(rows)
+        return word[: exchange.left]
 
-    def _settled(self, left: int) -> Tensor:
-        """Return a mask, (left,), that is true for settled pairs.
+    def _settled(self, unsettled: int) -> Tensor:
+        """Return a mask, (unsettled,), that is true for settled pairs.
 
         A pair is settled if none of its unfinished captions can get a better score than its best ended
         caption. More words can only lower the sum of a caption's log-probabilities.
         """
-        reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
-        return reachable <= self.scores[self.order[:left]]
+        reachable = self.sums[:unsettled].amax(1) / self.longest**self.length_penalty
+        return reachable <= self.scores[self.order[:unsettled]]
 
 
 class NBest(Beam):
-    """Beam search that stores every ended caption, and continues until no place is free."""
+    """Beam search that stores every ended caption, but no attention. It ends when no place is free."""
 
     def __init__(self, model: Captioner, difference: Difference, beam: int, length_penalty: float):
         super().__init__(model, difference, beam, length_penalty)
         self.ended: list[list[Candidate]] = [[] for _ in range(len(difference.before))]
 
-    def _end(self, word: Tensor, position: int) -> None:
-        left = len(word)
-        last = position == self.longest - 1
-        ending = ((word == END) | last) & self.sums[:left].isfinite()
-        pairs, tokens = self.order[:left].tolist(), self.written[:left, :, : position + 1].tolist()
-        for row, place in ending.nonzero().tolist():
-            total = float(self.sums[row, place])
-            score = total / (position + 1) ** self.length_penalty
-            self.ended[pairs[row]].append(Candidate(tuple(tokens[row][place]), total, score))
-        super()._end(word, position)
+    def _store_attention(self, step_attention: Tensor | None, position: int) -> None:
+        """Do nothing: the results contain no attention."""
 
-    def _settled(self, left: int) -> Tensor:
-        return (self.free[:left] == 0) | (self.sums[:left].amax(1) == -torch.inf)
+    def _end_captions(self, word: Tensor, position: int) -> None:
+        unsettled = len(word)
+        at_limit = position == self.longest - 1
+        ending = ((word == END) | at_limit) & self.sums[:unsettled].isfinite()
+        pairs, tokens = self.order[:unsettled].tolist(), self.tokens[:unsettled, :, : position + 1].tolist()
+        for row, place in ending.nonzero().tolist():
+            log_probability = float(self.sums[row, place])
+            score = log_probability / (position + 1) ** self.length_penalty
+            self.ended[pairs[row]].append(Candidate(tuple(tokens[row][place]), log_probability, score))
+        super()._end_captions(word, position)
+
+    def _settled(self, unsettled: int) -> Tensor:
+        return (self.free_places[:unsettled] == 0) | (self.sums[:unsettled].amax(1) == -torch.inf)
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -213,10 +205,10 @@ def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
     Equal values keep their order, which torch.topk does not promise.
     """
-    values, places = [], []
+    values, indices = [], []
     for _ in range(count):
-        value, place = scores.max(-1, keepdim=True)
-        scores = scores.scatter(-1, place, -torch.inf)
+        value, index = scores.max(-1, keepdim=True)
+        scores = scores.scatter(-1, index, -torch.inf)
         values.append(value)
-        places.append(place)
-    return torch.cat(values, -1), torch.cat(places, -1)
+        indices.append(index)
+    return torch.cat(values, -1), torch.cat(indices, -1)

@@ -11,7 +11,7 @@ import torch
 from models.common.captioner import Captioner, Difference
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended, attended
-from pipeline.decoding.beam_search import beam_attending
+from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.greedy import Captioned, differences, evaluating, greedy_attending
 from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.io.progress import track
@@ -27,7 +27,7 @@ def searching(beam: int, length_penalty: float) -> Search:
     """
     if beam == 1:
         return greedy_attending
-    return partial(beam_attending, beam=beam, length_penalty=length_penalty)
+    return partial(beam_search, beam=beam, length_penalty=length_penalty)
 
 
 @torch.inference_mode()
@@ -37,8 +37,8 @@ def attended_captions(
     store: FeatureStore,
     vocabulary: Vocabulary,
     batch: int,
-    aligned: Collection[str],
-    search: Search = greedy_attending,
+    search: Search,
+    aligned: Collection[str] = (),
 ) -> dict[str, Attended]:
     """Return pair id -> caption with attention, in the order of the pairs. Progress is shown.
 
@@ -47,81 +47,59 @@ def attended_captions(
     """
     ids = [pair.pair_id for pair in pairs]
     with evaluating(model):
-        found = (
-            each
-            for start, difference in zip(
-                range(0, len(ids), batch), differences(model, pairs, store, batch), strict=True
-            )
-            for each in _attended(search, model, difference, vocabulary, ids[start : start + batch], aligned)
-        )
-        captions = dict(zip(ids, track(found, "decoding", "pairs", len(ids)), strict=True))
-        shown = [pair for pair in pairs if pair.pair_id in aligned]
-        blocks = _class_token_attention(model, shown, store, batch)
+        decoded = _attended(model, pairs, store, vocabulary, batch, search, aligned)
+        captions = dict(zip(ids, track(decoded, "decoding", "pairs", len(ids)), strict=True))
+        aligned_pairs = [pair for pair in pairs if pair.pair_id in aligned]
+        blocks = _class_token_attention(model, aligned_pairs, store, batch)
         return captions | {pair: replace(captions[pair], blocks=maps) for pair, maps in blocks.items()}
-
-
-@torch.inference_mode()
-def exchanged_captions(
-    model: Captioner,
-    pairs: Sequence[Pair],
-    store: FeatureStore,
-    vocabulary: Vocabulary,
-    batch: int,
-    search: Search = greedy_attending,
-) -> dict[str, str]:
-    """Return pair id -> caption of the pair's images in exchanged order, (after, before)."""
-    exchanged = [replace(pair, before=pair.after, after=pair.before) for pair in pairs]
-    with evaluating(model):
-        found = (
-            vocabulary.decode(row)
-            for difference in differences(model, exchanged, store, batch)
-            for row in search(model, difference).words.tolist()
-        )
-        captions = track(found, "decoding (after, before)", "pairs", len(pairs))
-        return dict(zip([pair.pair_id for pair in pairs], captions, strict=True))
 
 
 def _class_token_attention(
     model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> dict[str, dict[str, np.ndarray]]:
     """Return pair id -> block name -> class-token attention; {} if the image encoder has no class tokens."""
-    device, found = next(model.parameters()).device, {}
+    device, maps_by_pair = next(model.parameters()).device, {}
     starts = range(0, len(pairs), batch)
     for start, images in zip(starts, feature_batches(pairs, store, batch), strict=True):
         before, after = (image.to(device).float() for image in images)
-        maps = {name: own.half().cpu().numpy() for name, own in model.class_token_maps(before, after).items()}
+        maps = model.class_token_maps(before, after)
         if not maps:
             break
+        maps_by_block = {name: values.half().cpu().numpy() for name, values in maps.items()}
         for row, pair in enumerate(pairs[start : start + batch]):
-            found[pair.pair_id] = {name: own[row] for name, own in maps.items()}
-    return found
+            maps_by_pair[pair.pair_id] = {name: values[row] for name, values in maps_by_block.items()}
+    return maps_by_pair
 
 
 def _attended(
-    search: Search,
     model: Captioner,
-    difference: Difference,
+    pairs: Sequence[Pair],
+    store: FeatureStore,
     vocabulary: Vocabulary,
-    ids: list[str],
+    batch: int,
+    search: Search,
     aligned: Collection[str],
 ) -> Iterator[Attended]:
-    captions = attended_captions_of(search(model, difference), model, vocabulary)
-    rows = [row for row, pair in enumerate(ids) if pair in aligned]
-    alignment = difference.alignment(rows)  # (rows, N, N)
-    alignments = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
-    for row, caption in enumerate(captions):
-        yield replace(caption, alignment=alignments.get(row))
+    """Yield the caption of each pair, with attention, and with the alignment if its id is in `aligned`."""
+    starts = range(0, len(pairs), batch)
+    for start, difference in zip(starts, differences(model, pairs, store, batch), strict=True):
+        captions = attended_captions_of(search(model, difference), model, vocabulary)
+        rows = [row for row, pair in enumerate(pairs[start : start + batch]) if pair.pair_id in aligned]
+        alignment = difference.alignment(rows)  # (rows, N, N)
+        maps = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
+        for row, caption in enumerate(captions):
+            yield replace(caption, alignment=maps.get(row))
 
 
-def attended_captions_of(found: Captioned, model: Captioner, vocabulary: Vocabulary) -> list[Attended]:
+def attended_captions_of(captioned: Captioned, model: Captioner, vocabulary: Vocabulary) -> list[Attended]:
     """Return the captions of a batch, with attention maps and input weights if the decoder computes them."""
     weighed = model.decoder.weighed
-    nothing = torch.empty(*found.words.shape, 0, math.prod(model.cells), dtype=torch.float16)
-    grids = (nothing if found.maps is None else found.maps).unflatten(-1, model.cells).cpu().numpy()
-    weights = None if found.weights is None else found.weights.cpu().numpy()
+    no_maps = torch.empty(*captioned.words.shape, 0, math.prod(model.cells), dtype=torch.float16)
+    grids = (no_maps if captioned.maps is None else captioned.maps).unflatten(-1, model.cells).cpu().numpy()
+    weights = None if captioned.weights is None else captioned.weights.cpu().numpy()
     captions = []
-    for row, caption in enumerate(found.words.tolist()):
-        at = word_positions(caption)
-        own = None if weights is None else weights[row, at]
-        captions.append(attended(vocabulary.pieces(caption), grids[row, at], weighed, own))
+    for row, tokens in enumerate(captioned.words.tolist()):
+        positions = word_positions(tokens)
+        caption_weights = None if weights is None else weights[row, positions]
+        captions.append(attended(vocabulary.pieces(tokens), grids[row, positions], weighed, caption_weights))
     return captions

@@ -43,19 +43,19 @@ class Captioned:
 def greedy_attending(model: Captioner, difference: Difference) -> Captioned:
     """Return the captions that `greedy` returns, with attention."""
     search = Greedy(model, difference, attending=True).run()
-    return captioned(search.decoder, search.words, search.looked, search.state)
+    return captioned(search.decoder, search.words, search.attention, search.state)
 
 
-def captioned(decoder: Decoder[Any], words: Tensor, looked: Tensor | None, state: Any) -> Captioned:
+def captioned(decoder: Decoder[Any], words: Tensor, attention: Tensor | None, state: Any) -> Captioned:
     """Return captions with attention.
 
     words: token ids of the captions, (B, L)
-    looked: `NextWord.looked` of all steps, (B, limit of tokens, ...); None without attention
+    attention: `NextWord.looked` of all steps, (B, limit of tokens, ...); None without attention
     state: the decoder's state at the end of the search
     """
-    looked = None if looked is None else looked[:, : words.shape[1]]
-    found = decoder.maps(looked, state), decoder.word_weights(looked)
-    return Captioned(words, *(None if each is None else each.half() for each in found))
+    attention = None if attention is None else attention[:, : words.shape[1]]
+    maps, weights = decoder.maps(attention, state), decoder.word_weights(attention)
+    return Captioned(words, *(None if values is None else values.half() for values in (maps, weights)))
 
 
 class Greedy:
@@ -72,7 +72,7 @@ class Greedy:
         self.words = torch.full((B, self.longest), NULL, device=device)
         self.order = torch.arange(B, device=device)  # index of the caption at each row of `state`
         self.attending = attending
-        self.looked: Tensor | None = None  # (B, longest, ...), `NextWord.looked` of the steps
+        self.attention: Tensor | None = None  # (B, longest, ...), attention of each token
 
     def run(self) -> Self:
         """Decode all captions, cut `words` to the longest caption, and return the search."""
@@ -82,8 +82,8 @@ class Greedy:
             step = self.decoder.step(word, position, self.state)
             step.logits[:, self.never] = -torch.inf
             word = self.words[rows, position] = self._choose(step.logits)
-            self._keep(step.looked, rows, position)
-            word = self._leave(word)
+            self._store_attention(step.looked, rows, position)
+            word = self._remove_ended(word)
             if not len(word):
                 break
         self.words = self.words[:, : position + 1]
@@ -93,32 +93,33 @@ class Greedy:
         """Return the most likely next word of each caption, (captions,). `logits`: (captions, vocabulary)."""
         return logits.argmax(-1)
 
-    def _keep(self, looked: Tensor | None, rows: Tensor, position: int) -> None:
-        if looked is None or not self.attending:
+    def _store_attention(self, step_attention: Tensor | None, rows: Tensor, position: int) -> None:
+        """Store the attention, `NextWord.looked`, of the captions `rows` at the step `position`."""
+        if step_attention is None or not self.attending:
             return
-        if self.looked is None:
-            self.looked = looked.new_zeros(*self.words.shape, *looked.shape[1:])
-        self.looked[rows, position] = looked
+        if self.attention is None:
+            self.attention = step_attention.new_zeros(*self.words.shape, *step_attention.shape[1:])
+        self.attention[rows, position] = step_attention
 
-    def _leave(self, word: Tensor) -> Tensor:
+    def _remove_ended(self, word: Tensor) -> Tensor:
         """Remove the captions whose last word is <END> from the search.
 
         `word` holds the last word of each caption in the search. Returns the last words of the captions that
         remain.
         """
         ended = word == END
-        places = Exchange(ended)
-        if places.left < len(word):
+        exchange = Exchange(ended)
+        if exchange.left < len(word):
             self.state.leave(ended)
-            places.apply(self.order)
-            places.move(word)
-        return word[: places.left]
+            exchange.apply(self.order)
+            exchange.move(word)
+        return word[: exchange.left]
 
 
 class Sampling(Greedy):
-    """Search like Greedy, except that each word is drawn at random, with torch's global generator.
+    """Search that draws each word at random, with torch's global generator.
 
-    `log_p`, (B,), has the log-probability of each caption's words.
+    `log_p`, (B,), is the log-probability of each caption.
     """
 
     def __init__(self, model: Captioner, difference: Difference):
@@ -154,12 +155,12 @@ def captions(
 ) -> dict[str, str]:
     """Return pair id -> caption by greedy search, in the order of the pairs, computed in float32."""
     with evaluating(model):
-        found = [
+        texts = [
             vocabulary.decode(row)
             for difference in differences(model, pairs, store, batch)
             for row in greedy(model, difference).tolist()
         ]
-    return dict(zip([pair.pair_id for pair in pairs], found, strict=True))
+    return dict(zip([pair.pair_id for pair in pairs], texts, strict=True))
 
 
 @contextmanager

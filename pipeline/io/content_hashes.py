@@ -29,12 +29,13 @@ def of_json(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def file_hash(path: str | Path) -> str:
-    """Return the SHA-256 of a file. Raises InputError if the file cannot be read."""
+def file_hash(path: str | Path, remedy: str = "") -> str:
+    """Return the SHA-256 of a file. Raises InputError, which ends with `remedy`, if it cannot be read."""
     try:
         return sha256(path)
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror})") from None
+        end = f"; {remedy}" if remedy else ""
+        raise InputError(f"{path} cannot be read ({error.strerror}){end}") from None
 
 
 def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:

@@ -63,7 +63,8 @@ def tune(network: Backbone, first: str, spec: Spec, data: Labelled, iterations: 
         {"params": list(classifier.linear.parameters()), "lr": CLASSIFIER_RATE},
     ]
     optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
-    schedule = LambdaLR(optimiser, lambda step: factor("cosine", step, iterations, epoch=1))
+    cosine = {"schedule": "cosine", "iterations": iterations}
+    schedule = LambdaLR(optimiser, lambda step: factor(cosine, step, epoch=1))
     steps = track(_steps(spec, data, iterations, seed), "fine-tuning", "iterations", iterations)
     for images, classes in steps:
         loss = classifier.loss(network.raw(images), classes)

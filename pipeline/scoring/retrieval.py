@@ -175,7 +175,7 @@ def write(
     record = figures(ranked, ties)
     write_text(folder / RANKS, "".join(f"{json.dumps(line)}\n" for line in lines(searched, ranked)))
     hashes = {
-        "weights": trained_model.sha256_of(weights),
+        "weights": content_hashes.file_hash(weights / trained_model.FILE),
         "pairs": content_hashes.file_hash(pairs),
         "ranks": content_hashes.file_hash(folder / RANKS),
         "run": trained.run,

@@ -20,15 +20,20 @@ Options = dict[str, str | int | bool | Callable[..., object]]
 PIECES = ("encoding", "difference", "decoder", "inter", "text")
 
 
-def backend(wanted: str, on: torch.device) -> str | None:
-    """Return the compiler for the device `on`, or None for no compilation; `wanted` is `train.compile`."""
-    if wanted == "off" or on.type != "cuda" or not TRITON:
+def backend(setting: str, device: torch.device) -> str | None:
+    """Return the compiler for a device, or None for no compilation; `setting` is `train.compile`."""
+    if setting == "off" or device.type != "cuda" or not TRITON:
         return None
-    return "inductor" if torch.cuda.get_device_capability(on) >= (8, 0) else None
+    return "inductor" if torch.cuda.get_device_capability(device) >= (8, 0) else None
 
 
-def compile_pieces(model: Trainable, compiler: str) -> None:
-    """Set the compiler of the model's parts; torch compiles each part at the part's first call."""
+def compile_pieces(model: Trainable, compiler: str | None) -> None:
+    """Set the compiler of the model's parts; torch compiles each part at the part's first call.
+
+    If `compiler` is None, nothing is compiled.
+    """
+    if compiler is None:
+        return
     # without this option, inductor times several kernels and takes the fastest, which differs from run to run
     options: Options | None = {"deterministic": True} if compiler == "inductor" else None
     skipped = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()

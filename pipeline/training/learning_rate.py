@@ -1,7 +1,8 @@
 """Learning rate schedules, which give the factor of the learning rate at each iteration."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 WARM_UP = 100  # iterations of warm-up of the schedule `cosine`
 STEP_EPOCHS = 15  # epochs between steps of `step` and `step_early`, as in the released programs
@@ -11,17 +12,13 @@ NOAM_FIRST = 1e-4  # factor of `noam` at iteration 0
 FALLS = {"halves": 0.5, "tenths": 0.1}  # schedule -> factor at each milestone
 
 
-def factor(
-    schedule: str,
-    iteration: int,
-    iterations: int,
-    epoch: int,
-    warm_up: int | None = None,
-    milestones: Sequence[int] = (),
-) -> float:
+def factor(settings: Mapping[str, Any], iteration: int, epoch: int) -> float:
     """Return the factor of the learning rate at an iteration; iterations are counted from 0.
 
-    `iterations` is the length of the run, and `epoch` the number of iterations of an epoch. The schedules:
+    settings: settings of the training phase; `iterations` is the number of all iterations
+    epoch: number of iterations of an epoch
+
+    The setting `schedule` is one of:
 
     constant: 1 (SCORER, section 4.3)
     step: multiplied by 0.1 after every 15 epochs (SCORER's released program)
@@ -35,6 +32,8 @@ def factor(
     halves: multiplied by 0.5 at each of the iterations `milestones` (IDC-PCL)
     tenths: multiplied by 0.1 at each of the iterations `milestones` (CARD's released program)
     """
+    schedule: str = settings["schedule"]
+    iterations: int = settings["iterations"]
     if schedule == "constant":
         return 1.0
     if schedule == "step":
@@ -46,10 +45,10 @@ def factor(
         after = (1 + math.cos(math.pi * x)) / 2 if schedule == "warmup_cosine" else (1 - x) / (1 - WARM)
         return x / WARM if x < WARM else after
     if schedule == "noam":
-        assert warm_up is not None  # checked when params.yaml is read
+        warm_up: int = settings["warm_up"]
         return min(iteration / warm_up, math.sqrt(warm_up / iteration)) if iteration else NOAM_FIRST
     if schedule in FALLS:
-        return FALLS[schedule] ** sum(iteration >= each for each in milestones)
+        return FALLS[schedule] ** sum(iteration >= milestone for milestone in settings["milestones"])
     warm = min(WARM_UP, iterations // 10)
     if iteration < warm:
         return (iteration + 1) / warm

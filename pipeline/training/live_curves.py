@@ -32,52 +32,49 @@ class LiveCurves:
         self.folder, self.images = None if log == "none" else folder, images
         self.live: Any = None  # dvclive's writer: a TSV file for each curve, and SUMMARY
         self.board: Any = None  # TensorBoard's writer
-        self.last: tuple[int, float] | None = None
-        self.names: set[str] = set()
-        if self.folder is not None:
-            CONTENTS.check(self.folder)
-            remove(self.folder)
-            self._open(self.folder, board=log == "tensorboard")
-
-    def _open(self, folder: Path, board: bool) -> None:
+        self.last_iteration, self.last_time = 0, 0.0  # of the previous call; the time in seconds
+        self.files: set[str] = set()  # names of the files in the folder's record
+        if self.folder is None:
+            return
         from dvclive.live import Live
 
-        self._note({SUMMARY})
-        self.live = Live(str(folder), dvcyaml=False, save_dvc_exp=False)
-        if board:
+        CONTENTS.check(self.folder)
+        remove(self.folder)
+        self._record({SUMMARY})
+        self.live = Live(str(self.folder), dvcyaml=False, save_dvc_exp=False)
+        if log == "tensorboard":
             from torch.utils.tensorboard import SummaryWriter
 
-            self.board = SummaryWriter(str(folder / EVENTS))
-            self._note({f"{EVENTS}/{path.name}" for path in (folder / EVENTS).iterdir()})
+            events = self.folder / EVENTS
+            self.board = SummaryWriter(str(events))
+            self._record({f"{EVENTS}/{path.name}" for path in events.iterdir()})
 
     def begin(self, history: History) -> None:
         """Write the losses and scores that `history` contains; called before a resumed run continues."""
-        rows = [(row["iteration"], LOSS, row) for row in history.losses]
-        rows += [(row["iteration"], VALIDATION, row) for row in history.validation]
-        for iteration, kind, row in sorted(rows, key=lambda each: each[:2]):
-            self._write(int(iteration), kind, row)
-        self.last = (history.iteration, time.monotonic())
+        for kind, rows in ((LOSS, history.losses), (VALIDATION, history.validation)):
+            for row in rows:
+                self._write(kind, row)
+        self.last_iteration, self.last_time = history.iteration, time.monotonic()
 
     def losses(self, row: Mapping[str, float]) -> None:
         """Write the mean losses that `row` contains, and the training speed since the previous call.
 
         The previous call is the last call of `begin`, `losses` or `validation`.
         """
-        iteration = int(row["iteration"])
-        self._write(iteration, LOSS, row)
-        if self.last is not None and iteration > self.last[0]:
-            speed = (iteration - self.last[0]) / max(time.monotonic() - self.last[1], 1e-9)
-            rates = {"iterations_per_second": speed, "images_per_second": speed * self.images}
-            self._write(iteration, RATE, rates)
-        self.last = (iteration, time.monotonic())
+        self._write(LOSS, row)
+        seconds = max(time.monotonic() - self.last_time, 1e-9)
+        speed = (row["iteration"] - self.last_iteration) / seconds
+        rates = {"iterations_per_second": speed, "images_per_second": speed * self.images}
+        self._write(RATE, {"iteration": row["iteration"]} | rates)
+        self.last_iteration, self.last_time = int(row["iteration"]), time.monotonic()
 
     def validation(self, row: Mapping[str, float]) -> None:
         """Write the validation scores that `row` contains.
 
         The time of the validation does not count for the training speed.
         """
-        self._write(int(row["iteration"]), VALIDATION, row)
-        self.last = (int(row["iteration"]), time.monotonic())
+        self._write(VALIDATION, row)
+        self.last_iteration, self.last_time = int(row["iteration"]), time.monotonic()
 
     def end(self) -> None:
         """Close the files, and list all files of the folder in the folder's record."""
@@ -86,24 +83,26 @@ class LiveCurves:
         if self.folder is not None:
             CONTENTS.seal(self.folder)
 
-    def _note(self, names: set[str]) -> None:
-        if self.folder is not None and not names <= self.names:
-            self.names |= names
-            CONTENTS.note(self.folder, self.names)
+    def _record(self, names: set[str]) -> None:
+        """List the files `names` in the folder's record, before they are written."""
+        if self.folder is not None and not names <= self.files:
+            self.files |= names
+            CONTENTS.note(self.folder, self.files)
 
-    def _write(self, iteration: int, kind: str, row: Mapping[str, float]) -> None:
+    def _write(self, kind: str, row: Mapping[str, float]) -> None:
+        """Append the values of `row` to the curves `kind`/NAME, at the row's iteration."""
         if self.live is None:
             return
         # `/` is replaced, because dvclive would make a folder `true` for the curve `true/change`
-        found = {
+        values = {
             f"{kind}/{name.replace('/', '-')}": value for name, value in row.items() if name != "iteration"
         }
-        self._note({f"plots/metrics/{name}.tsv" for name in found})
-        self.live.step = iteration
-        for name, value in found.items():
+        self._record({f"plots/metrics/{name}.tsv" for name in values})
+        self.live.step = int(row["iteration"])
+        for name, value in values.items():
             self.live.log_metric(name, value)
             if self.board is not None:
-                self.board.add_scalar(name, value, iteration)
+                self.board.add_scalar(name, value, self.live.step)
         self.live.make_summary()
         if self.board is not None:
             self.board.flush()

@@ -31,7 +31,8 @@ from pipeline.text.vocabularies import Vocabulary
 from pipeline.training import compiling, optimisers, resuming
 from pipeline.training.learning_rate import factor
 from pipeline.training.live_curves import LiveCurves
-from pipeline.training.phases import Objective, Phase, captioning
+from pipeline.training.phases import Phase, captioning
+from pipeline.training.reinforce import SelfCritical
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Draws, training_batches
 
@@ -66,12 +67,12 @@ class Training:
         ranks: Ranks = ALONE,
         phase: Phase | None = None,
         live: LiveCurves | None = None,
-        objective: Objective | None = None,
+        objective: SelfCritical | None = None,
     ):
         phase = phase or captioning(recipe, None)
         self.objective = objective
-        own: tuple[tuple[str, ...], tuple[str, ...]] = (model.terms, model.measures)
-        self.terms, self.measures = objective.names(model) if objective else own
+        names: tuple[tuple[str, ...], tuple[str, ...]] = (model.terms, model.measures)
+        self.terms, self.measures = objective.names(model) if objective else names
         self.phase, self.settings = phase, phase.settings
         self.device = devices.device()
         self.dtype = devices.precision(self.settings["precision"], self.device)
@@ -83,35 +84,31 @@ class Training:
         self.history = resuming.resume(state, self.model, self.optimiser, self.device)
 
     def _weights(self) -> dict[str, float]:
-        found = self.phase.weights or dict.fromkeys(self.terms, 1.0)
-        if lacking := [name for name in self.terms if name not in found]:
+        """Return loss term -> weight. Raises InputError if the recipe has no weight for a term."""
+        weights = self.phase.weights or dict.fromkeys(self.terms, 1.0)
+        if missing := [name for name in self.terms if name not in weights]:
             raise InputError(
                 f"the recipe of {self.recipe.dataset}, {self.recipe.model} has no weight of the loss term "
-                f"{lacking[0]!r} (under `loss`); run `dvc repro recipe` to write the recipe again"
+                f"{missing[0]!r} (under `loss`); run `dvc repro recipe` to write the recipe again"
             )
-        return {name: found[name] for name in self.terms}
-
-    def compile(self, compiler: str | None) -> None:
-        """Compile parts of the model (compiling.py) for the following steps. None: compile nothing."""
-        if compiler is not None:
-            compiling.compile_pieces(self.model, compiler)
+        return {name: weights[name] for name in self.terms}
 
     def run(self, sampler: Draws, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
         """Train until the last iteration, or until the setting `patience` stops it; return the history."""
-        iterations, every = self.settings["iterations"], self.settings["validate_every"]
-        todo = range(self.history.iteration, iterations)
+        iterations, interval = self.settings["iterations"], self.settings["validate_every"]
+        remaining = range(self.history.iteration, iterations)
         if self._out_of_patience():
             return self.history
-        batches = training_batches(sampler, store, vocabulary, todo, self.ranks.part(sampler.batch))
-        shown = track(batches, "training", "iterations", iterations, done=todo.start)
+        batches = training_batches(sampler, store, vocabulary, remaining, self.ranks.part(sampler.batch))
+        progress = track(batches, "training", "iterations", iterations, done=remaining.start)
         logged: list[Tensor] = []
         self.live.begin(self.history)
         self.model.train()
-        for iteration, batch in zip(todo, shown, strict=True):
+        for iteration, batch in zip(remaining, progress, strict=True):
             self._set_rate(iteration, sampler.epoch)
             logged.append(self.step(batch, iteration))
             last = iteration + 1 == iterations
-            validating = (iteration + 1) % every == 0 or last
+            validating = (iteration + 1) % interval == 0 or last
             if validating or (iteration + 1) % self.phase.log_every == 0:
                 self._log(iteration + 1, logged)
                 logged = []
@@ -126,15 +123,13 @@ class Training:
         if (patience := self.settings.get("patience")) is None:
             return False
         rows = self.history.validation
-        since = sum(row["iteration"] > self.history.best_iteration for row in rows)
-        return bool(total(torch.tensor(float(since >= patience))))
+        without_best = sum(row["iteration"] > self.history.best_iteration for row in rows)
+        return bool(total(torch.tensor(float(without_best >= patience))))
 
     def _set_rate(self, iteration: int, epoch: int) -> None:
-        settings = self.settings
-        own = settings.get("warm_up"), settings.get("milestones", ())
-        change = factor(settings["schedule"], iteration, settings["iterations"], epoch, *own)
+        scheduled = factor(self.settings, iteration, epoch)
         for group in self.optimiser.param_groups:
-            group["lr"] = settings["learning_rate"] * group.get("rate", 1.0) * change
+            group["lr"] = self.settings["learning_rate"] * group.get("rate", 1.0) * scheduled
 
     def step(self, batch: Batch, iteration: int) -> Tensor:
         """Take an optimiser step; return a tensor of the losses `terms`, followed by the `measures`.
@@ -143,22 +138,22 @@ class Training:
         returns its share; the values of the batch are the sums of the shares.
         """
         seed_all(self.seed, iteration, self.ranks.rank)
-        found = self._losses(batch)
-        names = [name for name in self.terms if name in found]
+        values = self._losses(batch)
+        names = [name for name in self.terms if name in values]
         # numbers, not a tensor: copying one to a GPU would wait for the forward pass
-        weighted = [self.weights[name] * found[name] for name in names]
+        weighted = [self.weights[name] * values[name] for name in names]
         self.optimiser.zero_grad(set_to_none=True)
         torch.stack(weighted).sum().backward()
-        self._move_idle()
+        self._fill_idle_gradients()
         add_gradients(self.model.parameters())
         if (norm := self.settings.get("clip_norm")) is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), norm)
         self.optimiser.step()
         self.model.constrain()
-        missing = torch.full((), MISSING, device=self.device)
-        return torch.stack([found.get(name, missing).detach() for name in (*self.terms, *self.measures)])
+        undefined = torch.full((), MISSING, device=self.device)
+        return torch.stack([values.get(name, undefined).detach() for name in (*self.terms, *self.measures)])
 
-    def _move_idle(self) -> None:
+    def _fill_idle_gradients(self) -> None:
         """With `model.zero_idle`, set missing gradients to 0, so that Adam also moves unused parameters."""
         if not self.model.zero_idle:
             return
@@ -189,28 +184,29 @@ class Training:
         Raises InputError if a loss is not finite.
         """
         table = total(torch.stack(logged)).double().cpu()  # (iterations, names)
-        first = iteration - len(logged) + 1
+        first_iteration = iteration - len(logged) + 1
         losses = table[:, : len(self.terms)]
-        if len(bad := (~losses.isfinite() & (losses != MISSING)).nonzero()):
-            row, column = bad[0].tolist()
+        if len(not_finite := (~losses.isfinite() & (losses != MISSING)).nonzero()):
+            row, column = not_finite[0].tolist()
             term, value = self.terms[column], table[row, column].item()
             raise InputError(
-                f"the loss {term!r} is {value} at iteration {first + row}; "
+                f"the loss {term!r} is {value} at iteration {first_iteration + row}; "
                 f"lower train.learning_rate (now {self.settings['learning_rate']:g}) or the loss's weight"
             )
-        known = table.masked_fill(table == MISSING, torch.nan)
-        means = torch.where(known.isnan().any(0), known.nanmean(0), table.mean(0)).tolist()
+        defined = table.masked_fill(table == MISSING, torch.nan)
+        means = torch.where(defined.isnan().any(0), defined.nanmean(0), table.mean(0)).tolist()
         names = (*self.terms, *self.measures)
         self.history.losses.append({"iteration": iteration, **dict(zip(names, means, strict=True))})
         self.live.losses(self.history.losses[-1])
 
     def _validate(self, iteration: int) -> None:
+        """Validate in the first process, and save the run's state. The other processes wait."""
         self._check_finite(iteration)
         self.history.iteration = iteration
         if self.ranks.rank == 0:
             assert self.validate is not None
             with compiling.eager():
-                self._keep(iteration, self.validate(self.model))
+                self._record_scores(iteration, self.validate(self.model))
         self.ranks.wait()
 
     def _check_finite(self, iteration: int) -> None:
@@ -222,9 +218,10 @@ class Training:
                     f"lower train.learning_rate (now {self.settings['learning_rate']:g})"
                 )
 
-    def _keep(self, iteration: int, found: float | dict[str, float]) -> None:
+    def _record_scores(self, iteration: int, result: float | dict[str, float]) -> None:
+        """Append scores to the history, copy the weights if they are the best, and save the state."""
         history, metric = self.history, self.phase.metric
-        scores = found if isinstance(found, dict) else {metric: found}
+        scores = result if isinstance(result, dict) else {metric: result}
         history.validation.append({"iteration": iteration, **scores})
         self.live.validation(history.validation[-1])
         score, best = scores[metric], history.best_score

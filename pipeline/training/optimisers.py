@@ -15,16 +15,16 @@ EPSILON = 1e-6  # added to the denominator by BertAdam
 
 def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any]) -> torch.optim.Optimizer:
     """Return the optimiser that the settings name (default: Adam), for all tensors that require gradients."""
-    rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
-    given: list[Any] = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    learning_rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
+    parameters: list[Any] = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if groups:
-        given = grouped(model, groups, rate, settings["weight_decay"])
+        parameters = grouped(model, groups, learning_rate, settings["weight_decay"])
     betas = (BETA1, settings.get("beta2", 0.999))
     if kind == "bert_adam":
-        return BertAdam(given, rate, betas)
+        return BertAdam(parameters, learning_rate, betas)
     if kind == "adamw":
-        return torch.optim.AdamW(given, rate, betas, fused=True)
-    return torch.optim.Adam(given, rate, betas, fused=True)
+        return torch.optim.AdamW(parameters, learning_rate, betas, fused=True)
+    return torch.optim.Adam(parameters, learning_rate, betas, fused=True)
 
 
 def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: float) -> list[dict[str, Any]]:

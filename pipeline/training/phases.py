@@ -7,22 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
-
-from torch import Tensor
+from typing import Any, Literal
 
 from models.common.entry import EarlierPhase
-from models.common.trainable import Labels, Trainable
+from models.common.trainable import Trainable
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.features.store import FeatureStore
+from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import InputError
 from pipeline.scoring.tokenizer import TOKENIZERS
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.reinforce import POLICY, SelfCritical
 from pipeline.training.rewards import reward_of
-from pipeline.training.sampling import Batch, Draws, Sampler
+from pipeline.training.sampling import Draws, Sampler
 from pipeline.training.task_sampling import ClassItems, TaskSampler
 from pipeline.training.validation import CIDER, COLUMNS, RetrievalValidation, TaskValidation, Validation
 from pipeline.weights import first_weights, trained_model
@@ -43,23 +42,6 @@ class OtherInputs:
 
 
 NOTHING = OtherInputs()
-
-
-class Objective(Protocol):
-    """Protocol of a phase's objective: losses that are minimised, and measures that are only recorded."""
-
-    def names(self, model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of the loss terms and of the measures."""
-
-    def __call__(
-        self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
-    ) -> dict[str, Tensor]:
-        """Return the loss terms and the measures of B pairs, as scalars by name.
-
-        before, after: encodings of the two images of each pair, (B, N, D); N: cells or tokens; D: width
-        tokens: R reference captions of each pair, (R*B, L+1), with <START> and <END>, padded with NULL
-        batch, labels: batch that contains the pairs, and labels of the pairs
-        """
 
 
 @dataclass(frozen=True)
@@ -83,33 +65,27 @@ class Phase:
     others: OtherInputs = NOTHING
     log_every: int = 10  # number of iterations for each row of the learning curve
     # returns the losses, given the training pairs and the vocabulary; None: the losses that the model defines
-    objective: Callable[[Sequence[Pair], Vocabulary], Objective] | None = None
+    objective: Callable[[Sequence[Pair], Vocabulary], SelfCritical] | None = None
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
         """Return the phase's sampler of batches; it uses those of `pairs` that are in the train split."""
-        own, settings, others = of_split(pairs, "train"), self.settings, self.others
-        if self.tasks:
-            return TaskSampler(own, settings, self.tasks, seed, others.negatives, others.classes.get("train"))
-        return Sampler(
-            own,
-            settings["batch"],
-            seed,
-            settings["exchange"],
-            settings["references"],
-            self.by_sentence,
-            settings.get("mirror", False),
-            settings.get("shift", 0),
-        )
+        pairs = of_split(pairs, "train")
+        if not self.tasks:
+            return Sampler(pairs, self.settings, seed, self.by_sentence)
+        negatives, classes = self.others.negatives, self.others.classes.get("train")
+        return TaskSampler(pairs, self.settings, self.tasks, seed, negatives, classes)
 
 
-def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase:
+def captioning(recipe: Recipe, pretrained: Path | None, tokens: str = "ptb") -> Phase:
     """Return the captioning phase of a recipe.
 
-    first: folder of the pretrained weights. Raises InputError if it is None but the model has pretraining
+    pretrained: folder of the pretrained weights; None if the model has no pretraining
     tokens: name of the tokeniser that the validation uses
+
+    Raises InputError if `pretrained` is None, but the model has pretraining.
     """
     settings = recipe.train
-    if recipe.adapt and first is None:
+    if recipe.adapt and pretrained is None:
         raise InputError(
             f"{recipe.model} needs pretrained weights; "
             "name with --start-from the folder that the stage `pretrain` wrote"
@@ -117,12 +93,12 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
     select = settings.get("select", CIDER)
     return Phase(
         settings,
-        partial(_made, recipe, None, settings, first if recipe.adapt else None),
+        partial(_build, recipe, None, settings, pretrained if recipe.adapt else None),
         validation=partial(Validation, tokenize=TOKENIZERS[tokens], select=select),
         metric=COLUMNS.get(select, select),
         keep="last" if select == "last" else settings.get("keep") or "earlier",
-        cut=_cutting(recipe, settings),
-        keys=(tokens, *_start_of(settings)),
+        cut=_caption_limiter(recipe, settings),
+        keys=(tokens, *_start_hash(settings)),
         weights={"cap": 1.0} | recipe.loss,
     )
 
@@ -133,38 +109,40 @@ def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
     trained: folder of the captioning weights, from which the phase starts
     tokens: name of the tokeniser that the validation and the reward CIDEr-D use
     """
-    own = recipe.train["reinforce"]
-    named = {name: own[name] for name in ("iterations", "learning_rate", "validate_every", "references")}
-    unset = {"schedule": "cosine", "patience": None, "select_after": 0, "mirror": False, "shift": 0}
-    settings = recipe.train | named | unset
+    reward = recipe.train["reinforce"]
+    changes = {key: reward[key] for key in ("iterations", "learning_rate", "validate_every", "references")}
+    changes |= {"schedule": "cosine", "patience": None, "select_after": 0, "mirror": False, "shift": 0}
     phase = captioning(replace(recipe, adapt={}), None, tokens)
-    supervised = {name: own["cross_entropy"] * weight for name, weight in (phase.weights or {}).items()}
-    tokenize = TOKENIZERS[tokens]
+    supervised = {name: reward["cross_entropy"] * weight for name, weight in (phase.weights or {}).items()}
 
     def objective(pairs: Sequence[Pair], vocabulary: Vocabulary) -> SelfCritical:
-        return SelfCritical(reward_of(own, pairs, tokenize), own, vocabulary)
+        return SelfCritical(reward_of(reward, pairs, TOKENIZERS[tokens]), reward, vocabulary)
 
     return replace(
         phase,
-        settings=settings,
+        settings=recipe.train | changes,
         make=lambda shape, vocabulary: trained_model.load(trained)[0],
         weights={POLICY: 1.0} | supervised,
         objective=objective,
     )
 
 
-def before(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NOTHING) -> Phase:
-    """Return a pretraining phase of a recipe; `declared` is the phase's declaration in the model's Entry."""
+def pretraining(recipe: Recipe, declared: EarlierPhase, others: OtherInputs = NOTHING) -> Phase:
+    """Return a pretraining phase of a recipe.
+
+    declared: the phase's declaration in the model's Entry
+    others: inputs of the phase that are not in the recipe
+    """
     settings = recipe.settings_of(declared)
     phase = Phase(
         settings,
-        partial(_made, recipe, declared, settings, others.weights),
+        partial(_build, recipe, declared, settings, others.weights),
         validation=RetrievalValidation,
         metric="R@1",
         keep=settings.get("keep") or "later",
-        cut=_cutting(recipe, settings, whole=declared.dataset is not None),
+        cut=_caption_limiter(recipe, settings, full_length=declared.dataset is not None),
         by_sentence=True,
-        keys=(*others.keys, *_start_of(settings)),
+        keys=(*others.keys, *_start_hash(settings)),
         others=others,
     )
     if declared.learns == "retrieval":
@@ -191,40 +169,40 @@ def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
     return built
 
 
-def _cutting(
-    recipe: Recipe, settings: Mapping[str, Any], whole: bool = False
+def _caption_limiter(
+    recipe: Recipe, settings: Mapping[str, Any], full_length: bool = False
 ) -> Callable[[Vocabulary], Vocabulary]:
-    """Return a function that copies a vocabulary with `max_tokens`, a setting, as the limit of captions.
+    """Return a function that copies a vocabulary, with the setting `max_tokens` as the limit of captions.
 
-    The limit is not higher than that of the vocabulary, unless `whole` is True or the model pads captions
-    to `max_tokens`. Without this setting, the function returns the vocabulary unchanged.
+    The new limit is at most the vocabulary's limit, unless `full_length` is True or the model pads captions
+    to `max_tokens`. Without the setting, the function returns the vocabulary unchanged.
     """
-    fills, longest = recipe.entry.fills, settings.get("max_tokens")
+    fills, max_tokens = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
     marks = fills(switches) if fills else 0
 
     def cut(vocabulary: Vocabulary) -> Vocabulary:
-        if longest is None:
+        if max_tokens is None:
             return vocabulary
-        furthest = longest if marks or whole else min(longest, vocabulary.longest)
-        return replace(vocabulary, longest=furthest, marks=marks or 2)
+        limit = max_tokens if marks or full_length else min(max_tokens, vocabulary.longest)
+        return replace(vocabulary, longest=limit, marks=marks or 2)
 
     return cut
 
 
-def _made(
+def _build(
     recipe: Recipe,
     declared: EarlierPhase | None,
     settings: dict[str, Any],
-    first: Path | None,
+    pretrained: Path | None,
     shape: tuple[int, int, int],
     vocabulary: Vocabulary,
 ) -> Trainable:
-    """Build the model of the phase `declared` (None: captioning). Load weights from `first`, if not None."""
+    """Build the model of the phase `declared` (None: captioning); load weights from `pretrained`, if any."""
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     model: Trainable = recipe_file.build(recipe, sizes, phase=declared.settings if declared else None)
-    if first is not None:
-        trained_model.take_over(model, first)
+    if pretrained is not None:
+        trained_model.take_over(model, pretrained)
     if "start" in settings:
         first_weights.take_over(model, Path(settings["start"]))
     if settings.get("half_weights"):
@@ -232,5 +210,6 @@ def _made(
     return model
 
 
-def _start_of(settings: dict[str, Any]) -> tuple[str, ...]:
-    return (first_weights.identity(Path(settings["start"])),) if "start" in settings else ()
+def _start_hash(settings: dict[str, Any]) -> tuple[str, ...]:
+    """Return the hash of CLIP's weights, as a tuple, if the phase starts from these weights; otherwise ()."""
+    return (file_hash(settings["start"], first_weights.REMEDY),) if "start" in settings else ()

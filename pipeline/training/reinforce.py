@@ -21,13 +21,14 @@ from torch import Tensor
 
 from models.common.captioner import Captioner, Difference
 from models.common.distributed_batch import total
-from models.common.trainable import Labels
+from models.common.trainable import Labels, Trainable
 from pipeline.compute import devices
 from pipeline.datasets.schema import Pair, exchanged
 from pipeline.decoding.greedy import evaluating, greedy, sample
+from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.text.vocabularies import NULL, START, Vocabulary
 from pipeline.training import compiling
-from pipeline.training.rewards import Reward, tells_change
+from pipeline.training.rewards import Reward
 from pipeline.training.sampling import Batch
 
 POLICY = "policy"
@@ -48,43 +49,46 @@ class SelfCritical:
         self.supervised: bool = settings["cross_entropy"] > 0
         self.both_ways: bool = settings["both_ways"]
 
-    def names(self, model: Captioner) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def names(self, model: Trainable) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of the losses, which are minimised, and of the measures, which are recorded."""
         return (POLICY, *(model.terms if self.supervised else ())), MEASURES
 
     def __call__(
-        self,
-        model: Captioner,
-        before: Tensor,
-        after: Tensor,
-        tokens: Tensor,
-        batch: Batch,
-        labels: Labels | None,
+        self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
     ) -> dict[str, Tensor]:
+        """Return the losses and the measures of B pairs, as scalars by name.
+
+        model: a Captioner
+        before, after: encodings of the images of each pair, (B, N, D)
+        tokens: R reference captions of each pair, (B*R, L+1), with <START> and <END>, padded with NULL
+        batch, labels: batch that contains the pairs, and labels of the pairs
+        """
         pairs, first, second = batch.pairs, before, after
         if self.both_ways:
             pairs, first, second = some_exchanged(pairs, before, after)
         with evaluating(model), compiling.eager():  # without dropout, as in decoding
-            found = self._policy(model, first, second, pairs)
+            losses = self._policy(model, first, second, pairs)
         if self.supervised:
             terms = model.losses_of(before, after, tokens, batch.parts, labels)
-            found |= {name: terms[name] for name in model.terms}
-        return found
+            losses |= {name: terms[name] for name in model.terms}
+        return losses
 
     def _policy(
         self, model: Captioner, before: Tensor, after: Tensor, pairs: Sequence[Pair]
     ) -> dict[str, Tensor]:
+        """Return L_policy and the measures, for captions that are sampled here."""
         with torch.no_grad():
             difference = model.difference(before, after)
             words, log_p = sample(model, difference, self.samples)  # (B*K, L), (B*K,)
             captions = [self.vocabulary.decode(row) for row in words.tolist()]
-            reward = self._rewards(pairs, captions, self.samples).to(words.device)  # (B, K)
-            advantage = reward - self._baseline(model, difference, pairs, reward)
-        reported = torch.tensor(tells_change(captions))
-        written = (words != NULL).sum(-1)
-        means = dict(zip(MEASURES, (reward, -log_p, written, reported), strict=True))
-        number = total(torch.tensor(float(len(words)), device=words.device))
-        shares = {name: values.to(number).sum() / number for name, values in means.items()}
-        return {POLICY: self._loss(model, before, after, words, advantage) / number} | shares
+            rewards = self._rewards(pairs, captions, self.samples).to(words.device)  # (B, K)
+            advantage = rewards - self._baseline(model, difference, pairs, rewards)
+        reports_change = torch.tensor([float(not says_no_change(caption, PHRASES)) for caption in captions])
+        lengths = (words != NULL).sum(-1)
+        means = dict(zip(MEASURES, (rewards, -log_p, lengths, reports_change), strict=True))
+        caption_count = total(torch.tensor(float(len(words)), device=words.device))
+        shares = {name: values.to(caption_count).sum() / caption_count for name, values in means.items()}
+        return {POLICY: self._loss(model, before, after, words, advantage) / caption_count} | shares
 
     def _loss(
         self, model: Captioner, before: Tensor, after: Tensor, words: Tensor, advantage: Tensor
@@ -96,32 +100,35 @@ class SelfCritical:
         """
         chosen = advantage.any(1)
         chosen[0] |= ~chosen.any()
-        taught = words.view(*advantage.shape, -1)[chosen].flatten(0, 1)
-        log_p = log_probabilities(model, model.difference(before[chosen], after[chosen]), taught)
+        chosen_words = words.view(*advantage.shape, -1)[chosen].flatten(0, 1)
+        log_p = log_probabilities(model, model.difference(before[chosen], after[chosen]), chosen_words)
         return -(advantage[chosen].flatten() * log_p).sum()
 
-    def _rewards(self, pairs: Sequence[Pair], captions: Sequence[str], each: int) -> Tensor:
-        repeated = [pair for pair in pairs for _ in range(each)]
-        return torch.tensor(self.reward(repeated, captions)).view(len(pairs), each)
+    def _rewards(self, pairs: Sequence[Pair], captions: Sequence[str], samples: int) -> Tensor:
+        """Return the rewards of `captions`, `samples` of each pair, as (pairs, samples)."""
+        repeated = [pair for pair in pairs for _ in range(samples)]
+        return torch.tensor(self.reward(repeated, captions)).view(len(pairs), samples)
 
     def _baseline(
-        self, model: Captioner, difference: Difference, pairs: Sequence[Pair], reward: Tensor
+        self, model: Captioner, difference: Difference, pairs: Sequence[Pair], rewards: Tensor
     ) -> Tensor:
         """Return the baselines b, (B, K); with `baseline: greedy`, one for all samples of a pair, (B, 1)."""
         if self.baseline == "mean":
-            return (reward.sum(1, keepdim=True) - reward) / (self.samples - 1)
+            return (rewards.sum(1, keepdim=True) - rewards) / (self.samples - 1)
         captions = [self.vocabulary.decode(row) for row in greedy(model, difference).tolist()]
-        return self._rewards(pairs, captions, 1).to(reward)
+        return self._rewards(pairs, captions, 1).to(rewards)
 
 
 def some_exchanged(
     pairs: Sequence[Pair], before: Tensor, after: Tensor
 ) -> tuple[tuple[Pair, ...], Tensor, Tensor]:
     """Exchange the images of each pair with probability 1/2, in `pairs` and in the encodings, (B, N, D)."""
-    chosen = torch.rand(len(pairs)) < 0.5
-    given = (exchanged(pair) if swap else pair for pair, swap in zip(pairs, chosen.tolist(), strict=True))
-    swap = devices.upload(chosen)[:, None, None]  # (B, 1, 1)
-    return tuple(given), torch.where(swap, after, before), torch.where(swap, before, after)
+    swapped = torch.rand(len(pairs)) < 0.5
+    new_pairs = (
+        exchanged(pair) if swap else pair for pair, swap in zip(pairs, swapped.tolist(), strict=True)
+    )
+    mask = devices.upload(swapped)[:, None, None]  # (B, 1, 1)
+    return tuple(new_pairs), torch.where(mask, after, before), torch.where(mask, before, after)
 
 
 def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -> Tensor:
@@ -132,5 +139,5 @@ def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -
     tokens = torch.nn.functional.pad(words, (1, 0), value=START)
     logits = model.word_logits(tokens, difference)
     logits[:, :, list(model.never)] = -torch.inf
-    of_words = logits.log_softmax(-1).gather(-1, words[:, :, None])[:, :, 0]
-    return of_words.masked_fill(words == NULL, 0.0).sum(-1)
+    log_p = logits.log_softmax(-1).gather(-1, words[:, :, None])[:, :, 0]
+    return log_p.masked_fill(words == NULL, 0.0).sum(-1)

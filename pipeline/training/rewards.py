@@ -14,7 +14,7 @@ import torch
 
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.io.errors import InputError
-from pipeline.scoring.accuracy import PHRASES, says_no_change
+from pipeline.scoring.accuracy import PHRASES
 from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, ngrams
 from pipeline.scoring.sentences import agrees
 from pipeline.scoring.truth import judge
@@ -32,14 +32,14 @@ def truth(
     A false caption of a changed pair has the reward `partial_credit` ** (number of faults). A false caption
     of an unchanged pair (a false alarm) has the reward 1 - `false_alarm`.
     """
-    found = []
+    rewards = []
     for pair, caption in zip(pairs, captions, strict=True):
         verdict = judge(caption, pair)
         assert verdict is not None  # reward_of checked that the scenes are known
         unchanged = pair.change_type == NO_CHANGE
-        wrong = 1.0 - false_alarm if unchanged else float(partial_credit ** len(verdict.faults))
-        found.append(1.0 if verdict.true else wrong)
-    return found
+        false_reward = 1.0 - false_alarm if unchanged else float(partial_credit ** len(verdict.faults))
+        rewards.append(1.0 if verdict.true else false_reward)
+    return rewards
 
 
 def agreement(pairs: Sequence[Pair], captions: Sequence[str], false_alarm: float) -> list[float]:
@@ -47,9 +47,11 @@ def agreement(pairs: Sequence[Pair], captions: Sequence[str], false_alarm: float
 
     Any other caption has the reward 0 for a changed pair, and 1 - `false_alarm` for an unchanged pair.
     """
-    right = [agrees(caption, pair, PHRASES) for pair, caption in zip(pairs, captions, strict=True)]
-    wrong = [1.0 - false_alarm if pair.change_type == NO_CHANGE else 0.0 for pair in pairs]
-    return [1.0 if found else other for found, other in zip(right, wrong, strict=True)]
+    rewards = []
+    for pair, caption in zip(pairs, captions, strict=True):
+        false_reward = 1.0 - false_alarm if pair.change_type == NO_CHANGE else 0.0
+        rewards.append(1.0 if agrees(caption, pair, PHRASES) else false_reward)
+    return rewards
 
 
 class CiderD:
@@ -61,19 +63,20 @@ class CiderD:
 
     def __init__(self, pairs: Sequence[Pair], tokenize: Tokenize):
         sentences = iter(tokenize([caption for pair in pairs for caption in pair.captions]))
-        own = {pair.pair_id: [next(sentences) for _ in pair.captions] for pair in pairs}
-        documents = Counter(gram for texts in own.values() for gram in set().union(*map(ngrams, texts)))
-        self.rarity = {gram: math.log(len(own)) - math.log(number) for gram, number in documents.items()}
-        self.unseen = math.log(len(own))
-        self.vectors = {text: self._vector(text) for texts in own.values() for text in texts}
-        self.references = own
+        self.references = {pair.pair_id: [next(sentences) for _ in pair.captions] for pair in pairs}
+        documents = self.references.values()
+        counts = Counter(gram for texts in documents for gram in set().union(*map(ngrams, texts)))
+        self.unseen = math.log(len(documents))
+        self.rarity = {gram: self.unseen - math.log(count) for gram, count in counts.items()}
+        self.vectors = {text: self._vector(text) for texts in documents for text in texts}
 
     def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-        return [self._of(pair, caption) for pair, caption in zip(pairs, captions, strict=True)]
-
-    def _of(self, pair: Pair, caption: str) -> float:
-        own = self._vector(caption)
-        return float(np.mean([self._similarity(own, text) for text in self.references[pair.pair_id]]))
+        rewards = []
+        for pair, caption in zip(pairs, captions, strict=True):
+            vector = self._vector(caption)
+            similarities = [self._similarity(vector, text) for text in self.references[pair.pair_id]]
+            rewards.append(float(np.mean(similarities)))
+        return rewards
 
     def _vector(self, sentence: str) -> tuple[list[dict[Ngram, float]], int]:
         """Return a dictionary, n-gram -> tf-idf, for each n, and the sentence's number of bigrams."""
@@ -83,9 +86,10 @@ class CiderD:
         return weights, bigrams(sentence)
 
     def _similarity(self, caption: tuple[list[dict[Ngram, float]], int], text: str) -> float:
-        (one, length), (other, longer) = caption, self.vectors[text]
-        penalty = math.exp(-((length - longer) ** 2) / (2 * SIGMA**2))
-        return 10.0 * penalty * float(np.mean([_clipped(*each) for each in zip(one, other, strict=True)]))
+        (vectors, length), (text_vectors, text_length) = caption, self.vectors[text]
+        penalty = math.exp(-((length - text_length) ** 2) / (2 * SIGMA**2))
+        similarities = [_clipped(*both) for both in zip(vectors, text_vectors, strict=True)]
+        return 10.0 * penalty * float(np.mean(similarities))
 
 
 def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
@@ -94,9 +98,9 @@ def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -
     It is the cosine, with one difference: in the dot product, the caption's weight of an n-gram is at most
     the reference's weight. It is 0 if a vector is zero.
     """
-    shared = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
+    dot = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
     norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))
-    return shared / norms if norms else 0.0
+    return dot / norms if norms else 0.0
 
 
 def random(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
@@ -113,8 +117,8 @@ def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Toke
     """Return the reward that the settings name. Raises InputError if it needs scenes, but a pair has none."""
     match settings["reward"]:
         case "truth":
-            if lacking := next((pair.pair_id for pair in pairs if pair.scene is None), None):
-                raise InputError(f"reinforce.reward: truth needs the scene of {lacking}; set it to CIDEr-D")
+            if unknown := next((pair.pair_id for pair in pairs if pair.scene is None), None):
+                raise InputError(f"reinforce.reward: truth needs the scene of {unknown}; set it to CIDEr-D")
             costs = {name: settings[name] for name in ("partial_credit", "false_alarm")}
             return partial(truth, **costs)
         case "agrees":
@@ -124,8 +128,3 @@ def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Toke
         case "random":
             return random
     return constant
-
-
-def tells_change(captions: Sequence[str]) -> list[float]:
-    """Return 1 for each caption that reports a change, and 0 for the other captions."""
-    return [float(not says_no_change(caption, PHRASES)) for caption in captions]

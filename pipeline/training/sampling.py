@@ -9,8 +9,9 @@ H x W: grid; R: captions per pair; L: words.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from models.common.trainable import Labels
 from pipeline.compute import devices
-from pipeline.datasets.schema import NO_CHANGE, Pair, images_of
+from pipeline.datasets.schema import NO_CHANGE, ClassPair, Pair, images_of
 from pipeline.features.memory_cache import Resident, images
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
@@ -43,24 +44,13 @@ class Moved:
         """Return the image `pixels`, (C, H, W), mirrored and shifted; new pixels repeat the nearest edge."""
         pixels = pixels.flip(-1) if self.mirrored else pixels
         for axis, shift in ((1, self.down), (2, self.right)):
-            places = (torch.arange(pixels.shape[axis]) - shift).clamp(0, pixels.shape[axis] - 1)
-            pixels = pixels.index_select(axis, places)
+            indices = (torch.arange(pixels.shape[axis]) - shift).clamp(0, pixels.shape[axis] - 1)
+            pixels = pixels.index_select(axis, indices)
         return pixels
 
     def caption(self, text: str) -> str:
         """Return the caption, with "left" and "right" exchanged if the images are mirrored."""
-        return SIDE.sub(lambda found: OTHER[found[0]], text) if self.mirrored else text
-
-
-def drawn_moves(
-    scenes: Iterable[str], mirror: bool, shift: int, random: np.random.Generator
-) -> dict[str, Moved]:
-    """Return scene id -> augmentation: random mirroring if `mirror`, and a shift of up to `shift` pixels."""
-    found: dict[str, Moved] = {}
-    for scene in dict.fromkeys(scenes):
-        down, right = random.integers(-shift, shift + 1, 2).tolist()
-        found[scene] = Moved(mirror and random.random() < 0.5, down, right)
-    return found
+        return SIDE.sub(lambda match: OTHER[match[0]], text) if self.mirrored else text
 
 
 @dataclass(frozen=True)
@@ -117,24 +107,24 @@ def exchange(scene: Scene) -> Scene:
     """
     for pair in scene:
         if pair.change_type == NO_CHANGE:
-            return tuple(_exchanged(each, pair) for each in scene)
+            return tuple(_exchanged(other, pair) for other in scene)
     return scene
 
 
 def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
     """Return `pair` with the two images of `unchanged`, and their cameras, exchanged for each other."""
     swap = {unchanged.before: unchanged.after, unchanged.after: unchanged.before}
-    found = replace(pair, before=swap.get(pair.before, pair.before), after=swap.get(pair.after, pair.after))
+    swapped = replace(pair, before=swap.get(pair.before, pair.before), after=swap.get(pair.after, pair.after))
     if pair.scene is None or unchanged.scene is None:
-        return found
+        return swapped
     camera = {
         pair.before: pair.scene.before_camera,
         pair.after: pair.scene.after_camera,
         unchanged.before: unchanged.scene.before_camera,
         unchanged.after: unchanged.scene.after_camera,
     }
-    before, after = camera[found.before], camera[found.after]
-    return replace(found, scene=replace(pair.scene, before_camera=before, after_camera=after))
+    before, after = camera[swapped.before], camera[swapped.after]
+    return replace(swapped, scene=replace(pair.scene, before_camera=before, after_camera=after))
 
 
 class Draws:
@@ -172,44 +162,39 @@ class Draws:
 class Sampler(Draws):
     """Sampler of scenes, with `references` captions per pair.
 
-    If `exchanging`, each scene goes through the function `exchange` with probability 1/2. If `by_sentence`, a
-    batch consists of captions, each with its pair; then `exchanging` means that the before image is replaced
-    by the scene's distractor image (the unchanged view). Raises InputError if a batch needs more scenes or
-    captions than there are.
+    settings: settings of the training phase
+    by_sentence: True if the items of a batch are captions, each with its pair, instead of scenes
+
+    If the setting `exchange` is True, each scene goes through the function `exchange` with probability 1/2.
+    If the items are captions, the before image is instead replaced by the scene's distractor image (the
+    unchanged view). Raises InputError if a batch needs more items than there are.
     """
 
     def __init__(
-        self,
-        pairs: Sequence[Pair],
-        batch: int,
-        seed: int,
-        exchanging: bool,
-        references: int = 1,
-        by_sentence: bool = False,
-        mirror: bool = False,
-        shift: int = 0,
+        self, pairs: Sequence[Pair], settings: Mapping[str, Any], seed: int, by_sentence: bool = False
     ):
         self.scenes = sentences_of(pairs) if by_sentence else scenes_of(pairs)
-        self.batch, self.seed, self.exchanging, self.references = batch, seed, exchanging, references
-        self.mirror, self.shift = mirror, shift
+        self.batch, self.references, self.seed = settings["batch"], settings["references"], seed
+        self.exchanging = settings["exchange"]
+        self.mirror, self.shift = settings.get("mirror", False), settings.get("shift", 0)
         self.distractors = {
             pair.scene_id: pair.after for pair in pairs if by_sentence and pair.change_type == NO_CHANGE
         }
-        if len(self.scenes) < batch:
+        if len(self.scenes) < self.batch:
             items = "sentences" if by_sentence else "scenes"
             raise InputError(
-                f"train.batch is {batch} {items}, but the train split has {len(self.scenes)}; lower it"
+                f"train.batch is {self.batch} {items}, but the train split has {len(self.scenes)}; lower it"
             )
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
-        epoch, place = divmod(iteration, self.epoch)
+        epoch, position = divmod(iteration, self.epoch)
         order = np.random.default_rng([self.seed, EPOCH, epoch]).permutation(len(self.scenes))
-        chosen = [self.scenes[i] for i in order[place * self.batch : (place + 1) * self.batch]]
+        scenes = [self.scenes[i] for i in order[position * self.batch : (position + 1) * self.batch]]
         random = np.random.default_rng([self.seed, ITERATION, iteration])
         if self.exchanging:
-            chosen = [self._exchanged(scene) if random.random() < 0.5 else scene for scene in chosen]
-        captions = [[drawn(pair.captions, self.references, random) for pair in scene] for scene in chosen]
-        return chosen, captions
+            scenes = [self._exchanged(scene) if random.random() < 0.5 else scene for scene in scenes]
+        captions = [[drawn(pair.captions, self.references, random) for pair in scene] for scene in scenes]
+        return scenes, captions
 
     def _exchanged(self, scene: Scene) -> Scene:
         if not self.distractors:
@@ -221,17 +206,21 @@ class Sampler(Draws):
         if not self.mirror and not self.shift:
             return {}
         random = np.random.default_rng([self.seed, MOVES, iteration])
-        return drawn_moves((scene[0].scene_id for scene in scenes), self.mirror, self.shift, random)
+        moves: dict[str, Moved] = {}
+        for scene_id in dict.fromkeys(scene[0].scene_id for scene in scenes):
+            down, right = random.integers(-self.shift, self.shift + 1, 2).tolist()
+            moves[scene_id] = Moved(self.mirror and random.random() < 0.5, down, right)
+        return moves
 
 
 def drawn(captions: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
     """Draw `number` captions without replacement; when all captions are drawn, start again with all."""
-    chosen: list[str] = []
-    left: list[str] = []
+    drawn_captions: list[str] = []
+    remaining: list[str] = []
     for _ in range(number):
-        left = left or list(captions)
-        chosen.append(left.pop(random.integers(len(left))))
-    return chosen
+        remaining = remaining or list(captions)
+        drawn_captions.append(remaining.pop(random.integers(len(remaining))))
+    return drawn_captions
 
 
 def training_batches(
@@ -244,8 +233,8 @@ def training_batches(
     """Yield the batch of each iteration, on the GPU if there is one; `share`: the scenes of this process."""
 
     def make(iteration: int) -> Batch:
-        if (whole := sampler.wordless(iteration)) is not None:
-            return whole
+        if (batch := sampler.wordless(iteration)) is not None:
+            return batch
         all_scenes, all_captions = sampler.draw(iteration)
         moves = sampler.moves(iteration, all_scenes)
         scenes, captions = all_scenes[share], all_captions[share]
@@ -264,16 +253,14 @@ def assembled(
 ) -> Batch:
     """Return the batch of the given scenes; captions[i][j] are the captions of pair j of scene i."""
     pairs = [pair for part in zip(*scenes, strict=True) for pair in part]
-    texts = [text for part in zip(*captions, strict=True) for several in part for text in several]
+    texts = [text for part in zip(*captions, strict=True) for of_pair in part for text in of_pair]
     names = images_of(pairs)
-    row = {name: number for number, name in enumerate(names)}
-    shown = images(store, names)
+    features = images(store, names)
     if moves:
-        shown, texts = moved(shown, names, pairs, texts, moves)
+        features, texts = moved(features, names, pairs, texts, moves)
     tensors = (
-        shown,
-        torch.tensor([row[pair.before] for pair in pairs]),
-        torch.tensor([row[pair.after] for pair in pairs]),
+        features,
+        *image_indices(pairs, names),
         torch.from_numpy(pad([vocabulary.encode(text) for text in texts])),
         torch.tensor([-1 if pair.changed is None else int(pair.changed) for pair in pairs]),
     )
@@ -281,15 +268,24 @@ def assembled(
     return Batch(features, before, after, tokens, len(scenes[0]), changed, task, pairs=tuple(pairs))
 
 
-def moved(
-    shown: Tensor, names: Sequence[str], pairs: Sequence[Pair], texts: list[str], moves: Mapping[str, Moved]
-) -> tuple[Tensor, list[str]]:
-    """Return the images `shown`, called `names`, and the captions `texts` of `pairs`, augmented by `moves`.
+def image_indices(pairs: Sequence[Pair] | Sequence[ClassPair], names: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """Return the indices in `names` of the B pairs' before images and after images, as two tensors, (B,)."""
+    index = {name: number for number, name in enumerate(names)}
+    before, after = [index[pair.before] for pair in pairs], [index[pair.after] for pair in pairs]
+    return torch.tensor(before), torch.tensor(after)
 
-    Every pair must have the same number of captions.
+
+def moved(
+    images: Tensor, names: Sequence[str], pairs: Sequence[Pair], texts: list[str], moves: Mapping[str, Moved]
+) -> tuple[Tensor, list[str]]:
+    """Return the augmented images, (U, C, H, W), and the augmented captions of a batch.
+
+    images, names: the batch's U images and their names
+    texts: captions of the pairs; every pair has the same number of consecutive captions
+    moves: scene id -> augmentation
     """
-    scene = {name: pair.scene_id for pair in pairs for name in (pair.before, pair.after)}
-    each = len(texts) // len(pairs)
-    changed = [moves[scene[name]].image(image) for name, image in zip(names, shown, strict=True)]
-    captions = [moves[pairs[number // each].scene_id].caption(text) for number, text in enumerate(texts)]
-    return torch.stack(changed), captions
+    scene_ids = {name: pair.scene_id for pair in pairs for name in (pair.before, pair.after)}
+    moved_images = [moves[scene_ids[name]].image(image) for name, image in zip(names, images, strict=True)]
+    repeated = [pair for pair in pairs for _ in range(len(texts) // len(pairs))]
+    moved_texts = [moves[pair.scene_id].caption(text) for pair, text in zip(repeated, texts, strict=True)]
+    return torch.stack(moved_images), moved_texts

@@ -18,7 +18,7 @@ from pipeline.datasets.schema import ClassPair, Pair, images_of
 from pipeline.features.memory_cache import images
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
-from pipeline.training.sampling import Batch, Draws, Scene
+from pipeline.training.sampling import Batch, Draws, Scene, image_indices
 
 TASK, PASS = 3, 4  # numbers of separate random streams; sampling.py uses 0 to 2
 FDA = "fda"  # the task that contrasts a pair's caption with its negatives
@@ -34,21 +34,19 @@ class ClassItems:
     classes: int
 
     def __post_init__(self) -> None:
-        most = max((max(pair.before_class, pair.after_class) for pair in self.pairs), default=0)
-        if most >= self.classes:
-            raise InputError(f"NABirds has {self.classes} classes, not {most + 1}; prepare its own files")
+        largest = max((max(pair.before_class, pair.after_class) for pair in self.pairs), default=0)
+        if largest >= self.classes:
+            raise InputError(f"NABirds has {self.classes} classes, not {largest + 1}; prepare its own files")
 
-    def batch(self, chosen: Sequence[ClassPair]) -> Batch:
+    def batch(self, pairs: Sequence[ClassPair]) -> Batch:
         """Return a batch of the given pairs, with empty captions."""
-        names = images_of(chosen)
-        row = {name: number for number, name in enumerate(names)}
+        names = images_of(pairs)
         tensors = (
             images(self.store, names),
-            torch.tensor([row[pair.before] for pair in chosen]),
-            torch.tensor([row[pair.after] for pair in chosen]),
-            torch.zeros(len(chosen), 1, dtype=torch.int64),
-            torch.full((len(chosen),), -1),
-            torch.tensor([[p.before_class for p in chosen], [p.after_class for p in chosen]]),
+            *image_indices(pairs, names),
+            torch.zeros(len(pairs), 1, dtype=torch.int64),
+            torch.full((len(pairs),), -1),
+            torch.tensor([[p.before_class for p in pairs], [p.after_class for p in pairs]]),
         )
         features, before, after, tokens, changed, classes = map(devices.upload, tensors)
         return Batch(features, before, after, tokens, 1, changed, CLASS_PAIRS, classes)
@@ -79,13 +77,13 @@ class TaskSampler(Draws):
         ]
         self.batch, self.seed, self.negatives = settings["batch"], seed, negatives
         self.sizes = {task: settings["fda_pairs"] if task == FDA else self.batch for task in tasks}
-        if (most := max(self.sizes.values())) > len(self.scenes):
+        if (largest := max(self.sizes.values())) > len(self.scenes):
             raise InputError(
-                f"a pre-training batch has {most} captions, but the train split has {len(self.scenes)}; "
+                f"a pre-training batch has {largest} captions, but the train split has {len(self.scenes)}; "
                 "lower its batch or fda_pairs"
             )
         if FDA in tasks:
-            check(pairs, negatives)
+            check_negatives(pairs, negatives)
         self.classes = classes
         if classes and self.batch > len(classes.pairs):
             raise InputError(
@@ -99,29 +97,29 @@ class TaskSampler(Draws):
         # for each iteration, the number of earlier iterations with the same task
         self.earlier = np.zeros_like(self.drawn)
         for task in range(len(tasks)):
-            own = self.drawn == task
-            self.earlier[own] = np.arange(own.sum())
+            has_task = self.drawn == task
+            self.earlier[has_task] = np.arange(has_task.sum())
 
     def task(self, iteration: int) -> str:
         return self.tasks[self.drawn[iteration]]
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
         task = self.task(iteration)
-        chosen = [self.scenes[i] for i in self._places(iteration, len(self.scenes))]
-        return chosen, [[captions_of(pair, task, self.negatives)] for (pair,) in chosen]
+        scenes = [self.scenes[i] for i in self._indices(iteration, len(self.scenes))]
+        return scenes, [[captions_of(pair, task, self.negatives)] for (pair,) in scenes]
 
     def wordless(self, iteration: int) -> Batch | None:
         if self.classes is None or self.task(iteration) != CLASS_PAIRS:
             return None
         pairs = self.classes.pairs
-        return self.classes.batch([pairs[i] for i in self._places(iteration, len(pairs))])
+        return self.classes.batch([pairs[i] for i in self._indices(iteration, len(pairs))])
 
-    def _places(self, iteration: int, items: int) -> np.ndarray:
+    def _indices(self, iteration: int, items: int) -> np.ndarray:
         """Return the indices of the items in an iteration's batch; `items` is the number of all items."""
         size = self.sizes[self.task(iteration)]
-        number, place = divmod(int(self.earlier[iteration]), items // size)
-        random = np.random.default_rng([self.seed, PASS, self.drawn[iteration], number])
-        return random.permutation(items)[place * size : (place + 1) * size]
+        passes, position = divmod(int(self.earlier[iteration]), items // size)
+        random = np.random.default_rng([self.seed, PASS, self.drawn[iteration], passes])
+        return random.permutation(items)[position * size : (position + 1) * size]
 
 
 def captions_of(pair: Pair, task: str, negatives: Mapping[str, Sequence[str]]) -> list[str]:
@@ -129,7 +127,7 @@ def captions_of(pair: Pair, task: str, negatives: Mapping[str, Sequence[str]]) -
     return [pair.captions[0], *(negatives[pair.pair_id] if task == FDA else ())]
 
 
-def check(pairs: Sequence[Pair], negatives: Mapping[str, Sequence[str]]) -> None:
+def check_negatives(pairs: Sequence[Pair], negatives: Mapping[str, Sequence[str]]) -> None:
     """Raise InputError if a pair has no negatives. The message names the pair."""
     if missing := next((pair.pair_id for pair in pairs if pair.pair_id not in negatives), None):
         raise InputError(f"the pair {missing!r} has no negatives; {REMEDY}")

@@ -17,7 +17,7 @@ from pipeline.scoring.retrieval import ranks, retrievable, similarities
 from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.sampling import Batch, assembled
-from pipeline.training.task_sampling import CLASS_PAIRS, ClassItems, captions_of, check
+from pipeline.training.task_sampling import CLASS_PAIRS, ClassItems, captions_of, check_negatives
 
 BATCH = 256  # number of pairs that are decoded at once
 TASK_BATCH = 50  # number of pairs in a batch of a pretraining task; in fda a pair has seven captions
@@ -51,36 +51,39 @@ class Validation:
         self.select = select
         self.pairs, self.store, self.vocabulary, self.tokenize = pairs, store, vocabulary, tokenize
         self.changes = [pair.pair_id for pair in pairs if pair.changed]
-        self.judged = all(pair.scene is not None for pair in pairs)
-        lacking = {
-            "truth": not self.judged and "scenes",
+        self.has_scenes = all(pair.scene is not None for pair in pairs)
+        missing = {
+            "truth": not self.has_scenes and "scenes",
             CHANGES: not self.changes and "a pair with a change",
         }
-        if what := lacking.get(select):
+        if need := missing.get(select):
             raise InputError(
-                f"train.select: {select} needs {what}, but the validation pairs have none; set it to {CIDER}"
+                f"train.select: {select} needs {need}, but the validation pairs have none; set it to {CIDER}"
             )
         sentences = iter(self.tokenize([caption for pair in pairs for caption in pair.captions]))
         self.references = {pair.pair_id: [next(sentences) for _ in pair.captions] for pair in pairs}
 
     def __call__(self, model: Captioner) -> dict[str, float]:
-        found = captions(model, self.pairs, self.store, self.vocabulary, BATCH)
-        tokenised = dict(zip(found, self.tokenize(list(found.values())), strict=True))
+        decoded = captions(model, self.pairs, self.store, self.vocabulary, BATCH)
+        tokenised = dict(zip(decoded, self.tokenize(list(decoded.values())), strict=True))
         scores = {CIDER: cider_d(tokenised, self.references)}
         if self.select == CHANGES:
-            own = {key: self.references[key] for key in self.changes}
-            scores[CHANGES] = cider_d({key: tokenised[key] for key in own}, own)
+            changed_references = {key: self.references[key] for key in self.changes}
+            scores[CHANGES] = cider_d({key: tokenised[key] for key in changed_references}, changed_references)
         if self.select == ROUGE:
             scores[ROUGE] = float(rouge_l(tokenised, self.references).mean())
-        return scores | (self._true(found) if self.judged else {})
+        return scores | (self._true_shares(decoded) if self.has_scenes else {})
 
-    def _true(self, found: Mapping[str, str]) -> dict[str, float]:
-        verdicts = {pair.pair_id: judge(found[pair.pair_id], pair) for pair in self.pairs}
-        true = {key: float(verdict is not None and verdict.true) for key, verdict in verdicts.items()}
-        changes = [true.pop(key) for key in self.changes]
-        kinds = [fmean(own) for own in (changes, [*true.values()]) if own]
-        shares = {TRUE: fmean([*changes, *true.values()])} | ({TRUE_CHANGES: kinds[0]} if changes else {})
-        return shares | {TRUE_BOTH: math.prod(kinds) ** (1 / len(kinds))}
+    def _true_shares(self, decoded: Mapping[str, str]) -> dict[str, float]:
+        verdicts = {pair.pair_id: judge(decoded[pair.pair_id], pair) for pair in self.pairs}
+        is_true = {key: float(verdict is not None and verdict.true) for key, verdict in verdicts.items()}
+        changed = [is_true.pop(key) for key in self.changes]
+        unchanged = [*is_true.values()]
+        scores = {TRUE: fmean([*changed, *unchanged])}
+        if changed:
+            scores[TRUE_CHANGES] = fmean(changed)
+        shares = [fmean(group) for group in (changed, unchanged) if group]
+        return scores | {TRUE_BOTH: math.prod(shares) ** (1 / len(shares))}
 
 
 class RetrievalValidation:
@@ -90,8 +93,8 @@ class RetrievalValidation:
         self.pairs, self.store, self.vocabulary = retrievable(pairs), store, vocabulary
 
     def __call__(self, model: Retrieves) -> float:
-        found = similarities(model, self.pairs, self.store, self.vocabulary, BATCH).numpy()
-        return float((ranks(found, [pair.captions for pair in self.pairs]).text_to_pair <= 1).mean())
+        similarity = similarities(model, self.pairs, self.store, self.vocabulary, BATCH).numpy()
+        return float((ranks(similarity, [pair.captions for pair in self.pairs]).text_to_pair <= 1).mean())
 
 
 class TaskValidation:
@@ -109,7 +112,7 @@ class TaskValidation:
         self.pairs, self.store, self.vocabulary = pairs, store, vocabulary
         self.tasks, self.negatives, self.classes = tasks, negatives, classes
         if "fda" in tasks:
-            check(pairs, negatives)
+            check_negatives(pairs, negatives)
 
     @torch.no_grad()
     def __call__(self, model: Trainable) -> dict[str, float]:
@@ -147,11 +150,11 @@ def measured(model: Trainable, batch: Batch) -> dict[str, float]:
     device = next(model.parameters()).device
     encoded = model.encoding(batch.images.to(device).float())
     tokens, labels = batch.tokens.to(device), batch.labels(device)
-    found = model.losses_of(encoded[batch.before], encoded[batch.after], tokens, labels=labels)
-    return {name: float(value) for name, value in found.items()}
+    values = model.losses_of(encoded[batch.before], encoded[batch.after], tokens, labels=labels)
+    return {name: float(value) for name, value in values.items()}
 
 
 def mean(values: list[float]) -> float:
     """Return the mean of the values that are not NaN, or NaN if all are NaN."""
-    known = [value for value in values if not math.isnan(value)]
-    return sum(known) / len(known) if known else math.nan
+    defined = [value for value in values if not math.isnan(value)]
+    return sum(defined) / len(defined) if defined else math.nan

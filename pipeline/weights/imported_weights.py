@@ -23,25 +23,28 @@ OWNED = (Path("data/weights"), Path("data/recipes"))  # folders to which stages 
 NEVER_TRAINED = 0  # value of `iteration` in the model.yaml of imported weights
 
 
-def place(dataset: str, model: str, seed: int, stage: str) -> Path:
+def folder_of(dataset: str, model: str, seed: int, stage: str) -> Path:
     """Return the folder for imported weights of a stage of a run; the folder need not exist."""
     return FOLDER / dataset / model / str(seed) / FOLDERS[stage]
 
 
-def found(run: Path | None, stage: str) -> Path | None:
-    """Return the folder of a stage's imported weights, or None; `run`: the run's folder in data/imported."""
+def find(run: Path | None, stage: str) -> Path | None:
+    """Return the folder of a stage's imported weights, or None if there are none.
+
+    run: the run's folder in data/imported
+    """
     return run / FOLDERS[stage] if run and (run / FOLDERS[stage]).is_dir() else None
 
 
 def hashes(run: Path | None) -> dict[str, str]:
     """Return stage -> hash of the imported weights, for the stages that have imported weights."""
-    folders = {stage: folder for stage in FOLDERS if (folder := found(run, stage))}
-    return {stage: _hash(folder / WEIGHTS) for stage, folder in folders.items()}
+    return {stage: _hash(folder / WEIGHTS) for stage in FOLDERS if (folder := find(run, stage))}
 
 
 def _hash(weights: Path) -> str:
+    """Return one hash of a trained model's description and weights."""
     try:
-        return sha256((weights / trained_model.MODEL).read_bytes(), trained_model.weights_bytes(weights))
+        return sha256(*((weights / name).read_bytes() for name in (trained_model.MODEL, trained_model.FILE)))
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read ({error.strerror}); {AGAIN}") from None
 
@@ -51,10 +54,10 @@ def check_kept(weights: Path, run: Path | None, stage: str) -> None:
 
     `weights` is the folder into which training writes. `run` is the run's folder in data/imported.
     """
-    described = weights / trained_model.MODEL
-    if found(run, stage) or not described.is_file():
+    description = weights / trained_model.MODEL
+    if find(run, stage) or not description.is_file():
         return
-    if read_yaml(described, f"remove {weights} to train it").get("iteration") == NEVER_TRAINED:
+    if read_yaml(description, f"remove {weights} to train it").get("iteration") == NEVER_TRAINED:
         raise InputError(
             f"{weights} holds imported weights that are not in {FOLDER}, and a training would replace them; "
             f"{AGAIN} without --out, or remove {weights} to train "

@@ -10,10 +10,8 @@ from pydantic import Field, StringConstraints
 
 from pipeline.config.dataset_params import LONGEST, Seed
 from pipeline.config.recipe_file import Recipe
-from pipeline.config.store_contents import PIXELS, PixelSpec, Spec
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
-from pipeline.io.records import plain
 from pipeline.text.vocabularies import Vocabulary, identity, words_identity
 
 # content that a hash identifies. weights: the weights' file; model: the rest of model.yaml; vocabulary:
@@ -54,8 +52,8 @@ class Trained:
                 f"{name} has {len(vocabulary)} words; the weights belong to a vocabulary of "
                 f"{self.vocabulary} words: {BELONGS}"
             )
-        found = {"vocabulary": identity(vocabulary), "words": words_identity(vocabulary)}
-        if any(self.hashes.get(part, own) != own for part, own in found.items()):  # type: ignore[call-overload]
+        hashes = {"vocabulary": identity(vocabulary), "words": words_identity(vocabulary)}
+        if any(self.hashes.get(part, value) != value for part, value in hashes.items()):  # type: ignore[call-overload]
             raise InputError(f"{name} is not the vocabulary that the weights belong to; {BELONGS}")
 
     def check_store(self, store: FeatureStore) -> None:
@@ -63,32 +61,18 @@ class Trained:
 
         They fit the store used in training, and stores of other images with equal settings of the features.
         """
-        found, name = store.hashes, store.location.name
+        hashes, name = store.hashes, store.location.name
         if store.shape != self.shape:
             raise InputError(
                 f"{name} has features of {store.shape}, but the weights need {self.shape}; {BELONGS}"
             )
-        if self.hashes.get("features", found["features"]) != found["features"]:
+        if self.hashes.get("features", hashes["features"]) != hashes["features"]:
             raise InputError(
                 f"{name}: its features differ from those that the weights were trained on (another "
                 f"weights_id, precision, normalisation or statistics); {BELONGS}"
             )
-        if self.hashes.get("images") == found["images"] and self.hashes.get("store") != found["store"]:
+        if self.hashes.get("images") == hashes["images"] and self.hashes.get("store") != hashes["store"]:
             raise InputError(f"{name} is not the store that the weights were trained on; {BELONGS}")
-
-
-def described(path: Path, record: Any, remedy: str) -> Trained:
-    """Convert the content of model.yaml, `record`, to a Trained. Raises InputError naming a wrong key."""
-    trained = plain(path, Trained, record, remedy)
-    if lacking := {"weights", "model"} - trained.hashes.keys() if trained.hashes else None:
-        raise InputError(f"{path}: hashes.{min(lacking)} is missing; {remedy}")
-    return trained
-
-
-def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
-    """Raise InputError if `features` in a recipe is not a valid specification; the message names the key."""
-    kind: type[Spec | PixelSpec] = PixelSpec if features.get("input") == PIXELS else Spec
-    plain(path, kind, features, remedy)
 
 
 def hash_of(record: dict[str, Any]) -> str:

@@ -21,21 +21,21 @@ KINDS = FLOATS | {"I64": torch.int64}  # batch norms have integer counters
 MOST_WEIGHTS = 1 << 28  # largest number of attention weights per pair, which take 1 GiB
 
 
-def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
+def tensors_in_header(path: Path, remedy: str) -> dict[str, Tensor]:
     """Read a file's header; return tensor name -> tensor without values (on the meta device)."""
     try:
         check_regular(path, MOST_BYTES)
         with safe_open(path, "pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # no dictionary
-            said = {name: (each.get_dtype(), each.get_shape()) for name, each in slices.items()}
+            types = {name: (entry.get_dtype(), entry.get_shape()) for name, entry in slices.items()}
     except (OSError, SafetensorError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{named} does not load ({reason}); {remedy}") from None
-    for name, (kind, _) in said.items():
-        if kind not in KINDS:
-            raise InputError(f"{named}: {name} is of {kind}, not of floats of at most 32 bits; {remedy}")
+        raise InputError(f"{path} does not load ({reason}); {remedy}") from None
+    for name, (dtype, _) in types.items():
+        if dtype not in KINDS:
+            raise InputError(f"{path}: {name} is of {dtype}, not of floats of at most 32 bits; {remedy}")
     return {
-        name: torch.empty(shape, dtype=KINDS[kind], device="meta") for name, (kind, shape) in said.items()
+        name: torch.empty(shape, dtype=KINDS[dtype], device="meta") for name, (dtype, shape) in types.items()
     }
 
 
@@ -55,25 +55,27 @@ def check_attention(model: Trainable, source: Path, remedy: str) -> None:
         )
 
 
-def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], named: str, remedy: str) -> None:
-    """Raise InputError if the tensors in a file, `found`, differ from the tensors `wanted`.
+def check_tensors(
+    tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], path: Path, remedy: str
+) -> None:
+    """Raise InputError if the tensors in a file, `tensors`, differ from the tensors `expected`.
 
     Names, shapes and types are compared. Two types differ if only one of them is floating-point.
     """
-    for name, own in wanted.items():
-        if name not in found:
-            raise InputError(f"{named} does not load (the tensor {name} is missing); {remedy}")
-        if found[name].shape != own.shape:
-            shapes = f"{tuple(found[name].shape)}, where the model has {tuple(own.shape)}"
-            raise InputError(f"{named} does not load ({name} is {shapes}); {remedy}")
-        if found[name].is_floating_point() != own.is_floating_point():
-            raise InputError(f"{named} does not load ({name} is of {found[name].dtype}); {remedy}")
-    if surplus := next((name for name in found if name not in wanted), None):
-        raise InputError(f"{named} does not load ({surplus} is no tensor of the model); {remedy}")
+    for name, tensor in expected.items():
+        if name not in tensors:
+            raise InputError(f"{path} does not load (the tensor {name} is missing); {remedy}")
+        if tensors[name].shape != tensor.shape:
+            shapes = f"{tuple(tensors[name].shape)}, where the model has {tuple(tensor.shape)}"
+            raise InputError(f"{path} does not load ({name} is {shapes}); {remedy}")
+        if tensors[name].is_floating_point() != tensor.is_floating_point():
+            raise InputError(f"{path} does not load ({name} is of {tensors[name].dtype}); {remedy}")
+    if unexpected := next((name for name in tensors if name not in expected), None):
+        raise InputError(f"{path} does not load ({unexpected} is no tensor of the model); {remedy}")
 
 
-def check_finite(tensors: Mapping[str, Tensor], named: str, remedy: str) -> None:
+def check_finite(tensors: Mapping[str, Tensor], path: Path, remedy: str) -> None:
     """Raise InputError if a tensor contains NaN or infinity. The message names the first such tensor."""
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
-            raise InputError(f"{named}: {name} has a number that is not finite; {remedy}")
+            raise InputError(f"{path}: {name} has a number that is not finite; {remedy}")

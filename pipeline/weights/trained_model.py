@@ -4,7 +4,6 @@ In a package for sharing, the weights file is called model.safetensors, because 
 and `load_first` are the only functions that load models; they check types, sizes, tensors and hashes.
 """
 
-import hashlib
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -23,8 +22,9 @@ from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import Contents, yaml_of
-from pipeline.weights.model_description import Trained, described, hash_of
-from pipeline.weights.tensor_checks import check_attention, check_finite, check_tensors, tensors_said
+from pipeline.io.records import plain
+from pipeline.weights.model_description import Trained, hash_of
+from pipeline.weights.tensor_checks import check_attention, check_finite, check_tensors, tensors_in_header
 
 FILE, PACKED, MODEL = "weights.safetensors", "model.safetensors", "model.yaml"
 CONTENTS = Contents("weights")
@@ -42,14 +42,13 @@ def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
     (folder / MODEL).write_text(yaml_of(record), encoding="utf-8")
 
 
-def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple[Captioner, Trained]:
+def load(folder: Path, remedy: str = REMEDY) -> tuple[Captioner, Trained]:
     """Load the trained model of a folder; return the model, in evaluation mode, and its description.
 
-    Raises InputError if a file is missing or damaged, or belongs to another model. The message contains
-    `named`, if given, instead of the folder, and ends with `remedy`.
+    Raises InputError, which ends with `remedy`, if a file is missing or damaged, or belongs to another model.
     """
-    trained = describe(folder, named, remedy)
-    model: Captioner = _filled(trained, folder, named or folder, remedy, None)
+    trained = describe(folder, remedy)
+    model: Captioner = _filled(trained, folder, remedy, None)
     return model, trained
 
 
@@ -60,51 +59,36 @@ def weights_file(folder: Path) -> Path:
 
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
     """Load the model of the last pretraining phase from `folder`, in the same way as `load`."""
-    trained = describe(folder, None, FIRST)
+    trained = describe(folder, FIRST)
     if not (phases := trained.recipe.entry.phases):
         raise InputError(f"{folder}: {trained.recipe.model} has no pretraining phase; {FIRST}")
-    model: Trainable = _filled(trained, folder, folder, FIRST, phases[-1].settings)
+    model: Trainable = _filled(trained, folder, FIRST, phases[-1].settings)
     return model, trained
 
 
 def take_over(model: Trainable, folder: Path) -> None:
     """Load tensors of the previous phase from `folder`; the model's attribute `takes` selects them."""
-    found = _tensors(folder, folder, FIRST, describe(folder, None, FIRST))
-    own = model.state_dict()
-    for before, here in model.takes.items():
-        taken = {here + name.removeprefix(before): x for name, x in found.items() if name.startswith(before)}
-        wanted = {(name, x.shape) for name, x in own.items() if name.startswith(here)}
-        if wrong := wanted ^ {(name, x.shape) for name, x in taken.items()}:
-            name = before + min(wrong)[0].removeprefix(here)
-            raise InputError(
-                f"{folder / FILE}: {name} is missing, of another shape, or not in the model; {FIRST}"
-            )
-        own |= taken
-    model.load_state_dict(own)
+    tensors = _tensors(folder, FIRST, describe(folder, FIRST))
+    weights = model.state_dict()
+    for earlier_prefix, prefix in model.takes.items():
+        names = [name for name in tensors if name.startswith(earlier_prefix)]
+        taken = {prefix + name.removeprefix(earlier_prefix): tensors[name] for name in names}
+        expected = {name: x for name, x in weights.items() if name.startswith(prefix)}
+        check_tensors(taken, expected, folder / FILE, FIRST)
+        weights |= taken
+    model.load_state_dict(weights)
 
 
-def weights_bytes(folder: Path, remedy: str = FIRST) -> bytes:
-    """Return the bytes of the weights file. Raises InputError if the file cannot be read."""
-    try:
-        return (folder / FILE).read_bytes()
-    except OSError as error:
-        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {remedy}") from None
-
-
-def sha256_of(folder: Path) -> str:
-    """Return the SHA-256 of the weights file. Raises InputError if the file cannot be read."""
-    return hashlib.sha256(weights_bytes(folder, REMEDY)).hexdigest()
-
-
-def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
+def describe(folder: Path, remedy: str = REMEDY) -> Trained:
     """Return the description of a trained model. Raises InputError if its folder names another run."""
-    named = named or folder
-    trained = described(named / MODEL, _record(folder, remedy), remedy)
-    claimed = _claimed(named)
+    trained = plain(folder / MODEL, Trained, _record(folder, remedy), remedy)
+    if trained.hashes and (missing := {"weights", "model"} - trained.hashes.keys()):
+        raise InputError(f"{folder / MODEL}: hashes.{min(missing)} is missing; {remedy}")
+    claimed = _claimed(folder)
     if claimed not in (None, trained.run):
-        raise InputError(f"{named} holds weights of {trained.run}, as its {MODEL} says; {remedy}")
+        raise InputError(f"{folder} holds weights of {trained.run}, as its {MODEL} says; {remedy}")
     if claimed and not trained.hashes:
-        raise InputError(f"{named / MODEL} has no hashes, so its weights cannot be verified; {remedy}")
+        raise InputError(f"{folder / MODEL} has no hashes, so its weights cannot be verified; {remedy}")
     return trained
 
 
@@ -120,14 +104,14 @@ def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
 
 def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
     """Return the description of pretrained weights. Raises InputError if they do not fit the recipe."""
-    trained = describe(folder, None, FIRST)
-    own = f"{recipe.dataset}/{recipe.model}/{seed}"
-    if trained.run != own:
-        raise InputError(f"{folder} holds weights of {trained.run}, not of {own}; {FIRST}")
-    first = trained.recipe
-    settings = (("sizes", first.sizes, recipe.sizes), ("adapt", first.adapt, recipe.adapt))
-    for name, found, wanted in settings:
-        if found != wanted and trained.iteration:  # imported weights have no training settings
+    trained = describe(folder, FIRST)
+    run = f"{recipe.dataset}/{recipe.model}/{seed}"
+    if trained.run != run:
+        raise InputError(f"{folder} holds weights of {trained.run}, not of {run}; {FIRST}")
+    pretrained = trained.recipe
+    settings = (("sizes", pretrained.sizes, recipe.sizes), ("adapt", pretrained.adapt, recipe.adapt))
+    for name, value, expected in settings:
+        if value != expected and trained.iteration:  # imported weights have no training settings
             raise InputError(f"{folder / MODEL}: recipe.{name} differs from the captioning's; {FIRST}")
     return trained
 
@@ -147,9 +131,9 @@ def _claimed(folder: Path) -> str | None:
     return None
 
 
-def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str | None) -> Any:
+def _filled(trained: Trained, folder: Path, remedy: str, phase: str | None) -> Any:
     """Build the model of a phase (None: captioning) with the weights in `folder`, after checking them."""
-    recipe, source = trained.recipe, named / MODEL
+    recipe, source = trained.recipe, folder / MODEL
     if not trained.hashes:
         note = f"note: {source} has no hashes: its weights and words are not verified"
         print(printable(note), file=sys.stderr)
@@ -158,30 +142,28 @@ def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str
     except InputError as error:
         raise InputError(f"{source}: {error}; {remedy}") from None
     with torch.device("meta"):  # tensors have shapes but no values
-        bare = recipe_file.build(recipe, sizes, source, phase)
+        bare_model = recipe_file.build(recipe, sizes, source, phase)
     file = weights_file(folder)
-    name = f"{named / file.name}"
-    found = tensors_said(file, name, remedy)
-    check_attention(bare, source, remedy)
-    check_tensors(found, bare.state_dict(), name, remedy)
-    tensors = _tensors(folder, named, remedy, trained)
-    check_finite(tensors, name, remedy)
+    header = tensors_in_header(file, remedy)
+    check_attention(bare_model, source, remedy)
+    check_tensors(header, bare_model.state_dict(), file, remedy)
+    tensors = _tensors(folder, remedy, trained)
+    check_finite(tensors, file, remedy)
     model = recipe_file.build(recipe, sizes, source, phase)
     model.load_state_dict(tensors)
     return model.eval()
 
 
-def _tensors(folder: Path, named: Path, remedy: str, trained: Trained) -> dict[str, Tensor]:
+def _tensors(folder: Path, remedy: str, trained: Trained) -> dict[str, Tensor]:
     if trained.hashes and trained.hashes["model"] != hash_of(_record(folder, remedy)):
-        raise InputError(f"{named / MODEL} was changed since it was written (its hashes.model); {remedy}")
+        raise InputError(f"{folder / MODEL} was changed since it was written (its hashes.model); {remedy}")
     file = weights_file(folder)
-    name = named / file.name
     try:
-        found = sha256(file)
+        digest = sha256(file)
         tensors = load_file(file)
     except (OSError, SafetensorError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{name} does not load ({reason}); {remedy}") from None
-    if trained.hashes.get("weights", found) != found:
-        raise InputError(f"{name} is not the file that {MODEL} names by hashes.weights; {remedy}")
+        raise InputError(f"{file} does not load ({reason}); {remedy}") from None
+    if trained.hashes.get("weights", digest) != digest:
+        raise InputError(f"{file} is not the file that {MODEL} names by hashes.weights; {remedy}")
     return tensors

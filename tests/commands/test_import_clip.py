@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 import models
 from models.clip4idc.encoders import MEAN, STD, ClipSizes
 from pipeline.authors_checkpoints import checkpoint_file
+from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import InputError
 from pipeline.text.vocabularies import ClipVocabulary, exchanged
 from pipeline.weights import first_weights
@@ -176,11 +177,11 @@ def test_a_torchscript_archive_is_refused_with_the_command_that_converts_it(tmp_
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (drop("blocks.1.norm_1.bias"), "lacks blocks.1.norm_1.bias"),
-        (put("project.map.weight", torch.ones(1)), "project.map.weight is (1,), the model's"),
+        (drop("blocks.1.norm_1.bias"), "blocks.1.norm_1.bias is missing"),
+        (put("project.map.weight", torch.ones(1)), "project.map.weight is (1,), where the model"),
         (
             put("text.tables.tokens.weight", torch.ones(1)),
-            "the model's is (49408, 8); set text.tokeniser: clip_bpe",
+            "where the model has (49408, 8)",
         ),
     ],
 )
@@ -196,4 +197,4 @@ def test_an_initialisation_that_does_not_fit_is_named(clip, tmp_path, change, sa
     with pytest.raises(InputError, match="changed does not load"):
         first_weights.take_over(adapting(2, 1), tmp_path / "changed")
     with pytest.raises(InputError, match=r"none cannot be read \(No such file"):
-        first_weights.identity(tmp_path / "none")
+        file_hash(tmp_path / "none")

@@ -22,7 +22,7 @@ from models.idc_pcl.switches import PclSizes
 from models.mccformers.model import MccSizes
 from models.scorer.subtraction import Subtraction
 from models.vard.model import VardSizes
-from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
+from pipeline.decoding.beam_search import beam_search, n_best
 from pipeline.decoding.decode_split import searching
 from pipeline.decoding.greedy import greedy, greedy_attending
 from pipeline.text.vocabularies import END, NULL, START
@@ -159,8 +159,8 @@ def test_a_beam_of_one_is_greedy_search(name, variant):
     assert len(set(lengths(words))) > 2
     assert torch.equal(words, greedy(model, difference))
     for length_penalty in (0.0, 1.0):
-        assert torch.equal(words, beam_search(model, difference, 1, length_penalty))
-    beams = beam_attending(model, difference, 1)
+        assert torch.equal(words, beam_search(model, difference, 1, length_penalty).words)
+    beams = beam_search(model, difference, 1)
     assert torch.equal(words, beams.words)
     best = [own[0].tokens for own in n_best(model, difference, 1, 1)]
     assert best == [tuple(row[:length]) for row, length in zip(words.tolist(), lengths(words), strict=True)]

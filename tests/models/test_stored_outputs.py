@@ -14,13 +14,13 @@ import torch
 import models
 from models import MODELS
 from models.common.trainable import Labels
-from pipeline.decoding.beam_search import beam_attending
+from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.greedy import greedy_attending
 from tests.models.test_conformance import SIZES, VALUES, captions, images
 from tests.own_settings import settings_of
 from tests.random_models import randomise
 
-BEAM = partial(beam_attending, beam=3, length_penalty=0.7)
+BEAM = partial(beam_search, beam=3, length_penalty=0.7)
 STORED = Path(__file__).parents[1] / "golden/model_outputs.json"
 
 

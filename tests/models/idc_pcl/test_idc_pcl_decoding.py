@@ -86,7 +86,7 @@ def test_barred_tokens_are_never_written(softmax):
             model.difference.output.bias.zero_()
             model.difference.output.bias[mark] = 1e3
             pairs = of_memory(images_seen(3))
-            for words in (greedy(model, pairs), beam_search(model, pairs, 2)):
+            for words in (greedy(model, pairs), beam_search(model, pairs, 2).words):
                 if barred == "none" and mark:
                     assert (words == mark).sum() == 21  # one that never ends, up to the longest
                 else:
@@ -104,5 +104,5 @@ def test_a_written_null_does_not_end_a_caption():
         return NextWord(logits, None)
 
     model.decoder.step = step
-    for words in (greedy(model, pair), beam_search(model, pair, 1), beam_search(model, pair, 2)):
+    for words in (greedy(model, pair), beam_search(model, pair, 1).words, beam_search(model, pair, 2).words):
         assert words.tolist() == [[5, NULL, 6, 3]]

@@ -31,9 +31,9 @@ EVERY = pytest.mark.parametrize("name", CASES)
 
 
 def rows_on_record(title, table, sizes, alias=str):
-    rows = tensor_table.wanted(table, sizes)
+    rows = tensor_table.expected_rows(table, sizes)
     for ours in {line[0] for line in RECORD[title]}:
-        found = {(row.theirs, row.how.replace(" ", "")) for row in rows if row.ours == alias(ours)}
+        found = {(row.stored, row.how.replace(" ", "")) for row in rows if row.parameter == alias(ours)}
         found = {(name, "-" if how in ("", "last") else how) for name, how in found}
         assert found == {line[1:] for line in RECORD[title] if line[0] == ours}, ours
 
@@ -53,7 +53,7 @@ def test_shapes_are_the_released_ones(name, sizes):
     title = CASES[name].system.title.lower()
     golden = json.loads((GOLDEN / f"released_{title}_shapes.json").read_text())
     known = {"D": 512, "C": 1024, "e": 300, "n": 2, "m": 2} | dict(zip("VL", sizes, strict=True))
-    assert {row.theirs: row.shape for row in tensor_table.wanted(CASES[name].system.table, known)} == {
+    assert {row.stored: row.shape for row in tensor_table.expected_rows(CASES[name].system.table, known)} == {
         f"{state}.{tensor}": tuple(shape)
         for state, shapes in golden.items()
         for tensor, shape in shapes.items()
@@ -63,7 +63,7 @@ def test_shapes_are_the_released_ones(name, sizes):
 @pytest.mark.parametrize(("name", "count"), [("clip4idc adapt", 307), ("clip4idc None", 443)])
 def test_as_many_names_as_clip4idcs_files_have(name, count):
     sizes = {"D": 768, "T": 512, "E": 512, "p": 32, "N": 50, "C": 77, "n": 12, "k": 12, "m": 3}
-    assert len({row.theirs for row in tensor_table.wanted(CASES[name].system.table, sizes)}) == count
+    assert len({row.stored for row in tensor_table.expected_rows(CASES[name].system.table, sizes)}) == count
 
 
 def ids_of(case, vocabulary):
@@ -129,13 +129,13 @@ def spoilt(case, flat):
 def test_every_tensor_is_needed_and_of_its_shape(name):
     case = CASES[name]
     flat = released.tensors(case)
-    rows = tensor_table.wanted(case.system.table, {"V": case.words} | case.sizes)
+    rows = tensor_table.expected_rows(case.system.table, {"V": case.words} | case.sizes)
     for row in rows:
         if row.how == "ignored":
             continue
-        assert f"{row.theirs} is missing" in spoilt(case, {k: t for k, t in flat.items() if k != row.theirs})
-        assert f"{row.theirs} is (1, 3, 1, 2, 1), where" in spoilt(
-            case, flat | {row.theirs: torch.ones(1, 3, 1, 2, 1)}
+        assert f"{row.stored} is missing" in spoilt(case, {k: t for k, t in flat.items() if k != row.stored})
+        assert f"{row.stored} is (1, 3, 1, 2, 1), where" in spoilt(
+            case, flat | {row.stored: torch.ones(1, 3, 1, 2, 1)}
         )
 
 
@@ -149,7 +149,7 @@ def test_other_tensors_and_numbers_are_refused(name):
     assert f"{some} is torch.strided, torch.int64" in spoilt(case, flat | {some: flat[some].long()})
     changes = {some: torch.full_like(flat[some], torch.nan), "": torch.zeros(1)}
     changes |= {
-        row.theirs: torch.ones_like(flat[row.theirs])
+        row.stored: torch.ones_like(flat[row.stored])
         for row in case.system.table
         if row.how.startswith("=") or row.how == "sinusoids"
     }

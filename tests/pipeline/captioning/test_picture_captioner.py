@@ -36,7 +36,7 @@ def by_stages(lab, weights, search):
     store = FeatureStore(lab / STORES / f"{trained.recipe.input}.zarr", {})
     found = searching(search.beam, search.length_penalty)
     ids = {pair.pair_id for pair in pairs}
-    return pairs, attended_captions(model, pairs, store, vocabulary, 256, ids, found)
+    return pairs, attended_captions(model, pairs, store, vocabulary, 256, found, ids)
 
 
 @pytest.fixture(scope="module")

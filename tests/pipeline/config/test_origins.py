@@ -40,17 +40,17 @@ def lab(tmp_path):
 def test_each_value_is_at_its_origin(lab, dataset, model, expected):
     path = lab / "params.yaml"
     recipe = resolving.resolve(params.load(path), dataset, model)
-    found = {each.key: each for each in origins.settings(path, recipe)}
-    assert {key: found[key].origin for key in expected} == expected
+    found = list(origins.settings(path, recipe))
+    assert {key: origin for key, _, origin in found if key in expected} == expected
     trees = {name: read_yaml(lab / name, "") for name in ("params.yaml", "datasets.yaml")}
-    for each in found.values():
-        if each.origin not in (origins.DEFAULT, origins.ENTRY):
-            file, place = each.origin.split(": ")
+    for setting, value, origin in found:
+        if origin not in (origins.DEFAULT, origins.ENTRY):
+            file, place = origin.split(": ")
             branch = trees[file]
             for key in place.split("."):
                 branch = branch[key]
-            assert branch == each.value, each
-    assert {key for key in found if found[key].origin == origins.ENTRY} <= {"features.input", *expected}
+            assert branch == value, setting
+    assert {key for key, _, origin in found if origin == origins.ENTRY} <= {"features.input", *expected}
 
 
 def test_the_command_prints_an_override(lab, capsys):

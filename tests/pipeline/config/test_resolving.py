@@ -109,7 +109,7 @@ SIZES = REAL.of("tabletop").sizes
 
 
 def with_sizes(**changes):
-    return on_tabletop(sizes=SIZES.model_copy(update=changes))
+    return on_tabletop(sizes=SIZES | changes)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def model(prepared):
 
 
 def attend(model, prepared, pairs, batch=7, aligned=(), search=greedy_attending):
-    return attended_captions(model, pairs, prepared.store, prepared.vocabulary, batch, aligned, search)
+    return attended_captions(model, pairs, prepared.store, prepared.vocabulary, batch, search, aligned)
 
 
 @pytest.mark.parametrize("name", [*GRID_MODELS, RESPECTIVE])
@@ -82,7 +82,7 @@ def test_a_beam_has_its_own_captions_and_their_maps(prepared, name):
     grids = [torch.from_numpy(prepared.store.read([p.before, p.after])).float()[:, None] for p in pairs]
     with torch.inference_mode():
         memory = torch.cat([model.encode(*grid).memory for grid in grids])
-    words = beam_search(model, of_memory(memory), 3, 1.0).tolist()
+    words = beam_search(model, of_memory(memory), 3, 1.0).words.tolist()
     own = [each.caption for each in found.values()]
     assert own == [prepared.vocabulary.decode(row) for row in words]
     assert own != [each.caption for each in attend(model, prepared, pairs).values()]

@@ -7,7 +7,7 @@ import torch
 
 from models import Sizes, build
 from models.common.captioner import NEVER
-from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
+from pipeline.decoding.beam_search import beam_search, n_best
 from pipeline.decoding.greedy import greedy
 from pipeline.text.vocabularies import END, NULL, START
 from tests.reference.attention_by_hand import looked, of_memory
@@ -73,7 +73,7 @@ def test_greedy_search_equals_the_plain_search(variant):
 @pytest.mark.parametrize(("beam", "length_penalty"), [(2, 0.0), (3, 0.7), (3, 1.0), (5, 0.0), (40, 2.0)])
 def test_beam_search_equals_the_plain_search(variant, beam, length_penalty):
     model, memory = make(variant), torch.randn(7, 9, 8)
-    found = without_padding(beam_search(model, of_memory(memory), beam, length_penalty))
+    found = without_padding(beam_search(model, of_memory(memory), beam, length_penalty).words)
     assert found == [plain(model, memory[row : row + 1], beam, length_penalty) for row in range(7)]
     assert found != without_padding(greedy(model, of_memory(memory)))
     assert len({tuple(row) for row in found}) > 2
@@ -93,7 +93,7 @@ def test_a_caption_that_has_ended_is_not_computed_any_more(variant, monkeypatch)
 
 def searches(model, memory):
     yield greedy(model, of_memory(memory))
-    yield beam_search(model, of_memory(memory), 3, length_penalty=1.0)
+    yield beam_search(model, of_memory(memory), 3, length_penalty=1.0).words
 
 
 def test_the_lowest_of_equally_likely_words_is_chosen():
@@ -122,8 +122,7 @@ def test_padding_and_unknown_words_are_never_written():
 def test_maps_are_those_of_the_chosen_caption(variant, fusion):
     """With the fusion `respective`, the decoder attends to each image by itself."""
     model, memory = make(variant, fusion=fusion), torch.randn(15, 18 if fusion == "respective" else 9, 8)
-    found = beam_attending(model, of_memory(memory), 4, 0.5)
-    assert torch.equal(found.words, beam_search(model, of_memory(memory), 4, 0.5))
+    found = beam_search(model, of_memory(memory), 4, 0.5)
     assert found.maps.shape == (*found.words.shape, 1, 9)
     assert found.maps.dtype == torch.float16
     captions = without_padding(found.words)
@@ -160,7 +159,7 @@ def test_a_beam_of_all_captions_finds_the_best_in_order(length_penalty):
 def test_the_first_of_the_n_best_is_the_caption_of_beam_search(beam, length_penalty):
     small, memory = make(vocabulary=7, longest=4), torch.randn(2, 9, 8)
     found = n_best(small, of_memory(memory), beam, beam, length_penalty)
-    expected = without_padding(beam_search(small, of_memory(memory), beam, length_penalty))
+    expected = without_padding(beam_search(small, of_memory(memory), beam, length_penalty).words)
     assert [list(own[0].tokens) for own in found] == expected
     assert all(len(own) == beam and len({each.tokens for each in own}) == beam for own in found)
     with pytest.raises(ValueError, match=f"a beam of {beam} does not end with"):

@@ -17,10 +17,11 @@ from pipeline.training import compiling
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.reinforce import SelfCritical
 from pipeline.training.rewards import constant
-from pipeline.training.sampling import Sampler, training_batches
+from pipeline.training.sampling import training_batches
 from tests.killed import KilledError
 from tests.lstm_speaker import Speaker
 from tests.pipeline.training.test_loop import SIZES, recipe, same
+from tests.samplers import sampler_of
 
 # torch's tracer looks at gradients of tensors that are no leaves
 pytestmark = [
@@ -51,19 +52,19 @@ def training(prepared, state, compiler, validate=lambda _: 0.0, dropout=0.1):
     words = prepared.vocabulary
     model = recipe_file.build(chosen, Sizes(6, (3, 3), len(words), words.longest, **SIZES))
     made = Training(model, chosen, 1, state / "state.pt", validate)
-    made.compile(compiler)
+    compiling.compile_pieces(model, compiler)
     return made
 
 
 def drawn(prepared, batch):
-    sampler = Sampler(of_split(prepared.pairs, "train"), batch, 1, True)
+    sampler = sampler_of(of_split(prepared.pairs, "train"), batch, 1, True)
     return next(training_batches(sampler, prepared.store, prepared.vocabulary, range(1)))
 
 
 def run(prepared, state, compiler, validate=lambda _: 0.0):
     """Train, and take a step on a batch of another size."""
     made = training(prepared, state, compiler, validate)
-    made.run(Sampler(of_split(prepared.pairs, "train"), 4, 1, True), prepared.store, prepared.vocabulary)
+    made.run(sampler_of(of_split(prepared.pairs, "train"), 4, 1, True), prepared.store, prepared.vocabulary)
     made.step(drawn(prepared, 3), 4)
     return made.model.state_dict()
 

@@ -27,5 +27,8 @@ from pipeline.training.learning_rate import factor
     ],
 )
 def test_schedules(schedule, given, wanted):
-    found = {iteration: factor(schedule, iteration, *given) for iteration in wanted}
+    iterations, epoch, *others = given
+    settings = {"schedule": schedule, "iterations": iterations}
+    settings |= dict(zip(("warm_up", "milestones"), others, strict=False))
+    found = {iteration: factor(settings, iteration, epoch) for iteration in wanted}
     assert found == pytest.approx(wanted, abs=1e-4)

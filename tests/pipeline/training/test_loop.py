@@ -14,9 +14,10 @@ from pipeline.datasets.schema import images_of, of_split
 from pipeline.features.memory_cache import Resident
 from pipeline.io.errors import InputError
 from pipeline.training.loop import Training, seed_all
-from pipeline.training.sampling import Sampler, training_batches
+from pipeline.training.sampling import training_batches
 from tests import killed
 from tests.killed import KilledError
+from tests.samplers import sampler_of
 
 pytestmark = pytest.mark.slow
 
@@ -131,7 +132,7 @@ def test_the_loss_is_the_weighted_sum_of_the_means_over_parts(prepared, tmp_path
     """Gradients equal those of a sum that is computed by hand."""
     # no dropout, as it would draw once for both parts
     chosen = replace(recipe(), settings={"dropout": 0.0, "temperature": 0.5})
-    sampler = Sampler(of_split(prepared.pairs, "train"), 4, 1, True)
+    sampler = sampler_of(of_split(prepared.pairs, "train"), 4, 1, True)
     (batch,) = training_batches(sampler, prepared.store, prepared.vocabulary, range(1))
     seed_all(1, 0)
     model = recipe_file.build(

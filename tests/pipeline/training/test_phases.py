@@ -12,15 +12,17 @@ from torch import nn
 from models.common.trainable import Group
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import NO_CHANGE, of_split
+from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import InputError
 from pipeline.training import optimisers, phases
-from pipeline.training.sampling import Sampler, sentences_of, training_batches
+from pipeline.training.sampling import sentences_of, training_batches
 from pipeline.weights import trained_model
-from pipeline.weights.first_weights import identity, name_in_file
+from pipeline.weights.first_weights import name_in_file
 from pipeline.weights.model_description import Trained
 from stages.recipe import pretraining_hashes
 from tests.killed import KilledError, train
 from tests.own_settings import phase_before
+from tests.samplers import sampler_of
 
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
 SIZES |= {"text_layers": 1, "context": 16, "joint": 8, "caption_heads": 2, "caption_layers": 1}
@@ -158,7 +160,7 @@ def test_the_items_of_the_adaptation_are_captions_of_changed_pairs(pixels):
     assert [(item[0].pair_id, *item[0].captions) for item in items] == [
         (pair.pair_id, caption) for pair in changed for caption in pair.captions
     ]
-    sampler = Sampler(own, 4, 1, True, by_sentence=True)
+    sampler = sampler_of(own, 4, 1, True, by_sentence=True)
     seen, replaced = [], 0
     distractor = {pair.scene_id: pair.after for pair in own if pair.change_type == NO_CHANGE}
     for iteration in range(sampler.epoch):
@@ -176,7 +178,7 @@ def test_the_images_and_captions_of_a_scene_are_moved_together(pixels):
     own = [replace(pair, captions=("it is left of it",)) for pair in of_split(pixels.pairs, "train")]
     words = (*pixels.vocabulary.words[:4], "is", "it", "left", "of", "right")
     vocabulary = replace(pixels.vocabulary, words=words)
-    sampler = Sampler(own, 4, 1, False, mirror=True, shift=2)
+    sampler = sampler_of(own, 4, 1, False, mirror=True, shift=2)
     (batch,) = training_batches(sampler, pixels.store, vocabulary, range(1))
     scenes, _ = sampler.draw(0)
     mirrored = 0
@@ -215,7 +217,7 @@ def test_weights_of_16_bits_are_trained_and_saved(pixels, tmp_path):
 def test_the_first_phase_starts_from_the_weights_of_clip(pixels, tmp_path, phase):
     plain = recipe() if phase == "adapt" else replace(recipe(), model="clip_ft", adapt={}, settings=FT)
     chosen = replace(plain, **{phase: PHASE | {"start": str(tmp_path / "clip")}})
-    make = phase_before if phase == "adapt" else partial(phases.captioning, first=None)
+    make = phase_before if phase == "adapt" else partial(phases.captioning, pretrained=None)
     with pytest.raises(InputError, match="clip cannot be read"):
         make(chosen)
     unstarted = make(plain).make(pixels.store.shape, pixels.vocabulary)
@@ -229,6 +231,6 @@ def test_the_first_phase_starts_from_the_weights_of_clip(pixels, tmp_path, phase
     here = "inter.blocks.1." if phase == "adapt" else "encoding.blocks.1."
     assert torch.equal(made[f"{here}mlp.0.weight"], file["blocks.1.mlp.0.weight"])
     assert torch.equal(made["encoding.patches.token"], file["patches.token"])
-    assert set(make(chosen).keys) - set(make(plain).keys) == {identity(tmp_path / "clip")}
+    assert set(make(chosen).keys) - set(make(plain).keys) == {file_hash(tmp_path / "clip")}
     assert pretraining_hashes(plain, None) == {}
-    assert pretraining_hashes(chosen, None) == {"clip": identity(tmp_path / "clip")}
+    assert pretraining_hashes(chosen, None) == {"clip": file_hash(tmp_path / "clip")}

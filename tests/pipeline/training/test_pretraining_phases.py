@@ -207,7 +207,7 @@ def test_class_pairs_are_a_task_with_its_own_items(prepared):
     assert len(own) / 400 == pytest.approx(0.75, abs=0.08)
     assert all((first.wordless(i) is None) == (i not in own) for i in range(20))
     assert all(torch.equal(first.wordless(i).classes, again.wordless(i).classes) for i in own[:2])
-    seen = {int(place) for i in own[:2] for place in first._places(i, 10)}
+    seen = {int(place) for i in own[:2] for place in first._indices(i, 10)}
     assert len(seen) == 8  # two batches of four different items
 
 

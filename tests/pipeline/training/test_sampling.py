@@ -6,7 +6,8 @@ import pytest
 
 from pipeline.datasets.schema import Pair, SceneFacts, of_split
 from pipeline.io.errors import InputError
-from pipeline.training.sampling import Sampler, exchange, scenes_of, training_batches
+from pipeline.training.sampling import exchange, scenes_of, training_batches
+from tests.samplers import sampler_of
 
 
 def scene(number):
@@ -21,7 +22,7 @@ PAIRS = [pair for number in range(10) for pair in scene(number)]
 
 
 def test_an_epoch_draws_every_scene_once():
-    sampler = Sampler(PAIRS, batch=5, seed=1, exchanging=False)
+    sampler = sampler_of(PAIRS, batch=5, seed=1, exchanging=False)
     drawn = [s[0].scene_id for iteration in (0, 1) for s in sampler.draw(iteration)[0]]
     assert sorted(drawn, key=int) == [str(n) for n in range(10)]
     again = [s[0].scene_id for iteration in (2, 3) for s in sampler.draw(iteration)[0]]
@@ -30,7 +31,7 @@ def test_an_epoch_draws_every_scene_once():
 
 
 def test_the_seed_decides_the_batches():
-    first, same, other = (Sampler(PAIRS, 5, seed, True) for seed in (1, 1, 2))
+    first, same, other = (sampler_of(PAIRS, 5, seed, True) for seed in (1, 1, 2))
     assert [first.draw(i) for i in range(6)] == [same.draw(i) for i in range(6)]
     assert [first.draw(i) for i in range(6)] != [other.draw(i) for i in range(6)]
 
@@ -54,7 +55,7 @@ def test_known_cameras_follow_the_exchanged_images():
 
 
 def test_half_of_the_scenes_are_exchanged_and_all_captions_are_drawn():
-    sampler = Sampler(PAIRS, batch=10, seed=1, exchanging=True)
+    sampler = sampler_of(PAIRS, batch=10, seed=1, exchanging=True)
     scenes, captions = zip(*(sampler.draw(i) for i in range(40)), strict=True)
     turned = sum(s[0].before.startswith("n") for drawn in scenes for s in drawn)
     assert 150 < turned < 250
@@ -64,7 +65,7 @@ def test_half_of_the_scenes_are_exchanged_and_all_captions_are_drawn():
 
 @pytest.mark.parametrize(("number", "changed", "unchanged"), [(1, 1, 1), (2, 2, 2), (3, 3, 2)])
 def test_several_captions_of_a_pair_differ(number, changed, unchanged):
-    sampler = Sampler(PAIRS, batch=10, seed=1, exchanging=False, references=number)
+    sampler = sampler_of(PAIRS, batch=10, seed=1, exchanging=False, references=number)
     chosen, captions = sampler.draw(0)
     for scene, several in zip(chosen, captions, strict=True):
         assert [len(texts) for texts in several] == [number, number]
@@ -76,7 +77,7 @@ def test_several_captions_of_a_pair_differ(number, changed, unchanged):
 
 def test_a_batch_larger_than_the_split_is_refused():
     with pytest.raises(InputError, match=r"train\.batch is 11 scenes"):
-        Sampler(PAIRS, batch=11, seed=1, exchanging=True)
+        sampler_of(PAIRS, batch=11, seed=1, exchanging=True)
 
 
 def test_scenes_with_different_numbers_of_pairs_become_single_pairs():
@@ -86,7 +87,7 @@ def test_scenes_with_different_numbers_of_pairs_become_single_pairs():
 
 @pytest.mark.parametrize("references", [1, 3])
 def test_a_batch_holds_the_features_and_words_of_its_pairs(prepared, references):
-    sampler = Sampler(of_split(prepared.pairs, "train"), 4, 3, exchanging=True, references=references)
+    sampler = sampler_of(of_split(prepared.pairs, "train"), 4, 3, exchanging=True, references=references)
     drawn = training_batches(sampler, prepared.store, prepared.vocabulary, range(3))
     for iteration, batch in enumerate(drawn):
         scenes, captions = sampler.draw(iteration)

@@ -13,8 +13,8 @@ from pipeline.datasets.schema import images_of, of_split
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from pipeline.training.loop import Training, seed_all
-from pipeline.training.sampling import Sampler
 from tests.pipeline.training.test_loop import recipe, same
+from tests.samplers import sampler_of
 from tests.spawned import spawn
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def train(data, folder, ranks, dropout=0.0, **changes):
     model = recipe_file.build(chosen, chosen.sizes_for((6, 3, 3), len(vocabulary), vocabulary.longest))
     run = Training(model, chosen, 1, folder / "state.pt", None if ranks.rank else lambda _: 0.5, ranks)
     store = Watched(FeatureStore(place, {}))
-    history = run.run(Sampler(of_split(pairs, "train"), 4, 1, True), store, vocabulary)
+    history = run.run(sampler_of(of_split(pairs, "train"), 4, 1, True), store, vocabulary)
     return history.losses, model.state_dict(), store.asked
 
 
@@ -99,7 +99,7 @@ def test_two_processes_train_the_weights_of_one(found):
 
 
 def test_a_process_reads_only_the_features_of_its_scenes(found, prepared):
-    sampler = Sampler(of_split(prepared.pairs, "train"), 4, 1, True)
+    sampler = sampler_of(of_split(prepared.pairs, "train"), 4, 1, True)
     for iteration in range(4):
         scenes, _ = sampler.draw(iteration)
         for each, share in zip(found, (slice(0, 4), slice(0, 2), slice(2, 4)), strict=True):

@@ -60,7 +60,7 @@ def names(folder: Path = FOLDER) -> list[str]:
 
 
 def read(name: str, folder: Path = FOLDER) -> Study:
-    """Return the study of this name. An InputError names the file and the first wrong key."""
+    """Return the study of this name. An InputError names the file and all wrong keys."""
     if name not in names(folder):
         raise InputError(f"unknown study {name!r}; {folder}/ has {', '.join(names(folder)) or 'none'}")
     path = folder / f"{name}.yaml"

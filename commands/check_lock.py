@@ -1,8 +1,8 @@
 """Repair two faults that would stop `dvc repro`: a truncated dvc.lock, and links to missing files.
 
 The command keeps a copy of each complete dvc.lock. If a killed process truncated dvc.lock, the last
-copy replaces the truncated file. The stage settings makes a link to each file that the settings name. A
-link to a missing file is removed, and a note names the file.
+copy replaces the truncated file. The stage `settings` makes a link to each file that the settings
+name. A link to a missing file is removed, and a note names the file.
 
 python -m commands.check_lock     run it before `dvc repro`; `make repro` runs it, too
 """

@@ -1,11 +1,12 @@
 """Run the extraction of features, or the captioning of pairs, as parallel jobs: here or on a SLURM cluster.
 
-python -m commands.parts --parts 8 --on slurm extract --dataset clevr_change ...   (its arguments in dvc.yaml)
+python -m commands.parts --parts 8 --on slurm extract --dataset clevr_change ...
+    dvc.yaml shows the other arguments of the extraction
 python -m commands.parts --parts 8 --on slurm caption --pairs pairs.csv --out captions.jsonl --weights WEIGHTS
 
 Each part consists of whole shards. A finished shard is not computed again. The part that finishes last joins
 all shards. The result is the same file, byte for byte, that a single process writes. After a stop, run the
-command again. With --cancel, the command ends its running jobs.
+same command again to continue. The option --cancel ends the running jobs of the command.
 """
 
 import argparse

@@ -54,7 +54,7 @@ def promote() -> None:
 def runs(root: Path) -> list[Run]:
     """Return a run for each dataset, model and seed in params.yaml.
 
-    A run has the same keys as the run of a study with the same settings.
+    The key of such a run is the same as in a study that has a run with the same settings.
     """
     settings = params.load()
     rows = [Row(label=model, model=model) for model in settings.models]

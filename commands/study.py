@@ -62,7 +62,7 @@ def place_of(arguments: argparse.Namespace) -> Place:
 def study(arguments: argparse.Namespace) -> None:
     """Check the inputs, do the missing runs, then print and write the table.
 
-    Raises InputError with the last line of each failed run, after the other runs are finished.
+    After all runs have ended, InputError is raised if some failed. The message has a line for each of them.
     """
     root, name, dataset = Path(), arguments.name, arguments.dataset
     settings, definition = params.load(), study_file.read(name)
@@ -104,7 +104,8 @@ def _store_results(root: Path, row: Planned, run: Run, workspace_folder: Path) -
 def _missing(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Run]]:
     """Return the missing runs, each with its row of the study's table. Print their names and the counts.
 
-    A run is missing if it is not finished. If `unrecorded` is True, a run is missing if it has no record.
+    If `unrecorded` is True, the missing runs are those without a record. Otherwise, the missing runs are
+    those that are not finished.
     """
     runs = study_runs.distinct_runs(planned)
     if unrecorded:

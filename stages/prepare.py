@@ -1,7 +1,7 @@
 """prepare@dataset: read a published dataset, check it, and write its pairs and the index of its images.
 
-For a dataset that only pre-training uses, the stage writes a folder of records. For CUB, the folder also has
-six negatives of each image.
+For a dataset that only pre-training uses (CUB or NABirds), the stage writes a folder of records instead. For
+CUB, the folder also has six negatives (wrong captions) of each image.
 """
 
 import argparse

@@ -84,8 +84,9 @@ def run_earlier(
     Returns the folders of the phase's weights and learning curves.
 
     name: name of the phase
+    before: folder of the weights that the phase starts from
+    checks: function that checks the inputs, called in every process
     changes: values that replace those in `arguments` for this phase
-    before, checks: see run_phase
     """
     changed = argparse.Namespace(**vars(arguments) | changes)
     store = phase_run.feature_store(changed, recipe)
@@ -151,8 +152,9 @@ def use_imported(
 ) -> None:
     """Write the imported weights and empty learning curves to the stage's outputs, instead of training.
 
-    `imported`: the folder of the import. `load`: function that reads the weights. `measure`: see run_phase.
-    Raises InputError if the weights do not fit the vocabulary or the feature store.
+    `imported`: the folder of the import. `load`: function that reads the weights. `measure`: function that
+    evaluates the weights, and writes to the folder of the curves. Raises InputError if the weights do not
+    fit the vocabulary or the feature store.
     """
     start = time.monotonic()
     _, trained = load(imported / imported_weights.WEIGHTS)

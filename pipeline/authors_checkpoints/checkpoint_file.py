@@ -54,9 +54,11 @@ def _reason(error: Exception) -> str:
 
 
 def tensors_of(file: CheckpointFile) -> dict[str, Tensor]:
-    """Return name -> tensor, for the tensors at the file's top level and in the entries that PARTS names.
+    """Return the tensors of a checkpoint file as a dictionary: name -> tensor.
 
-    A tensor in an entry is named `<entry>.<name>`. If the file has the entry STATE, only STATE is searched.
+    The tensors are at the file's top level, and in the entries change_detector_state and speaker_state
+    (PARTS). A tensor in such an entry has the name `<entry>.<name>`. If the file has the entry
+    model_state_dict (STATE), only this entry is searched.
     """
     tree = _dictionary(file.tree)
     tree = _dictionary(tree.get(STATE)) or tree

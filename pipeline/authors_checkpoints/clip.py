@@ -1,7 +1,8 @@
 """Import CLIP's weights, in OpenAI's or Hugging Face's names (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
-Our names are those in models/clip4idc/encoders.py. Blocks are numbered through the whole image tower, so the
-weights fit any division into blocks of single images and blocks of both images.
+Our names are those in models/clip4idc/encoders.py. In CLIP4IDC, the first blocks of the image tower
+encode single images, and the later blocks encode both images together. The blocks have consecutive
+numbers through the whole tower, so the weights do not depend on the number of first blocks.
 """
 
 from math import isqrt

@@ -49,7 +49,10 @@ core.lang_lstm.weight_ih                4H,D+e      decoder.speaking.weight_ih
 
 
 def exchanged(path: Path, vocabulary: Vocabulary) -> list[int]:
-    """Return each word's row in the authors' word tables: its id, with <NULL> and <END> exchanged."""
+    """Return for each word of the vocabulary its row in the authors' word tables.
+
+    The row is the word's id, except that the ids of <NULL> and <END> are exchanged.
+    """
     return [{NULL: END, END: NULL}.get(row, row) for row in range(len(vocabulary))]
 
 

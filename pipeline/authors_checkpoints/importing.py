@@ -1,6 +1,6 @@
 """Convert checkpoints that papers' authors released to weights of our models.
 
-Our model then has the variant `released`. A system (system.py) is the program of a paper.
+The converted model has the variant `released`. A System (system.py) describes the program of a paper.
 """
 
 import math
@@ -41,7 +41,7 @@ DATA = tuple(field.name for field in fields(DataSizes))
 class Options:
     """Properties of a checkpoint that its file does not contain.
 
-    None means the value in the authors' program.
+    If `heads` or `longest` is None, the value in the authors' program is used.
     """
 
     vocabulary: Path
@@ -113,9 +113,9 @@ def _features(system: System, options: Options) -> Spec | PixelSpec:
 
 
 def check_features(features: Spec, system: System) -> None:
-    """Raise InputError if the authors' program used other image features than those in params.yaml.
+    """Raise InputError if params.yaml has other image features than those of the authors' program.
 
-    Imported features may have any weights and any way of resizing.
+    Features that were imported from .npy files are accepted with any weights and any resizing.
     """
     for key, value in asdict(features).items():
         expected = getattr(system.features, key)
@@ -159,7 +159,10 @@ def _bare(
     features: Spec | PixelSpec,
     options: Options,
 ) -> tuple[Recipe, Trainable]:
-    """Return (recipe without settings of loss and training, model on the meta device)."""
+    """Return a recipe and a model for the checkpoint, as (recipe, model).
+
+    The recipe has no settings of loss and training. The model is on the device "meta".
+    """
     settings = {"variant": "released", "switches": system.switches(table_sizes), **system.settings}
     sizes_class = models.entry_of(system.model).sizes
     all_sizes = system.our_sizes(path, table_sizes, options.intra)

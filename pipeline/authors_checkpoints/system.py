@@ -18,9 +18,10 @@ FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers",
 
 
 def sizes_by_name(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return name -> size, from the sizes of a table, letter -> size.
+    """Return the sizes of a table with our names: name -> size.
 
-    FIELDS gives the name for a letter. A letter that is not in FIELDS stays.
+    `sizes` has letters of the table as keys. FIELDS gives the name for a letter. A letter that is not in
+    FIELDS is its own name.
     """
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 

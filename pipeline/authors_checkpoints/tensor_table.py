@@ -1,11 +1,18 @@
 """Tables of tensors: names and shapes in a released file, our names, and conversions.
 
-A row is `STORED SHAPE PARAMETER HOW`. STORED is the tensor's name in the file. PARAMETER is its name in our
-model, or "-" if our model lacks the tensor. In names, `{a,b}` expands to two names, with a and with b, and
-`<n>` expands to the numbers of n layers. A line `[module]` is a prefix for the rows below it. At the end of a
-name, G expands to weight and bias, and A to torch's attention: query, key and value in one tensor. Letters in
-shapes are sizes. The first row in which a dimension is the letter alone (D, not 3D) sets the letter's size.
-The shape of a single number is (); * is any shape. HOW is empty, or one of:
+A row is `STORED SHAPE PARAMETER HOW`. STORED is the tensor's name in the file. PARAMETER is its name in
+our model, or "-" if our model lacks the tensor. A line `[module]` is a prefix of STORED in the rows
+below.
+
+Names have abbreviations. `{a,b}` stands for two names, one with a and one with b. `<n>` stands for the
+numbers of n layers. A final G stands for two tensors, weight and bias. A final A stands for the tensors
+of torch's attention, which has query, key and value in one tensor.
+
+SHAPE has the dimensions of the tensor. A letter in it is a size. The size is found in the first row in
+which the letter alone is a dimension (D, not 3D). () is the shape of a single number; * means any
+shape.
+
+HOW is empty, or one of:
 
     T            transpose
     words        a row per word; put into the order of our vocabulary
@@ -73,7 +80,7 @@ def table(*parts: str) -> list[Row]:
 
 
 def _expanded(name: str) -> list[str]:
-    """Expand `{a,b}` in a name. Return all names."""
+    """Return all names for which `name` stands: each `{a,b}` is replaced with a, and with b."""
     parts = BRACES.split(name)
     choices = [part.split(",") if number % 2 else [part] for number, part in enumerate(parts)]
     return ["".join(choice) for choice in product(*choices)]
@@ -132,9 +139,10 @@ def _sizes(rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes) -> 
 
 
 def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
-    """Return the number of layers: how many numbers replace `<n>` of the row name `name` in the file's names.
+    """Return the number of layers of a table row whose name in the file is `name`.
 
-    The result is at least 1, so that a later check names the missing tensor if there is no layer.
+    It is the number of different layer numbers that take the place of `<n>` in the file's names. The result
+    is at least 1. So if there is no layer, a later check names the missing tensor.
     """
     prefix = LAYER.split(name)[0]
     numbers = {tensor.removeprefix(prefix).split(".")[0] for tensor in tensors if tensor.startswith(prefix)}
@@ -142,7 +150,10 @@ def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
 
 
 def expected_rows(rows: Sequence[Row], sizes: Sizes) -> list[Row]:
-    """Return a row for each tensor that a file must contain. Its shape has numbers, not names of sizes."""
+    """Return a row for each tensor that a file must contain.
+
+    The shapes of these rows consist of numbers, without letters.
+    """
     expanded = []
     for row in rows:
         layer = LAYER.search(row.stored)

@@ -96,9 +96,10 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
 def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
     """Adapt the captioner's calibration to the labelled pairs in a folder.
 
-    Slope and shift of the probability are fitted again. The thresholds beyond which an image is refused are
-    raised until no labelled pair is refused. Raises InputError if the captioner has no calibration, if
-    there are too few pairs or scenes, or if a label or an image is wrong.
+    The slope and the shift of the probability are fitted again. A pair is refused if one of its distances
+    is above a threshold. The thresholds are raised until no labelled pair is refused. Raises InputError if
+    the captioner has no calibration, if there are too few pairs or scenes, or if a label or an image is
+    wrong.
     """
     fitted = captioner.calibrated()
     pairs = labelled_scenes.read(folder)
@@ -137,8 +138,8 @@ def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
 def save(result: Calibrated, captioner: PictureCaptioner, weights: Path, lab: Path, out: Path | None) -> Path:
     """Write the calibration to the file `out`, and return its path.
 
-    If `out` is None, the file is confidence.json of the weights. Raises InputError if `out` is None and
-    `weights` is a .zip.
+    If `out` is None, the file confidence.json that belongs to `weights` is written. Raises InputError if
+    `out` is None and `weights` is a .zip.
     """
     if out is None and weights.is_file():
         raise InputError(f"{weights} is a .zip; unzip it, or name a file by --out")

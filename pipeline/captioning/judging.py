@@ -55,9 +55,10 @@ def judged_labelled(captioner: PictureCaptioner, folder: Path, search: Search) -
 
 
 def summary(judged: Sequence[JudgedCaption]) -> list[str]:
-    """Return the lines of a table with a row per kind of change: pairs, percent of true captions, faults.
+    """Return the lines of a table with a row per kind of change.
 
-    The 95 % interval is a bootstrap over scenes, because the pairs of a scene are not independent.
+    The columns are the number of pairs, the percentage of true captions with its 95 % interval, and the
+    faults. The interval is a bootstrap over scenes, because the pairs of a scene are not independent.
     """
     groups: dict[str, list[JudgedCaption]] = {}
     for item in judged:

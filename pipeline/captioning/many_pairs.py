@@ -1,9 +1,11 @@
 """Write captions of many pairs, in one process or several. A stopped run can be resumed.
 
-The output is JSON Lines: one line per pair, in the order of the input. The line of a pair that cannot be
-captioned has an `error` instead of a `caption`. If a caption is withheld, its line has `"caption": null` and
-a `reason`. The lines are first written to a scratch folder, in shards, each completely or not at all. When
-all shards exist, they become the output.
+The output is JSON Lines: one line per pair, in the order of the input. The line of a pair that cannot
+be captioned has an `error` instead of a `caption`. If a caption is withheld, its line has `"caption":
+null` and a `reason`.
+
+During the run, the lines are in files of a scratch folder. Such a file is called a shard, and only
+complete shards are written. When all shards exist, they are joined to the output.
 """
 
 import json
@@ -44,8 +46,9 @@ def caption(
 ) -> bool:
     """Write the captions of one part of the pairs. The part that finishes last writes `out`.
 
-    `part` is (i, n), and i counts from 0: part i of n writes the shards i, i + n, … Returns True if `out` is
-    complete. Raises InputError if `out` has lines of other pairs, weights or settings.
+    `part` is (i, n), and i counts from 0. Part i of n writes the shards i, i + n, … `top` is the number of
+    best captions that are written in addition; None: none. Returns True if `out` is complete. Raises
+    InputError if `out` exists, but was written for other pairs, weights or settings.
     """
     by = _origin_of(captioner, search, top, limits)
     if out.exists():
@@ -112,9 +115,9 @@ def _write_shards(
 ) -> Iterator[None]:
     """Write the shards that are not finished. This is a generator: it yields once after each pair.
 
-    `shards`: file -> pairs. `by`: text that ends each line. `entries`: function that returns the output of
-    pairs of resized images. Threads read images in advance. At the end, the number of pairs with a warning
-    is printed, with one of the warnings.
+    `shards` maps each file to write to its pairs. `by` is the text that ends each line. `entries` is a
+    function that returns the answers for a list of pairs of resized images. Threads read images in advance.
+    At the end, the number of pairs with a warning is printed, together with one of the warnings.
     """
     warnings: list[str] = []
     load = partial(_load, captioner, warnings=warnings)
@@ -135,7 +138,10 @@ def _write_shards(
 
 
 def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Squashed | str:
-    """Return a pair's resized images, or an error message. Add a warning if EXIF orientations differ."""
+    """Return a pair's resized images; if they cannot be read, return an error message.
+
+    If the EXIF orientations of the two images differ, a message is appended to `warnings`.
+    """
     if job.fault:
         return job.fault
     try:

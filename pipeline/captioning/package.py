@@ -137,10 +137,10 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
 
 
 def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[str, Any]]:
-    """Return seed -> summary of scores, for the runs with the dataset and the model of `trained`.
+    """Return the scores of all runs with the dataset and the model of `trained`: seed -> summary of scores.
 
-    Seeds whose scores belong to other weights are left out. Raises InputError if the seed of `trained` is one
-    of these.
+    A seed is left out if its scores were computed with other weights. If this is the seed of `trained`,
+    InputError is raised instead.
     """
     runs = Path(trained.run).parent
     summaries: dict[int, Mapping[str, Any]] = {}

@@ -61,7 +61,10 @@ def _of_folders(folder: Path) -> list[Job]:
 
 
 def _pictures(folder: Path, side: str) -> dict[str, str]:
-    """Return file name in Unicode's form NFC -> name on the disk, for the images in the folder `side`."""
+    """Return the names of the images in the folder `side` as a dictionary.
+
+    A key is the name in the Unicode form NFC. Its value is the name on the disk.
+    """
     names = list(files_below(folder / side))
     images = [name for name in names if not is_system_file(name) and is_picture(folder / side / name)]
     if others := sorted({*names} - {*images}):

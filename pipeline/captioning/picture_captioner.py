@@ -158,7 +158,11 @@ class PictureCaptioner:
 
     @torch.inference_mode()
     def answers(self, pairs: Sequence[Squashed], search: Search, limits: Limits = ALL) -> list[Answer]:
-        """Return an answer about each resized pair. Without a calibration, answers have no probability."""
+        """Return an answer about each pair of resized images.
+
+        An answer has no probability if there is no calibration, or if it was made with other settings of the
+        search.
+        """
         self.check_limits(search, limits)
         fitted = self.calibration
         if fitted is None:
@@ -181,7 +185,10 @@ class PictureCaptioner:
         ]
 
     def check_limits(self, search: Search, limits: Limits) -> None:
-        """Raise InputError if `limits.at_least` is above 0 and no calibration was made with this search."""
+        """Check that the minimum probability `limits.at_least` can be applied to captions of this search.
+
+        Raises InputError if it is above 0, and there is no calibration or it was made with another search.
+        """
         fitted = self.calibrated() if limits.at_least else None
         if fitted and not fitted.of(search.beam, search.length_penalty):
             raise InputError(
@@ -199,10 +206,10 @@ class PictureCaptioner:
         return self.calibration
 
     def reader(self, search: Search, grammar: bool, phrases: Sequence[str]) -> Reader:
-        """Return a Reader of this model: it writes captions, and the signals of their confidence.
+        """Return a Reader of this model. A Reader writes captions together with their signals (signals.py).
 
-        `grammar`: whether captions follow the grammar of coloured solids. `phrases`: phrases of captions
-        that report no change.
+        If `grammar` is True, captions follow the grammar of coloured solids. A caption that contains one of
+        `phrases` reports no change.
         """
         method = searching(search.beam, search.length_penalty)
         return Reader(self.model, self.vocabulary, method, grammar, phrases)

@@ -49,7 +49,10 @@ def identity() -> str:
 
 
 def precision(name: str, device: torch.device) -> torch.dtype:
-    """Return the torch type for `bfloat16`, `float32`, or `auto`: bfloat16 if the device natively has it."""
+    """Return the torch type for the precision `name`: `bfloat16`, `float32` or `auto`.
+
+    `auto` means bfloat16 if the device natively has it, and float32 otherwise.
+    """
     if name == "auto":
         name = "bfloat16" if _has_bfloat16(device) else "float32"
     return {"bfloat16": torch.bfloat16, "float32": torch.float32}[name]

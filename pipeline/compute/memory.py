@@ -25,7 +25,8 @@ TRIM_THRESHOLD, MMAP_MAX = -1, -4  # options of mallopt, from glibc's malloc.h
 def free(device: torch.device | None = None) -> int:
     """Return the free bytes of the GPU `device`, or of the machine if `device` is not a GPU.
 
-    The free memory of the machine is available without swapping, and within the limits of the container.
+    On the machine, only memory that is available without swapping counts. If the process is in a container
+    with a memory limit, the result respects this limit.
     """
     if device is not None and device.type == "cuda":
         import torch

@@ -30,7 +30,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Ranks:
-    """Number of this process in its group, from 0, and the number of processes in the group."""
+    """A process in a group: its number `rank`, from 0, and the number `world` of processes in the group."""
 
     rank: int
     world: int
@@ -87,17 +87,18 @@ class Part(Ranks):
         """Do nothing: independent processes do not wait for each other."""
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call `make` while no other process calls it, and return its result.
+        """Call `make` and return its result. Only one process at a time calls `make`.
 
-        Later processes find the files that the first one has made.
+        Later processes find the files that the first process has made.
         """
         with self.turn():
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the items of this process: the numbers n in `items` with n modulo `world` = `rank`.
+        """Return the items of this process. The items are numbers.
 
-        A number always belongs to the same process, whatever other numbers `items` has.
+        A number n belongs to this process if n modulo `world` equals `rank`, whatever other numbers are in
+        `items`.
         """
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
@@ -109,10 +110,10 @@ class Part(Ranks):
 def joined() -> Iterator[Ranks]:
     """Join the group of processes for the `with` block, and leave it afterwards. Each process gets one GPU.
 
-    Raises InputError if there are too few GPUs, or if variables of the launcher are wrong. If several
-    processes raise InputError in the block, only the first of them raises it further, so that it is printed
-    once. The others wait until the launcher ends them. Processes with other errors wait, too, because such
-    an error may be the consequence of the end of another process.
+    Raises InputError if there are too few GPUs, or if environment variables of the launcher are wrong. If
+    several processes raise InputError in the block, only the first process reports it, so that the message
+    is printed once. The others wait until the launcher ends them. A process with another error waits, too,
+    because the error may be a consequence of the end of another process.
     """
     ranks, store = _meet()
     try:

@@ -79,8 +79,11 @@ def read(path: Path, weights: str) -> Calibration:
 def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
     """Return the criterion by which captions of these pairs count as correct.
 
-    The criterion is "true" if all scenes are known. Otherwise it is "agrees" if `grammar` is True, and else
-    "change". None if the pairs do not say whether something changed.
+    "true": the caption is true; used if the scenes of all pairs are known.
+    "agrees": the caption agrees with the references; used otherwise if `grammar` is True.
+    "change": the caption is right about change or no change; used in the other cases.
+
+    Returns None if "change" would be used, but no pair says whether something changed.
     """
     if all(pair.scene for pair in pairs):
         return "true"
@@ -90,7 +93,10 @@ def meaning_of(pairs: Sequence[Pair], grammar: bool) -> Meaning | None:
 
 
 def correct(caption: str, pair: Pair, meaning: Meaning, phrases: Sequence[str]) -> bool | None:
-    """Return True if a caption is correct by the criterion `meaning`; None if that cannot be judged."""
+    """Return True if a caption is correct by the criterion `meaning`, False if it is wrong.
+
+    Return None if this cannot be judged.
+    """
     if meaning == "true":
         verdict = judge(caption, pair, phrases)
         return None if verdict is None else verdict.true

@@ -36,7 +36,7 @@ class Familiarity(Strict):
     scenes: FiniteFloat  # largest accepted distance
 
     def distances(self, before: Tensor, after: Tensor) -> np.ndarray:
-        """Return the two distances of B pairs to the training images, `unlike` and `scenes`, (B, 2).
+        """Return the two distances `unlike` and `scenes` of B pairs, (B, 2).
 
         `before` and `after` are the feature grids of the images, (B, C, H, W).
         """
@@ -65,7 +65,8 @@ def fitted(training: np.ndarray) -> Familiarity:
 def with_thresholds(familiar: Familiarity, distances: np.ndarray) -> Familiarity:
     """Return a copy of `familiar` with new thresholds of the two distances.
 
-    Each threshold alone refuses the share REFUSED of the B pairs with these `distances`, (B, 2).
+    `distances` are the distances of B pairs, (B, 2). Each threshold, applied alone, refuses the share
+    REFUSED of these pairs.
     """
     unlike, scenes = np.quantile(distances, 1 - REFUSED, axis=0, method="higher")
     return familiar.model_copy(update={"unlike": float(unlike), "scenes": float(scenes)})
@@ -79,8 +80,8 @@ def pooled(grids: Tensor) -> np.ndarray:
 def scenes_apart(before: Tensor, after: Tensor) -> np.ndarray:
     """Return the distance `scenes` of B pairs, (B,), from their grids, (B, C, H, W).
 
-    The cosine distance of the two images is computed for each cell. The result is its upper quartile over
-    the cells.
+    The cosine distance between the two images is computed for each cell. The distance `scenes` is the upper
+    quartile of these cosine distances.
     """
     cosine = F.cosine_similarity(before.float().flatten(2), after.float().flatten(2), dim=1)
     return torch.quantile(1 - cosine, QUARTILE, dim=1).cpu().numpy()

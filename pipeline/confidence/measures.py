@@ -22,7 +22,10 @@ Measure = Callable[[np.ndarray, np.ndarray], float | None]
 
 
 def calibration_error(probabilities: np.ndarray, correct: np.ndarray) -> float:
-    """Expected calibration error over bins of equally many captions (Guo et al., 2017, Eq. 3)."""
+    """Return the expected calibration error (Guo et al., 2017, Eq. 3).
+
+    All bins have the same number of captions.
+    """
     bins = np.array_split(np.argsort(probabilities, kind="stable"), BINS)
     gaps = [len(rows) * abs(probabilities[rows].mean() - correct[rows].mean()) for rows in bins if len(rows)]
     return float(sum(gaps) / len(probabilities))
@@ -95,7 +98,10 @@ def measured(captions: Collected, probability: np.ndarray) -> dict[str, float | 
 
 
 def lines(name: str, numbers: dict[str, float | None]) -> list[str]:
-    """Return lines to print about the captions `name`. `numbers` are their measures, from `measured`."""
+    """Return lines to print about a set of captions. `name` is the name of the set.
+
+    `numbers` are the set's measures, as `measured` returns them.
+    """
 
     def printed(key: str) -> str:
         value, low, high = (numbers.get(f"{key}{end}") for end in ("", "_low", "_high"))

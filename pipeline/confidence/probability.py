@@ -1,9 +1,10 @@
 """The probability that a caption is correct, fitted to captions that are known to be correct or wrong.
 
-The inputs are the signals of a caption (signals.py). There are two logistic regressions with a ridge penalty:
-for captions of a change, and for captions of no change. An isotonic regression of the logit follows (Zadrozny
-and Elkan, 2002) if it lowers the cross-validated log-loss. For another kind of images, only a slope and a
-shift of the logit are refitted, for which a few labelled pairs suffice (Platt, 1999).
+The inputs are the signals of a caption (signals.py). Two logistic regressions with a ridge penalty
+compute a logit: one for captions that report a change, and one for captions that report no change. An
+isotonic regression then maps the logit to the probability, if this lowers the cross-validated log-loss
+(Zadrozny and Elkan, 2002). For another kind of images, only a slope and a shift of the logit are fitted
+again. A few labelled pairs suffice for this (Platt, 1999).
 
 P: captions; S: signals.
 """
@@ -66,7 +67,10 @@ class Probability(Strict):
         return np.interp(logits, self.steps.logits, self.steps.probabilities)
 
     def logits(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
-        """Return the logit of each caption, (P,), before the calibration by slope, shift and steps."""
+        """Return the logit of each of P captions, (P,), from the two logistic regressions.
+
+        The slope, the shift and the isotonic regression are not applied.
+        """
         return np.where(reports_change, self.change.logits(signals), self.no_change.logits(signals))
 
 
@@ -135,7 +139,10 @@ def held_out_refits(
     correct: np.ndarray,
     scenes: Sequence[str],
 ) -> np.ndarray:
-    """Return the probability of each caption, (P,), after a refit to the captions of the other folds."""
+    """Return the probability of each caption, (P,), by cross-validation.
+
+    For the captions of one fold, `fitted` is refitted to the captions of the other folds.
+    """
     probabilities = np.zeros(len(signals))
     for fold in _folds(scenes):
         refitted = refit(fitted, signals[fold], reports_change[fold], correct[fold])
@@ -190,7 +197,10 @@ def _logistic(signals: np.ndarray, correct: np.ndarray) -> Logistic:
 
 
 def _steps(logits: np.ndarray, correct: np.ndarray) -> Steps:
-    """Fit an isotonic regression to n captions. The probabilities are clipped to 1 / 2n and 1 - 1 / 2n."""
+    """Fit an isotonic regression to n captions.
+
+    The probabilities are clipped to the range from 1 / (2n) to 1 - 1 / (2n).
+    """
     order = np.argsort(logits, kind="stable")
     regression = isotonic_regression(correct[order].astype(float))
     least = 0.5 / len(order)

@@ -1,4 +1,4 @@
-"""Signals of a caption from which the probability that it is correct is computed.
+"""Signals of a caption. The probability that the caption is correct is computed from them.
 
 B: pairs; L: tokens of the longest caption; V: size of the vocabulary; S: number of signals, len(NAMES).
 """
@@ -66,7 +66,10 @@ class Signalled:
 
 @dataclass(frozen=True)
 class _Side:
-    """The caption of a pair's images in one order, and numbers that the model computed for this order."""
+    """A caption for one order of a pair's images, and numbers that the model computed for this order.
+
+    The order is (before, after) or (after, before).
+    """
 
     caption: str
     scores: np.ndarray  # log-probability of each token up to <END>
@@ -148,7 +151,11 @@ class Reader:
         )
 
     def _odds(self, side: _Side, claims: Claims) -> float:
-        """Return the log-odds that a caption in the beam of `side` does not contradict `claims`."""
+        """Return the log-odds of the captions in the beam of `side` that do not contradict `claims`.
+
+        It is the log-probability of these captions minus the log-probability of the captions that contradict
+        `claims`.
+        """
         groups: tuple[list[float], list[float]] = ([RARE], [RARE])
         for candidate in side.beam:
             candidate_claims = self._claims(self.vocabulary.decode(candidate.tokens))
@@ -157,7 +164,10 @@ class Reader:
         return agreeing - contradicting
 
     def _claims(self, caption: str) -> Claims:
-        """Return the claims of a caption. Without a grammar, this is only CHANGE or NO_CHANGE."""
+        """Return what a caption claims about the change.
+
+        Without a grammar, the only claim is CHANGE or NO_CHANGE.
+        """
         reports_none = says_no_change(caption, self.phrases)
         if reports_none or not self.grammar:
             return Claims(frozenset([NO_CHANGE if reports_none else CHANGE]), {}, {})

@@ -239,7 +239,8 @@ DEFAULTS = {
 def with_defaults(entry: Any) -> Any:
     """Return a dataset's entry in which each phase under `own` has a value for every optional key.
 
-    A missing key gets its default value. So a study can vary the key. Other entries are returned unchanged.
+    A missing key gets its default value. Studies can vary only keys that exist. An entry without `own` is
+    returned unchanged.
     """
     if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):
         return entry

@@ -18,8 +18,9 @@ def settings(path: Path, recipe: Recipe) -> Iterator[tuple[str, Any, str]]:
 
     path: the params.yaml from which the recipe was resolved
 
-    The origin is "FILE: KEY" of the entry that gives the value. If no file gives the value, the origin is
-    DEFAULT or ENTRY.
+    The origin is the text "FILE: KEY" of the place where the value is written. If the value is in no file,
+    the origin says that it is a default of pipeline/config/dataset_params.py, or that the model's entry
+    gives it.
     """
     written, entries = _written(path, recipe.dataset)
     model_entry, params_file = f"model.{recipe.model}.", f"{path.name}: "
@@ -48,11 +49,11 @@ def settings(path: Path, recipe: Recipe) -> Iterator[tuple[str, Any, str]]:
 
 
 def _written(path: Path, dataset: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the values that are written in both files of settings, and the places of the dataset's settings.
+    """Return (all written values, the places of the dataset's settings), from params.yaml and datasets.yaml.
 
-    The values are a dictionary: "FILE: KEY" -> value. A place is the "FILE: KEY" of an entry. The first
-    places are the entries of the dataset itself. If an entry has the key `like`, the entries of the dataset
-    that it names follow.
+    The values are a dictionary: "FILE: KEY" -> value. A place is the "FILE: KEY" of a dataset's entry. The
+    entries of the dataset itself come first. If one of them has the key `like`, the entries of the dataset
+    that `like` names follow.
     """
     published = path.with_name(params.PUBLISHED)
     files = {path: "dataset.", published: ""} if published.exists() else {path: "dataset."}

@@ -80,7 +80,8 @@ class Recipe:
     def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
         """Return the settings of a pre-training phase.
 
-        `adapt` contains the settings of the last phase. An earlier phase has an entry of `adapt`.
+        The settings of the last phase are the keys of `adapt` itself. The settings of an earlier phase are
+        below one key of `adapt`, for example `images`.
         """
         settings: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return settings
@@ -108,7 +109,11 @@ class Recipe:
         return replace(self, settings=self.settings | {"switches": remaining}, loss={}, train={})
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
-        """Return sizes for inputs (C, H, W), `vocabulary` words and captions of up to `longest` tokens."""
+        """Return all sizes of the model: the recipe's sizes and the sizes of the data.
+
+        `shape` is the shape of the input, (C, H, W). `vocabulary` is the number of words. `longest` is the
+        largest number of tokens of a caption. Raises InputError if the sizes do not fit together.
+        """
         try:
             return self.entry.sizes(shape[0], shape[1:], vocabulary, longest, **self.sizes)
         except ValueError as error:
@@ -129,10 +134,11 @@ def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
 def build(
     recipe: Recipe, sizes: DataSizes, source: str | Path | None = None, phase: str | None = None
 ) -> Any:
-    """Build the model of a phase of pre-training (None: captioning).
+    """Build the model for a training phase: the pre-training phase `phase`, or captioning if it is None.
 
-    Raises InputError if the settings do not fit the model. The message begins with `source`, the name
-    of the file with the settings. If `source` is None, it begins with the names of the settings' files.
+    Raises InputError if the settings do not fit the model. `source` is the name of the file with the
+    settings, with which the message begins. If `source` is None, the message names params.yaml and
+    datasets.yaml.
     """
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)
@@ -141,9 +147,10 @@ def build(
 
 
 def bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None = None) -> Any:
-    """Build the model of a phase of pre-training (None: captioning), with tensors without values.
+    """Build the model for a training phase on the device "meta", so that its tensors have no values.
 
-    The device of the tensors is "meta". `shape` is the shape of the model's input for an image, (C, H, W).
+    `shape` is the shape of the model's input for an image, (C, H, W). `phase` is a pre-training phase; None
+    means captioning.
     """
     with torch.device("meta"):
         return build(recipe, recipe.sizes_for(shape, 8, 8), phase=phase)

@@ -192,9 +192,10 @@ def _weight(everything: params.Params, dataset: Dataset, term: str, recipe: Reci
 
 
 def stage_lists(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
-    """Return the section `stages` that these recipes need: inputs to extract, models to pre-train.
+    """Return the section `stages` of params.yaml that these recipes need: stage -> names.
 
-    DVC makes a stage for each listed name, and cannot derive the lists from `models`.
+    `extract` lists the inputs to extract, and `pretrain` the models to pre-train. DVC makes a stage for
+    each listed name, and cannot derive the lists from `models`.
     """
     lists: dict[str, dict[str, None]] = {"extract": {}, "pretrain": {}}
     for recipe in recipes:
@@ -204,7 +205,11 @@ def stage_lists(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
 
 
 def check_stages(everything: params.Params, recipes: Sequence[Recipe]) -> None:
-    """Raise InputError if the section `stages` lacks or adds a name. `extract` may have additional inputs."""
+    """Check the section `stages` of params.yaml against the lists that these recipes need.
+
+    Raises InputError if a name is missing, or if a name is not needed. Only `extract` may have names that
+    are not needed.
+    """
     listed, needed = everything.stages.model_dump(), stage_lists(recipes)
     needed["extract"] = [*dict.fromkeys([*listed["extract"], *needed["extract"]])]
     differing = {stage: names for stage, names in needed.items() if {*names} != {*listed[stage]}}

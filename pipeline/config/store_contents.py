@@ -62,7 +62,10 @@ def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
 
 
 def chosen(settings: params.Features, dataset_features: Any) -> dict[str, Any]:
-    """Return name -> value for the names in CHOSEN. `dataset_features` replace nulls in `settings`."""
+    """Return the settings that CHOSEN names, as name -> value.
+
+    A value is that of `settings`, or if it is null, that of `dataset_features`.
+    """
     values = {key: getattr(settings, key) for key in CHOSEN}
     return {key: getattr(dataset_features, key) if value is None else value for key, value in values.items()}
 
@@ -70,9 +73,9 @@ def chosen(settings: params.Features, dataset_features: Any) -> dict[str, Any]:
 def spec(settings: params.Features, dataset: Dataset) -> Spec:
     """Return the specification of a feature store. The dataset's values replace nulls in `settings`.
 
-    If the dataset's features are imported, `weights` and `resize` of the specification are IMPORTED. For
-    such a dataset, params.yaml must not set features.weights, `finer` or `standardise`: this raises
-    InputError.
+    If the dataset's features were imported from .npy files, `weights` and `resize` of the specification
+    have the value IMPORTED. Raises InputError if, for such a dataset, features.weights is set, or `finer`
+    or `standardise` is true.
     """
     features = dataset.features
     values = chosen(settings, features) | {"standardise": features.standardise}

@@ -41,7 +41,7 @@ def on_disk(root: Path, name: str) -> str:
 def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
     """Return a dictionary: name of a file -> first name in `names` whose file has the same content.
 
-    Only files of equal size are read. The name of a missing or empty file is its own value.
+    Only files of equal size are read. A missing or empty file counts as different from all others.
     """
     sizes: dict[int, list[str]] = {}
     first_names = {name: name for name in names}

@@ -65,10 +65,10 @@ def read_captions(
 def read_types(
     path: Path, remedy: str, kind: type[dict[str, tuple[str, ...]]], more: Iterable[str] = ()
 ) -> dict[int, str]:
-    """Read a file {change type: [image, ...]}; `kind` defines the valid names of images.
+    """Read a file {change type: [image, ...]}. Return a dictionary: scene number -> change type.
 
-    Return a dictionary: scene number -> change type in the words of schema.py. The file must have all keys of
-    TYPES, and may have the keys in `more`.
+    `kind` defines the valid names of images. The change types are returned in the words of schema.py. The
+    file must have all keys of TYPES, and may also have the keys in `more`.
     """
     table = read_foreign(path, kind, remedy)
     if not set(TYPES) <= set(table) <= {*TYPES, *more}:

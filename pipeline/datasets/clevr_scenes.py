@@ -50,10 +50,10 @@ class SceneRecord(Annotation):
     views: _Views | None = None
 
     def facts(self, kind: str) -> SceneFacts | None:
-        """Return the facts of the pair with this kind of change; None if the record is incomplete.
+        """Return the facts of the pair with the change type `kind`; None if the record is incomplete.
 
-        Raises InputError if the changed object is in an image in which this kind of change cannot have it: an
-        added object in the before image, or a dropped one in the after image.
+        Raises InputError if the changed object contradicts `kind`. For example, an added object must not be
+        in the before image, and a dropped object must not be in the after image.
         """
         changed = None if kind == NO_CHANGE else self.changed
         before = _placed(self.before)

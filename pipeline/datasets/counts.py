@@ -13,10 +13,13 @@ Counts = dict[str, Any]
 def count(pairs: Sequence[Pair]) -> Counts:
     """Count the items of a dataset: per split, per change type, and of the whole dataset.
 
-    `shared_images` are images in more than one split. `references` has the smallest and the largest number of
-    captions of a test pair. `vocabulary` is the number of distinct words and special tokens. `longest` is the
-    number of tokens of the longest caption, with special tokens. Both are of the training captions in lower
-    case. `mean_words` is the mean number of words of a caption.
+    `shared_images` is the number of images that are in more than one split. `references` has the smallest
+    and the largest number of captions of a test pair. `mean_words` is the mean number of words of a
+    caption.
+
+    `vocabulary` and `longest` are counted in the training captions in lower case. `vocabulary` is the
+    number of distinct words and special tokens. `longest` is the number of tokens of the longest caption,
+    with special tokens.
     """
     splits = {split: of_split(pairs, split) for split in SPLITS}
     images = {split: set(images_of(split_pairs)) for split, split_pairs in splits.items()}
@@ -51,7 +54,8 @@ def _of_split(pairs: Sequence[Pair], images: int) -> dict[str, int]:
 def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
     """Return a message for each count that differs from its published value in `expected`.
 
-    Readers leave out blank items, so `left_out` in `expected` is subtracted from the published values.
+    Readers leave out blank items, which published values include. Their number is `left_out` in `expected`,
+    and is subtracted before the comparison.
     """
     messages = []
     for key, value in expected.items():

@@ -1,10 +1,13 @@
 """Read CUB and NABirds, two datasets of birds that are used only for pre-training.
 
-CUB-200-2011 (Wah et al., 2011) has ten sentences per image, by Reed et al. (2016), in text_c10. A CUB image
-becomes a Pair whose two images are the same. NABirds (Van Horn et al., 2015) has photographs of 555 classes,
-without text. IDC-PCL's method of drawing pairs is not published: here each photograph is the first image of
-one pair, and in every second pair both images have the same class. The published test images are the
-validation split.
+CUB-200-2011 (Wah et al., 2011) has photographs. The folder text_c10 has ten sentences for each of them,
+from Reed et al. (2016). A CUB image becomes a Pair whose two images are the same.
+
+NABirds (Van Horn et al., 2015) has photographs of 555 classes, without text. IDC-PCL draws pairs of
+them, but its method is not published. In this file, each photograph is the first image of one pair. In
+every second pair, both images have the same class.
+
+In both datasets, the published test images become the validation split.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +43,7 @@ def stores_of(folder: Path, dataset: str) -> Path:
 
 
 def remedy(dataset: str) -> str:
-    """Return the end of an error message: how to make the files of a dataset."""
+    """Return the end of an error message, which says how to make the missing files of a dataset."""
     return (
         f"add {dataset} to pretraining.datasets in params.yaml and run "
         f"`dvc repro prepare_pretraining@{dataset} extract_pretraining@{dataset}`"
@@ -48,7 +51,7 @@ def remedy(dataset: str) -> str:
 
 
 class _Image(Annotation):
-    """An image. The published file <field>.txt has the value of each field."""
+    """An image of CUB or NABirds. The values of a field are in the published file <field>.txt."""
 
     images: ImageName  # below images/
     image_class_labels: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]

@@ -84,7 +84,10 @@ class LabelledScene(Strict):
         return next((kind for key, kind in KINDS.items() if getattr(self, key) is not None), NO_CHANGE)
 
     def facts(self, kind: str) -> SceneFacts:
-        """Return the facts of the unchanged pair if `kind` is NO_CHANGE, else of the changed pair."""
+        """Return the scene facts of one of the two pairs.
+
+        If `kind` is NO_CHANGE, this is the unchanged pair, otherwise the changed pair.
+        """
         before = tuple(labelled.placed(number) for number, labelled in enumerate(self.objects))
         if kind == NO_CHANGE:
             return SceneFacts(before, before, CAMERA, CAMERA, None)

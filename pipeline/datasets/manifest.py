@@ -34,14 +34,17 @@ class Manifest:
 
     @property
     def references(self) -> str:
-        """Text that identifies the references in files of scores.
+        """Text that says from which reader and protocol the references come. Files of scores contain it.
 
-        It is the reader's name, followed by the protocol if there is one.
+        The text is the reader's name, followed by the protocol if there is one.
         """
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:
-        """Raise InputError unless the file `path` has as many pairs of the split as the manifest says."""
+        """Check the number of `pairs`, the pairs of a split in the file `path`.
+
+        Raises InputError if it differs from the number in the manifest.
+        """
         expected_count = self.counts.get(split, {}).get("pairs", len(pairs))
         if expected_count != len(pairs):
             raise InputError(

@@ -40,7 +40,10 @@ def write_negatives(path: str | Path, records: Iterable[Negatives]) -> None:
 
 
 def read_negatives(path: str | Path, remedy: str = REMEDY) -> dict[str, list[str]]:
-    """Return a dictionary: pair id -> wrong captions. An InputError names the line and ends with `remedy`."""
+    """Return a dictionary: pair id -> wrong captions.
+
+    Raises InputError if a line of the file is wrong. The message names the line and ends with `remedy`.
+    """
     return captions_of(read_records(path, Negatives, remedy, "pair_id"))
 
 

@@ -53,7 +53,11 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
 
 def _selection_settings(like: Dataset) -> dict[str, Any]:
-    """Return settings with SELECT in place of each score of SCENE_SCORES that selects snapshots in `like`."""
+    """Return settings for a new dataset that replace the selection scores of `like` where necessary.
+
+    A selection score decides which snapshot of a training is kept. The scores in SCENE_SCORES need facts
+    that the new dataset may lack. Where `like` uses one of them, the returned settings have SELECT instead.
+    """
     own_settings = {
         name: {"train": {"select": SELECT}}
         for name, settings in like.own.items()

@@ -81,7 +81,8 @@ def read(root: Path) -> list[Pair]:
 def faults(root: Path) -> list[str]:
     """Return messages on all faults of the table and its image files, sorted by line. No image is decoded.
 
-    Missing images, and equal images in two splits under two names, are faults too.
+    Two faults concern the image files. An image is missing, or images in two splits have different names
+    but the same content.
     """
     table = _table(root)
     pairs = _pairs_in_splits(table, root) if table.pairs else []
@@ -149,7 +150,11 @@ def _add_row(table: Table, line: int, row: _Row, root: Path) -> None:
 
 
 def _check_whole(table: Table) -> None:
-    """Add a fault for each repeated pair_id, and for each pair without split or scene if others have one."""
+    """Add the faults that concern several rows to `table`.
+
+    A pair_id must not be repeated. If one pair has a split, all pairs must have one. If one pair has a
+    scene, all pairs must have one.
+    """
     first_lines: dict[str, int] = {}
     lines_and_pairs = list(zip(table.lines.values(), table.pairs.values(), strict=True))
     for line, pair in lines_and_pairs:
@@ -196,9 +201,11 @@ def _random_splits(path: Path, scenes: list[int]) -> dict[int, str]:
 
 
 def _leaks(table: Table, pairs: list[Pair], first_names: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Return (line number, message) for each image that is in two splits, under one or two names.
+    """Return (line number, message) for each image that is in two splits.
 
-    `first_names`: name of an image -> first name with the same content; names may be missing.
+    `first_names` maps the name of an image to the first name with the same content. So an image is also
+    found if it has different names in the two splits. A name that is not in `first_names` is its own first
+    name.
     """
     first_uses: dict[str, tuple[str, str, int]] = {}
     problems = []

@@ -112,7 +112,10 @@ def _column_names(line: str, delimiter: str) -> list[str]:
 
 
 def _csv_row(line: int, names: list[str], delimiter: str, fields: list[str]) -> Row:
-    """Return the row with the fields of one line. Empty fields are ignored, also after the last column."""
+    """Return the row with the fields of one line.
+
+    Empty fields are ignored. A field without a column name must be empty; otherwise, the row has a fault.
+    """
     values: dict[str, Any] = {}
     for column, field in enumerate(fields):
         if not (value := field.strip()):

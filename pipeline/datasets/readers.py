@@ -57,9 +57,9 @@ def is_own(reader: str) -> bool:
 
 
 def protocol_of(reader: str, protocol: str | None) -> str | None:
-    """Return `protocol`, or if it is None the reader's default protocol, which may be None.
+    """Return the protocol to use. If `protocol` is None, this is the reader's default protocol.
 
-    Raises InputError for an unknown protocol.
+    Returns None if the reader has no protocols. Raises InputError for an unknown protocol.
     """
     protocols = getattr(_reader(reader), "PROTOCOLS", ())
     if protocol is not None and protocol not in protocols:

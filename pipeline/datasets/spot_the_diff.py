@@ -1,11 +1,11 @@
 """Read Spot-the-Diff (Jhamtani and Berg-Kirkpatrick, 2018): pairs of frames from surveillance videos.
 
-An entry has one annotator's sentences on a pair; 686 pairs have several entries. A protocol says how entries
-are combined to items. An item is a pair to caption, with its references.
+An entry of the files has one annotator's sentences on a pair; 686 pairs have several entries. An item
+is a pair to caption, with its references. A protocol defines how items are made from entries.
 
-66 sentences of the published files are empty, and are dropped. Items that have no other sentence are dropped,
-too (48 pairs, 7 of them in test). The published counts, 8,566 / 1,493 / 1,270 pairs, include the dropped
-items.
+66 sentences of the published files are empty, and are dropped. An item without any other sentence is
+dropped, too. This concerns 48 pairs, 7 of them in test. The published counts, 8,566 / 1,493 / 1,270
+pairs, include the dropped items.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ Items = Iterator[tuple[str, str, tuple[str, ...]]]
 
 
 def _per_entry(entries: Sequence[Entry]) -> Items:
-    """Yield an item per entry. The item's id is the pair's id with the number of the entry.
+    """Yield an item per entry. The id of an item is `<id of the pair>-<number of the entry>`.
 
     The entries of a pair are numbered from 1.
     """

@@ -113,10 +113,10 @@ def write(
     origin: Mapping[Origin, str] | None = None,
     exchanged: Mapping[str, str] | None = None,
 ) -> None:
-    """Write captions with their attention. Equal arguments give files of equal bytes.
+    """Write captions with their attention to the file `path`. Equal arguments give files of equal bytes.
 
     attended: pair id -> caption with attention; must not be empty
-    origin: see ORIGINS
+    origin: hash of the weights' file, hash of the pairs' file, and name of the run (keys: ORIGINS)
     exchanged: pair id -> caption of the pair's images in exchanged order, (after, before)
     """
     captions = list(attended.values())
@@ -159,7 +159,10 @@ def read_origin(path: str | Path) -> dict[Origin, str]:
 
 
 def read_exchanged(path: str | Path) -> dict[str, str] | None:
-    """Return pair id -> caption of (after, before); None if there are none. Raises InputError like `read`."""
+    """Return pair id -> caption of the images in exchanged order, (after, before).
+
+    The result is None if the file has no such captions. Raises InputError as `read` does.
+    """
     with _arrays(path) as arrays:
         if "exchanged" not in arrays:
             return None
@@ -168,10 +171,10 @@ def read_exchanged(path: str | Path) -> dict[str, str] | None:
 
 @contextmanager
 def _arrays(path: str | Path) -> Iterator[Mapping[str, np.ndarray]]:
-    """Open the file in a `with` statement, which gets name -> array.
+    """Open the file for a `with` block, and yield a mapping: name of an array -> array.
 
-    An array is read from the file when it is accessed. Errors in the `with` statement, and a missing file,
-    become InputErrors.
+    An array is read from the file when the block accesses it. A missing file and any exception in the block
+    become an InputError.
     """
     try:
         # np.load does not close a file that it opened itself if it fails
@@ -241,9 +244,10 @@ def _require(holds: bool | np.bool, array: str) -> None:
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Choose up to `count` pairs, and return change type -> pairs, as `choose` does.
+    """Choose up to `count` pairs to show; return change type -> pairs (None: unknown type).
 
-    If `count` is at most ALIGNED, the pairs are chosen among the ALIGNED pairs that have alignments.
+    `choose` chooses the pairs. If `count` is at most ALIGNED, it chooses them from the ALIGNED pairs for
+    which attention.npz contains alignments.
     """
     if count > ALIGNED:
         return choose(pairs, count)

@@ -1,15 +1,16 @@
 """Beam search, which keeps the k most likely partial captions of every pair at each position.
 
-A caption that has ended keeps its place among the k, as in the program of Xu et al. (Show, Attend and Tell,
-2015). So a beam of 1 equals greedy search. The score of a caption is the sum of its words' log-probabilities,
-including <END>, divided by (number of words) ** length_penalty, as in the program of Vinyals et al. (Show and
-Tell, 2016). With a length_penalty of 0, the usual choice, the score is the sum; with 1 it is the mean. If
-scores are equal, the caption with the better place is preferred, then the lowest word id, then the caption
-that ended first.
+A caption that has ended still counts as one of the k, as in the program of Xu et al. (Show, Attend and
+Tell, 2015). So a beam of 1 equals greedy search. The score of a caption is the sum of its words'
+log-probabilities, including <END>, divided by (number of words) ** length_penalty, as in the program of
+Vinyals et al. (Show and Tell, 2016). With a length_penalty of 0, the usual choice, the score is the
+sum; with 1 it is the mean. The partial captions of a pair are ordered by their sums. If sums are equal,
+the captions are ordered like the captions that they extend, then by the id of their last word. Among
+ended captions with equal scores, the caption that ended first is preferred.
 
-B: pairs; k: beam, the number of places; L: tokens of the longest caption that was found; V: words of the
-vocabulary; longest: the model's limit of tokens. A pair is settled if no further word can give a better
-caption for it; unsettled: number of pairs that are not settled.
+B: pairs; k: beam, the number of places; L: tokens of the longest caption that was found; V: words of
+the vocabulary; longest: the model's limit of tokens. A pair is settled if no further word can give a
+better caption for it; unsettled: number of pairs that are not settled.
 """
 
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ class Beam:
         self.best_attention: Tensor | None = None  # (B, longest, ...), attention of the best ended caption
 
     def run(self) -> "Beam":
-        """Decode all captions, cut `words` to the longest caption, and return the search."""
+        """Decode all captions, cut `words` to the length of the longest caption, and return `self`."""
         word = torch.full_like(self.tokens[:, :, 0], START)  # (unsettled, k)
         for position in range(self.longest):
             step = self.decoder.step(word.flatten(), position, self.state)
@@ -101,7 +102,10 @@ class Beam:
         return self
 
     def _store_attention(self, step_attention: Tensor | None, position: int) -> None:
-        """Store the attention, `NextWord.looked`, of the step at `position`."""
+        """Store `step_attention`, the attention of all unsettled captions at the step `position`.
+
+        `step_attention` is NextWord.looked of the step, or None if the decoder has no attention.
+        """
         if step_attention is None:
             return
         if self.attention is None:
@@ -176,7 +180,11 @@ class Beam:
 
 
 class NBest(Beam):
-    """Beam search that stores every ended caption, but no attention. It ends when no place is free."""
+    """Beam search that stores every ended caption of each pair, but no attention.
+
+    The search of a pair ends when ended captions occupy all k places, or when no unfinished caption is
+    left.
+    """
 
     def __init__(self, model: Captioner, difference: Difference, beam: int, length_penalty: float):
         super().__init__(model, difference, beam, length_penalty)

@@ -75,7 +75,7 @@ class Greedy:
         self.attention: Tensor | None = None  # (B, longest, ...), attention of each token
 
     def run(self) -> Self:
-        """Decode all captions, cut `words` to the longest caption, and return the search."""
+        """Decode all captions, cut `words` to the length of the longest caption, and return `self`."""
         word = torch.full_like(self.order, START)
         for position in range(self.longest):
             rows = self.order[: len(word)]
@@ -94,7 +94,10 @@ class Greedy:
         return logits.argmax(-1)
 
     def _store_attention(self, step_attention: Tensor | None, rows: Tensor, position: int) -> None:
-        """Store the attention, `NextWord.looked`, of the captions `rows` at the step `position`."""
+        """Store `step_attention`, the attention of the captions `rows` at the step `position`.
+
+        `step_attention` is NextWord.looked of the step, or None if the decoder has no attention.
+        """
         if step_attention is None or not self.attending:
             return
         if self.attention is None:
@@ -165,7 +168,7 @@ def captions(
 
 @contextmanager
 def evaluating(model: Captioner) -> Iterator[None]:
-    """Switch the model to evaluation mode for the block; restore its mode afterwards."""
+    """Switch the model to evaluation mode for a `with` block, and restore its previous mode afterwards."""
     training = model.training
     model.eval()
     try:

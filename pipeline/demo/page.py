@@ -28,10 +28,10 @@ LOCAL = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 
 
 class Guard:
-    """ASGI middleware that refuses requests of other web pages, which any browser may send to 127.0.0.1.
+    """ASGI middleware that refuses requests that come from other web pages, with status 403.
 
-    The header Origin reveals another page. The header Host reveals a page whose name resolves to 127.0.0.1
-    (DNS rebinding).
+    Any web page in the user's browser may send requests to 127.0.0.1. The header Origin reveals such a
+    page. The header Host reveals a page whose name resolves to 127.0.0.1 (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp):

@@ -1,7 +1,8 @@
-"""Make the HTML of a pair: both images, and each model's caption, word by word, with its truth.
+"""Make the HTML of a pair: both images, each model's caption, and the verdict on each caption.
 
-The HTML is in pair.html.j2. An attention map is a tiny image of a single colour, whose opacity is the
-attention. page.js draws it over the images.
+The template of the HTML is pair.html.j2. A caption is shown word by word, and each word has its
+attention maps. An attention map is a tiny image of a single colour, whose opacity is the attention.
+page.js draws the map over the images.
 """
 
 import base64
@@ -86,7 +87,7 @@ def _heat(map_: np.ndarray) -> Image.Image:
 
 
 def _address(picture: Image.Image, form: str) -> str:
-    """Return an image as the text of a data: address, for the attribute `src`."""
+    """Return an image as a data URL, for the attribute `src`. `form` is the image format, "JPEG" or "PNG"."""
     file = io.BytesIO()
     picture.save(file, form)
     return f"data:image/{form.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"

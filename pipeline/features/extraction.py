@@ -67,9 +67,10 @@ class Extractor:
         ranks.agree(statistics)
 
     def features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
-        """Yield the features (C, H, W) of the images with the numbers `rows`, for writer.fill.
+        """Yield the features, (C, H, W), of the images at the positions `rows` of the extractor's images.
 
-        Raises InputError naming an unreadable or changed image, or one whose features overflow float16.
+        writer.fill calls this method. Raises InputError naming an unreadable or changed image, or an image
+        whose features overflow float16.
         """
         images = [self.images[row] for row in rows]
         computing: deque[tuple[Computing, Sequence[Indexed]]] = deque()
@@ -101,7 +102,10 @@ class Extractor:
 
     @torch.inference_mode()
     def _start(self, batch: Tensor) -> "Computing":
-        """Start to compute the features of a batch of uint8 images. Do not wait for a GPU."""
+        """Start to compute the features of a batch of uint8 images, and return the running computation.
+
+        On a GPU, this method returns before the features are computed.
+        """
         grids = self.network(batch)
         grids = grids.half().contiguous()  # (B, C, H, W)
         finite = grids.isfinite().flatten(1).all(1)
@@ -125,7 +129,10 @@ class Extractor:
 
 @dataclass(frozen=True)
 class Computing:
-    """Features of a batch in CPU memory. If a GPU computes them, they exist only after the event `copied`."""
+    """Features of a batch, in CPU memory.
+
+    If a GPU computes the features, they can be read only after the event `copied`.
+    """
 
     grids: Tensor  # features (B, C, H, W), float16
     finite: Tensor  # (B,): whether all features of an image are finite
@@ -202,7 +209,11 @@ def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
 
 
 def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) -> dict[str, Any]:
-    """Return the attributes of a store of imported features, which an unknown network computed in float32."""
+    """Return the attributes of a store whose features were imported instead of extracted.
+
+    They contain no attributes of the network, because the network that computed imported features is
+    unknown. The precision of imported features is float32.
+    """
     return store_attributes(spec, images) | {"weights_id": weights_id, "precision": "float32"}
 
 

@@ -1,9 +1,10 @@
-"""Import features into a store from .npy files, one per image, which the released extractors write.
+"""Import features from .npy files, one file per image, into a store.
 
-NumPy's read_array reads the files, and refuses pickles. (np.load would also accept archives.) A file is
-float32 (C, H, W): C channels on a grid of H x W cells. The features are rounded to float16. The relative
-error is at most 2^-11 (0.05 %) for magnitudes of 2^-14 or more. For smaller magnitudes the absolute error is
-at most 2^-25 (3e-8). Magnitudes above 65504 are refused.
+Such files are written by the feature extractors that other authors released. NumPy's read_array reads
+the files, and refuses pickles. (np.load would also accept archives.) A file is float32 (C, H, W): C
+channels on a grid of H x W cells. The features are rounded to float16. The relative error is at most
+2^-11 (0.05 %) for magnitudes of 2^-14 or more. For smaller magnitudes the absolute error is at most
+2^-25 (3e-8). Magnitudes above 65504 are refused.
 """
 
 import io
@@ -72,7 +73,8 @@ def _fault(
 ) -> str | None:
     """Return a message if the .npy file of the image `name` is missing or wrong, else None.
 
-    `candidates`: files found for the image. `image_of_file`: file -> earlier image.
+    candidates: files that may belong to the image
+    image_of_file: file -> name of the image that already uses the file
     """
     if not candidates:
         return f"{name}.npy is missing, and no sub-folder has {Path(name).name}.npy"
@@ -126,7 +128,10 @@ def fingerprint(files: Sequence[Path]) -> str:
 
 
 def take_over(files: Sequence[Path], shape: Shape, writer: Writer) -> str:
-    """Write all missing shards, and return an id of all features. Raises InputError naming a wrong file."""
+    """Import the .npy files into all missing shards of `writer`'s store, and return an id of all features.
+
+    `files` has one file per image, in the order of the store. Raises InputError naming a wrong file.
+    """
 
     def features(rows: Sequence[int]) -> Iterator[np.ndarray]:
         return prefetch(partial(load, shape=shape), [files[row] for row in rows], os.cpu_count() or 1, AHEAD)

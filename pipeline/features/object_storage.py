@@ -65,9 +65,10 @@ class Location:
         return [result.value if result and result.state == "value" else None for result in results]
 
     def result_of(self, future: "tensorstore.Future[Result]", or_none: str = "-") -> Result | Any:
-        """Wait for a result of TensorStore and return it.
+        """Wait for a result of TensorStore, and return the result.
 
-        Raises InputError if there is no result within TIMEOUT seconds, or another error.
+        Returns None if TensorStore fails with a message that begins with `or_none`. Raises InputError for any
+        other failure, and if there is no result within TIMEOUT seconds.
         """
         try:
             return future.result(timeout=TIMEOUT)

@@ -61,8 +61,10 @@ _GROUP: TypeAdapter[Any] = TypeAdapter(_Group)
 class FeatureStore:
     """A feature store, opened for reading, in a folder or at an address (http, https, s3, gs).
 
-    `expected` has required attributes, for example {"stride": 16}; `remedy` is the advice in messages.
-    Raises InputError naming an attribute that differs, a damaged shard, or a location without answer.
+    expected: attributes that the store must have, for example {"stride": 16}
+    remedy: advice to the user, at the end of error messages
+
+    Raises InputError if an attribute differs, if a shard is damaged, or if the location does not answer.
     """
 
     def __init__(self, address: str | Path, expected: dict[str, Any], remedy: str | None = None):
@@ -91,7 +93,11 @@ class FeatureStore:
         return attributes
 
     def _check(self, expected: dict[str, Any]) -> None:
-        """Raise InputError naming an attribute that differs from `expected`, or a shard of another size."""
+        """Check the attributes and the sizes of the shards.
+
+        Raises InputError naming an attribute that differs from `expected`, or a shard whose size differs from
+        the recorded size.
+        """
         for name, value in expected.items():
             if (stored := self.attributes.get(name)) != value:
                 raise self._error(f": its {name} is {stored!r:.80}, params.yaml wants {value!r}")

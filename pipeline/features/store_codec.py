@@ -1,17 +1,18 @@
 """The format of a feature store. Only this module defines chunks, shards and codecs.
 
-A store is a Zarr v3 group. Its array `features` is (images, C, H, W) in float16, or in uint8 for pixels: C
-channels on a grid of H x W cells. A chunk is one image, and a shard has 256 images. Chunks and shard indices
-have a crc32c. Most Zarr readers return zeros for a MISSING shard, so the attributes record the size of each
-shard. A chunk's crc32c does not show which image the chunk belongs to. Therefore the attributes also record
-a checksum per image. It covers the image's features and key, and everything that the features depend on.
+A store is a Zarr v3 group. Its array `features` is (images, C, H, W) in float16, or in uint8 for
+pixels: C channels on a grid of H x W cells. A chunk is one image, and a shard has 256 images. Each
+chunk and each index of a shard is stored with its CRC-32C checksum. Most Zarr readers return zeros if a
+shard is missing, so the attributes record the size of each shard. The checksum of a chunk does not show
+which image the chunk belongs to. Therefore the attributes also record a checksum per image. The
+checksum of an image covers its features, its key, and everything that the features depend on.
 
-The codec is LZ4 without shuffle (measured in benchmarks/README.md, "The store's codec"). Random batches are
-read as fast as without a codec. Dense features keep their size, and sparse features (after a ReLU) shrink
-to half of it.
+The codec is LZ4 without shuffle (measured in benchmarks/README.md, "The store's codec"). Random batches
+are read as fast as without a codec. Dense features keep their size, and sparse features (after a ReLU)
+shrink to half of it.
 
-TensorStore reads and writes the array: random batches are 50 times as fast as with zarr-python. zarr-python
-only defines the array.
+TensorStore reads and writes the array: random batches are 50 times as fast as with zarr-python.
+zarr-python only defines the array.
 """
 
 import json
@@ -71,7 +72,12 @@ def features_checksum(features: np.ndarray) -> int:
 
 
 def image_checksums(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return one checksum per row. It covers the row's checksum in `sums`, its key, its image, and
+    """Return the checksums of the images with the numbers `rows`, as the attributes record them.
+
+    sums: checksum of the features of each of these images, in the same order
+    attributes: all attributes of the store
+
+    The checksum of an image covers its entry in `sums`, its key, the hash of its file (if recorded), and
     the attributes that all images share.
     """
     shared = json.dumps(shared_attributes(attributes), sort_keys=True).encode()

@@ -1,8 +1,8 @@
-"""Agreement of free English with references, where no scene is published (CLEVR-Change, CLEVR-DC).
+"""Compare free English with reference captions, for datasets without scenes (CLEVR-Change, CLEVR-DC).
 
-The kind of change, the object's attributes, and the old and new value must be those of the references.
-Positions are not compared, as in pipeline/scoring/sentences.py. A claim that an object is at a place counts
-as correct, but does not identify the change.
+A text agrees with the references if it names the same kind of change, the same attributes of the
+object, and the same old and new value. Positions are not compared, as in pipeline/scoring/sentences.py.
+A claim that an object is at a place counts as correct, but does not identify the change.
 """
 
 from collections.abc import Sequence

@@ -50,7 +50,7 @@ class Clause:
 
     @property
     def when(self) -> str:
-        """The image that the clause is about: before, after, now, both, or empty."""
+        """The image that the clause is about: "before", "after", "now", "both", or "" if none is named."""
         words = takewhile(lambda word: word.symbol not in ("INSTEAD", "COMPARED", "WHERE"), self.tokens)
         times = [word.meaning for word in words if word.symbol in (WHEN, "IMG", "SCENES") and word.meaning]
         return times[-1] if times else ""

@@ -106,9 +106,10 @@ class Reading:
         return any(claims.is_change(claim) for claim in self.claims)
 
     def _among(self, clause: Clause) -> None:
-        """Add the claim that the objects in "of the three cubes" exist; a later "one" means one of them.
+        """Add the claim of a clause such as "of the three cubes": these objects exist.
 
-        If the last claim is a change without a subject, the clause names this subject instead.
+        A later "one" means one of these objects. If the last claim is a change without a subject, no such
+        claim is added. Then the objects of the clause become the subject of that change.
         """
         if self.claims and not self.claims[-1].subject and claims.is_change(self.claims[-1]):
             self._refine(clause)  # "type: removal; object: the cube"

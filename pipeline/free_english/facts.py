@@ -148,7 +148,10 @@ class Facts:
         return claim.kind in (self.kind, CHANGE)
 
     def _right_path(self, claim: Claim) -> bool:
-        """Return True if the claim is right about the changed object's old place, new place, and movement."""
+        """Return True if the claim's old place, new place and movement are right for the changed object.
+
+        Only the places and movements that the claim states are compared with the scene.
+        """
         still = [place for place in claim.target if place.relation not in DYNAMIC]
         moving = [place for place in claim.target if place.relation in DYNAMIC]
         if claim.kind == "add" or (claim.kind == SIT and self.old is None):

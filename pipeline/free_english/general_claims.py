@@ -36,7 +36,10 @@ def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
 
 
 def none_changed(clause: Clause) -> Claim:
-    """Return the claim that nothing changed, limited to properties for "nothing was added or moved"."""
+    """Return the claim that nothing changed.
+
+    For "nothing was added or moved", the claim is limited to the properties that these verbs change.
+    """
     verbs = {token.symbol for token in clause.tokens} & {*VERBS}
     is_limited = not clause.has("CHANGED", "PAINTED", "REPLACED", "OCCUR", "SAME", "DIFFERENCE")
     aspects = sorted({VERBS[verb] for verb in verbs}) if is_limited else []
@@ -44,7 +47,11 @@ def none_changed(clause: Clause) -> Claim:
 
 
 def same_objects(clause: Clause) -> list[Claim]:
-    """Return the claims of "both images show the same four objects": their number, and no change."""
+    """Return the claims of a clause such as "both images show the same four objects".
+
+    The claims are that both images show four objects, and that nothing changed. Without a number, only the
+    second claim is returned.
+    """
     properties = {token.meaning for token in clause.tokens if token.symbol == "COLOR"}
     aspects = properties or ({"position"} if clause.has("SAME") else set())
     aspect = "" if "all" in properties else " ".join(sorted({*aspects, "presence"}))

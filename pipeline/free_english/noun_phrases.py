@@ -60,11 +60,11 @@ def no_longer(tokens: list[Token]) -> list[Token]:
 
 
 def count_from_side(tokens: list[Token]) -> list[Token]:
-    """Apply words such as "from left to right" to the sentence that contains them.
+    """Return the tokens of a sentence, with words such as "from left to right" interpreted.
 
     If the sentence has ordinals ("the second cube, from left to right"), each ordinal is counted from the
-    left, and the words are dropped. Otherwise, the words become a token for the direction, here to the
-    right.
+    left, and the words "from left to right" are removed. Without ordinals, one token for the direction
+    "right" replaces these words.
     """
     symbols = [token.symbol for token in tokens]
     if "COUNTED" not in symbols:
@@ -203,10 +203,10 @@ def join_values(tokens: list[Token]) -> list[Token]:
 
 
 def _next_attribute(tokens: Sequence[Token], index: int, group: Sequence[Token]) -> int | None:
-    """Return the position of the next attribute from `index` on; None if it cannot be joined to `group`.
+    """Return the position of the attribute at `index`, or after commas and "and" that begin at `index`.
 
-    Commas and "and" before the attribute are skipped. After them, an attribute cannot be joined if `group`
-    has another value of the same attribute.
+    Return None if there is no attribute, or if it cannot be joined to `group`. After a comma or "and", an
+    attribute cannot be joined if `group` has another value of the same attribute.
     """
     start = index
     while index < len(tokens) and tokens[index].symbol in (COMMA, "AND"):

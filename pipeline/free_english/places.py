@@ -85,7 +85,10 @@ def between_several(tokens: list[Token]) -> Token | None:
 
 
 def not_before(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase of a new object for "a red cube, not present before,"; None for other times."""
+    """Return a noun phrase of a new object for "a red cube, not present before,".
+
+    Return None if the words name another time than "before".
+    """
     new = _times(tokens) == {"before"}
     return joined(tokens, "NP", replace(tokens[0].meaning, new=True)) if new else None
 
@@ -192,7 +195,8 @@ def with_value(tokens: list[Token]) -> Token | None:
 def before_phrase(tokens: list[Token]) -> Token | None:
     """Return a noun phrase for "originally on the right, the red ball".
 
-    Return None in the cases in which `with_place` or, for a value, `with_value` returns None.
+    The place or value stands before the noun phrase. It is joined by `with_place` or `with_value`. Return
+    None if that function returns None.
     """
     return (with_place if _with_symbol(tokens, "PLACE") else with_value)([tokens[-1], *tokens[:-1]])
 
@@ -225,7 +229,10 @@ def ranked_of(tokens: list[Token]) -> Token | None:
 
 
 def one_of_them(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "the middle one of the three cubes", or None for other words with "of"."""
+    """Return a noun phrase for "the middle one of the three cubes" or "the middle cube of the three".
+
+    Return None if the words have neither of these two forms.
+    """
     item, group = tokens[0].meaning, tokens[-1].meaning
     if group.number and not group.look and not item.one:  # "the middle cube of the three"
         return tokens[0]
@@ -236,9 +243,10 @@ def one_of_them(tokens: list[Token]) -> Token | None:
 
 
 def cleft(tokens: list[Token]) -> Token | None:
-    """Return the noun phrase "the cube" for "it is the cube" or "the cube is the one", before "that moved".
+    """Return the noun phrase "the cube" for "it is the cube" or for "the cube is the one".
 
-    Return None if neither form fits.
+    These words stand before a clause such as "that moved". `tokens` end before "that moved". Return None if
+    neither form fits.
     """
     if not tokens[-1].meaning.look and not tokens[-1].meaning.places:
         return tokens[0]
@@ -246,19 +254,26 @@ def cleft(tokens: list[Token]) -> Token | None:
 
 
 def cleft_aspect(tokens: list[Token]) -> Token | None:
-    """Return the property in "it is the colour of the cube" before "that changed"; None without "it"."""
+    """Return the property token for "the colour of the cube" in "it is the colour of the cube that changed".
+
+    `tokens` end before "that changed". Return None if the first noun phrase is not a pronoun such as "it".
+    """
     return tokens[-1] if tokens[0].meaning.pronoun else None
 
 
 def topic(tokens: list[Token]) -> Token | None:
-    """Return "the ball" for "the ball, it" before a verb; None without the pronoun."""
+    """Return the noun phrase for "the ball" in "the ball, it was moved"; None without the pronoun.
+
+    `tokens` end before the verb.
+    """
     return tokens[0] if tokens[-1].meaning.pronoun and not tokens[0].meaning.pronoun else None
 
 
 def named_after(tokens: list[Token]) -> list[Token] | None:
-    """Join "one more object, a small red cube" to one noun phrase; tokens of time follow it.
+    """Join "one more object, a small red cube" to one noun phrase.
 
-    Return None if the first phrase does not name a new object, or if the attributes differ.
+    Return the noun phrase and, after it, the tokens of time. Return None if the first phrase does not name
+    a new object, or if the attributes of the two phrases differ.
     """
     first = tokens[0].meaning
     phrase = apposition(tokens) if first.new else None

@@ -1,7 +1,7 @@
 """Read free English: turn a text into its claims.
 
-Claims that state a change only together are joined, for example "was yellow" and "is cyan", or "in the
-first" and "not in the second".
+Two claims that state a change only in combination are joined to one claim. Examples are "was yellow"
+and "is cyan", or "in the first image" and "not in the second".
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def read(text: str) -> list[Claim]:
 
 
 def _together(claims: Sequence[Claim]) -> list[Claim]:
-    """Join claims that state the change of one object only together. Return all claims."""
+    """Return the claims, with claims joined that state the change of one object only in combination."""
     result: list[Claim] = []
     if any(is_change(claim) for claim in claims):
         claims = [earlier for claim in claims for earlier in _aspects(claim)]

@@ -19,10 +19,11 @@ Stages = dict[str, dict[str, Any]]  # name of a stage -> its entry in dvc.lock
 
 
 def check(root: Path) -> str | None:
-    """Save a copy of dvc.lock if it is complete. If it is incomplete, restore it, and return a note.
+    """Restore dvc.lock if it is incomplete, and return a note; otherwise save a copy, and return None.
 
-    The last good copy replaces an incomplete dvc.lock, or else the file in the last commit. The incomplete
-    file is saved as CUT_COPY. Raises InputError if there is no good copy.
+    An incomplete dvc.lock is replaced by the last good copy. If there is no such copy, it is replaced by
+    the dvc.lock of the last commit. The incomplete file is saved as CUT_COPY. Raises InputError if neither
+    the copy nor the committed file is complete.
     """
     if (fault := problem(root)) is None:
         keep(root)
@@ -75,10 +76,14 @@ def _complete_stages(text: str) -> Stages | None:
 
 
 def _missing_stages(stages: Stages, good_stages: Stages) -> list[str]:
-    """Return the stages at the end of the good copy that are missing in dvc.lock.
+    """Return the names of the stages that dvc.lock lost because its end was cut off.
 
-    The last stage of dvc.lock counts as missing if it has fewer outputs than in the good copy. If stages are
-    missing elsewhere, the result is empty: DVC only appends stages, so dvc.lock was not cut off.
+    stages: stages of dvc.lock
+    good_stages: stages of the good copy
+
+    The last stage of dvc.lock is included if it has fewer outputs than in the good copy. If stages are
+    missing elsewhere than at the end, the result is empty: DVC only appends stages, so dvc.lock was not cut
+    off.
     """
     names, good_names = list(stages), list(good_stages)
     if len(stages[names[-1]]["outs"]) < len(good_stages.get(names[-1], {}).get("outs", [])):

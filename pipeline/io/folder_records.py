@@ -1,7 +1,9 @@
 """The record .made.json in a folder that a stage wrote: the folder's kind, and a mark of each file.
 
-A kind is a name such as "weights". A stage replaces a folder only if all its files are recorded and
-unchanged. DVC ignores the record (.dvcignore), so DVC's hash of a folder depends only on its other files.
+A kind is a name such as "weights". The mark of a file is its hash, or its size if the file is large, or
+None if the stage still changes the file. A stage replaces a folder only if all files of the folder are
+recorded and unchanged. DVC ignores the record (.dvcignore), so DVC's hash of a folder depends only on
+its other files.
 """
 
 import hashlib

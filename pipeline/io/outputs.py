@@ -26,7 +26,10 @@ from pipeline.io.folder_records import RECORD
 
 @dataclass(frozen=True)
 class Contents:
-    """Kind of an output folder, such as weights or curves; `by` is the kind's name in the folder's record."""
+    """Kind of an output folder, such as weights or curves.
+
+    `by` is the name of the kind in the record of the folder (folder_records.py).
+    """
 
     by: str
 
@@ -48,11 +51,14 @@ class Contents:
         return path
 
     def note(self, path: Path, names: Iterable[str]) -> None:
-        """Record the names of files that a stage will write into the folder `path`."""
+        """Write the record of the folder `path` before a stage writes its files.
+
+        The record has the names of these files, without marks.
+        """
         write_json(path / RECORD, folder_records.record(self.by, dict.fromkeys(names)))
 
     def seal(self, path: Path) -> None:
-        """Record all files that the folder `path` has now, with their marks."""
+        """Write the record of the folder `path`: the names and marks of all files that the folder has now."""
         write_json(path / RECORD, folder_records.record_of_files(path, self.by))
 
 

@@ -49,7 +49,7 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
 def _is_other_process() -> bool:
     """Return True if this process belongs to torch's process group and is not its process 0.
 
-    The environment variables of a launch are not asked, because they may come from an earlier launch.
+    Environment variables are not used for this, because they may come from an earlier launch.
     """
     distributed = sys.modules.get("torch.distributed")  # if it is not loaded, there is no group
     return distributed is not None and distributed.is_initialized() and distributed.get_rank() > 0

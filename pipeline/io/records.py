@@ -110,7 +110,10 @@ def _fault_message(problem: Any) -> str:
 
 
 def plain(path: Path, kind: type[Kind], record: Any, remedy: str, extra: Extra = "forbid") -> Kind:
-    """Convert a value from an untrusted YAML or JSON file. An InputError names the key that does not fit."""
+    """Convert `record`, a value from an untrusted YAML or JSON file, to the type `kind`.
+
+    `path` is the file. An InputError names the file and the key that does not fit.
+    """
     try:
         text = json.dumps(record, default=str)  # YAML has dates
     # a key that is no text, a very large number, deep nesting

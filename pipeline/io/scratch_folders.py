@@ -25,8 +25,9 @@ def scratch(out: Path, key: str) -> Path:
     """Return the path of the folder, next to `out`, in which a long stage prepares its output `out`.
 
     The name contains `key`, a hash of everything that the work depends on. git and DVC ignore such names.
-    Raises InputError if links lead from the parent folder of `out` out of DVC's repository, because DVC
-    would refuse the output only at the end of the work. This is not checked outside DVC, or with core.no_scm.
+    Raises InputError if links lead from the parent folder of `out` to a place outside DVC's repository,
+    because DVC would refuse the output only at the end of the work. This check is left out if DVC does not
+    run the program, or if DVC's option core.no_scm is true.
     """
     root = os.environ.get("DVC_ROOT")  # DVC sets it
     if root and not out.parent.resolve().is_relative_to(Path(root).resolve()):
@@ -67,10 +68,10 @@ def clear(out: Path) -> None:
 
 @contextmanager
 def output_lock(out: Path, is_first: bool = True, wait: bool = False) -> Iterator[None]:
-    """Hold the lock of the output `out` in the `with` block. The system frees it if the process ends.
+    """Hold the lock of the output `out` in the `with` block. The system frees the lock if the process ends.
 
-    If another process holds the lock, wait (`wait`) or raise InputError. In a process group, only the process
-    in which `is_first` is true takes the lock.
+    If another process holds the lock, this function waits if `wait` is true, and raises InputError
+    otherwise. In a process group, only the process in which `is_first` is true takes the lock.
     """
     if not is_first:
         yield

@@ -36,8 +36,8 @@ def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
 def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
     """Return the source files that a module uses: path -> SHA-256.
 
-    They are the module and its direct and indirect imports. If one of these uses __file__, all files in its
-    folder are included that are not Python code.
+    They are the file of the module, and the files of its direct and indirect imports. If one of these files
+    uses __file__, the result also has all files in its folder that are not Python code.
     """
     used_files, unread_files = set(), [path]
     while unread_files:
@@ -78,7 +78,7 @@ def imports(path: Path, root: Path = ROOT) -> set[Path]:
 
 @cache
 def _imported_names(source: bytes) -> frozenset[tuple[str, str]]:
-    """Return what the Python text `source` imports of PACKAGES, as pairs.
+    """Return the imports of the packages PACKAGES in `source`, the text of a Python file, as pairs of names.
 
     `from a import b` gives ("a", "b"), and `import a` gives ("a", "").
     """

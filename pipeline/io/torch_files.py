@@ -71,7 +71,7 @@ def _global_names(path: Path, is_zip: bool) -> set[str]:
 
 
 def _without_attributes(value: Any, copies: dict[int, Any]) -> Any:
-    """Return a copy of nested dictionaries and tensors. Python attributes of either are not copied.
+    """Return a copy of nested dictionaries and tensors, without the Python attributes of these objects.
 
     `copies`: id of a dictionary -> its copy.
     """
@@ -87,9 +87,9 @@ def _without_attributes(value: Any, copies: dict[int, Any]) -> Any:
 
 
 def _entries(value: dict[Any, Any]) -> dict[Any, Any]:
-    """Return a dictionary's entries. If it stands for a torch module, return the module's parts.
+    """Return a dictionary's entries or, if the dictionary replaces a torch module, the parts of the module.
 
-    The parts are its parameters, buffers and sub-modules: name -> value.
+    The parts of a module are its parameters, buffers and sub-modules: name -> value.
     """
     attributes = getattr(value, "__dict__", {})
     parts = [

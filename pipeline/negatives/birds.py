@@ -104,7 +104,8 @@ def of_captions(captions: Iterable[str]) -> Claims:
 def contradicts(candidate: str, truth: Claims) -> bool:
     """Return True if the caption `candidate` contradicts the claims `truth` about a part of a bird.
 
-    That is so if, for one part and one class (such as colours), both give values but no common value.
+    The caption contradicts the claims if, for one part and one class (such as colours), the caption and
+    `truth` both give values, and have no value in common.
     """
     claims = of_captions([candidate])
     return any(key in truth and not values & truth[key] for key, values in claims.items())

@@ -104,7 +104,8 @@ class Source:
 
         - Changed pair: captions of a change, by falling similarity to reference `number`.
         - Changed pair and `number` 1: random captions of no change. If such captions were never negatives,
-          they would always be the right answer in the pre-training task FDA.
+          they would always be the right answer in FDA, the pre-training task that contrasts a caption with
+          its negatives.
         - Unchanged pair: random captions of changes; if `number` is 0 or 1, first those of the same scene.
         """
         if self._unchanged:
@@ -197,7 +198,7 @@ def _replaced(
 
 
 def _barred(sentence: Sentence, words: Sequence[str], index: int, attribute: str, truth: Claims) -> set[str]:
-    """Return the values that must not replace `words[place]`, a word of the subject or the new value.
+    """Return the values that must not replace `words[index]`, a word of the subject or the new value.
 
     The new value must differ from the old value, and a new colour must not be in the references.
     """

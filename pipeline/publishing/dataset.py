@@ -35,7 +35,10 @@ class Published:
 
     @cached_property
     def splits(self) -> dict[str, list[Pair]]:
-        """Name of a split in other tools, such as "validation" -> pairs. No split is empty."""
+        """Dictionary: name of a split in other tools, such as "validation" -> pairs of the split.
+
+        Splits without pairs are left out.
+        """
         splits = {FOLDERS[split]: of_split(self.pairs, split) for split in SPLITS}
         return {name: pairs for name, pairs in splits.items() if pairs}
 

@@ -1,7 +1,6 @@
 """Encode attention maps and weights for the page, with 8 bits per cell, in base64.
 
-H, W: rows and columns of the grid of cells. K: number of blocks of the image encoder, or number of inputs to
-which the decoder gives weights.
+H, W: rows and columns of the grid of cells. K: number of blocks of the image encoder.
 """
 
 import base64
@@ -17,10 +16,16 @@ Array = np.ndarray
 
 
 def embedded(attended: Attended) -> dict[str, Any]:
-    """Return a caption's attention and the alignment of its images, for the page's script.
+    """Return a caption's attention as a dictionary, for the page's script. Maps are texts in base64.
 
-    Keys of the result: `maps` are scaled to a maximum of 255; `peaks` has the maxima before scaling; `images`
-    is the number of maps per word, and is absent if it is 1; `weights` are in percent.
+    Keys of the result:
+    - `grid`: rows and columns of the maps
+    - `maps`: the maps of the words; the maximum of each map is scaled to 255
+    - `peaks`: the maximum of each map before scaling
+    - `images`: number of maps per word; absent if it is 1
+    - `alignment`: attention from the after image's cells to the before image's; absent if unknown
+    - `blocks`: maps of the image encoder's blocks; absent without such maps
+    - `weighed`, `weights`: names of the decoder's inputs, and weights in percent; absent without weights
     """
     height, width = attended.grid
     maps = attended.maps.reshape(-1, height * width).astype(np.float32)
@@ -54,7 +59,7 @@ def percents(attended: Attended) -> list[list[int]]:
 
 
 def quantised(rows: Array) -> Array:
-    """Return `rows`, (..., N), as uint8, scaled so that the largest of each N values is LEVELS."""
+    """Return `rows`, (..., N), as uint8. Each row of N values is scaled, so that its maximum is LEVELS."""
     largest = rows.max(-1, keepdims=True)
     scaled = np.divide(rows, largest, np.zeros_like(rows), where=largest > 0)
     return np.rint(LEVELS * scaled).astype(np.uint8)

@@ -1,7 +1,8 @@
 """Make tables for `dvc plots show`.
 
-A table has all runs, because DVC would draw tables of single runs separately. A row is a point of a plot.
-`cell` names the row's run: dataset/model/seed, or dataset/constant. Scores are fractions.
+Each table contains all runs, because DVC would draw tables of single runs separately. A row of a table is a
+point of a plot. The column `cell` has the name of the row's run: dataset/model/seed, or dataset/constant for
+the constant caption. Scores are fractions.
 """
 
 from collections.abc import Sequence

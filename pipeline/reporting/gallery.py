@@ -73,7 +73,10 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
 
 
 def _weighed(runs: Sequence[ScoredRun]) -> dict[tuple[str, ...], list[str]]:
-    """Return names of decoder inputs -> models whose decoder gives weights to these inputs."""
+    """Return a dictionary: names of decoder inputs -> models.
+
+    The decoders of these models give weights to these inputs. Models without such weights are left out.
+    """
     models_by_inputs: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
         inputs_of_pairs = [tuple(attention_images.phrases(attended)) for attended in run.attended.values()]
@@ -122,10 +125,12 @@ def embedded_image(results: Results, name: str) -> EmbeddedImage:
 
 
 def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> dict[str, Any]:
-    """Return a model's caption of a pair and the verdict on this caption, for the page.
+    """Return a model's caption of a pair, and the verdict on the caption, for the page.
 
-    `right`: True if the caption is right about change or no change. `true`: True if the caption is true by
-    the scene, or else by the references. Both are None if unknown.
+    Two keys of the result are verdicts, which are None if unknown:
+    - `right`: True if the caption is right about change or no change
+    - `true`: True if the caption is true by the pair's scene; without a scene, True if the caption agrees
+      with the references
     """
     caption, score = run.captions[pair.pair_id], run.scores[pair.pair_id]
     attended = run.attended[pair.pair_id]
@@ -150,7 +155,10 @@ def _is_true(score: ScoredPair) -> bool | None:
 
 
 def _verdict_text(score: ScoredPair, wrong: Sequence[str]) -> str:
-    """Return the verdict `true` as text, with the wrong words; "" if it is unknown."""
+    """Return the verdict on a caption's truth as text; "" if the verdict is unknown.
+
+    For a false caption, the text also quotes the words in `wrong`.
+    """
     if score.true is not None:
         wrong_words = truth.quoted(wrong)
         return "true" if score.true else f"not true: {wrong_words}" if wrong_words else "not true"

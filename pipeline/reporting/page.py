@@ -115,7 +115,7 @@ def _details(results: Results, models: list[Row]) -> Iterable[Table]:
 
 
 def _scorers(results: Results) -> dict[str, str]:
-    """Return scorer -> names of the programs that computed the scores."""
+    """Return name of a scorer -> the programs that computed its scores, joined by "and"."""
     programs: dict[str, dict[str, None]] = {}
     for metrics in (results.constant, *(run.metrics for run in results.runs)):
         for name, value in metrics.scorers.items():

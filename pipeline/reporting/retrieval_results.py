@@ -89,7 +89,10 @@ def _direction_table(
 
 
 def printed(figure: str, figures_of_seeds: Sequence[Mapping[str, float]]) -> str:
-    """Format the mean ± sd over seeds of a score: R@k in percent, or a rank."""
+    """Format the mean ± sd over seeds of the score `figure`; NONE without this score.
+
+    R@k is printed in percent. MdR and MnR are printed as ranks.
+    """
     return (
         over_seeds([values[figure] for values in figures_of_seeds]).printed(factor(figure))
         if figure in figures_of_seeds[0]

@@ -79,7 +79,10 @@ def of_files(name: str, runs: Sequence[Run], files: Sequence[Path]) -> MetricAgr
 
 
 def of_verdicts(runs: Sequence[Run]) -> list[MetricAgreement]:
-    """Return how well ROUGE-L and CIDEr-D agree with truth, if the verdicts of all runs contain them."""
+    """Return how well ROUGE-L and CIDEr-D agree with truth.
+
+    A metric is left out if a verdict lacks the metric's score.
+    """
     agreements = []
     for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):
         values: list[list[Any]] = [[getattr(line, key) for line in run.judged] for run in runs]

@@ -73,7 +73,10 @@ def _verdict(text: str, pair: Pair, reader: str, phrases: Sequence[str]) -> Verd
 
 
 def parts(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
-    """Return the answers by table row, without empty rows: "all", "changed", kinds of change, "unchanged"."""
+    """Return name of a table row -> answers that belong to the row. Rows without answers are left out.
+
+    The rows are "all", "changed", each kind of change, and "unchanged".
+    """
     kinds = {kind: [answer for answer in answers if answer.pair.change_type == kind] for kind in CHANGE_TYPES}
     changed = [answer for answer in answers if answer.pair.changed is not False]
     unchanged = [answer for answer in answers if answer.pair.change_type == NO_CHANGE]

@@ -52,15 +52,16 @@ class Verdict:
 
     @property
     def decided(self) -> bool:
-        """True if the claim holds, or does not hold, by at least one metric."""
+        """True if at least one metric decides the claim: by this metric, the claim holds or does not hold."""
         return any(finding.result in (HOLDS, FAILS) for finding in self.findings.values())
 
 
 def verdicts(groups: Sequence[Group]) -> list[Verdict]:
-    """Return a verdict on each claim whose two models have records in `groups`, all of one dataset.
+    """Return a verdict on each claim whose two models have records in `groups`.
 
-    A metric decides a claim if the paired bootstrap over test pairs is significant after Holm's correction,
-    and if the difference exceeds its margin over seeds. If the better model is at chance, no metric decides.
+    All groups are of one dataset. A metric decides a claim if three conditions are met: both models have at
+    least LEAST_SEEDS seeds, the paired bootstrap over test pairs is significant after Holm's correction, and
+    the difference exceeds `seeds_margin`. If the model `better` is at chance, no metric decides the claim.
     """
     by_name = {group.name: group for group in groups}
     known_claims = [claim for claim in CLAIMS if {claim.better, claim.worse} <= by_name.keys()]

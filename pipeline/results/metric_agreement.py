@@ -106,8 +106,9 @@ def _rank_values(group: Group, metric: str) -> tuple[float, float]:
 def within_run(values: Array, true: Array) -> tuple[float, float]:
     """Return the rank correlation of `values` with `true`, and the area under the ROC curve.
 
-    Both inputs have the shape (captions,). The area is the share of (true, false) captions in which the true
-    one has the higher value. Either result is NaN if it is undefined.
+    Both inputs have the shape (captions,). The area is computed over all pairs of a true and a false caption.
+    It is the share of pairs in which the true caption has the higher value; equal values count half. Each
+    result is NaN if it is undefined.
     """
     ranks, preference = rankdata(values), area_under_roc(values, true)
     if not np.ptp(ranks) or preference is None:
@@ -166,7 +167,11 @@ def _means(values: Array, counts: Array) -> Array:
 
 
 def _correlation(correlations: Array) -> Correlation:
-    """Return the first correlation (over all runs) with an interval from the other ones (the resamples)."""
+    """Return the correlation over all runs, with its interval.
+
+    The first of the `correlations` is that over all runs. The others are those of the resamples, from which
+    the interval is computed.
+    """
     finite = correlations[1:][np.isfinite(correlations[1:])]
     low, high = np.quantile(finite, [0.025, 0.975]) if len(finite) else (np.nan, np.nan)
     return Correlation(_finite_or_none(correlations[0]), float(low), float(high))

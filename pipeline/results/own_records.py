@@ -51,8 +51,8 @@ def recorded(root: Path, run: Run, changes: Tree) -> bool:
 def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:
     """Return the groups of the records that fit the current settings and data, and the unused files.
 
-    If at least one own record fits, published records of the same settings and pairs fill in for runs without
-    one. The unused files contain own records that do not fit.
+    If at least one own record fits, the groups also contain published records with the same settings and
+    pairs, for the runs that have no own record. The unused files contain own records that do not fit.
     """
     folder = root / OWN / dataset / records.data(root, dataset)
     own_records, pairs = _fitting(folder, tree)
@@ -89,7 +89,11 @@ def promote(root: Path, tree: Tree) -> list[Path]:
 def _targets(
     root: Path, tree: Tree, dataset: str, own_records: Mapping[Path, Record], pairs: Record
 ) -> dict[Path, Path]:
-    """Return file of an own record -> its file after publication. Raises InputError like `promote`."""
+    """Return a dictionary: file of an own record -> file to which `promote` moves this record.
+
+    Raises InputError if the published records have other settings or other pairs, or if a published record
+    would be replaced.
+    """
     folder = root / FOLDER / dataset
     published, published_pairs = record_comparisons.read_folder(folder)
     check(root, tree, dataset, published.values())

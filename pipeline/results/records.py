@@ -73,7 +73,7 @@ class StoredRecord(BaseModel):
 class PairsFile(BaseModel):
     """Content of a pairs.json: ids of the test pairs, positions of each subset, and some references.
 
-    The number of pairs with references is KEPT_CAPTIONS.
+    References are kept for KEPT_CAPTIONS of the pairs only.
     """
 
     pairs: list[str]

@@ -84,7 +84,10 @@ def _cameras(datasets: Datasets) -> Table:
 
 
 def _sizes(group: Group) -> list[tuple[str, float, str]]:
-    """Return a key that sorts groups by the values of their changed settings: numbers first, by size."""
+    """Return a key by which groups are sorted: the values of the group's changed settings.
+
+    Numbers are sorted by size, and come before other values.
+    """
     return [
         (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))
         for key, value in group.changes.items()

@@ -1,6 +1,6 @@
 """Compute how much the share of true captions varies over seeds.
 
-From the spread follows how many seeds are needed to show a difference between two models.
+This spread determines how many seeds are needed to show a difference between two models.
 """
 
 import math

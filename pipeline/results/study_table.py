@@ -145,7 +145,7 @@ def _row(root: Path, row: Planned) -> list[str]:
 
 
 def _label(planned: Planned) -> str:
-    """Return the row's label, followed by the values of the settings that its key `times` multiplies."""
+    """Return a row's label, followed by the new values of the settings that the row's `times` multiplies."""
     keys = [filled(key, planned.row, planned.runs[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])

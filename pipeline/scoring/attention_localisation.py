@@ -126,7 +126,11 @@ def _views(caption: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tup
 
 
 def _measured(words: Sequence[str], half_maps: np.ndarray, boxes: list[Placed]) -> dict[str, float | None]:
-    """Return the MEASURES of a caption. `half_maps`: float16 (words, H, W)."""
+    """Return the scores of a caption, as name in MEASURES -> score.
+
+    `half_maps`: attention maps of the words, float16 (words, H, W). The scores `_at_object` are None if no
+    word names an object.
+    """
     grid = half_maps.shape[1:]
     shares, hits = inside(boxes, grid), centred(boxes, grid)
     maps = half_maps.astype(np.float64)

@@ -118,7 +118,11 @@ def read_scores(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
 def _by_id(
     path: Path, pairs: Sequence[Pair], read_value: Callable[[Row, str, str], Value], remedy: str
 ) -> dict[str, Value]:
-    """Return id -> value. If there are `pairs`, the ids are theirs, and each pair must have an entry."""
+    """Return id -> value for the entries of a file. `read_value` reads the value of an entry.
+
+    If `pairs` is not empty, the ids are pair ids. Raises InputError if the file has no entry or an id twice,
+    or if a pair has no entry.
+    """
     values: dict[str, Value] = {}
     pair_ids = {pair.pair_id for pair in pairs}
     for number, row in enumerate(_rows(path, remedy), 1):
@@ -182,8 +186,9 @@ def _table(path: Path, text: str, remedy: str) -> list[Row]:
 def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy: str) -> str:
     """Return the id of the entry `row`: one of `pair_ids`, or any id if `pairs` is empty.
 
-    An entry without such an id may have a position in `pairs`, from 0, as its doc_id or index. Raises
-    InputError, which begins with `source`, if the entry has neither.
+    If an entry has no such id, its doc_id or index can be the position of a pair in `pairs`, counted from 0.
+    The id of this pair is then returned. Raises InputError if the entry has neither an id nor a position.
+    The message begins with `source`.
     """
     document = row.get("doc")
     objects: list[Row] = [document, row] if isinstance(document, dict) else [row]

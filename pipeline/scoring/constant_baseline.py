@@ -43,6 +43,9 @@ def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: st
 
 
 def most_frequent(pairs: Sequence[Pair], count: int) -> list[str]:
-    """Return the `count` most frequent captions, with white space collapsed; equal ones alphabetically."""
+    """Return the `count` most frequent captions, with single spaces between words.
+
+    Captions that are equally frequent are in alphabetical order.
+    """
     counts = Counter(one_line(text) for pair in pairs for text in pair.captions if text.strip())
     return sorted(counts, key=lambda text: (-counts[text], text))[:count]

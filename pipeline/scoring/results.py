@@ -101,10 +101,10 @@ def correctness(
 ) -> Correctness:
     """Check one caption per pair: by the scene if it is known, else by the references.
 
-    no_change_phrases: a caption that contains one of them reports no change
-    grammar: the references are used only for the value GEOMETRIC
+    no_change_phrases: a caption that contains one of these phrases reports no change
+    grammar: the references are used only if this is GEOMETRIC
     outside: True for captions of a model that was not trained on the dataset's grammar
-    reader: two functions that judge a caption, by the scene and by the references
+    reader: two functions that judge a caption: the first by the scene, the second by the references
     exchanged: pair id -> caption of the pair with before and after image exchanged
 
     A caption that the dataset's grammar cannot parse is false. If `outside` is True, such a caption is not

@@ -93,7 +93,10 @@ def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
 
 
 def _rank(similarity: np.ndarray, right: np.ndarray, axis: int) -> np.ndarray:
-    """Return the ranks of results with the similarities `right` among the candidates along `axis`."""
+    """Return the rank of the right result of each search. The candidates of a search lie along `axis`.
+
+    `similarity` has the similarities of all candidates. `right` has the similarity of each right result.
+    """
     return 1 + (similarity > right).sum(axis) + ((similarity == right).sum(axis) - 1) / 2
 
 
@@ -109,9 +112,9 @@ def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.nd
 def figures(ranks: Ranks, ties: Ties = "strict") -> dict[str, Any]:
     """Return R@k, MdR and MnR of searches by sentences and of searches by pairs, and their chance values.
 
-    If `ties` is "all_ties", the figures are computed as in the authors' program. In a search by a pair,
-    each of the tied positions is counted as a separate rank. In searches by sentences, the median is the
-    lower of the two middle values.
+    If `ties` is "all_ties", the figures are computed as in CLIP4IDC's released program. In a search by a
+    pair, each of the tied positions is counted as a separate rank. In searches by sentences, the median is
+    the lower of the two middle values.
     """
     pair_to_text, median_method = ranks.pair_to_text, "median_unbiased"
     if ties == "all_ties":

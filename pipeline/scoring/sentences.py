@@ -124,11 +124,11 @@ def contradicts(candidate: Claims, truth: Claims) -> bool:
 
 
 def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
-    """Return True if the caption agrees with the pair's references; None if these name no kind of change.
+    """Return True if the caption agrees with the pair's references.
 
-    The kind of change and the new value must be those of a reference. Each attribute of the subject must be
-    in a reference, and must contradict no reference. For a pair without a change, the caption must contain
-    one of `phrases`.
+    Return None if the references name no kind of change. The kind of change and the new value must be those
+    of a reference. Each attribute of the subject must be in a reference, and must contradict no reference.
+    For a pair without a change, the caption must contain one of `phrases`.
     """
     truth = of_pair(pair, [Sentence.of(text) for text in pair.captions])
     if not truth.kinds:

@@ -98,9 +98,10 @@ def unavailable(timeout: float) -> str | None:
 def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: float) -> dict[str, float]:
     """Return SPICE (F1 over the tuples of scene graphs, 0 to 1) of each caption, in the captions' order.
 
-    Sentences must be tokenised; a corpus's SPICE is the mean. F1 is 0 if a graph has no tuple. Raises
-    InputError if a sentence is longer than MAX_WORDS, or if Java fails, returns no scores or runs for more
-    than `timeout` seconds; sentences that earlier runs parsed stay cached.
+    Sentences must be tokenised. F1 is 0 if a graph has no tuple. The SPICE of a corpus is the mean of these
+    scores. Raises InputError if a sentence is longer than MAX_WORDS, or if Java fails, returns no scores or
+    runs for more than `timeout` seconds. After an error, the cache keeps the sentences that earlier runs of
+    Java parsed.
     """
     for key, caption in captions.items():
         for text in (caption, *references[key]):

@@ -35,7 +35,10 @@ class Task(Protocol):
     def folder(self) -> Path: ...
 
     def begin(self, running: Collection["Task"]) -> str | None:
-        """Make the folder and return the command; None if this task must wait for one in `running`."""
+        """Make the task's folder, and return the command of its job.
+
+        Return None if this task must wait for a task in `running`.
+        """
 
     def finish(self) -> None:
         """Store the results of the finished job."""

@@ -59,9 +59,9 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _variant_switches(tree: Tree, row: Row, dataset: str, changed: Tree) -> Tree:
-    """Return switch -> value that holds if params.yaml does not set the switch.
+    """Return name of a switch -> value that the switch has if params.yaml does not set it.
 
-    The values come from the model's variant, and then from the dataset's own settings.
+    The value is that of the model's variant. The dataset's own settings replace values of the variant.
     """
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model

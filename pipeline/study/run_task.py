@@ -45,7 +45,7 @@ class RunTask:
         return command(self.run, self.base.prepared, self.commits)
 
     def is_pretraining(self) -> bool:
-        """Return True until the run's workspace has finished the pre-training phase, by its dvc.lock."""
+        """Return True if the dvc.lock of the run's workspace does not yet contain the pre-training phase."""
         lock = self.folder / LOCK
         text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
         return f"\n  {_stage_name(PHASE, self.run)}:" not in text

@@ -97,9 +97,9 @@ def workspaces(runs: Iterable[Run], root: Path) -> list[Path]:
 
 
 def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
-    """Make links in `folder` to the files that the settings name.
+    """Make links in `folder` to the files that the settings `tree` name for the dataset.
 
-    Raises InputError if a relative name leads out of the repository.
+    Files with absolute names get no link. Raises InputError if a relative name leads out of the repository.
     """
     for section, files in named_files.of_dataset(tree, dataset).items():
         for file in (name for name in files if not Path(name).is_absolute()):

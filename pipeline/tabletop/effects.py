@@ -29,9 +29,10 @@ NONE = Effects(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0, 0)
 
 
 def draw(ranges: Variation | None, images: int, rng: np.random.Generator) -> list[Effects]:
-    """Draw the effects on the `images` images of one scene, uniformly from `ranges`; NONE without ranges.
+    """Draw the effects on each image of a scene, uniformly from `ranges`. `images` is the number of images.
 
-    The images of a scene have the same exposure, white balance and tone curve, like images of one camera.
+    If `ranges` is None, each image has the effects NONE. The images of a scene have the same exposure, white
+    balance and tone curve, like images of one camera.
     """
     if ranges is None:
         return [NONE] * images

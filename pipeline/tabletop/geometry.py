@@ -198,7 +198,10 @@ def _normal_rounded(half, cosine, sine, at):
 
 @compiled
 def _beyond(coordinate, flat):
-    """Return how far `coordinate` is outside the interval from -`flat` to `flat`, with its sign."""
+    """Return the distance of `coordinate` to the interval from -`flat` to `flat`; 0 inside.
+
+    The distance has the sign of `coordinate`.
+    """
     return math.copysign(max(abs(coordinate) - flat, 0.0), coordinate)
 
 

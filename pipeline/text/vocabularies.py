@@ -158,9 +158,9 @@ def fixed(
 ) -> WordVocabulary:
     """Return the vocabulary in a JSON file (word -> id) of a released program.
 
-    If the file has the special tokens of a known program, SPECIAL replaces them. Otherwise, the ids must
-    begin with SPECIAL and have no gaps. Raises InputError if they have not, or if the file is not such a
-    dictionary.
+    If the file has the special tokens of a known program, SPECIAL replaces these tokens. Otherwise, the first
+    words of the file must be SPECIAL, and the ids must have no gaps. Raises InputError if this is not the
+    case, or if the file is not a dictionary from words to ids.
     """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
@@ -219,7 +219,10 @@ def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
 def save(
     path: str | Path, vocabulary: Vocabulary, counts: Counter[str], pairs: str | Path | None = None
 ) -> None:
-    """Write a vocabulary, the counts of its words, and the hash of the file `pairs`, which was counted."""
+    """Write a vocabulary, the counts of its words, and the hash of the file `pairs`.
+
+    The words were counted in the captions of this file. CLIP's vocabulary is written without counts.
+    """
     record: dict[str, Any] = {"tokeniser": "clip_bpe", "longest": vocabulary.longest}
     if isinstance(vocabulary, WordVocabulary):
         record = {

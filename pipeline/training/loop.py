@@ -119,7 +119,10 @@ class Training:
         return self.history
 
     def _out_of_patience(self) -> bool:
-        """Return True, in all processes, if the last `patience` validations have no new best score."""
+        """Return True if the last `patience` validations gave no new best score.
+
+        All processes return the same value. Without the setting `patience`, the value is False.
+        """
         if (patience := self.settings.get("patience")) is None:
             return False
         rows = self.history.validation

@@ -172,10 +172,11 @@ def bare(recipe: Recipe, declared: EarlierPhase) -> Trainable:
 def _caption_limiter(
     recipe: Recipe, settings: Mapping[str, Any], full_length: bool = False
 ) -> Callable[[Vocabulary], Vocabulary]:
-    """Return a function that copies a vocabulary, with the setting `max_tokens` as the limit of captions.
+    """Return a function that copies a vocabulary and limits the length of captions to `max_tokens` tokens.
 
-    The new limit is at most the vocabulary's limit, unless `full_length` is True or the model pads captions
-    to `max_tokens`. Without the setting, the function returns the vocabulary unchanged.
+    If `full_length` is True, or if the model pads captions to `max_tokens`, the limit is `max_tokens`.
+    Otherwise, the limit is the smaller of `max_tokens` and the vocabulary's own limit. If the settings have
+    no `max_tokens`, the function returns the vocabulary unchanged.
     """
     fills, max_tokens = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)

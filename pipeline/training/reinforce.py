@@ -93,7 +93,7 @@ class SelfCritical:
     def _loss(
         self, model: Captioner, before: Tensor, after: Tensor, words: Tensor, advantage: Tensor
     ) -> Tensor:
-        """Return L_policy, times the number of all samples. `advantage` is r - b, (B, K).
+        """Return the sum of -(r - b) log p(c | x) over all samples. `advantage` is r - b, (B, K).
 
         A pair whose advantages are all 0 has no gradient, so log p is computed for the other pairs only. If
         there are no others, log p is computed for one pair, because the loss must depend on the weights.
@@ -105,7 +105,10 @@ class SelfCritical:
         return -(advantage[chosen].flatten() * log_p).sum()
 
     def _rewards(self, pairs: Sequence[Pair], captions: Sequence[str], samples: int) -> Tensor:
-        """Return the rewards of `captions`, `samples` of each pair, as (pairs, samples)."""
+        """Return the rewards of captions, (pairs, samples).
+
+        Each pair has `samples` consecutive captions in `captions`.
+        """
         repeated = [pair for pair in pairs for _ in range(samples)]
         return torch.tensor(self.reward(repeated, captions)).view(len(pairs), samples)
 

@@ -136,7 +136,7 @@ class Draws:
 
     @property
     def epoch(self) -> int:
-        """Number of iterations in an epoch, which leaves out scenes that do not fill a last batch."""
+        """Number of iterations in an epoch. Scenes that do not fill a last batch are left out."""
         return len(self.scenes) // self.batch
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
@@ -163,11 +163,11 @@ class Sampler(Draws):
     """Sampler of scenes, with `references` captions per pair.
 
     settings: settings of the training phase
-    by_sentence: True if the items of a batch are captions, each with its pair, instead of scenes
+    by_sentence: True if the items of a batch are captions, each with its pair; False if they are scenes
 
-    If the setting `exchange` is True, each scene goes through the function `exchange` with probability 1/2.
-    If the items are captions, the before image is instead replaced by the scene's distractor image (the
-    unchanged view). Raises InputError if a batch needs more items than there are.
+    If the setting `exchange` is True, the images of each item are changed with probability 1/2. For a scene,
+    the function `exchange` does this. For a caption, the distractor image (the unchanged view) of the scene
+    replaces the before image. Raises InputError if a batch needs more items than the train split has.
     """
 
     def __init__(

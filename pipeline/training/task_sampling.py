@@ -27,7 +27,10 @@ CLASS_PAIRS = "class_pairs"  # the task on pairs of NABirds' images with classes
 
 @dataclass(frozen=True)
 class ClassItems:
-    """Image pairs of a split, for the task class_pairs. Raises InputError if a class is `classes` or more."""
+    """Image pairs of a split, for the task class_pairs. `classes` is the number of classes.
+
+    Raises InputError if the number of an image's class is not below `classes`.
+    """
 
     pairs: Sequence[ClassPair]
     store: FeatureStore

@@ -110,7 +110,11 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
 
 
 def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
-    """Return a copy of `backbone` for fast inference: `dtype`, folded batch norms, format channels_last."""
+    """Return a copy of `backbone` for fast inference.
+
+    The network of the copy has the type `dtype` and the memory format channels_last. Its batch norms are
+    folded into convolutions, where this is possible. Its parameters get no gradients.
+    """
     fast = deepcopy(backbone).eval()
     fast.folded = fold(fast.network)
     fast.network.to(dtype).to(memory_format=torch.channels_last)

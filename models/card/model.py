@@ -125,12 +125,15 @@ class Distilling(nn.Module):
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Return the shared content s of each image, (B, N, D) each, and the queries and keys used for it.
+        """Return the shared content of both images, and the queries and keys that were used to compute it.
 
-        `before` and `after`, (B, N, D), are the cells of the images, combined with the content that both
-        whole images share. s is the content that a cell shares with the other image. The last result is the
-        pair (queries of the after image, keys of the before image), (B, h, N, d) each. `Aligned` needs this
-        pair.
+        before, after: cells of the images, (B, N, D) each, combined with the content that both whole images
+            share
+
+        The shared content s of a cell is the content that the cell has in common with the other image.
+        Returns the shared content of the before image and of the after image, (B, N, D) each, and a pair for
+        the class Aligned. This pair is (queries of the after image, keys of the before image), (B, h, N, d)
+        each.
         """
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))
@@ -212,10 +215,16 @@ def card(sizes: TransformerSizes, switches: CardSwitches, *, dropout: float, tem
 def compare(project: nn.Conv2d, difference: Distilling, sizes: TransformerSizes) -> None:
     """Initialise the weights so that the memory is ReLU(W (x_bef - x_aft)) at each cell (not published).
 
-    x_bef and x_aft are the vectors of a cell in the two images. W is a fixed matrix. s_bef and s_aft are
-    the shared content (`Distilling.shared`). With these weights, x_bef - s_bef = 4/5 (x_bef - x_aft), and
-    x_aft - s_aft is the negative of this. So D_bef = ReLU(u) and D_aft = ReLU(-u), where u is a linear map
-    of x_bef - x_aft. The layer W_f maps D_bef - D_aft, which is u, to the memory.
+    x_bef and x_aft are the vectors of a cell in the before image and in the after image. W is a matrix. The
+    initial weights give this result in three steps:
+
+    `Distilling.shared` returns the shared content, s_bef and s_aft. Its weights make x_bef - s_bef equal to
+    4/5 (x_bef - x_aft). x_aft - s_aft is the negative of this.
+
+    The layers W_1 and W_2 compute D_bef = ReLU(u) and D_aft = ReLU(-u). Here u is a linear map
+    of x_bef - x_aft.
+
+    The layer W_f maps D_bef - D_aft, which is equal to u, to the memory.
     """
     D = sizes.width
     places = grid_places(*sizes.grid, D)

@@ -25,7 +25,7 @@ DEVIATION = 0.02  # standard deviation of the initial weights
 
 
 class Memories(nn.Module):
-    """Transformer encoder of the captioner: from the pair encoder's output F' to the decoder's memories."""
+    """Transformer encoder of the captioner, which computes the decoder's memories from F' (see above)."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
@@ -83,9 +83,10 @@ class ClipDecoder(TransformerDecoder):
         return memory[:, number if memory.shape[1] > 1 else 0]
 
     def maps(self, looked: Any, state: TransformerState) -> Tensor:
-        """Return each word's attention to the n patches in the last layer, (B, L, 1, n), with a sum of 1.
+        """Return the attention of each word to the n patches, (B, L, 1, n); the weights of a word sum to 1.
 
-        The attention is averaged over heads, and added over both images. Class tokens are left out.
+        The attention is that of the last layer. It is averaged over heads, and added over both images. Class
+        tokens are left out. `looked` holds the queries of the words, (B, L, h, d).
         """
         attention, keys = self.layers[-1].cross_attention, state.layers[-1].memory_keys
         before, after = attention.map(state.queries(looked), keys).chunk(2, -1)

@@ -1,8 +1,8 @@
-"""CLIP's image and text transformers (Radford et al., 2021; CLIP4IDC section 1), sizes and switches.
+"""CLIP's image and text encoders (Radford et al., 2021; CLIP4IDC section 1); sizes and switches of CLIP4IDC.
 
-U: number of images, H x W pixels (or cells of features) each; n: patches of an image; t = n + 1: tokens of an
-image, class token first; C: channels of the input; D: width; E: width of the space of images and captions;
-B: captions; L: words.
+U: number of images; H x W: pixels of an image, or cells of its features; n: patches of an image;
+t = n + 1: tokens of an image, class token first; C: channels of the input; D: width; E: width of the
+space of images and captions; B: captions; L: words.
 """
 
 import math
@@ -164,9 +164,10 @@ class ImageEncoder(nn.Module):
 
 
 def numbered(sizes: ClipSizes, numbers: range) -> Any:
-    """Build a CLIP block for each of `numbers`; return an nn.ModuleDict, number as text -> TransformerBlock.
+    """Build a CLIP block for each number in `numbers`.
 
-    A number is the index of the block in CLIP's whole image encoder, from 0.
+    A number is the index of a block in CLIP's whole image encoder, counted from 0. Returns an nn.ModuleDict
+    of TransformerBlocks, in which the key of a block is its number as a string.
     """
     return nn.ModuleDict({str(number): clip_block(sizes.width, sizes.heads) for number in numbers})
 

@@ -27,9 +27,9 @@ ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` f
 
 
 def encoder_prefixes(prefix: str) -> dict[str, str]:
-    """Return a dictionary, prefix of tensor names in our model -> prefix of tensor names in CLIP's file.
+    """Return the names of CLIP's parts: prefix of tensor names in our model -> prefix in CLIP's file.
 
-    `prefix` is the prefix of our image encoder or pair encoder.
+    `prefix` is the prefix of all tensor names of our image encoder or of our pair encoder.
     """
     return {f"{prefix}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 

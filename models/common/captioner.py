@@ -35,7 +35,11 @@ class Regulariser(nn.Module):
     """Base class of loss terms: a call computes a scalar from the Difference and the Words of a batch."""
 
     def prepare(self, pair: Difference, words: Words) -> Any:
-        """Return the first argument of `forward`; the batch is not yet split into parts. Default: `pair`."""
+        """Compute what the loss term needs of the whole batch; the default result is `pair`.
+
+        This method is called before the batch is split into parts. Then `forward` is called for each part.
+        The first argument of `forward` is this part of the result.
+        """
         return pair
 
     def constrain(self) -> None:
@@ -48,12 +52,14 @@ Terms = Mapping[str, Regulariser]  # loss terms besides the caption loss, by nam
 class Captioner(Trainable):
     """Model that captions the change between two images.
 
-    sizes: a DataSizes; a Sizes, if `encoding` or `decoder` is None
+    sizes: sizes of the model; if `encoding` or `decoder` is None, they must be a Sizes, else any DataSizes
     difference: module that computes a Difference from two encoded images
     regularisers: additional loss terms by name; `loss.lambda_<name>` is the weight of a term
     respective: True if the decoder attends to each image separately
     keep_layers: True if the Words include the states of each decoder layer
-    encoding, decoder: initialised modules; None: SCORER's, initialised according to the switches
+    encoding, decoder: modules with initial weights; None: SCORER's module
+
+    If `encoding` is None, all weights of the model are initialised as the switches say.
     """
 
     sizes: DataSizes
@@ -150,11 +156,13 @@ class Captioner(Trainable):
         return self.decoder(tokens, difference).logits.float()
 
     def padded(self, tokens: Tensor) -> Tensor:
-        """Return captions, (B, L+1), with the padding at the end that the attribute `reads` requires.
+        """Return the captions `tokens`, (B, L+1), with padding added at the end.
 
-        words: no padding is added
-        end: one token is added, if there is room, so that <END> is an input of the decoder
-        padding: captions are padded to the length of the longest caption
+        The attribute `reads` determines how many tokens are added to each caption:
+
+        words: none
+        end: one token, if there is room, so that <END> is an input of the decoder
+        padding: as many as are needed to reach the length of the longest caption
         """
         room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the last token is no input of the decoder
         added = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
@@ -222,9 +230,10 @@ def oppose_halves(weight: Tensor) -> None:
 
 
 def initialise_jointly(attention: MultiHeadAttention) -> None:
-    """Initialise an attention as nn.MultiheadAttention does; all biases are 0.
+    """Initialise an attention as torch's nn.MultiheadAttention does.
 
-    Query, key and value maps are drawn by Xavier's uniform like one weight of the shape (3D, D).
+    The weights of the query, key and value maps are drawn from Xavier's uniform distribution. Its range is
+    that for a single matrix of the shape (3D, D). All biases are set to 0.
     """
     for map_ in (attention.query, attention.key, attention.value):
         nn.init.xavier_uniform_(map_.weight, gain=0.5**0.5)  # sqrt(6 / (3D + D)), not sqrt(6 / (D + D))

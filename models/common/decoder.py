@@ -1,8 +1,8 @@
 """The caption decoder that several papers share: a post-LN transformer over words (SCORER Eq. 8).
 
-B: pairs; k: captions per pair; L: words; T: positions with a word, without padding; e: word width; D: model
-width; h: heads; d = D/h; N: tokens of the memory; V: size of the vocabulary. In a search, the first `left` of
-the pairs are unfinished, and have R = left * k captions.
+B: pairs; k: captions per pair; L: words; T: positions with a word, without padding; e: word width; D:
+model width; h: heads; d = D/h; N: tokens of the memory; V: size of the vocabulary. In a search, the first
+rows are the pairs that are not finished. `left` is their number, and they have R = left * k captions.
 """
 
 import math
@@ -37,7 +37,7 @@ class RealWords:
     """
 
     def __init__(self, read: Tensor | None):
-        """Set up the packing; `read`, (k*B, L), is true at words; None: captions are not packed."""
+        """Set up the packing; `read`, (k*B, L), is true at words. If it is None, captions are not packed."""
         self.read, self.indices = read, None if read is None else read.flatten().nonzero()[:, 0]
 
     def pack(self, x: Tensor) -> Tensor:
@@ -133,9 +133,9 @@ class DecoderLayer(nn.Module):
 
 
 class Past:
-    """Keys and values of one decoder layer in a search, for the memory and for the words so far.
+    """Keys and values of one decoder layer in a search: those of the memory, and those of the words so far.
 
-    Space for captions of `longest` words is allocated at the start; a tensor that grows would be copied.
+    The tensors have room for `longest` words from the start, so that no new word needs a copy.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
@@ -147,9 +147,10 @@ class Past:
         self.values = torch.empty_like(self.keys)
 
     def append(self, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Store keys `k` and values `v`, (R, h, n, d), of the n words from the index `position` on.
+        """Store the keys `k` and the values `v` of n new words, (R, h, n, d) each.
 
-        Return the keys and the values of all words so far, (R, h, position + n, d) each.
+        `position` is the index of the first new word in the caption. Returns the keys and the values of all
+        words so far, (R, h, position + n, d) each.
         """
         end = position + k.shape[2]
         keys, values = (rows[: self.left].flatten(0, 1) for rows in (self.keys, self.values))  # views
@@ -163,9 +164,10 @@ class Past:
             rows.copy_(rows[parents])
 
     def leave(self, exchange: Exchange) -> None:
-        """Move the unfinished pairs to the first rows by `exchange`. The finished pairs leave the search.
+        """Move the unfinished pairs to the first rows, and remove the finished pairs from the search.
 
-        The memory keys of finished pairs stay in the last rows, for the attention maps.
+        `exchange` determines which rows are moved. The memory keys of the finished pairs stay in the last
+        rows, because the attention maps need them.
         """
         exchange.apply(self.memory_keys)
         for rows in (self.memory_values, self.keys, self.values):
@@ -192,11 +194,14 @@ class TransformerState:
         exchange.apply(self.order)
 
     def queries(self, looked: Tensor) -> Tensor:
-        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d), with pairs as in the memory's keys."""
+        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d), in the order of the state's pairs.
+
+        `looked` has the order of the batch. The search has changed the order of the pairs in the state.
+        """
         return looked[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Return `maps`, (B, L, N), as (B, L, 1, N), in the batch's order, which the search has changed."""
+        """Return attention maps, (B, L, N), in the state's order, as (B, L, 1, N), in the batch's order."""
         return maps[self.order.argsort(), :, None]
 
 
@@ -262,7 +267,7 @@ class TransformerDecoder(Unweighed, nn.Module):
 
 
 class CaptionDecoder(TransformerDecoder):
-    """Caption decoder of SCORER, DIRL and others; `respective`: it attends to each image separately."""
+    """Caption decoder of SCORER, DIRL and others. With `respective`, it attends to each image separately."""
 
     def __init__(
         self,

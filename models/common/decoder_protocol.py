@@ -1,9 +1,10 @@
 """Interface between encoder, decoder and search: Difference, Words, and the protocol of a Decoder.
 
-B: pairs; k: captions per pair; L: words; V: size of the vocabulary; D: width; h: heads; d = D/h; N: cells of
-an image; K: number of inputs, such as the vectors of both images, that the decoder weighs at each word; I:
-attention maps per word. In a search, `left` is the number of unfinished pairs. A search has a row for each of
-their captions, R = left * k rows. The captions of a pair are consecutive.
+B: pairs; k: captions per pair; L: words; V: size of the vocabulary; D: width; h: heads; d = D/h; N:
+cells of an image; I: attention maps per word. K: number of inputs that the decoder weighs at each word,
+for example the vectors of both images. In a search, `left` is the number of pairs that are not
+finished, and R = left * k is the number of their captions. A search has a row for each of these
+captions. The captions of a pair are consecutive.
 """
 
 from dataclasses import dataclass
@@ -113,11 +114,11 @@ class Decoder(Protocol[SearchState]):
         """Predict the next word of each caption; `tokens`, (R,), are the captions' words at `position`."""
 
     def maps(self, looked: Tensor | None, state: SearchState) -> Tensor | None:
-        """Return the attention maps of one caption per pair, (B, L, I, N); None if there is no attention.
+        """Return the attention maps of one caption per pair, (B, L, I, N), or None if there is no attention.
 
-        Each map sums to 1. I is 1 if a word has one map for both images, and 2 if it has one for each image.
-        `looked`, (B, L, ...), is `NextWord.looked` of all steps, in the order of the pairs given to `begin`,
-        and zero after a caption's end.
+        Each map sums to 1. I is 1 if a word has one map for both images, and 2 if a word has one map for each
+        image. `looked`, (B, L, ...), contains `NextWord.looked` of all steps. Its pairs have the order that
+        they had in `begin`. It is zero after the end of a caption.
         """
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
@@ -147,9 +148,10 @@ class Exchange:
         self.unfinished_rows = self.left + unfinished[self.left :].nonzero()[:, 0]
 
     def move(self, rows: Tensor) -> None:
-        """Overwrite each ended row among the first n rows, in place, by an unfinished row after them.
+        """Copy an unfinished row to each ended row among the first n rows, in place.
 
-        n is the number of unfinished rows.
+        n is the number of unfinished rows. The copied rows are those after the first n rows, and are not
+        changed. Afterwards, the first n rows hold all unfinished rows.
         """
         rows[self.ended_rows] = rows[self.unfinished_rows]
 

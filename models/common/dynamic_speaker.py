@@ -1,10 +1,11 @@
 """The dynamic speaker, the caption decoder of DUDA and VARD.
 
-One LSTM weighs both images and their difference at each word, and another LSTM predicts the word (Park et
-al., ICCV 2019; Tu et al., TIP 2023). Symbols and equations: docs/methods.md, "DUDA".
-B: pairs; k: captions per pair; R = B*k: captions; L: words; V: size of the vocabulary; N: cells of an image;
-K: width of a cell; M: channels from which an attention map is computed; H: width of the LSTM states; e: word
-width; l_dyn: sum of the memory's three vectors (class Attended), weighted at each word.
+The memory of a pair has three vectors: before image, difference, after image. At each word, one LSTM
+computes three weights for these vectors, and another LSTM predicts the word (Park et al., ICCV 2019; Tu
+et al., TIP 2023). Symbols and equations: docs/methods.md, "DUDA".
+B: pairs; k: captions per pair; R = B*k: captions; L: words; V: size of the vocabulary; N: cells of an
+image; K: width of a cell; M: channels from which an attention map is computed; H: width of the LSTM
+states; e: word width; l_dyn: weighted sum of the memory's three vectors at a word.
 """
 
 from dataclasses import dataclass, field
@@ -230,12 +231,12 @@ class DynamicCaptioner(Captioner):
     ) -> dict[str, Tensor]:
         """Return the loss terms, scalars by name, for both images' encodings, (B, N, K) each.
 
-        tokens: k consecutive captions of each pair
-        parts: number of equal parts of the batch; `cap` is the mean cross-entropy of a word in each part,
+        tokens: captions; the k captions of a pair are consecutive
+        parts: number of equal parts of the batch; `cap` is the mean cross-entropy per word of a part,
             averaged over the parts
-        labels: which pairs are changed; None: all
+        labels: they tell which pairs are changed; None: all pairs are changed
 
-        If several processes share the batch, each returns its share.
+        If several processes share the batch, each process returns its share of a loss term.
         """
         difference = self.difference(before, after)
         words: Weighed = self.decoder(tokens, difference)
@@ -258,9 +259,10 @@ def map_size(difference: Attended, changed: Tensor) -> Tensor:
 
 
 def negative_entropy(words: Weighed, changed: Tensor) -> Tensor:
-    """Return the negative entropy, in nats, of the three weights, summed over a caption's words and <END>.
+    """Return the negative entropy, in nats, of the weights of a word, summed over the words of a caption.
 
-    The sum is averaged over the captions of the pairs for which `changed`, (B,), is 1.
+    A word has three weights (class Weighed). <END> counts as a word. The sum is averaged over the captions
+    of the pairs for which `changed`, (B,), is 1.
     """
     weights = words.weights.float()
     entropies = -(weights * weights.clamp(min=1e-38).log()).sum(-1)  # (R, L)

@@ -56,5 +56,5 @@ class Entry:
         return tuple(phase for phase in self.phases if phase.exists(switches))
 
     def phase(self, settings: str) -> EarlierPhase | None:
-        """Return the pretraining phase with the name `settings`; None if the model has no such phase."""
+        """Return the pretraining phase whose name is `settings`, or None if the model has no such phase."""
         return next((phase for phase in self.phases if phase.settings == settings), None)

@@ -84,7 +84,10 @@ class GridCells(nn.Module):
 
 
 class GridEmbedding(GridCells):
-    """Linear map of each cell, W x + b; with `grid`, plus embeddings of its column and row (SCORER Eq. 1)."""
+    """Linear map W x + b of each cell x of a feature grid.
+
+    With `grid`, embeddings of the cell's column and row are added to the result (SCORER Eq. 1).
+    """
 
     def __init__(
         self, channels: int, width: int, grid: tuple[int, int] | None = None, coordinates: bool = False

@@ -123,8 +123,10 @@ def resolve(key: str, variant: Any, overrides: Any, released: Any, names: frozen
     """Return the switches of a variant, with some values overridden.
 
     key: "model.<name>", for error messages
-    variant: "paper", the defaults of the switches' class, or "released", the switches `released`
-    overrides: switch -> value; only the switches in `names` are allowed
+    variant: "paper": all switches have their default values; "released": the switches are `released`
+    overrides: name of a switch -> value
+    released: switches of the authors' program
+    names: names of the switches that `overrides` may contain
 
     Raises ValueError, which names the key, if the variant, a switch or a value is not valid.
     """

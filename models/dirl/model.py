@@ -82,11 +82,13 @@ class ChannelCorrelation(Regulariser):
 
 
 def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
-    """Return the correlation matrix, (D, D), of both images' channels (DIRL Eq. 3); images: (tokens, D) each.
+    """Return the matrix of the correlations between both images' channels, (D, D) (DIRL Eq. 3).
 
-    Row i, column j is the correlation of channel i of `before` with channel j of `after`, over the tokens of
-    all processes. With `center`, each channel is first standardised (mean 0, unbiased standard deviation 1),
-    and the sum of products is divided by the number of tokens.
+    `before` and `after` are (tokens, D) each. Row i and column j hold the correlation of channel i of
+    `before` with channel j of `after`, over the tokens of all processes. Without `center`, the correlation
+    is the cosine of the two channels. With `center`, each channel is first standardised to the mean 0 and
+    the unbiased standard deviation 1. The correlation is then the mean of the products of the two channels
+    over the tokens.
     """
     dtype = torch.promote_types(before.dtype, torch.float32)
     with torch.autocast(before.device.type, enabled=False):  # because 25,000 products are added at batch 128

@@ -52,11 +52,11 @@ class DualAttention(nn.Module):
 def attend_to_differences(cells: CellMap) -> None:
     """Initialise a CellMap so that an attention map is high at cells where the images differ (not published).
 
-    X_diff, (K,), is the difference of the images at a cell. For random directions w, each channel of the cell
-    becomes ReLU(w X_diff) or ReLU(-w X_diff). So the mean of the cell's channels grows with the length of
-    X_diff. The logit of the map is a linear function of this mean (`CellMap.initialise`). The group norm
-    before the ReLU scales all channels, so that the logit depends on the length compared with the other
-    cells.
+    X_diff, (K,), is the difference of the images at a cell. Half of the cell's channels become ReLU(w
+    X_diff), and the other half become ReLU(-w X_diff), where w are random directions. So the mean of the
+    cell's channels grows with the length of X_diff. The logit of the map is a linear function of this mean
+    (`CellMap.initialise`). The group norm before the ReLU scales the channels of all cells together. So the
+    logit of a cell depends on its length of X_diff relative to that of the other cells.
     """
     image_weight, difference_weight = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
     image_weight *= OUTPUT_SCALE

@@ -43,7 +43,10 @@ class MaskDecoder(Unweighed):
         return TransformerState([Past(*keys_values, self.longest, beam) for keys_values in images])
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
-        """Append `tokens`, (R,), at `position`, and [MASK] to the captions; predict the words at [MASK]."""
+        """Predict the next word of each caption, at a [MASK] after the word at `position`.
+
+        `tokens`, (R,), are the captions' words at `position`. Their keys and values are added to `state`.
+        """
         masks, state.words = torch.full_like(tokens, self.network.mask), position + 1
         x = self.network.cross.norm(self.network.text(torch.stack([tokens, masks], 1), position))
         for block, past in zip(self.network.cross.blocks, state.layers, strict=True):
@@ -51,10 +54,10 @@ class MaskDecoder(Unweighed):
         return NextWord(self.network.output(x[:, 1]), queries)
 
     def maps(self, looked: Any, state: TransformerState) -> Tensor:
-        """Return each word's attention to the cells, (B, L, 1, N), with a sum of 1.
+        """Return the attention of each word to the cells, (B, L, 1, N); the weights of a word sum to 1.
 
-        The attention of the [MASK] at which the word was predicted, in the last block, is averaged over heads
-        and added over both images. `looked` holds the queries of [MASK], (B, L, h, d).
+        A word is predicted at a [MASK]. Its attention is that of this [MASK] in the last block, averaged over
+        heads and added over both images. `looked` holds the queries of the [MASK] tokens, (B, L, h, d).
         """
         before, after = state.layers[-1].memory_keys.chunk(2, 2)  # [IMG1] or [IMG2], then cells
         keys = torch.cat([before[:, :, 1:], after[:, :, 1:]], 2)
@@ -63,10 +66,11 @@ class MaskDecoder(Unweighed):
 
 
 def step(block: TransformerBlock, x: Tensor, past: Past, position: int) -> tuple[Tensor, Tensor]:
-    """Apply one block to two tokens of each caption, `x` (R, 2, D): the last word, at `position`, and [MASK].
+    """Apply one block to the last word and the [MASK] of each caption, `x`, (R, 2, D).
 
-    `past`: keys and values of image tokens and earlier words. The word does not see the [MASK]. Returns the
-    output, (R, 2, D), and the queries of [MASK], (R, h, d).
+    `position` is the index of the last word. The last word does not see the [MASK]. `past` holds the keys
+    and values of the image tokens and of the earlier words, and gets those of `x`. Returns the output,
+    (R, 2, D), and the queries of [MASK], (R, h, d).
     """
     attention, y = block.attention, block.norm_1(x)
     q = attention.queries(y)  # (R, h, 2, d)

@@ -125,10 +125,10 @@ def no_pretraining(
 
 
 def special_tokens(switches: PclSwitches) -> int:
-    """Return how many special tokens are added to a caption that is padded to max_tokens; else 0.
+    """Return the number of special tokens in a caption that is padded to the setting max_tokens.
 
-    There are three: <START>, <END> and [CLS]. The result is 0 if captions are padded to the longest training
-    caption. The model's Entry uses this function as `fills`.
+    The number is 3, for <START>, <END> and [CLS]. If captions are padded to the longest training caption
+    instead, the result is 0. The model's Entry uses this function as `fills`.
     """
     return 3 if switches.length == "max_tokens" else 0
 

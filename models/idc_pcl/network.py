@@ -1,10 +1,12 @@
 """IDC-PCL's network (Yao et al., AAAI 2022): embeddings and three transformers, trained in all phases.
 
-The transformer `single` sees one image, `pair` sees both images, and `cross` sees the words and V~, the
-output of `pair`. B: pairs; C: feature channels; N: cells of an image; D: width; h: heads; d = D/h; k:
-captions per pair; W: words, the last L of which are queries; V: size of the vocabulary; T: tokens of any
-kind; M = 2(N + 1): image tokens, which are [IMG1], cells of image 1, [IMG2], cells of image 2. Equations:
-docs/methods.md, "IDC-PCL".
+The transformer `single` sees one image. The transformer `pair` sees both images; its output is V~. The
+transformer `cross` sees V~ and the words.
+B: pairs; C: feature channels; N: cells of an image; D: width; h: heads; d = D/h; k: captions per pair;
+L: words for which outputs are computed; W: words that are keys, of which the last L are those words; V:
+size of the vocabulary; T: tokens, which may be image tokens or words; M = 2(N + 1): image tokens of a
+pair, which are [IMG1], cells of image 1, [IMG2], cells of image 2. Equations: docs/methods.md,
+"IDC-PCL".
 """
 
 import math
@@ -43,11 +45,11 @@ class DeviationNorm(nn.Module):
 
 
 def rates(coef: float) -> tuple[Group, ...]:
-    """Return the groups of tensors, with their learning rates relative to that of the phase.
+    """Return the groups of tensors; each group has a factor of the phase's learning rate.
 
-    The rate of the layers that compute V~ is multiplied by `coef`. With the full rate, the cells' linear
-    layer would saturate the sigmoid after it. Training would also undo the initial weights that the switch
-    `first_weights: counterpart` sets.
+    The factor is `coef` for the layers that compute V~, and 1 for all other tensors. With the factor 1, the
+    linear layer of the cells would saturate the sigmoid that follows it. Training would also undo the
+    initial weights that the switch `first_weights: counterpart` sets.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 
@@ -190,12 +192,15 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def compare(self) -> None:
-        """Initialise the first block that sees both images so that each cell attends to its counterpart.
+        """Initialise the weights so that the network compares each cell with its counterpart.
 
-        The counterpart is the cell at the same place in the other image. A cell's type embedding encodes the
-        image. If the network has the transformers `single` and `pair`, the blocks of `single` change cells
-        little, the first block of `pair` amplifies the difference, and in the first block of `cross` words
-        attend to cells that differ.
+        The counterpart is the cell at the same place in the other image. In the first block that sees both
+        images, each cell attends to its counterpart and subtracts it. The type embedding of a cell tells to
+        which image the cell belongs.
+
+        If the network has the transformers `single` and `pair`, more weights are initialised. The blocks of
+        `single` change cells little. The first block of `pair` amplifies the difference. In the first block
+        of `cross`, words attend to cells that differ.
         """
         places, side, room = separate_places(self.cells, self.words.embedding_dim)
         self.places.copy_(places)
@@ -210,11 +215,18 @@ class Network(nn.Module):
             attend_to_changes(self.cross.blocks[0].attention, size_direction, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
-        """Embed [IMG1], [IMG2] or [CLS], (1, 1, D): unscaled word vector `row` plus type vector `kind`."""
+        """Embed a special token, [IMG1], [IMG2] or [CLS], as (1, 1, D).
+
+        The result is row `row` of the word embedding, without a factor, plus row `kind` of the type
+        embedding.
+        """
         return (self.words.weight[row] + self.types.weight[kind])[None, None]
 
     def image(self, cells: Tensor, side: int) -> Tensor:
-        """Embed an image, (B, N+1, D): [IMG1] (`side` 0) or [IMG2] (`side` 1), then the cells, (B, N, C)."""
+        """Embed an image as (B, N+1, D): a special token, then the cells.
+
+        `cells` are (B, N, C). The special token is [IMG1] if `side` is 0, and [IMG2] if `side` is 1.
+        """
         mark = self.mark(self.image_marks[side], 1 + 2 * side).expand(len(cells), -1, -1)
         embedded = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.places
         return self.dropout(self.norm(torch.cat([mark, embedded], 1)))

@@ -156,10 +156,11 @@ class Pretraining(Trainable):
         return {"mlm": F.cross_entropy(logits, tokens[chosen]), "mlm_accuracy": accuracy}
 
     def mvcl(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Return loss and rank of the task MVCL: to find a masked cell's feature among negatives.
+        """Return the loss and the rank of the task MVCL: to find a masked cell's feature among negatives.
 
-        The rank is the mean place of the true feature among those of all masked cells, sorted by similarity,
-        from 0 (most similar) to 1; chance is 1/2.
+        For each masked cell, the true features of all masked cells are sorted by their similarity to the
+        cell's prediction. The place of the cell's own feature is a number from 0 (most similar) to 1 (least
+        similar). The rank is the mean of these places. It is 1/2 by chance.
         """
         cells = torch.stack([before] if self.single else [before, after], 1)  # (B, I, N, C)
         hidden = masked_cells(cells.shape[:3], self.cell_share, cells.device)
@@ -200,11 +201,13 @@ class Pretraining(Trainable):
 
 
 def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:
-    """Mask random words of captions, (B, L); return the masked captions, and a mask, (B, L), of chosen words.
+    """Mask random words of the captions `tokens`, (B, L).
 
-    Each word is chosen with the probability `share`. A chosen word becomes [MASK] (id `mask`) in 8 of 10
-    cases, a random token (ids 0 to `mask` + 1, which is [CLS]) in 1 of 10, and otherwise stays. <END>
-    is chosen likewise, and always becomes [MASK]. If no word is chosen, the first becomes [MASK].
+    Returns the masked captions, (B, L), and a mask, (B, L), that is true for the chosen words. Each word is
+    chosen with the probability `share`. Of the chosen words, 8 of 10 become [MASK], 1 of 10 becomes a random
+    token, and 1 of 10 stays. `mask` is the id of [MASK]. A random token has an id from 0 to `mask` + 1, the
+    id of [CLS]. <END> is chosen with the same probability; if chosen, it becomes [MASK]. If no word of a
+    caption is chosen, its first word is chosen and becomes [MASK].
     """
     choice = torch.rand(tokens.shape, device=tokens.device)
     action = torch.rand(tokens.shape, device=tokens.device)

@@ -37,13 +37,14 @@ def compare(
 ) -> Directions | None:
     """Initialise the first block that sees both images so that it compares each token with its counterpart.
 
-    The first E/2 channels of F', the pair encoder's output, then hold the difference of a token from its
-    counterpart. The next two channels hold the size of this difference and the token's image. The other
-    channels hold the content of the token itself. If no block sees both images, `layer`, the first layer of
-    the captioner, is initialised instead.
+    After this, the channels of F', the pair encoder's output, have the following meaning. The first E/2
+    channels hold the difference of a token from its counterpart. The next channel holds the size of this
+    difference. The next channel tells to which image the token belongs. The other channels hold the content
+    of the token. If no block sees both images, `layer` is initialised instead; it is the first layer of the
+    captioner's encoder.
 
-    Returns the directions of the difference; None if there is neither such a block nor `layer`. Raises
-    ValueError if E is above D or below 4, or if E is odd and `layer` is initialised.
+    Returns the Directions (see above) of the difference, or None if there is neither such a block nor
+    `layer`. Raises ValueError if E is above D or below 4, or if E is odd and `layer` is initialised.
     """
     places = all_places(encoding)
     side = weights.PLACE_SCALE / 2 * weights.orthogonal_side(places)
@@ -74,12 +75,13 @@ def compare(
 def compare_in_captioner(
     W: Tensor, places: Tensor, side: Tensor, layer: TransformerBlock | None
 ) -> Directions | None:
-    """Initialise W, and `layer` of the captioner so that it compares each token with its counterpart.
+    """Initialise `W` and `layer`, so that `layer` compares each token with its counterpart.
 
-    This is for models in which no block sees both images before the captioner. W, (E, D), is the linear map
-    to F'. It is set so that the first channels of F' hold the token's image and place.
+    This is for models in which no block sees both images before the captioner. `W`, (E, D), is the weight
+    of the linear map whose output is F'. After the call, the first channels of F' hold the image and the
+    place of a token. `layer` is the first layer of the captioner's encoder.
 
-    Returns the directions of the difference, or None if `layer` is None. Raises ValueError if E is odd and
+    Returns the Directions of the difference, or None if `layer` is None. Raises ValueError if E is odd and
     `layer` is not None.
     """
     directions = torch.cat([side[None], weights.whitening(places)[0]])  # those of places: the strongest first
@@ -142,8 +144,8 @@ def orthogonal_direction(*matrices: Tensor) -> Tensor:
 def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
     """Initialise the last block so that class tokens attend to tokens that differ from their counterparts.
 
-    Only the model of the adaptation has these weights. `compare` must be called before. If the pair encoder
-    has only one block, nothing is changed, because this block compares the images.
+    This is only for the model of the adaptation. The function `compare` must be called first. If the pair
+    encoder has only one block, nothing is changed, because this block already compares the images.
     """
     if len(inter.blocks) < 2:
         return

@@ -65,7 +65,7 @@ def orthogonal_side(places: Tensor) -> Tensor:
 def projection_onto(places: Tensor) -> Tensor:
     """Return the matrix, (D, D), that projects onto the span of the differences between `places`.
 
-    `places`, (N, D), are the vectors of the grid's positions.
+    `places`, (N, D), are the position embeddings of the cells.
     """
     directions = F.normalize(whitening(places)[0], dim=1)  # (min(N, D), D), some of them 0
     return directions.T @ directions
@@ -75,14 +75,17 @@ def projection_onto(places: Tensor) -> Tensor:
 def subtract_counterpart(attention: MultiHeadAttention, places: Tensor, side: Tensor) -> Tensor:
     """Initialise a self-attention so that each token attends to its counterpart and subtracts it.
 
-    A token contains the place of its cell, from `places` (N, D), and the side of its image, `side` (D,) or
-    its negative. The first d - 1 channels of each head's queries and keys are computed from the place, and
-    the last channel from the side. The logit q_i k_j^T / sqrt(d) of the counterpart is about SHARPNESS.
-    -W^O W^V is a projection onto half of the directions. In this half, the token plus the output of the
-    attention is the token minus its counterpart. The other half keeps the content of the cell, and the
-    side.
+    A token contains the place of its cell, which is a row of `places`, (N, D). It also contains the side of
+    its image, which is `side`, (D,), or -`side`. In each head, the first d - 1 channels of queries and keys
+    are computed from the place, and the last channel from the side. The logit q_i k_j^T / sqrt(d) of the
+    counterpart is about SHARPNESS.
 
-    Returns the half that holds the difference, (D, D/2): unit vectors at right angles to each other.
+    The matrix -W^O W^V projects onto D/2 of the D directions. In these directions, the token plus the
+    output of the attention is the token minus its counterpart. In the other directions, the token keeps its
+    content and its side.
+
+    Returns the D/2 directions that hold the difference, (D, D/2): unit vectors at right angles to each
+    other.
     """
     h, D = attention.heads, len(side)
     d, unit_side = D // h, F.normalize(side, dim=0)
@@ -115,9 +118,9 @@ def copy_counterpart(attention: MultiHeadAttention, places: Tensor, sharpness: f
 
 
 def place_maps_of(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Return, for each head, a random matrix W, (rows, D), that maps places to queries and keys.
+    """Return a random matrix W, (rows, D), for each head; W maps places to queries and keys.
 
-    |W p|^2 is about `square` for each place p.
+    `places` are (N, D). For each place p, |W p|^2 is about `square`.
     """
     directions, strong = (x[:rows] for x in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()
@@ -134,9 +137,10 @@ def without_biases(attention: MultiHeadAttention) -> None:
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
     """Return the directions in which places differ, (min(N, D), D), and a mask of the strong directions.
 
-    The first direction is the strongest. A direction is strong if places differ along it by more than
-    WEAK_SHARE times as much as along the first. A strong direction is scaled so that the variance of
-    places along it is 1. A weak direction is set to 0. The mask is 1 for a strong direction, else 0.
+    The directions are sorted by the standard deviation of places along them, the largest first. A direction
+    is strong if this deviation is more than WEAK_SHARE times the largest deviation. A strong direction is
+    scaled so that the variance of places along it is 1. A weak direction is set to 0. The mask is 1 for a
+    strong direction, and 0 for a weak direction.
     """
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
     strong = deviations > WEAK_SHARE * deviations[0]
@@ -163,8 +167,9 @@ def add_size(half: Tensor, size_direction: Tensor, up: nn.Linear, down: nn.Linea
 def attend_to_changes(attention: MultiHeadAttention, size_direction: Tensor, side: Tensor) -> None:
     """Initialise an attention so that all queries attend to cells that differ from their counterparts.
 
-    Half of the heads attend to image 1, the others to image 2. Only the first channel of each head is set.
-    `size_direction`, (D,), is the direction of the difference's size, as for `add_size`.
+    Half of the heads attend to image 1, and the other half to image 2. Only the first channel of each head
+    is set. `size_direction`, (D,), is the direction along which `add_size` adds the size of the difference.
+    `side`, (D,), is the side of image 1 (see the top of the file).
     """
     D, h = len(size_direction), attention.heads
     unit_side = F.normalize(side, dim=0)

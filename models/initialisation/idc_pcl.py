@@ -21,11 +21,11 @@ DIFFERENCE_GAIN, CONTENT_GAIN = -5.0, 2.0
 
 
 def separate_places(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
-    """Return places of cells, (N, D), a side, (D,), and the number n < D/2 of channels that both use.
+    """Return the places of the cells, (N, D), a side, (D,), and the number n of channels that they use.
 
-    Places and side (see counterpart_weights.py) are 0 except in the first n channels. The content of cells
-    must stay out of these channels; otherwise cells would attend to cells with similar content. Raises
-    ValueError if the width D is too small.
+    Places and side are defined in counterpart_weights.py. They are 0 except in the first n channels, and n
+    is below D/2. The content of cells must be 0 in these channels; otherwise cells would attend to cells
+    with similar content. Raises ValueError if the width D is too small.
     """
     room = min(max(width // 16, *cells), (width - 2) // 8) * 4
     if not room:
@@ -50,13 +50,16 @@ def clear_place_channels(project: nn.Linear, room: int) -> None:
 
 @torch.no_grad()
 def amplify_difference(half: Tensor, room: int, feed_forward: Any) -> Tensor:
-    """Initialise the feed-forward layer W_2 ReLU(W_1 x) of the block that compares; return a direction, (D,).
+    """Initialise the feed-forward layer of the block that compares, so that it amplifies the difference.
 
-    The difference is the part of x along the directions `half`, (D, D/2). The layer adds three vectors to x:
-    DIFFERENCE_GAIN times the difference, CONTENT_GAIN times the cell's content, and the size of the
-    difference (see `add_size`). The factor DIFFERENCE_GAIN is negative. So words attend to the cell that
-    shows the object, and not to the cell where the object is missing. The returned direction is the direction
-    of the size. It is at right angles to `half` and to the first `room` channels.
+    The layer is W_2 ReLU(W_1 x). The difference is the part of x along the directions `half`, (D, D/2). The
+    layer adds three vectors to x: DIFFERENCE_GAIN times the difference, CONTENT_GAIN times the cell's own
+    content, and a vector for the size of the difference (see `add_size`). DIFFERENCE_GAIN is negative.
+    Therefore words attend to the cell that shows the object, and not to the cell where the object is
+    missing.
+
+    Returns the direction of the vector for the size, (D,). This direction is at right angles to `half` and
+    to the first `room` channels.
     """
     up, *_, down = feed_forward
     D, identity = len(half), torch.eye(len(half))

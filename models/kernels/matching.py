@@ -114,9 +114,11 @@ def pooled(x: Tensor, mtm: Mtm) -> Tensor:
 
 
 def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
-    """Return the contrastive loss -(1/B) sum_k log softmax_r(S_kr / tau)_k (SCORER Eq. 4).
+    """Return the contrastive loss -(1/B) sum_k log p_kk (SCORER Eq. 4).
 
-    S, `similarity` (b, B), has the rows of this process. The result is this process's share of the loss.
+    Row k of p is the softmax of row k of S / tau, where S is the similarity of all pairs, (B, B), and tau
+    is `temperature`. `similarity`, (b, B), are the rows of S that belong to this process. k runs only over
+    these rows, so the result is this process's share of the loss.
     """
     b, B = similarity.shape
     partner = torch.arange(B, device=similarity.device)[process_slice(b)]

@@ -116,11 +116,11 @@ def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
 
 @compiled
 def _order(bits, top, left, ordered, infinity):
-    """Set `ordered`, (N, M), to integers that have the same order as the floats of a tile.
+    """Set `ordered`, (N, M), to integers that have the same order as the similarities of two images.
 
-    The tile starts at the row `top` and the column `left` of `bits`. `bits` are floats that are read as
-    integers, and `infinity` is infinity in this form. NaN becomes the largest integer, and -0 becomes equal
-    to 0.
+    `bits` are floats whose bits are read as integers. The similarities of the two images start at the row
+    `top` and the column `left` of `bits`. `infinity` is the integer with the bits of infinity. NaN becomes
+    the largest integer, and -0 becomes equal to 0.
     """
     number = bits.dtype.type
     lowest, highest = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)

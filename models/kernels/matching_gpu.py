@@ -102,10 +102,11 @@ def _best_of(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _places_of(x: Tensor, y: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
-    """Return, for each token of x, the index of the most similar token in each listed image of y.
+    """Return, for each token of `x`, the index of the most similar token in each listed image of `y`.
 
-    x: (B, h, N, d), y: (A, h, M, d). Indices are float16 numbers, (B, A, h, N), or (B, A, h, N + 1) if N is
-    odd. Values of images that are not listed are not set.
+    `x` is (B, h, N, d), and `y` is (A, h, M, d). `listed` is the result of `_listed`. The returned indices
+    are whole numbers in float16. Their shape is (B, A, h, N), or (B, A, h, N + 1) if N is odd. The indices
+    for images that are not listed are not set.
     """
     (B, h, N, d), (A, _, M, _) = x.shape, y.shape
     indices = x.new_empty(B, A, h, N + N % 2, dtype=torch.float16)
@@ -120,9 +121,10 @@ def _places_of(x: Tensor, y: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
 def _gather(
     x: Tensor, y: Tensor, grad: Tensor, x_at: Tensor, y_at: Tensor, listed: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """Return the gradient of `x`, (B, h, N, d), from the gradient of TM, (B, A, h).
+    """Return the gradient of `x`, (B, h, N, d), computed from `grad`, the gradient of TM, (B, A, h).
 
-    `x_at`, (B, A, h, N), and `y_at`, (A, B, h, M), are the results of `_places_of`.
+    `x_at`, (B, A, h, N), holds the index of the best token of `y` for each token of `x`. `y_at`, (A, B, h,
+    M), holds the reverse. Both are results of `_places_of`. `listed` is the result of `_listed`.
     """
     (B, h, N, d), (A, _, M, _) = x.shape, y.shape
     sizes, options = _sum_tiles(x, N, M, d)

@@ -94,8 +94,9 @@ class JointEncoder(nn.Module):
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
         """Compute the difference of the encoded images, (B, N, D) each; its memory is (B, N, M).
 
-        In the last layer, a cell's attention over both images sums to 1. `alignment` of the result keeps only
-        the attention from the after image to the before image, and normalises it, so that it also sums to 1.
+        In the last layer, the attention weights of a cell over the cells of both images sum to 1. The method
+        `alignment` of the result uses only the attention of the after image's cells to the before image's
+        cells. It normalises these weights, so that they sum to 1 for each cell of the after image.
         """
         u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
         for layer in self.layers:
@@ -198,7 +199,8 @@ def oppose(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder
 def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
     """Initialise the encoder of MCCFormers-D so that its layers change the cells little.
 
-    Position embeddings become longer than cells' content, so that layer norms keep the size of differences.
+    The vectors of the position embeddings become longer than the content of the cells. Therefore layer
+    norms keep how much two cells differ.
     """
     D = encoding.project.out_channels
     for positions in (encoding.row.weight, encoding.column.weight):

@@ -22,11 +22,17 @@ from models.scorer.model import RECONSTRUCTION, VIEWS, between_views, captioner
 
 
 class CellMap(nn.Linear):
-    """Linear map of cells; `initialise` skips it, because it is a 1x1 convolution in the released program."""
+    """Linear map of cells. The function `initialise` (captioner.py) does not change its weights.
+
+    The reason is that this map is a 1x1 convolution in the released program.
+    """
 
 
 class BackwardReasoning(Regulariser):
-    """Loss L_cm of backward reasoning (SCORER Eq. 9-11); its matching shares no weights with that of L_cv."""
+    """Loss L_cm of backward reasoning (SCORER Eq. 9-11).
+
+    The matching in this loss has its own weights; it does not use those of the loss L_cv.
+    """
 
     def __init__(self, sizes: Sizes, temperature: float, switches: Switches):
         super().__init__()
@@ -49,7 +55,7 @@ class BackwardReasoning(Regulariser):
         return self.imagine(self.attention(joined, joined))  # Eq. 10
 
     def prepare(self, pair: Difference, words: Words) -> "Imagined":
-        """Return queries and keys to match imagined "after" images of the batch with the real images."""
+        """Return the queries and keys that match the imagined "after" images with the real "after" images."""
         if self.switches.sentence == "real":
             sentence = mean_word(words)
         else:

@@ -67,7 +67,9 @@ class Scorer(nn.Module):
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
         """Fuse both reconstructed images, (B, N, D) each, as X_c = ReLU(fc([X^c_bef ; X^c_aft])) (Eq. 7).
 
-        The switch `fusion` replaces the concatenation, or returns both images' tokens unfused, (B, 2N, D).
+        This formula is for the switch `fusion: cat`. With `fusion: respective`, the images are not fused, and
+        the result is the tokens of both images, (B, 2N, D). With other values of `fusion`, another operation
+        replaces the concatenation.
         """
         if self.fusion == "respective":
             return torch.cat([before, after], 1)

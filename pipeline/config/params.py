@@ -266,10 +266,7 @@ def _file_of(error: ValidationError, path: str | Path) -> str | Path:
 
 
 def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
-    """Return dataset -> entry: `entries`, from params.yaml, completed from datasets.yaml.
-
-    path: the path of datasets.yaml
-    """
+    """Return dataset -> entry: the `entries` of params.yaml, completed from datasets.yaml (`path`)."""
     published = read_yaml(path, REMEDY) if path.exists() else {}
     if not isinstance(published, dict) or not all(isinstance(entry, dict) for entry in published.values()):
         raise InputError(f"{path} must map the name of each dataset to its settings; {REMEDY}")
@@ -281,10 +278,7 @@ def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
 
 
 def _with_like(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
-    """Return the entry of the dataset `name`, completed from the dataset that its key `like` names.
-
-    path: the path of params.yaml, for error messages
-    """
+    """Return the entry of the dataset `name`, completed from the dataset that its key `like` names."""
     entry = entries[name]
     if not isinstance(entry, dict) or "like" not in entry:
         return entry

@@ -79,7 +79,8 @@ def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str |
 def switches_of(name: str, settings: Mapping[str, Any]) -> Any:
     """Return the switches of the variant that `settings` chooses, with the overrides in `settings` applied.
 
-    Raises ValueError if the model or the variant is unknown, or if the model does not use a switch.
+    Raises ValueError if the model or the variant is unknown, or if `settings` overrides a switch that the
+    model does not have.
     """
     entry, shared = entry_of(name), {**SHARED, **settings}
     variant, overrides = shared["variant"], shared["switches"]

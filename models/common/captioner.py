@@ -52,14 +52,14 @@ Terms = Mapping[str, Regulariser]  # loss terms besides the caption loss, by nam
 class Captioner(Trainable):
     """Model that captions the change between two images.
 
-    sizes: sizes of the model; if `encoding` or `decoder` is None, they must be a Sizes, else any DataSizes
+    sizes: sizes of the model; a Sizes if `encoding` or `decoder` is None, else any DataSizes
     difference: module that computes a Difference from two encoded images
     regularisers: additional loss terms by name; `loss.lambda_<name>` is the weight of a term
     respective: True if the decoder attends to each image separately
     keep_layers: True if the Words include the states of each decoder layer
     encoding, decoder: modules with initial weights; None: SCORER's module
 
-    If `encoding` is None, all weights of the model are initialised as the switches say.
+    If `encoding` is None, `switches` decides how all weights of the model are initialised.
     """
 
     sizes: DataSizes

@@ -139,7 +139,7 @@ class Past:
     """
 
     def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
-        """Start a search of `beam` captions per pair; `keys` and `values`, (B, h, N, d), are the memory's."""
+        """Start a search of `beam` captions per pair; the memory has `keys` and `values`, (B, h, N, d)."""
         self.memory_keys, self.memory_values = keys, values
         self.beam, self.left = beam, len(keys)
         B, h, _, d = keys.shape

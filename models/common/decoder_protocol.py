@@ -105,7 +105,10 @@ class Decoder(Protocol[SearchState]):
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Predict words 1 to L of captions, (k*B, L+1), with <START> and <END>, from the words before."""
+        """Predict each of the words 1 to L of captions from the words before it.
+
+        `tokens`, (k*B, L+1), are the captions with <START> and <END>.
+        """
 
     def begin(self, difference: Difference, beam: int = 1) -> SearchState:
         """Return the search state before the first word, for `beam` captions of each pair."""

@@ -157,7 +157,10 @@ class DynamicSpeaker(nn.Module):
     def forward(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Weighed:
-        """Predict words 1 to L of captions, (R, L+1), with <START> and <END>, each from the words before."""
+        """Predict each of the words 1 to L of R captions from the words before it.
+
+        `tokens`, (R, L+1), are the captions with <START> and <END>.
+        """
         state = self.begin(difference, len(tokens) // len(difference.memory))
         steps = [self._advance(word, state) for word in tokens[:, :-1].unbind(1)]
         hidden, weights = (torch.stack(outputs, 1) for outputs in zip(*steps, strict=True))

@@ -45,11 +45,11 @@ class DeviationNorm(nn.Module):
 
 
 def rates(coef: float) -> tuple[Group, ...]:
-    """Return the groups of tensors; each group has a factor of the phase's learning rate.
+    """Return two groups of tensors, each with a factor of the phase's learning rate.
 
-    The factor is `coef` for the layers that compute V~, and 1 for all other tensors. With the factor 1, the
-    linear layer of the cells would saturate the sigmoid that follows it. Training would also undo the
-    initial weights that the switch `first_weights: counterpart` sets.
+    The factor is `coef` for the layers that compute V~ (module docstring), and 1 for all other tensors. With
+    the factor 1 for all, the linear layer of the cells would saturate the sigmoid that follows it. Training
+    would also undo the initial weights that the switch `first_weights: counterpart` sets.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 

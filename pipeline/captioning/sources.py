@@ -117,7 +117,7 @@ def confidence_file(folder: Path, trained: Trained, lab: Path) -> Path:
 
 
 def backbone(folder: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, FeatureSource]:
-    """Return the backbone of the weights, and a description of how the features are computed.
+    """Return the backbone whose features the trained model reads, and how these features are computed.
 
     The backbone is None if the model reads pixels.
     """

@@ -92,7 +92,10 @@ def _attended(
 
 
 def attended_captions_of(captioned: Captioned, model: Captioner, vocabulary: Vocabulary) -> list[Attended]:
-    """Return the captions of a batch, with attention maps and input weights if the decoder computes them."""
+    """Return the captions of a batch.
+
+    If the decoder computes them, a caption has attention maps, and the weights of the decoder's inputs.
+    """
     weighed = model.decoder.weighed
     no_maps = torch.empty(*captioned.words.shape, 0, math.prod(model.cells), dtype=torch.float16)
     grids = (no_maps if captioned.maps is None else captioned.maps).unflatten(-1, model.cells).cpu().numpy()

@@ -51,8 +51,8 @@ def pattern(text: str, times: bool = True) -> re.Pattern[str]:
 def reduced(tokens: list[Token], forms: Sequence[tuple[str, Build]], backwards: bool = False) -> list[Token]:
     """Replace each match of each form by the tokens that the form's function returns.
 
-    If the function returns None, the match stays unchanged. If `backwards` is true, the sentence is read
-    from right to left, so that inner places are joined first.
+    If the function returns None, the match stays unchanged. If `backwards` is true, the sentence is read from
+    right to left. Then a place inside another place is joined first.
     """
     symbols = coded(tokens)
     for form, build in forms:

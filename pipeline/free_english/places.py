@@ -52,7 +52,7 @@ def the_object_that(tokens: list[Token]) -> Token | None:
 
 
 def its_position(tokens: list[Token]) -> list[Token] | None:
-    """Return [] for "its position" in "from its position near the ball"; None for another property."""
+    """Remove "its position" from "from its position near the ball": return []. Return None for another property."""
     return [] if _with_symbol(tokens, "COLOR")[0].meaning == "position" else None
 
 

@@ -75,7 +75,7 @@ def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight
 
 
 def beside(side: str, item: words.Place, other: words.Place, camera: Point) -> bool:
-    """Return True if `item` is on this side of `other`, as the camera sees them."""
+    """Return True if `item` is on the side `side` of `other`, as the camera sees them."""
     axis, sign = AXES[side]
     return sign * offsets(item, other, camera)[axis] >= NEAREST
 

@@ -100,12 +100,11 @@ class Source:
         return contradicts(_sentence(caption).claims, self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield captions of the split.
+        """Yield captions of the split, as candidates for the negative of the reference with the index `number`.
 
-        - Changed pair: captions of a change, by falling similarity to reference `number`.
-        - Changed pair and `number` 1: random captions of no change. If such captions were never negatives,
-          they would always be the right answer in FDA, the pre-training task that contrasts a caption with
-          its negatives.
+        - Changed pair: captions of a change, by falling similarity to the reference.
+        - Changed pair and `number` 1: random captions of no change. If such captions were never negatives, they would always
+          be the right answer in FDA, the pre-training task that contrasts a caption with its negatives.
         - Unchanged pair: random captions of changes; if `number` is 0 or 1, first those of the same scene.
         """
         if self._unchanged:
@@ -125,10 +124,11 @@ class Source:
             yield _text(_replaced(sentence, self._truth, weights, 1 + number % 2, self._rng))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield the references in turn, with two parts exchanged.
+        """Yield a wrong caption for each reference in turn; None if a reference cannot be changed.
 
-        If `number` is even, the parts are subject and landmark. Otherwise they are the old and the new value,
-        or the ending of an addition ("has been added") becomes the ending of a removal, or the reverse.
+        If `number` is even, subject and landmark are exchanged. If it is odd, the old and the new value are
+        exchanged. In the reference of an added or removed object, which has no values, the ending "has been
+        added" is replaced with the ending of a removal, or the reverse.
         """
         for sentence in self._turns(number):
             if number % 2 == 0:

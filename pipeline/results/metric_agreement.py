@@ -145,7 +145,10 @@ def spearman(a: Array, b: Array, counts: Array) -> Array:
 
 
 def _ranks(values: Array, counts: Array) -> Array:
-    """Return the mean rank of each value, weighted by `counts`, for each resample: (draws, values)."""
+    """Return the rank of each value in each resample, (draws, values).
+
+    `counts` says how often a resample contains each value. Equal values share the mean of their ranks.
+    """
     below, equal = values[:, None] < values, values[:, None] == values
     return np.asarray(counts @ (below + equal / 2))
 

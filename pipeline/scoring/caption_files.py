@@ -155,7 +155,9 @@ def _rows(path: Path, remedy: str) -> list[Row]:
 
 
 def _entries(tree: dict[str, Any]) -> list[Any]:
-    """Return the entries of a JSON object: a log of lmms-eval, a mapping from id to value, or one entry."""
+    """Return the entries of a JSON object, which is a log of lmms-eval, a mapping from id to value, or one
+    entry.
+    """
     if isinstance(tree.get("logs"), list):
         return list(tree["logs"])
     if tree.keys() & {*IDS, "doc_id"}:

@@ -188,7 +188,11 @@ def write(
 
 
 def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
-    """Yield a record per pair with the ranks of searches by its sentences, and of the search by the pair."""
+    """Yield a record per pair.
+
+    It has the pair's rank when each of its sentences is the query, and the sentences' rank when the pair is
+    the query.
+    """
     sentence_ranks = iter(ranked.text_to_pair.tolist())
     for pair, pair_rank in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
         by_sentence = [next(sentence_ranks) for _ in pair.captions]

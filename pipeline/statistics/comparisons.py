@@ -70,7 +70,7 @@ def compare_all(
     seed: int = SEED,
     between: Sequence[tuple[str, str]] | None = None,
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Compare models like `compare`: all pairs, or only the pairs of names in `between`.
+    """Compare models two by two, as `compare` does: every two models, or those named in `between`.
 
     Return (name, name) -> metric -> comparison. With several comparisons, the p values of each metric have
     Holm's correction; the intervals have none. A difference is significant if the corrected p is below 0.05,

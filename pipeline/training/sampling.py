@@ -89,7 +89,7 @@ def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
 
 
 def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Return a scene for each caption of a changed pair: the pair with only this caption (CLIP4IDC)."""
+    """Return one scene for each caption of each changed pair: the pair with only this caption (CLIP4IDC)."""
     return [
         (replace(pair, captions=(caption,)),)
         for pair in pairs

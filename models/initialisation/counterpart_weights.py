@@ -191,5 +191,5 @@ def scale_down(*maps: nn.Module) -> None:
 
 
 def scale_block(block: TransformerBlock) -> None:
-    """Make a transformer block change its input little: multiply its two output linear layers by OUTPUT_SCALE."""
+    """Make a transformer block change its input little: scale its output linear layers by OUTPUT_SCALE."""
     scale_down(block.attention.output, block.feed_forward_layer[-1])

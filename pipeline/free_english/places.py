@@ -52,7 +52,10 @@ def the_object_that(tokens: list[Token]) -> Token | None:
 
 
 def its_position(tokens: list[Token]) -> list[Token] | None:
-    """Remove "its position" from "from its position near the ball": return []. Return None for another property."""
+    """Drop "its position" in "from its position near the ball": return [].
+
+    If the tokens name another property, return None.
+    """
     return [] if _with_symbol(tokens, "COLOR")[0].meaning == "position" else None
 
 

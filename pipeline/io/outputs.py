@@ -58,9 +58,7 @@ class Contents:
         write_json(path / RECORD, folder_records.record(self.by, dict.fromkeys(names)))
 
     def seal(self, path: Path) -> None:
-        """Write the record of the folder `path`: name and mark (folder_records.py) of each file that is now in
-        it.
-        """
+        """Write the record of the folder `path`: name and mark (folder_records.py) of each file in it."""
         write_json(path / RECORD, folder_records.record_of_files(path, self.by))
 
 

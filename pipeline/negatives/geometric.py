@@ -100,11 +100,12 @@ class Source:
         return contradicts(_sentence(caption).claims, self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield captions of the split, as candidates for the negative of the reference with the index `number`.
+        """Yield captions of the split that can be the negative of the reference with the index `number`.
 
         - Changed pair: captions of a change, by falling similarity to the reference.
-        - Changed pair and `number` 1: random captions of no change. If such captions were never negatives, they would always
-          be the right answer in FDA, the pre-training task that contrasts a caption with its negatives.
+        - Changed pair and `number` 1: random captions of no change. If such captions were never negatives,
+          they would always be the right answer in FDA, the pre-training task that contrasts a caption with
+          its negatives.
         - Unchanged pair: random captions of changes; if `number` is 0 or 1, first those of the same scene.
         """
         if self._unchanged:

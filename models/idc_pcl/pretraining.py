@@ -112,8 +112,9 @@ class Pretraining(Trainable):
         self.difference = Network(sizes, switches, dropout)
         if "mvcl" in self.terms:
             self.cell_head = CellHead(sizes, switches)
-        if "class_pairs" in self.terms:
-            self.class_pairs = ClassPairs(sizes, CLASSES)
+        self.classes = CLASSES if "class_pairs" in self.terms else 0  # the stage `pretrain` reads it
+        if self.classes:
+            self.class_pairs = ClassPairs(sizes, self.classes)
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Any = None

@@ -66,6 +66,6 @@ def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
         for item, number in published.items():
             blank = left_out.get(item, 0)
             if item != "left_out" and counted.get(item, 0) != number - blank:
-                note = f" ({blank:,} of them are blank)" if blank else ""
+                note = f" ({blank:,} blank)" if blank else ""
                 messages.append(f"{group}: {counted.get(item, 0):,} {item}, published {number:,}{note}")
     return messages

@@ -24,11 +24,11 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def checked(kind: type[Kind], value: Any, source: str, remedy: str) -> Kind:
-    """Convert a YAML value to the type `kind`. An InputError names `source` and all wrong keys."""
+    """Convert a YAML value to the type `kind`. An InputError names `source` and the first wrong key."""
     try:
         return _adapter(kind).validate_python(value)
     except ValidationError as error:
-        raise _all_faults(error, source, remedy) from None
+        raise InputError(f"{source}: {first_fault(error)}; {remedy}") from None
 
 
 def parsed(kind: type[Kind], text: str, source: str, remedy: str, extra: Extra = "forbid") -> Kind:
@@ -78,10 +78,11 @@ def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
     try:
         return _adapter(kind).validate_json(text, strict=True, extra="ignore")
     except ValidationError as error:
-        raise _all_faults(error, str(path), remedy) from None
+        raise all_faults(error, str(path), remedy) from None
 
 
-def _all_faults(error: ValidationError, source: str, remedy: str) -> InputError:
+def all_faults(error: ValidationError, source: str, remedy: str) -> InputError:
+    """Return an InputError that names all wrong keys; if there are several, each has its own line."""
     problems = [_fault_message(problem) for problem in error.errors(include_url=False)]
     if len(problems) > 1:
         return listed(problems, source, remedy)

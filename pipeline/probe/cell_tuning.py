@@ -101,8 +101,8 @@ class _Classifier(nn.Module):
 
 def _trained(network: Backbone, first: str) -> list[nn.Parameter]:
     """Freeze the parameters before the first one whose name begins with `first`. Return the others."""
-    names, parameters = zip(*network.network.named_parameters(), strict=True)
-    names = [name.removeprefix("inner.") for name in names]
+    keys, parameters = zip(*network.network.named_parameters(), strict=True)
+    names = [key.removeprefix("inner.") for key in keys]
     start = next((index for index, name in enumerate(names) if name.startswith(first)), None)
     if start is None:
         raise InputError(f"no layer of the backbone is called {first!r}; its last one is {names[-1]}")

@@ -14,12 +14,12 @@ replaced with the row's dataset and model. `published` names a method in data/pu
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from pipeline.config.dataset_params import Name, Positive, Strict
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
-from pipeline.io.records import checked
+from pipeline.io.records import all_faults
 from pipeline.reporting.paper_results import Subset
 from pipeline.study.slurm import FILE as CLUSTER
 from pipeline.study.slurm import Line
@@ -64,4 +64,7 @@ def read(name: str, folder: Path = FOLDER) -> Study:
     if name not in names(folder):
         raise InputError(f"unknown study {name!r}; {folder}/ has {', '.join(names(folder)) or 'none'}")
     path = folder / f"{name}.yaml"
-    return checked(Study, read_yaml(path, "restore it with git"), str(path), "correct it")
+    try:
+        return Study.model_validate(read_yaml(path, "restore it with git"))
+    except ValidationError as error:
+        raise all_faults(error, str(path), "correct it") from None

@@ -45,7 +45,7 @@ def test_counts_are_compared_with_the_published_ones(repository, check):
     make_spot_the_diff(repository / STD)
     _, out, _ = check()
     assert "protocol merged" in out
-    assert "\nval: 2 pairs, published 1,493 (4 of them are blank)\n" in out
+    assert "\nval: 2 pairs, published 1,493 (4 blank)\n" in out
 
 
 def test_missing_and_empty_images(repository, check):
@@ -87,7 +87,7 @@ def test_changes_since_the_dataset_was_prepared(repository, check, leaves):
     more = ("--card", "data/cards/spot_the_diff.yaml", "--manifest", "data/pairs/spot_the_diff.manifest.json")
     code, out, _ = leaves("prepare", "--dataset", "spot_the_diff", *files, *more)
     assert code == 0
-    assert "note: val: 2 pairs, published 1,493 (4 of them are blank)" in out
+    assert "note: val: 2 pairs, published 1,493 (4 blank)" in out
     prepared = manifest.read("data/pairs/spot_the_diff.manifest.json")
     assert prepared.references == "spot_the_diff, protocol merged"
     assert "nothing has changed since the dataset was prepared" in check()[1]

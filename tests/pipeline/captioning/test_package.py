@@ -14,7 +14,7 @@ from pipeline.io import front_matter
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.errors import InputError
 from pipeline.scoring import run_files
-from pipeline.scoring.results import summary
+from pipeline.scoring.metric_names import summary
 from pipeline.weights import trained_model
 from tests.backbones import TINY, write_tiny
 from tests.forged import forge

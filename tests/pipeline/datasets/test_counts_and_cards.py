@@ -56,7 +56,7 @@ def test_differences_are_words():
     }
     assert counts.differences(counts.count(PAIRS), expected) == [
         "train: 2 pairs, published 8,566",
-        "test: 2 pairs, published 4 (1 of them are blank)",
+        "test: 2 pairs, published 4 (1 blank)",
         "types: 0 move, published 1",
         "total: 10 vocabulary, published 76",
         "references: 1 fewest, published 2",

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from pipeline.reporting import dataset_results, dvc_plots
-from pipeline.scoring.results import summary
+from pipeline.scoring.metric_names import summary
 from tests.report_lab import make_study
 
 ROOT = Path(__file__).parents[3]

@@ -81,7 +81,7 @@ def test_a_row_with_extra_data_depends_on_its_records_and_store(tmp_path):
     tree = project_params.tree()
     tree["dataset"]["tabletop"]["own"]["idc_pcl"]["pretrain"]["tasks"]["class_pairs"] = 1.0
     (root / "params.yaml").write_text(yaml.safe_dump(tree))
-    with pytest.raises(InputError, match=r"nabirds is not prepared .*add nabirds to pretraining"):
+    with pytest.raises(InputError, match=r"nabirds is not prepared.*add nabirds to pretraining"):
         planned(root)
     tree["pretraining"]["datasets"] = ["nabirds"]
     (root / "params.yaml").write_text(yaml.safe_dump(tree))

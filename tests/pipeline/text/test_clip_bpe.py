@@ -93,7 +93,7 @@ def test_settings_choose_the_tokeniser(monkeypatch):
     own = everything.of("tabletop")
     named = own.model_copy(update={"text": own.text.model_copy(update={"vocabulary": "words.json"})})
     wrong = everything.model_copy(update={"text": text, "dataset": {"tabletop": named}})
-    with pytest.raises(InputError, match=r"clip_bpe, and dataset\.tabletop\.text\.vocabulary names a file"):
+    with pytest.raises(InputError, match=r"clip_bpe, which needs dataset\.tabletop\.text\.vocabulary"):
         make_vocabulary(wrong, "tabletop", ["a cube"])
     monkeypatch.setattr(clip_bpe, "find_spec", lambda _: None)
     with pytest.raises(InputError, match="install the package clip-anytorch"):

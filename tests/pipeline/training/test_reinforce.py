@@ -127,7 +127,9 @@ def test_pairs_whose_samples_have_equal_rewards_add_nothing_to_the_gradient(same
     model, words = tiny(), torch.tensor(EVERY[3:9]).view(3, 2, -1)
     words[same, 1] = words[same, 0]
     found = gradients(model, losses(model, words.flatten(0, 1), {}, 3)[POLICY])
-    rewards = torch.tensor(reward(None, [WORDS.decode(row) for row in words.flatten(0, 1)])).view(3, 2)
+    rewards = torch.tensor(reward(None, [WORDS.decode(row) for row in words.flatten(0, 1).tolist()])).view(
+        3, 2
+    )
     log_p = log_probabilities(model, model.difference(*encoded(model, 3)), words.flatten(0, 1)).view(3, 2)
     expected = gradients(model, -((rewards - rewards.flip(1)) * log_p).sum() / 6)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)

@@ -24,10 +24,10 @@ def test_it_prints_captions_and_the_share_of_true_ones_by_kind(lab, capsys):
     folder, place = lab
     succeed(folder, f"truth --weights {place} --scenes 1 --show 3")
     lines = capsys.readouterr().out.strip().split("\n")
-    assert [line.split(":")[0] for line in lines[:3]] == ["color", "material", "add"]
+    assert [line.split(":")[0] for line in lines[:3]] == ["color", "texture", "add"]
     assert all(line.count(" | ") == 2 for line in lines[:3])
     names = [line[:24].strip() for line in lines[3:]]
-    assert names == ["pairs", "all changes", "color", "material", "add", "drop", "move", "no change"]
+    assert names == ["pairs", "all changes", "color", "texture", "add", "drop", "move", "no change"]
     assert [int(line[24:30]) for line in lines[4:]] == [5, 1, 1, 1, 1, 1, 1]
 
 

@@ -101,8 +101,10 @@ def test_a_written_null_does_not_end_a_caption():
     def step(tokens, position, state):
         logits = torch.full((len(tokens), 13), -9.0)
         logits[:, [5, NULL, 6, 3][position]] = 9.0
-        return NextWord(logits, None)
+        return NextWord(logits, pair.memory.new_zeros(len(tokens), *head_sizes))
 
+    attention = model.decoder.network.cross.blocks[-1].attention
+    head_sizes = attention.heads, attention.query.out_features // attention.heads
     model.decoder.step = step
     for words in (greedy(model, pair), beam_search(model, pair, 1).words, beam_search(model, pair, 2).words):
         assert words.tolist() == [[5, NULL, 6, 3]]

@@ -99,7 +99,7 @@ def test_nothing_is_marked_without_truth(study):
         )
         for cell in results.runs
     ]
-    constant = replace(results.constant, subsets=found[0].metrics.subsets, whole={})
+    constant = replace(results.constant, subsets=found[0].metrics.subsets, overall={})
     unknown = replace(results, test=blind, runs=found, constant=constant, gallery={None: blind}, evidence={})
     html = re.sub(r"(?s)<style>.*?</style>|<script>.*?</script>|url.*?;", "", undrawn([unknown], params))
     assert not re.search(r"✓|✗|Change accuracy|Which differences|The numbers", html)

@@ -49,10 +49,10 @@ def test_scores_may_use_the_free_reader():
     texts = {"0.png": "The ball was painted green.", "color.png": "A yellow cylinder became turquoise."}
     pairs = [GREEN, replace(SCENES["color"], pair_id="color.png")]
     found = correctness(texts, pairs, ("no change",), GEOMETRIC, reader=FREE)
-    assert found.judged["0.png"]["agrees"]
-    assert found.judged["color.png"]["true"]
+    assert found.pairs["0.png"]["agrees"]
+    assert found.pairs["color.png"]["true"]
     strict = correctness(texts, pairs, ("no change",), GEOMETRIC)
-    assert strict.judged["color.png"]["true"] is False
+    assert strict.pairs["color.png"]["true"] is False
 
 
 def test_an_unchanged_pair():

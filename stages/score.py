@@ -23,6 +23,7 @@ from pipeline.scoring.caption_files import read_predictions, read_references, re
 from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.metric_names import FAULTS
 from pipeline.scoring.results import Correctness
+from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.tokenizer import OF_SCORES
 from pipeline.scoring.truth import UNREADABLE
 from stages import run
@@ -104,7 +105,7 @@ def _against_pairs(
         grammar,
         # unreadable captions of our models (they have an attention file) and of the reader `free` are false
         outside=arguments.attention is None and arguments.reader == "strict",
-        reader=FREE if arguments.reader == "free" else results.STRICT,
+        reader=FREE if arguments.reader == "free" else STRICT,
         exchanged=attention_maps.read_exchanged(arguments.attention) if arguments.attention else None,
     )
     timeout = arguments.meteor_timeout or settings.meteor_timeout

@@ -13,15 +13,11 @@ from pipeline.io.outputs import write_json, write_json_lines, write_text
 from pipeline.scoring import accuracy, metric_names, reversal
 from pipeline.scoring.corpus import TOTAL, Scores, score
 from pipeline.scoring.metric_names import AGREES, FAULTS, FITS, JUDGED, NOT_JUDGED, TRUE
-from pipeline.scoring.sentences import agrees, readable
+from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.subsets import subsets
-from pipeline.scoring.truth import UNREADABLE, Verdict, judge
+from pipeline.scoring.truth import UNREADABLE, Verdict
 
 Judge = Callable[[str, Pair, Sequence[str]], Verdict | None]
-Agree = Callable[[str, Pair, Sequence[str]], bool | None]
-STRICT: tuple[Judge, Agree] = (judge, agrees)
-"""Functions that parse captions strictly and judge them: by the scene (first), by the references (second)."""
-
 GEOMETRIC = "geometric"  # the grammar of captions that sentences.py parses
 DIGITS = 6  # digits of written numbers; further digits of a logarithm differ between processors
 
@@ -97,7 +93,7 @@ def correctness(
     no_change_phrases: Sequence[str],
     grammar: str | None = None,
     outside: bool = False,
-    reader: tuple[Judge, Agree] = STRICT,
+    reader: tuple[Judge, Judge] = STRICT,
     exchanged: Mapping[str, str] | None = None,
 ) -> Correctness:
     """Check one caption per pair: by the scene if it is known, else by the references.
@@ -116,18 +112,19 @@ def correctness(
     right: dict[str, bool | None] = {}
     for pair in pairs:
         caption = captions[pair.pair_id]
-        verdict, agreed = by_scene(caption, pair, no_change_phrases), None
+        verdict, agreement = by_scene(caption, pair, no_change_phrases), None
         if verdict is None and grammar == GEOMETRIC:
-            agreed = by_references(caption, pair, no_change_phrases)
-        not_judged = outside and _unreadable(caption, verdict, agreed, no_change_phrases)
+            agreement = by_references(caption, pair, no_change_phrases)
+        is_unreadable = UNREADABLE in [judgement.faults for judgement in (verdict, agreement) if judgement]
+        not_judged = outside and is_unreadable and bool(re.search(r"\w", caption))
         if not_judged:
-            verdict = agreed = None
+            verdict = agreement = None
         truth = {
             "scene_id": pair.scene_id,
             "changed": pair.changed,
             TRUE: verdict.true if verdict else None,
             FITS: verdict.fits if verdict else None,
-            AGREES: agreed,
+            AGREES: agreement.true if agreement else None,
             FAULTS: verdict.faults if verdict else None,
         }
         if exchanged:
@@ -137,18 +134,6 @@ def correctness(
         right[pair.pair_id] = accuracy.right(caption, pair.changed, no_change_phrases)
     judged_pairs = [pair for pair in pairs if NOT_JUDGED not in truths[pair.pair_id]]
     return Correctness(truths, right, accuracy.attributes(captions, judged_pairs))
-
-
-def _unreadable(caption: str, verdict: Verdict | None, agreed: bool | None, phrases: Sequence[str]) -> bool:
-    """Return True if a caption has a word, and is false only because it is not parseable.
-
-    `verdict` is the judgement by the scene, and `agreed` the judgement by the references.
-    """
-    if not re.search(r"\w", caption):
-        return False
-    if verdict is not None:
-        return verdict.faults == UNREADABLE
-    return agreed is False and not readable(caption, phrases)
 
 
 def write_metrics(

@@ -103,4 +103,4 @@ def test_captions_of_exchanged_images_reach_the_scores(copy):
     assert {name: metrics["total"][name] for name in shares} == pytest.approx(shares, abs=1e-6)
     assert "reversed_exact" in metrics["change"]
     lines = [json.loads(line) for line in (copy / "pairs.jsonl").read_text().splitlines()]
-    assert [line["reversed_exact"] for line in lines] == [each.exact for each in own]
+    assert [line["reversed_exact"] for line in lines] == [pair["reversed_exact"] for pair in own]

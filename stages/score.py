@@ -21,7 +21,9 @@ from pipeline.scoring import attention_localisation, results, run_files
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.caption_files import read_predictions, read_references, read_results
 from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.metric_names import FAULTS
 from pipeline.scoring.results import Correctness
+from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.tokenizer import OF_SCORES
 from pipeline.scoring.truth import UNREADABLE
 from stages import run
@@ -103,7 +105,7 @@ def _against_pairs(
         grammar,
         # unreadable captions of our models (they have an attention file) and of the reader `free` are false
         outside=arguments.attention is None and arguments.reader == "strict",
-        reader=FREE if arguments.reader == "free" else results.STRICT,
+        reader=FREE if arguments.reader == "free" else STRICT,
         exchanged=attention_maps.read_exchanged(arguments.attention) if arguments.attention else None,
     )
     timeout = arguments.meteor_timeout or settings.meteor_timeout
@@ -127,7 +129,7 @@ def _show(scores: Scores, truth: Correctness) -> None:
     notes = []
     if truth.change_accuracy is not None:
         notes.append(f"change/no-change accuracy: {_percent(truth.change_accuracy)}")
-    judged = [faults for faults in truth.faults.values() if faults is not None]
+    judged = [pair[FAULTS] for pair in truth.pairs.values() if pair[FAULTS] is not None]
     if unreadable := judged.count(UNREADABLE):
         notes.append(f"unreadable: {_percent(unreadable / len(judged))}")
     notes += [f"{name} named correctly: {_percent(value)}" for name, value in truth.attributes.items()]

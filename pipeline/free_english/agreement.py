@@ -17,13 +17,7 @@ from pipeline.scoring.truth import UNREADABLE as NOT_PARSED
 from pipeline.tabletop.words import NEW_VALUE
 
 
-def agrees_free(text: str, pair: Pair, _: Sequence[str] = ()) -> bool | None:
-    """Return True if a text agrees with the pair's references; None if these name no kind of change."""
-    judgement = agreement(text, pair)
-    return None if judgement is None else judgement.true
-
-
-def agreement(text: str, pair: Pair) -> Verdict | None:
+def agreement(text: str, pair: Pair, _: Sequence[str] = ()) -> Verdict | None:
     """Return the verdict on a text by the pair's references; None if these name no kind of change."""
     truth = of_pair(pair, [Sentence.of(caption) for caption in pair.captions])
     if not truth.kinds:
@@ -31,8 +25,8 @@ def agreement(text: str, pair: Pair) -> Verdict | None:
     return verdict(text, [_judged(claim, truth) for claim in read(text)])
 
 
-FREE = (judge_free, agrees_free)
-"""Functions that judge free English: by the scene (first), by the references (second). See results.STRICT."""
+FREE = (judge_free, agreement)
+"""Functions that judge free English: by the scene (first), by the references (second). See also STRICT."""
 
 
 def _judged(claim: Claim, truth: Claims) -> JudgedClaim:

@@ -4,23 +4,24 @@ Make a table of the shares of true captions with 95 % intervals, and a leaderboa
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
-from pipeline.free_english.agreement import agreement
-from pipeline.free_english.truth import judge_free, judged_claims
+from pipeline.free_english.agreement import FREE
+from pipeline.free_english.truth import judged_claims
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.errors import InputError
 from pipeline.reporting.tables import Table, number
 from pipeline.scoring import truth
 from pipeline.scoring.metric_names import FAULTS, FITS, TRUE
-from pipeline.scoring.sentences import agrees, readable
+from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.truth import UNREADABLE, Verdict
 from pipeline.statistics.bootstrap import Share, share
 
-READERS = ("strict", "free")
+Judge = Callable[[str, Pair, Sequence[str]], Verdict | None]
+READERS: dict[str, tuple[Judge, Judge]] = {"strict": STRICT, "free": FREE}
 DIGITS = 6
 
 
@@ -49,27 +50,18 @@ def judged(
 
     Raises InputError for a pair that has neither a scene nor a kind of change.
     """
+    by_scene, by_references = READERS[reader]
     answers = []
     for pair in pairs:
-        verdict = _verdict(texts[pair.pair_id], pair, reader, phrases)
+        text = texts[pair.pair_id]
+        verdict = by_scene(text, pair, phrases) or by_references(text, pair, phrases)
         if verdict is None:
             raise InputError(
                 f"pair {pair.pair_id} has no scene, and its references name no kind of change; score with "
                 "python -m stages.score"
             )
-        answers.append(Answer(pair, texts[pair.pair_id], verdict))
+        answers.append(Answer(pair, text, verdict))
     return answers
-
-
-def _verdict(text: str, pair: Pair, reader: str, phrases: Sequence[str]) -> Verdict | None:
-    if reader == "free":
-        return judge_free(text, pair) or agreement(text, pair)
-    verdict = truth.judge(text, pair, phrases)
-    agreed = None if verdict else agrees(text, pair, phrases)
-    if agreed is None:
-        return verdict
-    faults = "" if agreed or readable(text, phrases) else UNREADABLE
-    return Verdict(agreed, agreed, () if agreed else (text,), faults)
 
 
 def parts(answers: Sequence[Answer]) -> dict[str, list[Answer]]:

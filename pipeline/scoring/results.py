@@ -13,15 +13,11 @@ from pipeline.io.outputs import write_json, write_json_lines, write_text
 from pipeline.scoring import accuracy, metric_names, reversal
 from pipeline.scoring.corpus import TOTAL, Scores, score
 from pipeline.scoring.metric_names import AGREES, FAULTS, FITS, JUDGED, NOT_JUDGED, TRUE
-from pipeline.scoring.sentences import agrees, readable
+from pipeline.scoring.sentences import STRICT
 from pipeline.scoring.subsets import subsets
-from pipeline.scoring.truth import UNREADABLE, Verdict, judge
+from pipeline.scoring.truth import UNREADABLE, Verdict
 
 Judge = Callable[[str, Pair, Sequence[str]], Verdict | None]
-Agree = Callable[[str, Pair, Sequence[str]], bool | None]
-STRICT: tuple[Judge, Agree] = (judge, agrees)
-"""Functions that parse captions strictly and judge them: by the scene (first), by the references (second)."""
-
 GEOMETRIC = "geometric"  # the grammar of captions that sentences.py parses
 DIGITS = 6  # digits of written numbers; further digits of a logarithm differ between processors
 
@@ -30,34 +26,35 @@ DIGITS = 6  # digits of written numbers; further digits of a logarithm differ be
 class Correctness:
     """Correctness of captions by pair id. Unknown values are None or missing."""
 
-    judged: Mapping[str, dict[str, bool | None]]  # each of JUDGED
-    faults: Mapping[str, str | None]  # the false parts of the caption, as letters of truth.FAULTS
-    changed: Mapping[str, bool | None]  # True for a changed pair
+    pairs: Mapping[str, dict[str, Any]]  # the truth of each pair, by the keys of pairs.jsonl
     right: Mapping[str, bool | None]  # True if the caption is correct about change or no change
     attributes: Mapping[str, float | None]  # see accuracy.attributes
-    scenes: Mapping[str, str]  # the scene, which several pairs may share
-    not_judged: tuple[str, ...]  # pairs with captions of other programs that are not parseable
-    reversible: Mapping[str, reversal.Agreement]  # captions of both image orders
 
     @property
     def change_accuracy(self) -> float | None:
         """Share of captions that are correct about change or no change (0 to 1); None if unknown."""
         return accuracy.share(self.right.values())
 
+    @property
+    def not_judged(self) -> list[str]:
+        """Pairs with captions of other programs that are not parseable."""
+        return [pair_id for pair_id, truth in self.pairs.items() if NOT_JUDGED in truth]
+
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
-        """Return metric -> share (0 to 1) over the pairs `pair_ids`, also for the metrics of reversal.py.
+        """Return metric -> share (0 to 1) over the pairs `pair_ids`.
 
-        A metric of JUDGED is left out if it is unknown for all pairs.
+        The metrics are JUDGED and reversal.NAMES. A metric that is unknown for all pairs is left out.
         """
-        ids = list(pair_ids)
-        known = {name for values in self.judged.values() for name in JUDGED if values[name] is not None}
-        shares = {
-            name: accuracy.share(self.judged[key][name] for key in ids) for name in JUDGED if name in known
+        truths = [self.pairs[pair_id] for pair_id in pair_ids]
+        return {
+            name: accuracy.share(truth.get(name) for truth in truths)
+            for name in (*JUDGED, *reversal.NAMES)
+            if any(truth.get(name) is not None for truth in self.pairs.values())
         }
-        return shares | reversal.shares(self.reversible[key] for key in ids if key in self.reversible)
 
 
-UNKNOWN = Correctness({}, {}, {}, {}, {}, {}, (), {})
+UNKNOWN = Correctness({}, {}, {})
+NO_TRUTH = dict.fromkeys(("scene_id", "changed", *JUDGED, FAULTS))  # of a pair in pairs.jsonl
 
 
 def score_pairs(
@@ -96,7 +93,7 @@ def correctness(
     no_change_phrases: Sequence[str],
     grammar: str | None = None,
     outside: bool = False,
-    reader: tuple[Judge, Agree] = STRICT,
+    reader: tuple[Judge, Judge] = STRICT,
     exchanged: Mapping[str, str] | None = None,
 ) -> Correctness:
     """Check one caption per pair: by the scene if it is known, else by the references.
@@ -111,49 +108,32 @@ def correctness(
     judged, unless it has no word.
     """
     by_scene, by_references = reader
-    judged, faults, right, not_judged = {}, {}, {}, []
+    truths: dict[str, dict[str, Any]] = {}
+    right: dict[str, bool | None] = {}
     for pair in pairs:
         caption = captions[pair.pair_id]
-        verdict, agreed = by_scene(caption, pair, no_change_phrases), None
+        verdict, agreement = by_scene(caption, pair, no_change_phrases), None
         if verdict is None and grammar == GEOMETRIC:
-            agreed = by_references(caption, pair, no_change_phrases)
-        if outside and _unreadable(caption, verdict, agreed, no_change_phrases):
-            not_judged.append(pair.pair_id)
-            verdict = agreed = None
-        judged[pair.pair_id] = _judged(verdict, agreed)
-        faults[pair.pair_id] = verdict.faults if verdict else None
+            agreement = by_references(caption, pair, no_change_phrases)
+        is_unreadable = UNREADABLE in [judgement.faults for judgement in (verdict, agreement) if judgement]
+        not_judged = outside and is_unreadable and bool(re.search(r"\w", caption))
+        if not_judged:
+            verdict = agreement = None
+        truth = {
+            "scene_id": pair.scene_id,
+            "changed": pair.changed,
+            TRUE: verdict.true if verdict else None,
+            FITS: verdict.fits if verdict else None,
+            AGREES: agreement.true if agreement else None,
+            FAULTS: verdict.faults if verdict else None,
+        }
+        if exchanged:
+            both = caption, exchanged[pair.pair_id]
+            truth |= reversal.named(reversal.agreement(*both, grammar == GEOMETRIC, no_change_phrases))
+        truths[pair.pair_id] = truth | ({NOT_JUDGED: True} if not_judged else {})
         right[pair.pair_id] = accuracy.right(caption, pair.changed, no_change_phrases)
-    return Correctness(
-        judged,
-        faults,
-        {pair.pair_id: pair.changed for pair in pairs},
-        right,
-        accuracy.attributes(captions, [pair for pair in pairs if pair.pair_id not in not_judged]),
-        {pair.pair_id: pair.scene_id for pair in pairs},
-        tuple(not_judged),
-        {
-            pair_id: reversal.agreement(captions[pair_id], caption, grammar == GEOMETRIC, no_change_phrases)
-            for pair_id, caption in (exchanged or {}).items()
-        },
-    )
-
-
-def _unreadable(caption: str, verdict: Verdict | None, agreed: bool | None, phrases: Sequence[str]) -> bool:
-    """Return True if a caption has a word, and is false only because it is not parseable.
-
-    `verdict` is the judgement by the scene, and `agreed` the judgement by the references.
-    """
-    if not re.search(r"\w", caption):
-        return False
-    if verdict is not None:
-        return verdict.faults == UNREADABLE
-    return agreed is False and not readable(caption, phrases)
-
-
-def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | None]:
-    if verdict is None:
-        return {TRUE: None, FITS: None, AGREES: agreed}
-    return {TRUE: verdict.true, FITS: verdict.fits, AGREES: None}
+    judged_pairs = [pair for pair in pairs if NOT_JUDGED not in truths[pair.pair_id]]
+    return Correctness(truths, right, accuracy.attributes(captions, judged_pairs))
 
 
 def write_metrics(
@@ -195,12 +175,8 @@ def write_pairs(
 ) -> None:
     """Write one JSON line per pair: truth, scores, and localisation of the attention."""
     lines = (
-        {"pair_id": pair_id, "scene_id": truth.scenes.get(pair_id), "caption": captions[pair_id]}
-        | {"changed": truth.changed.get(pair_id)}
-        | truth.judged.get(pair_id, dict.fromkeys(JUDGED))
-        | {FAULTS: truth.faults.get(pair_id)}
-        | (reversal.named(truth.reversible[pair_id]) if pair_id in truth.reversible else {})
-        | ({NOT_JUDGED: True} if pair_id in truth.not_judged else {})
+        {"pair_id": pair_id, "scene_id": None, "caption": captions[pair_id]}
+        | truth.pairs.get(pair_id, NO_TRUTH)
         | rounded(values | {metric_names.RIGHT: truth.right.get(pair_id)} | localisation.get(pair_id, {}))
         for pair_id, values in scores.pairs.items()
     )

@@ -4,8 +4,8 @@
 compared by their claims (sentences.py), so synonyms and the choice of attributes do not matter.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 
 from pipeline.datasets.schema import CHANGE_TYPES, EXCHANGED
 from pipeline.scoring.accuracy import PHRASES, says_no_change
@@ -27,6 +27,9 @@ class Agreement:
     kind: bool | None = None  # both report the same kind of change, or none
     object: bool | None = None  # `change`, and no attribute of the object has two values
     exact: bool | None = None  # kind and object agree, and so do old and new value
+
+
+NAMES = [f"{REVERSED}{field.name}" for field in fields(Agreement)]
 
 
 def reverse(claims: Claims) -> Claims:
@@ -66,15 +69,6 @@ def agreement(
 def named(agreement: Agreement) -> dict[str, bool]:
     """Return the fields of an agreement by their names in pairs.jsonl; fields that are None are left out."""
     return {f"{REVERSED}{name}": value for name, value in asdict(agreement).items() if value is not None}
-
-
-def shares(agreements: Iterable[Agreement]) -> dict[str, float]:
-    """Return metric -> share of pairs whose captions agree; {} without pairs.
-
-    The metrics are the names that `named` gives to the fields of an agreement.
-    """
-    rows = [named(agreement) for agreement in agreements]
-    return {name: sum(row[name] for row in rows) / len(rows) for name in (rows[0] if rows else {})}
 
 
 def _two_values(a: Values, b: Values) -> bool:

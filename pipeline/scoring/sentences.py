@@ -12,6 +12,7 @@ from functools import cached_property
 
 from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
 from pipeline.scoring.accuracy import says_no_change
+from pipeline.scoring.truth import UNREADABLE, Verdict, judge
 from pipeline.tabletop.words import CUES, MEANINGS, NEW_VALUE, NOUNS
 
 MEANING = {word: (name, value) for name, values in MEANINGS.items() for word, value in values.items()}
@@ -143,10 +144,24 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
     return same_look and all(values <= truth.value.get(name, NONE) for name, values in claims.value.items())
 
 
-def readable(caption: str, phrases: Sequence[str]) -> bool:
-    """Return True if the caption reports no change, or names a kind of change and a changed object."""
+def agreement(caption: str, pair: Pair, phrases: Sequence[str]) -> Verdict | None:
+    """Return the verdict on a caption by the pair's references; None if these name no kind of change.
+
+    A caption that does not agree is unreadable if it neither contains one of `phrases` nor names a kind of
+    change and a changed object.
+    """
+    agreed = agrees(caption, pair, phrases)
+    if agreed is None:
+        return None
+    if agreed:
+        return Verdict(True, True)
     sentence = Sentence.of(caption)
-    return says_no_change(caption, phrases) or bool(sentence.subject and sentence.claims.kinds)
+    is_readable = says_no_change(caption, phrases) or (sentence.subject and sentence.claims.kinds)
+    return Verdict(False, False, (caption,), "" if is_readable else UNREADABLE)
+
+
+STRICT = (judge, agreement)
+"""Functions that parse captions strictly and judge them: by the scene (first), by the references (second)."""
 
 
 def _differ(a: frozenset[str], b: frozenset[str]) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.datasets.schema import Pair
-from pipeline.free_english.agreement import FREE, agreement, agrees_free
+from pipeline.free_english.agreement import FREE, agreement
 from pipeline.free_english.truth import judge_free
 from pipeline.negatives.generation import generate
 from pipeline.scoring.results import GEOMETRIC, correctness
@@ -49,23 +49,24 @@ def test_scores_may_use_the_free_reader():
     texts = {"0.png": "The ball was painted green.", "color.png": "A yellow cylinder became turquoise."}
     pairs = [GREEN, replace(SCENES["color"], pair_id="color.png")]
     found = correctness(texts, pairs, ("no change",), GEOMETRIC, reader=FREE)
-    assert found.judged["0.png"]["agrees"]
-    assert found.judged["color.png"]["true"]
+    assert found.pairs["0.png"]["agrees"]
+    assert found.pairs["color.png"]["true"]
     strict = correctness(texts, pairs, ("no change",), GEOMETRIC)
-    assert strict.judged["color.png"]["true"] is False
+    assert strict.pairs["color.png"]["true"] is False
 
 
 def test_an_unchanged_pair():
-    assert agrees_free("I can't see any difference.", STILL)
-    assert not agrees_free("The ball turned green.", STILL)
+    assert agreement("I can't see any difference.", STILL).true
+    assert not agreement("The ball turned green.", STILL).true
     assert agreement("x", replace(GREEN, captions=("the ball looks nice",), change_type=None)) is None
 
 
 def test_references_agree_as_with_the_strict_reader():
     for pair in (replace(own, scene=None, changed_object=None) for own in draw_pairs(seed=3, count=60)):
         for caption in pair.captions:
-            assert agrees_free(caption, pair) == agrees(caption, pair, ("no change",)) or not pair.changed
-            assert agrees_free(caption, pair), caption
+            agreed = agreement(caption, pair).true
+            assert agreed == agrees(caption, pair, ("no change",)) or not pair.changed
+            assert agreed, caption
 
 
 @pytest.fixture(scope="module")

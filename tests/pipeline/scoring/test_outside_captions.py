@@ -39,14 +39,14 @@ def test_a_sentence_in_other_words_is_not_judged(pairs: list[Pair], scenes: bool
     metric = "true" if scenes else "agrees"
     ours = correctness(captions, own, PHRASES, GEOMETRIC)
     theirs = correctness(captions, own, PHRASES, GEOMETRIC, outside=True)
-    assert ours.not_judged == ()
-    assert theirs.not_judged == tuple(other)
-    assert {key for key, judged in ours.judged.items() if judged[metric] is False} == {*other, empty}
+    assert ours.not_judged == []
+    assert theirs.not_judged == other
+    assert {key for key, truth in ours.pairs.items() if truth[metric] is False} == {*other, empty}
     expected = {key: None if key in other else key != empty for key in captions}
-    assert {key: judged[metric] for key, judged in theirs.judged.items()} == expected
+    assert {key: truth[metric] for key, truth in theirs.pairs.items()} == expected
     assert theirs.right == ours.right  # by the published list of phrases, whoever wrote the caption
     if scenes:
-        assert {key for key, faults in theirs.faults.items() if faults is None} == {*other}
+        assert {key for key, truth in theirs.pairs.items() if truth["faults"] is None} == {*other}
         assert (ours.attributes["type"] or 0) < (theirs.attributes["type"] or 0)
 
 
@@ -56,8 +56,8 @@ def test_there_is_one_list_of_phrases(request: pytest.FixtureRequest, pairs: lis
     still = next(pair for pair in pairs if not pair.changed)
     captions = {still.pair_id: "rien n'a bougé"}
     (own, other) = (correctness(captions, [still], phrases) for phrases in (PHRASES, ["rien"]))
-    assert (own.right, own.judged[still.pair_id]["true"]) == ({still.pair_id: False}, False)
-    assert (other.right, other.judged[still.pair_id]["true"]) == ({still.pair_id: True}, True)
+    assert (own.right, own.pairs[still.pair_id]["true"]) == ({still.pair_id: False}, False)
+    assert (other.right, other.pairs[still.pair_id]["true"]) == ({still.pair_id: True}, True)
 
 
 @pytest.mark.usefixtures("without_java")

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.scoring import reversal
-from pipeline.scoring.reversal import Agreement, agreement
+from pipeline.scoring.metric_names import JUDGED
+from pipeline.scoring.results import Correctness
+from pipeline.scoring.reversal import Agreement, agreement, named
 from pipeline.scoring.sentences import Claims
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
 
@@ -61,8 +63,14 @@ def test_a_change_reversed_twice_is_the_change(said):
 
 
 def test_shares_have_the_names_of_metrics():
-    assert reversal.shares([]) == {}
-    assert reversal.shares([Agreement(True), Agreement(False)]) == {"reversed_change": 0.5}
+    judged = dict.fromkeys(JUDGED)
+
+    def shares(*agreements):
+        pairs = {str(number): judged | named(found) for number, found in enumerate(agreements)}
+        return Correctness(pairs, {}, {}).shares(pairs)
+
+    assert shares() == {}
+    assert shares(Agreement(True), Agreement(False)) == {"reversed_change": 0.5}
     names = "reversed_change", "reversed_kind", "reversed_object", "reversed_exact"
-    found = reversal.shares([ALL, agreement("the ball is gone", "the ball is gone")])
+    found = shares(ALL, agreement("the ball is gone", "the ball is gone"))
     assert found == dict(zip(names, (1.0, 0.5, 1.0, 0.5), strict=True))

@@ -24,8 +24,6 @@ def main() -> None:
     settings_tree = params.load()
     settings = settings_tree.of(name).prepare
     root = Path(settings.root)
-    if faults := readers.faults(settings.reader, root):
-        raise listed(faults, str(root), "correct these lines")
     pairs = readers.read(settings.reader, root, settings.protocol)
     protocol = readers.protocol_of(settings.reader, settings.protocol)
     annotations = readers.annotation_files(settings.reader, root)
@@ -37,7 +35,7 @@ def main() -> None:
     if problems:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})")
     print(f"all {len(names):,} images are there")
-    if readers.is_own(settings.reader):
+    if settings.reader == readers.OWN:
         for model in settings_tree.models:
             resolving.resolve(settings_tree, name, model)  # raises for settings that do not fit the pairs
     _print_changes(name, root, annotations, pairs)

@@ -14,7 +14,7 @@ from pipeline.datasets import cards, checking, counts, cub_nabirds, images, mani
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.negatives import write_negatives
 from pipeline.datasets.schema import ClassPair, Pair, images_of, read_pairs, write_pairs
-from pipeline.io.errors import InputError, listed
+from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write, replacing
 from pipeline.io.progress import track
 from pipeline.negatives.generation import generate
@@ -45,8 +45,6 @@ def prepare(arguments: argparse.Namespace) -> None:
     root, reader = Path(settings.root), settings.reader
     protocol = readers.protocol_of(reader, settings.protocol)
     card = cards.load(arguments.card)
-    if faults := readers.faults(reader, root):
-        raise listed(faults, str(root), "correct these lines")
     pairs = readers.read(reader, root, protocol)
     names = images_of(pairs)
     counted = counts.count(pairs)

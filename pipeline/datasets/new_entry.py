@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.config import params
 from pipeline.config.dataset_params import SELECT, Dataset
-from pipeline.datasets import cards, pairs_csv_rows
+from pipeline.datasets import cards, pairs_csv_rows, readers
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_text, read_yaml
 from pipeline.io.outputs import replacing, write_text, yaml_of
@@ -33,7 +33,7 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
     datasets = params.load(path).dataset
     if like not in datasets:
         raise InputError(f"{path} has no dataset {like!r} to be like; there are {', '.join(datasets)}")
-    entry = {"prepare": {"reader": "table", "root": _short_path(folder), "protocol": None}, "like": like}
+    entry = {"prepare": {"reader": readers.OWN, "root": _short_path(folder), "protocol": None}, "like": like}
     entry |= _selection_settings(datasets[like])
     if name in datasets:
         if read_yaml(path, REMEDY)["dataset"].get(name) == entry:

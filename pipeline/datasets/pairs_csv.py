@@ -8,7 +8,7 @@ If the table has no splits, the scenes are split 80/10/10 at random with a fixed
 pairs that share an image are one scene.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -69,34 +69,23 @@ class Table:
 
 
 def read(root: Path) -> list[Pair]:
-    """Return the pairs in the table's order. Raises InputError that names every wrong line."""
-    table = _table(root)
-    pairs = [] if table.problems else _pairs_in_splits(table, root)
-    if problems := _sorted_messages(table.problems or _leaks(table, pairs, {})):
-        raise listed(problems, str(table.path), REMEDY)
-    check_splits(table.path, pairs)
-    return pairs
+    """Return the pairs in the table's order. Raises InputError that names every wrong line.
 
-
-def faults(root: Path) -> list[str]:
-    """Return messages on all faults of the table and its image files, sorted by line. No image is decoded.
-
-    Two faults concern the image files. An image is missing, or images in two splits have different names
-    but the same content.
+    A line is also wrong if an image is missing, or if images in two splits have the same content. No image is
+    decoded.
     """
     table = _table(root)
-    pairs = _pairs_in_splits(table, root) if table.pairs else []
+    pairs = [] if table.problems else _pairs_in_splits(table, root)
     lines: dict[str, int] = {}
     for names, line in table.lines.items():
         for name in names:
             lines.setdefault(name, line)
     missing = [(line, fault) for name, line in lines.items() for fault in checking.missing(root, [name])]
     leaks = _leaks(table, pairs, checking.first_alike(root, lines))
-    return _sorted_messages([*table.problems, *missing, *leaks])
-
-
-def _sorted_messages(problems: Iterable[tuple[int, str]]) -> list[str]:
-    return [f"line {line}: {problem}" for line, problem in sorted(problems)]
+    if problems := sorted([*table.problems, *missing, *leaks]):
+        raise listed([f"line {line}: {problem}" for line, problem in problems], str(table.path), REMEDY)
+    check_splits(table.path, pairs)
+    return pairs
 
 
 def _table(root: Path) -> Table:
@@ -204,17 +193,15 @@ def _leaks(table: Table, pairs: list[Pair], first_names: Mapping[str, str]) -> l
     """Return (line number, message) for each image that is in two splits.
 
     `first_names` maps the name of an image to the first name with the same content. So an image is also
-    found if it has different names in the two splits. A name that is not in `first_names` is its own first
-    name.
+    found if it has different names in the two splits.
     """
     first_uses: dict[str, tuple[str, str, int]] = {}
     problems = []
     for line, pair in zip(table.lines.values(), pairs, strict=False):
         for name in dict.fromkeys((pair.before, pair.after)):
-            first_name, split, first_line = first_uses.setdefault(
-                first_names.get(name, name), (name, pair.split, line)
-            )
+            first_use = (name, pair.split, line)
+            first_name, split, first_line = first_uses.setdefault(first_names[name], first_use)
             if split != pair.split:
-                first_use = f"the same image as {first_name} in {split}, line {first_line}"
-                problems.append((line, f"{name} in {pair.split} is {first_use}"))
+                same_image = f"the same image as {first_name} in {split}, line {first_line}"
+                problems.append((line, f"{name} in {pair.split} is {same_image}"))
     return problems

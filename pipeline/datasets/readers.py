@@ -15,6 +15,7 @@ from pipeline.datasets import (
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError, listed
 
+OWN = "table"  # the reader of users' own datasets
 READERS: dict[str, ModuleType] = {
     "clevr_change": clevr_change,
     "clevr_dc": clevr_dc,
@@ -22,13 +23,12 @@ READERS: dict[str, ModuleType] = {
     "image_editing_request": image_editing_request,
     "birds_to_words": birds_to_words,
     "levir_cc": levir_cc,
-    "table": pairs_csv,
+    OWN: pairs_csv,
 }
 """Modules with a function `read(root) -> list[Pair]`, which raises InputError naming a wrong file and entry.
 
 FILES are the annotation files that a reader needs. A module may also have: OPTIONAL, further files that are
-read if they exist; PROTOCOLS, the values of the second argument of `read`, with the default first; and
-`faults`, a function that lists all faults of a folder. Only the reader of users' own datasets has `faults`.
+read if they exist; and PROTOCOLS, the values of the second argument of `read`, with the default first.
 """
 
 
@@ -44,16 +44,6 @@ def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
         raise listed(missing, str(root), "data/README.md says what it is")
     pairs: list[Pair] = module.read(root) if protocol is None else module.read(root, protocol)
     return pairs
-
-
-def faults(reader: str, root: Path) -> list[str]:
-    """Return messages on all faults of a user's own dataset; none for published datasets."""
-    return _reader(reader).faults(root) if is_own(reader) and root.is_dir() else []
-
-
-def is_own(reader: str) -> bool:
-    """Return True if the reader is for a user's own dataset, whose files the user can correct."""
-    return hasattr(_reader(reader), "faults")
 
 
 def protocol_of(reader: str, protocol: str | None) -> str | None:

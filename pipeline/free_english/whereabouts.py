@@ -9,7 +9,6 @@ from math import hypot
 
 from pipeline.datasets.schema import Placed
 from pipeline.free_english.phrase import Phrase, Place
-from pipeline.tabletop import words
 from pipeline.tabletop.words import NEAREST, Point, offsets
 
 NEAR = 2.5  # CLEVR's units: the greatest distance of the centres of two objects next to each other
@@ -74,7 +73,7 @@ def holds(place: Place, item: Placed, candidates: Sequence[Placed], sight: Sight
     )
 
 
-def beside(side: str, item: words.Place, other: words.Place, camera: Point) -> bool:
+def beside(side: str, item: Placed, other: Placed, camera: Point) -> bool:
     """Return True if `item` is on the side `side` of `other`, as the camera sees them."""
     axis, sign = AXES[side]
     return sign * offsets(item, other, camera)[axis] >= NEAREST

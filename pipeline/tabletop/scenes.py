@@ -25,16 +25,9 @@ Option = TypeVar("Option")
 
 
 @dataclass(frozen=True)
-class SceneObject:
-    """An object on the table: x and y in CLEVR's units, and the rotation about z in radians."""
+class SceneObject(Placed):
+    """An object on the table, with its rotation about z in radians."""
 
-    number: int
-    size: str
-    color: str
-    material: str
-    shape: str
-    x: float
-    y: float
     rotation: float
 
     @property

@@ -4,7 +4,8 @@ This module is separate from grammar.py, so that parsing captions needs neither 
 """
 
 import math
-from typing import Protocol
+
+from pipeline.datasets.schema import Placed
 
 # sRGB values of CLEVR
 COLORS = {
@@ -86,16 +87,7 @@ NEAREST = 0.2  # CLEVR's least offset: with a smaller one, two objects have no r
 Point = tuple[float, float, float]
 
 
-class Place(Protocol):
-    """The centre of an object on the table, in CLEVR's units."""
-
-    @property
-    def x(self) -> float: ...
-    @property
-    def y(self) -> float: ...
-
-
-def offsets(item: Place, other: Place, camera: Point) -> tuple[float, float]:
+def offsets(item: Placed, other: Placed, camera: Point) -> tuple[float, float]:
     """Return how far `item` is to the right of `other`, and how far behind it, as seen from `camera`."""
     away = math.hypot(camera[0], camera[1])
     ahead_x, ahead_y = -camera[0] / away, -camera[1] / away  # the camera looks at the origin
@@ -103,7 +95,7 @@ def offsets(item: Place, other: Place, camera: Point) -> tuple[float, float]:
     return ahead_y * dx - ahead_x * dy, ahead_x * dx + ahead_y * dy
 
 
-def relations(item: Place, other: Place, camera: Point) -> list[tuple[str, ...]]:
+def relations(item: Placed, other: Placed, camera: Point) -> list[tuple[str, ...]]:
     """Return the spatial relations of `item` to `other`. Each is a tuple of wordings, for example LEFT."""
     right, behind = offsets(item, other, camera)
     wordings: list[tuple[str, ...]] = []

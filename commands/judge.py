@@ -16,6 +16,7 @@ from pipeline.io.outputs import file_to_write, write_json, write_json_lines
 from pipeline.reporting.tables import show
 from pipeline.results import answers
 from pipeline.results.answers import READERS
+from pipeline.scoring.accuracy import PHRASES
 from pipeline.scoring.caption_files import read_predictions
 
 
@@ -35,7 +36,7 @@ def main() -> None:
     texts = read_predictions(arguments.captions, pairs)
     # params.yaml is read only if a scene is unknown: outside the repository there is no params.yaml
     has_scenes = all(pair.scene is not None for pair in pairs)
-    phrases = () if has_scenes else params.load().score.no_change_phrases
+    phrases = PHRASES if has_scenes else params.load().score.no_change_phrases
     judged = answers.judged(texts, pairs, arguments.reader, phrases)
     if arguments.out:
         write_json_lines(arguments.out, answers.lines(judged, arguments.reader))

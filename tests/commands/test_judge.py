@@ -63,6 +63,16 @@ def test_the_strict_grammar_is_the_default(place, capsys):
     assert found["changed"][-1] == "100.0"
 
 
+def test_the_strict_grammar_knows_the_sentences_of_no_change(place, capsys):
+    texts = ["the yellow cylinder turned cyan", "x", "the scene is the same as before", "nothing has changed"]
+    results = [{"image_id": pair.pair_id, "caption": text} for pair, text in zip(PAIRS, texts, strict=True)]
+    (place / "captions.json").write_text(json.dumps(results))
+    succeed(place, "judge captions.json --pairs pairs.jsonl --show 0 --out verdicts.jsonl")
+    assert rows(capsys.readouterr().out)["unchanged"][:2] == ["1", "100.0"]
+    verdicts = [json.loads(line)["true"] for line in (place / "verdicts.jsonl").read_text().splitlines()]
+    assert verdicts == [True, False, True, False]
+
+
 def test_without_scenes_the_references_are_compared(place, capsys):
     captions = "the yellow cylinder turned cyan", "the large blue cylinder is gone", "there is no change", "x"
     bare = [replace(pair, scene=None, captions=(said,)) for pair, said in zip(PAIRS, captions, strict=True)]

@@ -77,7 +77,7 @@ def write_own() -> None:
         groups_by_dataset |= {dataset: groups} if groups else {}
         left_out += other_paths
     if left_out:
-        print(f"left out: {len(left_out)} own record(s) with other settings or data, as {left_out[0]}")
+        print(f"left out: {len(left_out)} own record(s) with other settings or data, such as {left_out[0]}")
     if not groups_by_dataset:
         raise InputError(f"{records.OWN} has no record for the page; run a study with this params.yaml")
     figures = results_figures.write(OWN, [*groups_by_dataset.values()], settings)

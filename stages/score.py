@@ -50,7 +50,7 @@ def main() -> None:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = prepared.references if prepared else None
     if arguments.per_pair:
-        results.write_pairs(arguments.per_pair, scores, captions, truth, located.pairs)
+        results.write_pair_scores(arguments.per_pair, scores, captions, truth, located.pairs)
     hashes = run_files.hashes_of_scored(vars(arguments))
     results.write_metrics(
         arguments.out, scores, truth, located.summary, references, arguments.summary, hashes

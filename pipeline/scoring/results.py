@@ -166,7 +166,7 @@ def write_metrics(
         write_text(summary_path, json.dumps(summary, indent=1, allow_nan=False) + "\n")
 
 
-def write_pairs(
+def write_pair_scores(
     path: str | Path,
     scores: Scores,
     captions: dict[str, str],

@@ -72,13 +72,15 @@ def _committed(revision: str) -> list[Path]:
 
 
 def _scores(tree: Any, source: str, tolerance: Mapping[str, float]) -> dict[str, float]:
-    """Return name -> score for the names in `tolerance` that a metrics.json has.
+    """Return name -> score for the scores of a metrics.json that are to be checked.
 
-    `tree`: the content of the metrics.json. `source`: its name in messages of errors.
+    tree: the content of the metrics.json
+    source: its name in error messages
+    tolerance: its keys are the names of the scores to be checked. A name without a score is left out.
 
-    The share of true captions over changed pairs is a score of its own. If a model reports "no change" more
-    often, this share falls, but captions of more unchanged pairs become true. The share over all pairs
-    would then hide the fall. Raises InputError if `tree` is not the content of a metrics.json.
+    The share of true captions over changed pairs is a score of its own. A model that says "no change"
+    more often gains true captions on unchanged pairs. Then the share over all pairs would hide its loss
+    on changed pairs. Raises InputError if `tree` is not the content of a metrics.json.
     """
     if not isinstance(tree, dict) or not isinstance(tree.get("total"), dict):
         raise InputError(f"{source} is no metrics.json: it lacks the key total; {RERUN} again")

@@ -52,9 +52,9 @@ def promote() -> None:
 
 
 def runs(root: Path) -> list[Run]:
-    """Return a run for each dataset, model and seed in params.yaml.
+    """Return one run for each dataset, model and seed in params.yaml.
 
-    The key of such a run is the same as in a study that has a run with the same settings.
+    A study may contain a run with the same settings. Then both runs have the same key.
     """
     settings = params.load()
     rows = [Row(label=model, model=model) for model in settings.models]

@@ -1,8 +1,10 @@
-"""settings: write the files on which other stages depend: hashes of source files, settings of datasets.
+"""settings: write the files on which other stages depend.
 
-For each stage, a file has the hashes of the source files that the stage runs. Stages depend on these
-files, because DVC does not follow imports. For each section of a dataset's resolved settings, another
-file has the settings, and the hashes of the files that the settings name.
+DVC does not follow imports. So each stage has a file with the hashes of the source files that it
+runs, and depends on this file.
+
+The settings of a dataset have sections. Each section has a file with its resolved settings, and
+with the hashes of the files that these settings name.
 """
 
 from itertools import product

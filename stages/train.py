@@ -132,7 +132,10 @@ def check(arguments: argparse.Namespace, recipe: Recipe, start: Path | None = No
 
 
 def check_store_hash(inputs: Path, store: FeatureStore) -> None:
-    """Raise InputError if `inputs`, a file of the stage `recipe`, has the hash of another store."""
+    """Raise InputError if `store` is not the feature store whose hash is recorded in the file `inputs`.
+
+    `inputs` is written by the stage `recipe`. If it is missing or has no hash, nothing is checked.
+    """
     recorded = read_json(inputs, REMEDY) if inputs.is_file() else {}
     if not isinstance(recorded, dict) or "sha256" not in recorded:
         return  # nothing was recorded

@@ -39,12 +39,12 @@ class Standardise(nn.Module):
 
 
 class Backbone(nn.Module):
-    """Network that maps uint8 RGB images, (B, 3, S, S), to features, (B, C, S/s, S/s).
+    """Network that maps uint8 RGB images, (B, 3, S, S), to features, (B, C, S/s, S/s), with the stride s.
 
-    A new Backbone has random weights; `load` sets the pretrained weights. With `finer`, a cell also has the
-    channels of the 2 x 2 cells that it covers in the map with stride s/2. With `standardise`, each channel is
-    standardised. Raises ValueError if there is no network called `name`, or if the network lacks a map with a
-    required stride.
+    A new Backbone has random weights; `load` sets the pretrained weights. With `finer`, the network's map
+    with stride s/2 is also used: its 2 x 2 cells at the place of a cell are appended as further channels.
+    With `standardise`, each channel is standardised. Raises ValueError if there is no network called
+    `name`, or if the network lacks a map with a required stride.
     """
 
     folded: int | None = 0  # number of batch norms folded into convolutions; None: folding failed
@@ -77,7 +77,11 @@ class Backbone(nn.Module):
 
 
 def channels(name: str, stride: int, finer: bool = False) -> int:
-    """Return the number of feature channels of a Backbone. Raises ValueError as Backbone does."""
+    """Return the number of feature channels, C, of the network `name` at this stride.
+
+    With `finer`, C also counts the channels of the 2 x 2 cells of the map with stride `stride` / 2.
+    Raises ValueError if the network is unknown, or has no map with a required stride.
+    """
     channels_of = resnet101.CHANNELS if name == RESNET else timm_maps.describe(name).channels
     for required in _strides(stride, finer):
         if required not in channels_of:

@@ -27,7 +27,11 @@ class Description:
 
 
 class Maps(nn.Module):
-    """Cut timm model; input: images, (B, 3, S, S); output: feature maps, (B, C, S/s, S/s), finest first."""
+    """timm model that returns feature maps instead of class scores.
+
+    The input is images, (B, 3, S, S). The output is a list of maps, (B, C, S/s, S/s), from the smallest
+    stride s to the largest.
+    """
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -81,5 +85,8 @@ def _drop_later_blocks(network: Any) -> None:
 
 
 def spellings(name: str) -> Iterator[str]:
-    """Yield the names that the tensor `name` may have after timm has cut the model."""
+    """Yield the names that the tensor `name` of a timm model may have in the model that returns its maps.
+
+    For example, "stages.0.weight" may become "inner.stages.0.weight" or "inner.stages_0.weight".
+    """
     yield from (name, f"inner.{name}", f"inner.model.{name}", f"inner.{name.replace('.', '_', 1)}")

@@ -127,13 +127,14 @@ class Distilling(nn.Module):
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
         """Return the shared content of both images, and the queries and keys that were used to compute it.
 
-        before, after: cells of the images, (B, N, D) each, combined with the content that both whole images
-            share
+        before, after: cells of the two images, (B, N, D) each
 
-        The shared content s of a cell is the content that the cell has in common with the other image.
-        Returns the shared content of the before image and of the after image, (B, N, D) each, and a pair for
-        the class Aligned. This pair is (queries of the after image, keys of the before image), (B, h, N, d)
-        each.
+        The shared content of a cell is what the cell has in common with the other image. Attention from the
+        cell to the other image computes it. Three results are returned:
+
+        - shared content of the before image, (B, N, D)
+        - shared content of the after image, (B, N, D)
+        - queries of the after image and keys of the before image, (B, h, N, d) each
         """
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))
@@ -165,7 +166,10 @@ class Consistency(Regulariser):
 
 
 class Independence(Regulariser):
-    """Loss L_ind: the Hilbert-Schmidt independence criterion of `before_own` and `after_own` of Distilled."""
+    """Loss L_ind: the Hilbert-Schmidt independence criterion of `before_own` and `after_own`.
+
+    These are the vectors of what only the before image has, and of what only the after image has.
+    """
 
     def forward(self, pair: Distilled, words: Words) -> Tensor:
         with torch.autocast(pair.memory.device.type, enabled=False):
@@ -213,18 +217,18 @@ def card(sizes: TransformerSizes, switches: CardSwitches, *, dropout: float, tem
 
 @torch.no_grad()
 def compare(project: nn.Conv2d, difference: Distilling, sizes: TransformerSizes) -> None:
-    """Initialise the weights so that the memory is ReLU(W (x_bef - x_aft)) at each cell (not published).
+    """Initialise the weights so that the memory depends only on the difference of the two images.
 
-    x_bef and x_aft are the vectors of a cell in the before image and in the after image. W is a matrix. The
-    initial weights give this result in three steps:
+    At each cell, the memory is ReLU(W (x_bef - x_aft)). x_bef and x_aft are the vectors of the cell in
+    the before image and in the after image. W is a matrix. This initialisation is not published.
 
-    `Distilling.shared` returns the shared content, s_bef and s_aft. Its weights make x_bef - s_bef equal to
-    4/5 (x_bef - x_aft). x_aft - s_aft is the negative of this.
+    The forward pass has three steps:
 
-    The layers W_1 and W_2 compute D_bef = ReLU(u) and D_aft = ReLU(-u). Here u is a linear map
-    of x_bef - x_aft.
-
-    The layer W_f maps D_bef - D_aft, which is equal to u, to the memory.
+    1. The model computes the content that both images share, s_bef and s_aft. With these weights,
+       x_bef - s_bef is 4/5 (x_bef - x_aft), and x_aft - s_aft is -4/5 (x_bef - x_aft).
+    2. The layers W_1 and W_2 compute D_bef = ReLU(u) and D_aft = ReLU(-u). u is a linear map of
+       x_bef - x_aft.
+    3. The layer W_f computes the memory from D_bef - D_aft, which is equal to u.
     """
     D = sizes.width
     places = grid_places(*sizes.grid, D)

@@ -25,7 +25,10 @@ DEVIATION = 0.02  # standard deviation of the initial weights
 
 
 class Memories(nn.Module):
-    """Transformer encoder of the captioner, which computes the decoder's memories from F' (see above)."""
+    """Transformer encoder of the captioner. It computes the memories to which the decoder attends.
+
+    Its input is the output of the pair encoder.
+    """
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
@@ -37,10 +40,10 @@ class Memories(nn.Module):
         initialise(self, deviation(sizes, switches))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Encode `x`, (B, M, E).
+        """Encode the M tokens of each pair, `x`, (B, M, E), and return the memories for the decoder.
 
-        With the switch `memory: layerwise`, return the outputs of all layers, (B, S, M, E). Otherwise return
-        the output of the last layer, (B, 1, M, E).
+        With the switch `memory: layerwise`, the result has the outputs of all S layers, (B, S, M, E).
+        Otherwise it has only the output of the last layer, (B, 1, M, E).
         """
         outputs = []
         for layer in self.layers:
@@ -50,8 +53,9 @@ class Memories(nn.Module):
 
 
 class ClipDecoder(TransformerDecoder):
-    """Transformer decoder of the captioner, which attends to the memories, (B, S, M, E) or (B, 1, M, E).
+    """Transformer decoder of the captioner.
 
+    It attends to the outputs of all S encoder layers, (B, S, M, E), or of the last one, (B, 1, M, E).
     The logits of a state x are x W^T + b, where W is the word embedding.
     """
 
@@ -74,10 +78,11 @@ class ClipDecoder(TransformerDecoder):
         return F.linear(self.head_norm(self.head(x)), self.tables.tokens.weight, self.bias)
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
-        """Return the memory to which the decoder layer `number` attends, (B, M, E).
+        """Return the encoder output to which the decoder layer `number` attends, (B, M, E).
 
-        If the memory contains the outputs of all encoder layers, this is the output of the encoder layer
-        with the same number. Otherwise it is the output of the last encoder layer.
+        `difference.memory` has the outputs of all encoder layers, or only the output of the last one. If it
+        has all outputs, decoder layer n attends to the output of encoder layer n. If it has one output, all
+        decoder layers attend to this output.
         """
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]

@@ -122,7 +122,11 @@ class Patches(nn.Module):
         self.std = nn.Buffer(torch.tensor(STD)[:, None, None], persistent=False)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Return the tokens, (U, t, D), of RGB images in 0..255, (U, 3, H, W), or features, (U, C, H, W)."""
+        """Return the tokens of U images, (U, t, D): the class token, then a token per patch.
+
+        The input `pixels` are RGB values in 0..255, (U, 3, H, W). With the switch `patches: features`, they
+        are backbone features, (U, C, H, W).
+        """
         normed = (pixels / 255 - self.mean) / self.std if self.of_pixels else pixels
         normed = normed.to(next(self.project.parameters()).dtype)
         patches = self.project(normed).flatten(2).transpose(1, 2)  # (U, n, D)

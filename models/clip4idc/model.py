@@ -41,16 +41,22 @@ STARTS |= {"text.": "text.", "log_scale": "log_scale"}
 
 
 class Compared(nn.Module):
-    """Pair encoder followed by the captioner's encoder; they compute the memories of the decoder."""
+    """Pair encoder, then a second encoder; its output is the memory to which the decoder attends.
+
+    The pair encoder processes the tokens of both images together. The second encoder belongs to the
+    captioner.
+    """
 
     def __init__(self, inter: PairEncoder, memories: Memories):
         super().__init__()
         self.inter, self.memories = inter, memories
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the Difference from both images' tokens, (B, t, D) each.
+        """Compare the tokens of both images, (B, t, D) each, and return the result as a Difference.
 
-        The result's memory is (B, S, 2t, E) with the switch `memory: layerwise`, else (B, 1, 2t, E).
+        The field `memory` of the Difference is (B, S, 2t, E) with the switch `memory: layerwise`, where S
+        is the number of layers of the captioner's encoder. Otherwise it is (B, 1, 2t, E). E is the width of
+        the captioner.
         """
         joint = self.inter(before, after)
         joint = joint.float() if joint.dtype == torch.float16 else joint
@@ -150,7 +156,12 @@ class WideNorm(nn.LayerNorm):
 
 
 def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
-    """Return the tensor groups of the adaptation; `coef`: factor of the learning rate of CLIP's layers."""
+    """Return the groups of tensors for CLIP4IDC's adaptation, with their learning rates and weight decay.
+
+    `coef` is the factor of the learning rate of CLIP's layers. With the switch `new_rate: base`, the
+    embeddings and the layer norm of the pair encoder have the factor 1 instead. Biases have no weight
+    decay.
+    """
     new_rate = 1.0 if switches.new_rate == "base" else coef
     return (
         Group(r"^inter\.(images|positions|norm\.weight)", new_rate, True),
@@ -220,7 +231,10 @@ def captioner(
 def clip4idc(
     sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
 ) -> Captioner:
-    """Build CLIP4IDC's captioner. `temperature` has no effect: it is a setting of the adaptation."""
+    """Build CLIP4IDC's captioner.
+
+    `temperature` has no effect here. It is a setting of the retrieval model, which is trained before.
+    """
     encoding = ImageEncoder(sizes, switches, sizes.intra)
     return captioner(sizes, switches, encoding, JointEncoder(sizes, switches), dropout, coef_lr)
 

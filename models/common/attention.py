@@ -55,9 +55,12 @@ class MultiHeadAttention(nn.Module):
     def weighed(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Return the outputs of all heads, joined, (B, L, D); W^O is not applied.
+        """Return the joined outputs of all heads, (B, L, D), without the output projection W^O.
 
-        The arguments are those of `attend`.
+        q: queries, (B, h, L, d)
+        k, v: keys and values, (B, h, M, d)
+        causal: if True, a query sees no later keys
+        real: mask (B, M); if given, a query sees only the keys for which the mask is true
         """
         p = self.dropout if self.training else 0.0
         if q.requires_grad and q.device.type == "cpu" and q.dtype == torch.bfloat16:
@@ -78,7 +81,11 @@ class MultiHeadAttention(nn.Module):
         return attention_weights(q, k).mean(1)
 
     def forward(self, x: Tensor, memory: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-        """Let `x`, (B, L, D), attend to `memory`, (B, M, D); return (B, L, D). Options: as for `attend`."""
+        """Let `x`, (B, L, D), attend to `memory`, (B, M, D); return the result, (B, L, D).
+
+        causal: True if a token of `x` attends to no later token of `memory`
+        real: (B, M), true for the tokens of `memory` to which `x` may attend; None: to all
+        """
         if x is memory:
             return self.attend(*self.projections(x), causal, real)
         return self.attend(self.queries(x), *self.keys_values(memory), causal, real)
@@ -136,7 +143,10 @@ class RespectiveAttention(nn.Module):
         return torch.cat([self.each.weighed(q, *keys_values) for keys_values in images], -1)
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return attention weights, averaged over heads and images, (B, L, M), for keys (B, h, 2M, d)."""
+        """Return the attention weights, averaged over the heads and over the two images, (B, L, M).
+
+        The keys `k`, (B, h, 2M, d), are M keys of the before image, then M keys of the after image.
+        """
         before, after = (self.each.map(q, keys) for keys in k.chunk(2, 2))
         return (before + after) / 2
 

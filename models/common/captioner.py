@@ -35,10 +35,10 @@ class Regulariser(nn.Module):
     """Base class of loss terms: a call computes a scalar from the Difference and the Words of a batch."""
 
     def prepare(self, pair: Difference, words: Words) -> Any:
-        """Compute what the loss term needs of the whole batch; the default result is `pair`.
+        """Compute what the loss term needs from the whole batch, before the batch is split into parts.
 
-        This method is called before the batch is split into parts. Then `forward` is called for each part.
-        The first argument of `forward` is this part of the result.
+        The result is split into parts, too. `forward` is called once per part, and its first argument is
+        the part of this result. The default result is `pair`.
         """
         return pair
 
@@ -264,9 +264,10 @@ def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:
-    """Return L_cap (SCORER Eq. 12), the mean cross-entropy per word, of the captions `tokens`, (B, L+1).
+    """Return this process's share of L_cap, the mean cross-entropy per word (SCORER Eq. 12).
 
-    The mean is over the words of all processes. Each process returns its share of the mean.
+    `words` has the predictions for the captions `tokens`, (B, L+1). The mean is over the words of all
+    processes, and the shares of the processes add up to it.
     """
     logits, targets = words.logits.float().flatten(0, 1), tokens[:, 1:].flatten()
     summed = F.cross_entropy(logits, targets, ignore_index=NULL, reduction="sum")

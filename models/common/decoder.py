@@ -1,8 +1,9 @@
 """The caption decoder that several papers share: a post-LN transformer over words (SCORER Eq. 8).
 
-B: pairs; k: captions per pair; L: words; T: positions with a word, without padding; e: word width; D:
-model width; h: heads; d = D/h; N: tokens of the memory; V: size of the vocabulary. In a search, the first
-rows are the pairs that are not finished. `left` is their number, and they have R = left * k captions.
+B: pairs; k: captions per pair; L: words; T: positions with a word, without padding; e: word width;
+D: model width; h: heads; d = D/h; N: tokens of the memory; V: size of the vocabulary. In a search,
+some pairs finish before others. Unfinished pairs come first in the tensors. left: number of
+unfinished pairs; R = left * k: number of their captions.
 """
 
 import math
@@ -37,7 +38,7 @@ class RealWords:
     """
 
     def __init__(self, read: Tensor | None):
-        """Set up the packing; `read`, (k*B, L), is true at words. If it is None, captions are not packed."""
+        """Set up packing. `read`, (k*B, L), is true for words; None: `pack` and `unpack` change nothing."""
         self.read, self.indices = read, None if read is None else read.flatten().nonzero()[:, 0]
 
     def pack(self, x: Tensor) -> Tensor:
@@ -78,12 +79,11 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, memory: Tensor, keys: Tensor | None = None, words: RealWords = ALL_WORDS
     ) -> States:
-        """Compute the States of all words at once.
+        """Apply the layer to all words at once; return the States.
 
-        x: words, (k*B, L, D), or (T, D) if `words` packs them; the k captions of a pair are consecutive, and
-            attend to the pair's memory like a single caption of k*L words
-        memory: (B, N, D)
-        keys: (k*B, L), true for the words that are keys of the self-attention; None: all words are keys
+        x: words, (k*B, L, D), or (T, D) if `words` packs them; the k captions of a pair are consecutive
+        memory: the N image tokens of each pair, (B, N, D)
+        keys: (k*B, L), true for the words that the self-attention may attend to; None: all words
         """
         self_attended = self.attend_words(x, keys, words)
         x = self.norms[0](x + self.dropout(self_attended))
@@ -139,7 +139,7 @@ class Past:
     """
 
     def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
-        """Start a search of `beam` captions per pair; the memory has `keys` and `values`, (B, h, N, d)."""
+        """Start a search of `beam` captions per pair. The memory has `keys` and `values`, (B, h, N, d)."""
         self.memory_keys, self.memory_values = keys, values
         self.beam, self.left = beam, len(keys)
         B, h, _, d = keys.shape
@@ -194,14 +194,14 @@ class TransformerState:
         exchange.apply(self.order)
 
     def queries(self, looked: Tensor) -> Tensor:
-        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d), in the order of the state's pairs.
+        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d), in the order of the search's pairs.
 
-        `looked` has the order of the batch. The search has changed the order of the pairs in the state.
+        This order changes during a search, because finished pairs leave it.
         """
         return looked[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Return attention maps, (B, L, N), in the state's order, as (B, L, 1, N), in the batch's order."""
+        """Return attention maps, (B, L, N), as (B, L, 1, N), in the batch's order instead of the search's."""
         return maps[self.order.argsort(), :, None]
 
 

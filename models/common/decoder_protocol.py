@@ -33,23 +33,32 @@ class Difference:
 
 @dataclass
 class Aligned(Difference):
-    """Difference with queries and keys of the last layer in which the images attend to each other."""
+    """Difference for models in which the two images attend to each other.
+
+    It also holds queries of the after image and keys of the before image. They belong to the last layer
+    in which the images attend to each other.
+    """
 
     after_queries: Tensor  # (B, h, N, d)
     before_keys: Tensor  # (B, h, N, d)
 
     def alignment(self, rows: list[int]) -> Tensor:
-        """Return the attention of the after images' cells to the before images' cells, (len(rows), N, N).
+        """Return how the cells of the after images attend to the cells of the before images.
 
-        This attention (SCORER Eq. 5, DIRL Eq. 5) is averaged over heads. The weights of a cell of the after
-        image, in the last dimension, sum to 1. `rows` selects pairs; all pairs would need much memory.
+        The result, (len(rows), N, N), is averaged over heads (SCORER Eq. 5, DIRL Eq. 5). [r, i, j] is the
+        weight that cell i of the after image gives to cell j of the before image. The weights of cell i sum
+        to 1. Only the pairs with the indices `rows` are computed, to save memory.
         """
         return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
 
 @dataclass
 class States:
-    """States of one decoder layer, (B, L, D) each."""
+    """Tensors that one decoder layer computes, (B, L, D) each.
+
+    They are the outputs of self-attention and cross-attention, each without and with residual and layer
+    norm, and the layer's output.
+    """
 
     self_attended: Tensor  # the self-attention's output
     self_normed: Tensor  # the same after residual and layer norm
@@ -84,9 +93,11 @@ class State(Protocol):
         """Replace each caption r by caption parents[r]; `parents` has the shape (R)."""
 
     def leave(self, ended: Tensor) -> None:
-        """Remove the ended pairs; `ended`, (left,), is true or false for each pair still in the search.
+        """Remove the ended pairs from the state of the search.
 
-        The remaining pairs get the rows that `Exchange(ended)` assigns to them.
+        `ended`, (left,), is true for each pair that has ended, and false for the others still in the
+        search. Afterwards, the rows of the unfinished pairs come first, in the order that Exchange(ended)
+        gives.
         """
 
 
@@ -105,9 +116,11 @@ class Decoder(Protocol[SearchState]):
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Predict each of the words 1 to L of captions from the words before it.
+        """Return the decoder's predictions for captions, each word predicted from the words before it.
 
-        `tokens`, (k*B, L+1), are the captions with <START> and <END>.
+        tokens: (k*B, L+1), the token ids of k captions for each of B pairs. A caption starts with <START>
+            and ends with <END>. <START> is not predicted, so each caption has L predictions.
+        difference: the encoded images of the B pairs
         """
 
     def begin(self, difference: Difference, beam: int = 1) -> SearchState:
@@ -119,13 +132,18 @@ class Decoder(Protocol[SearchState]):
     def maps(self, looked: Tensor | None, state: SearchState) -> Tensor | None:
         """Return the attention maps of one caption per pair, (B, L, I, N), or None if there is no attention.
 
-        Each map sums to 1. I is 1 if a word has one map for both images, and 2 if a word has one map for each
-        image. `looked`, (B, L, ...), contains `NextWord.looked` of all steps. Its pairs have the order that
-        they had in `begin`. It is zero after the end of a caption.
+        Each map sums to 1. I is 1 if a word has one map for both images, and 2 if a word has one map for
+        each image. `looked`, (B, L, ...), has the values `NextWord.looked` of all decoding steps. It is
+        zero after the end of a caption. Both `looked` and the result have the pairs in the order of the
+        batch, not in the order of `state`.
         """
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
-        """Return the weights of the K inputs at each word, (B, L, K), with sum 1; None if K is 0."""
+        """Return the weights that the decoder gives to its K inputs at each word, (B, L, K).
+
+        The K weights of a word sum to 1. Returns None if the decoder does not weigh inputs (K = 0).
+        `looked` holds what the decoding steps stored to compute the weights.
+        """
 
 
 class Unweighed:
@@ -138,32 +156,44 @@ class Unweighed:
 
 
 class Exchange:
-    """Reordering of the rows of a search, after which the n unfinished rows are the first n rows.
+    """Reordering of the rows of a search: unfinished rows move to the front.
 
-    Each ended row among the first n rows is exchanged with an unfinished row after them.
+    If n rows are unfinished, each ended row among the first n rows changes places with an unfinished
+    row behind them. Afterwards, the first n rows are the unfinished rows.
     """
 
     def __init__(self, ended: Tensor):
-        """Find the rows to exchange; `ended` has a value for each row, true if the row has ended."""
+        """Compute which ended rows are exchanged with which unfinished rows.
+
+        `ended` has one value per row. The value is true if the row has ended.
+        """
         unfinished = ~ended
         self.left = int(unfinished.sum())  # n
         self.ended_rows = ended[: self.left].nonzero()[:, 0]
         self.unfinished_rows = self.left + unfinished[self.left :].nonzero()[:, 0]
 
     def move(self, rows: Tensor) -> None:
-        """Copy an unfinished row to each ended row among the first n rows, in place.
+        """Copy unfinished rows over ended rows, in place, so that the first n rows are the n unfinished rows.
 
-        n is the number of unfinished rows. The copied rows are those after the first n rows, and are not
-        changed. Afterwards, the first n rows hold all unfinished rows.
+        An ended row among the first n rows is overwritten by an unfinished row that lies after the first n
+        rows. The rows after the first n rows are not changed.
         """
         rows[self.ended_rows] = rows[self.unfinished_rows]
 
     def apply(self, rows: Tensor) -> None:
-        """Exchange each ended row among the first n rows with an unfinished row after them, in place."""
+        """Reorder `rows` in place, so that the unfinished rows come first and the ended rows last.
+
+        Let n be the number of unfinished rows. Each ended row among the first n rows is exchanged with an
+        unfinished row after them. The other rows keep their places.
+        """
         rows[self.ended_rows], rows[self.unfinished_rows] = rows[self.unfinished_rows], rows[self.ended_rows]
 
     def remaining(self, rows: Tensor) -> Tensor:
-        """Return a new tensor with only the unfinished rows, in the order after the exchange."""
+        """Return a new tensor with only the unfinished rows of `rows`.
+
+        Their order is that of the first n rows after the exchange, where n is the number of unfinished
+        rows.
+        """
         moved = rows.clone()
         self.move(moved)
         return moved[: self.left]

@@ -66,7 +66,7 @@ class Attended(Difference):
 
 @dataclass
 class Weighed(Words):
-    """Words that the speaker predicts, with each word's weights of before image, difference, after image."""
+    """Predicted words, with three weights for each word: before image, difference, and after image."""
 
     weights: Tensor = field(kw_only=True)  # (R, L, 3); the three weights sum to 1
 
@@ -168,7 +168,10 @@ class DynamicSpeaker(nn.Module):
         return Weighed(self.vocabulary(hidden), hidden, tokens[:, 1:] != NULL, read, weights=weights)
 
     def begin(self, difference: Any, beam: int = 1) -> SpeakerState:
-        """Return the search state before the first word, for `beam` captions of each pair of an Attended."""
+        """Return the state of the search before the first word, with `beam` captions per pair.
+
+        `difference` is an Attended: the encoded pairs with their attention maps.
+        """
         memory = torch.relu(self.look(difference.memory.flatten(1)))
         # W l_dyn is the weighted sum of W l_bef, W l_diff and W l_aft, which are the same at each word
         gates = F.linear(difference.memory, self.speaking.weight_ih[:, self.words.embedding_dim :])
@@ -177,7 +180,11 @@ class DynamicSpeaker(nn.Module):
         return SpeakerState(memory, gates, (zero, zero), (zero, zero), difference.maps, beam)
 
     def step(self, tokens: Tensor, position: int, state: SpeakerState) -> NextWord:
-        """Predict the next word after `tokens`, (R,). `NextWord.looked` is the three weights, (R, 3)."""
+        """Predict the next word of R captions.
+
+        `tokens`, (R,), are the last words of the captions so far. In the result, `looked`, (R, 3), has the
+        weights of before image, difference and after image.
+        """
         hidden, weights = self._advance(tokens, state)
         return NextWord(self.vocabulary(hidden), weights)
 
@@ -198,19 +205,27 @@ class DynamicSpeaker(nn.Module):
         return self.dropout(h), weights
 
     def maps(self, looked: Any, state: SpeakerState) -> Tensor:
-        """Return both images' attention maps, (B, L, 2, N), with sum 1 each; all words have the same maps.
+        """Return the attention maps of both images for each word, (B, L, 2, N).
 
-        `looked`, (B, L, 3), holds each word's weights.
+        Each map sums to 1. All L words of a caption have the same two maps. `looked`, (B, L, 3), only gives
+        the number L of words.
         """
         return shares(state.maps)[:, None].expand(-1, looked.shape[1], -1, -1)
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
-        """Return `looked`, (B, L, 3): each word's weights of before image, difference and after image."""
+        """Return the weights of the before image, the difference and the after image at each word, (B, L, 3).
+
+        The decoding steps have already computed these weights, so the result is the argument `looked` itself.
+        """
         return looked
 
 
 class DynamicCaptioner(Captioner):
-    """Captioner with the dynamic speaker, and the loss terms `maps` and `entropy` of changed pairs."""
+    """Captioner with the dynamic speaker.
+
+    It has the loss terms `cap`, `maps` and `entropy`. `cap` is computed for all pairs. `maps` and
+    `entropy` are computed for the changed pairs only.
+    """
 
     terms = ("cap", "maps", "entropy")
     decoder: DynamicSpeaker
@@ -232,11 +247,12 @@ class DynamicCaptioner(Captioner):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return the loss terms, scalars by name, for both images' encodings, (B, N, K) each.
+        """Return the loss terms of a batch, as name -> scalar.
 
+        before, after: encodings of the images of B pairs, (B, N, K) each
         tokens: captions; the k captions of a pair are consecutive
-        parts: number of equal parts of the batch; `cap` is the mean cross-entropy per word of a part,
-            averaged over the parts
+        parts: number of equal parts into which the batch is split for the loss term `cap`. For each part,
+            the mean cross-entropy per word is computed; `cap` is the mean over the parts.
         labels: they tell which pairs are changed; None: all pairs are changed
 
         If several processes share the batch, each process returns its share of a loss term.
@@ -262,10 +278,11 @@ def map_size(difference: Attended, changed: Tensor) -> Tensor:
 
 
 def negative_entropy(words: Weighed, changed: Tensor) -> Tensor:
-    """Return the negative entropy, in nats, of the weights of a word, summed over the words of a caption.
+    """Return a loss term, a scalar: the negative entropy, in nats, of the words' weights.
 
-    A word has three weights (class Weighed). <END> counts as a word. The sum is averaged over the captions
-    of the pairs for which `changed`, (B,), is 1.
+    Each word has three weights: of the before image, of the difference and of the after image. They sum
+    to 1. The negative entropy is summed over the words of a caption, with <END>. The mean over the captions
+    of changed pairs is returned. `changed`, (B,), is 1 for a changed pair and 0 for an unchanged pair.
     """
     weights = words.weights.float()
     entropies = -(weights * weights.clamp(min=1e-38).log()).sum(-1)  # (R, L)

@@ -41,7 +41,13 @@ class CrossModalContrast(Regulariser):
         return self.contrast(to_visual, to_text)  # L_t2v and L_v2t
 
     def pooled(self, states: States, real: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean text state and mean attended difference over each caption's words, (b, D) each."""
+        """Return a text vector and a visual vector for each of the b captions, (b, D) each.
+
+        The text vector is the mean of the caption's text states. The visual vector is the mean of the
+        difference features to which its words attend. With the switch `pooled: real`, the means are over
+        the positions with a word, where the mask `real`, (b, L), is true. Otherwise, they are over all L
+        positions.
+        """
         if self.switches.streams == "attended":
             streams = states.self_attended, states.cross_attended  # Eq. 8-9, (B, L, D)
         else:
@@ -64,7 +70,11 @@ def ccr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float)
 def dirl_ccr(
     sizes: Sizes, switches: Switches, *, dropout: float, alpha: float, temperature: float
 ) -> Captioner:
-    """Build DIRL+CCR, the complete model of the paper. `alpha`: see ChannelCorrelation."""
+    """Build DIRL+CCR, the complete model of the paper.
+
+    `alpha` is the weight of the correlations of different channels in the loss L_dirl (Eq. 4).
+    `temperature` is that of the contrastive loss L_ccr.
+    """
     terms = {
         "dirl": ChannelCorrelation(sizes, alpha, switches, dropout),
         "ccr": CrossModalContrast(temperature, switches),

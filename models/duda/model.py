@@ -40,7 +40,13 @@ class DualAttention(nn.Module):
             attend_to_differences(self.map)
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
-        """Compute the attended vectors of a pair from the cells of both images, (B, N, K) each."""
+        """Return the memory of a pair for the decoder, with the attention maps on both images.
+
+        `before` and `after`, (B, N, K), are the cells of the images. An image's attended vector combines
+        its cells, weighted by its map. The memory, (B, 3, K), holds three vectors: the attended vector of
+        the before image, the difference of both attended vectors, and the attended vector of the after
+        image.
+        """
         difference = after - before
         maps = [self.map(image, difference) for image in (before, after)]  # (B, N) each
         l_bef, l_aft = attended(maps[0], before, self.pooled), attended(maps[1], after, self.pooled)
@@ -50,13 +56,13 @@ class DualAttention(nn.Module):
 
 @torch.no_grad()
 def attend_to_differences(cells: CellMap) -> None:
-    """Initialise a CellMap so that an attention map is high at cells where the images differ (not published).
+    """Initialise a CellMap so that its attention is high where the images differ (not published).
 
-    X_diff, (K,), is the difference of the images at a cell. Half of the cell's channels become ReLU(w
-    X_diff), and the other half become ReLU(-w X_diff), where w are random directions. So the mean of the
-    cell's channels grows with the length of X_diff. The logit of the map is a linear function of this mean
-    (`CellMap.initialise`). The group norm before the ReLU scales the channels of all cells together. So the
-    logit of a cell depends on its length of X_diff relative to that of the other cells.
+    Let x be the difference of the images at a cell. Half of the cell's channels are ReLU(w x), the
+    other half are ReLU(-w x), with random directions w. So their mean grows with the length of x. The
+    attention logit is a linear function of this mean (`CellMap.initialise`). A group norm before the
+    ReLU scales all cells together. So a cell's logit depends on the length of its x relative to that of
+    the other cells.
     """
     image_weight, difference_weight = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
     image_weight *= OUTPUT_SCALE

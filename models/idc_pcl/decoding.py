@@ -30,10 +30,11 @@ class MaskDecoder(Unweighed):
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Predict each token of `tokens`, (k*B, L), at the token's own position.
+        """Predict words of captions in which some words are replaced by [MASK].
 
-        `tokens` are captions in which some words are masked. The memory is V~ (network.py), (B, M, D). A word
-        sees only itself and the words before it, so no word sees the padding.
+        `tokens`, (k*B, L), are the masked captions. The output at a position predicts the word at this
+        position, not the next word. Each position attends to itself, to earlier positions, and to the
+        images. Therefore no word attends to the padding, which is at the end.
         """
         x = self.network.over_words(tokens, self.network.over_images(difference.memory)[0])
         return Words(self.network.output(x), x, tokens != NULL, tokens != NULL)
@@ -43,9 +44,10 @@ class MaskDecoder(Unweighed):
         return TransformerState([Past(*keys_values, self.longest, beam) for keys_values in images])
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
-        """Predict the next word of each caption, at a [MASK] after the word at `position`.
+        """Predict the next word of each of R captions.
 
-        `tokens`, (R,), are the captions' words at `position`. Their keys and values are added to `state`.
+        `tokens`, (R,), are the words at `position`. [MASK] is put after each of them, and the next word is
+        predicted at [MASK]. The keys and values of `tokens` are added to `state`.
         """
         masks, state.words = torch.full_like(tokens, self.network.mask), position + 1
         x = self.network.cross.norm(self.network.text(torch.stack([tokens, masks], 1), position))
@@ -56,8 +58,9 @@ class MaskDecoder(Unweighed):
     def maps(self, looked: Any, state: TransformerState) -> Tensor:
         """Return the attention of each word to the cells, (B, L, 1, N); the weights of a word sum to 1.
 
-        A word is predicted at a [MASK]. Its attention is that of this [MASK] in the last block, averaged over
-        heads and added over both images. `looked` holds the queries of the [MASK] tokens, (B, L, h, d).
+        The decoder predicts a word at the position of a [MASK]. The attention of a word is the attention of
+        its [MASK] in the last block. It is averaged over heads, and added over both images. `looked` holds
+        the queries of the [MASK] tokens, (B, L, h, d).
         """
         before, after = state.layers[-1].memory_keys.chunk(2, 2)  # [IMG1] or [IMG2], then cells
         keys = torch.cat([before[:, :, 1:], after[:, :, 1:]], 2)
@@ -66,11 +69,12 @@ class MaskDecoder(Unweighed):
 
 
 def step(block: TransformerBlock, x: Tensor, past: Past, position: int) -> tuple[Tensor, Tensor]:
-    """Apply one block to the last word and the [MASK] of each caption, `x`, (R, 2, D).
+    """Apply one transformer block to the two tokens `x` of each caption, (R, 2, D).
 
-    `position` is the index of the last word. The last word does not see the [MASK]. `past` holds the keys
-    and values of the image tokens and of the earlier words, and gets those of `x`. Returns the output,
-    (R, 2, D), and the queries of [MASK], (R, h, d).
+    The two tokens are the caption's last word, at index `position`, and [MASK]. The last word does not
+    see [MASK]. `past` has the keys and values of the image tokens and of the earlier words. The keys
+    and values of `x` are added to it. Returns the block's output, (R, 2, D), and the queries of [MASK],
+    (R, h, d).
     """
     attention, y = block.attention, block.norm_1(x)
     q = attention.queries(y)  # (R, h, 2, d)

@@ -27,7 +27,10 @@ from models.idc_pcl.switches import RELEASED, PclSizes, PclSwitches
 
 
 class MaskedCaptioner(Captioner):
-    """Captioner that predicts masked words; `difference` is the network, which the decoder also uses."""
+    """Captioner that is trained to predict masked words.
+
+    One network encodes the images and also decodes the captions. It is the module `difference`.
+    """
 
     decoder: MaskDecoder
     terms: tuple[str, ...] = ("cap",)
@@ -70,9 +73,10 @@ class MaskedCaptioner(Captioner):
         return losses
 
     def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
-        """Return the logits of each word of captions (R*B, L+1), given the words before it: (R*B, L, V).
+        """Return logits for every word of captions, each predicted from the words before it: (R*B, L, V).
 
-        As in decoding, a word is predicted at a [MASK] after the earlier words.
+        `tokens` are the captions, (R*B, L+1): R captions for each of B pairs. To predict a word, [MASK] is
+        put in its place, after the earlier words. Decoding predicts words in the same way.
         """
         (network,) = self.network
         R, L = len(tokens), tokens.shape[1] - 1
@@ -125,10 +129,10 @@ def no_pretraining(
 
 
 def special_tokens(switches: PclSwitches) -> int:
-    """Return the number of special tokens in a caption that is padded to the setting max_tokens.
+    """Return the number of special tokens in a caption if captions are padded to `max_tokens`, else 0.
 
-    The number is 3, for <START>, <END> and [CLS]. If captions are padded to the longest training caption
-    instead, the result is 0. The model's Entry uses this function as `fills`.
+    The number is 3, for <START>, <END> and [CLS]. The result is 0 if captions are padded to the longest
+    training caption.
     """
     return 3 if switches.length == "max_tokens" else 0
 

@@ -2,11 +2,10 @@
 
 The transformer `single` sees one image. The transformer `pair` sees both images; its output is V~. The
 transformer `cross` sees V~ and the words.
-B: pairs; C: feature channels; N: cells of an image; D: width; h: heads; d = D/h; k: captions per pair;
-L: words for which outputs are computed; W: words that are keys, of which the last L are those words; V:
-size of the vocabulary; T: tokens, which may be image tokens or words; M = 2(N + 1): image tokens of a
-pair, which are [IMG1], cells of image 1, [IMG2], cells of image 2. Equations: docs/methods.md,
-"IDC-PCL".
+B: pairs; C: feature channels; N: cells of an image; D: width; h: heads; d = D/h; k: captions per pair; L:
+words with outputs; W: words that are keys, of which the last L are those words; V: size of the
+vocabulary; T: tokens, image tokens or words; M = 2(N + 1): image tokens of a pair: [IMG1], cells of image 1,
+[IMG2], cells of image 2. Equations: docs/methods.md, "IDC-PCL".
 """
 
 import math
@@ -45,11 +44,10 @@ class DeviationNorm(nn.Module):
 
 
 def rates(coef: float) -> tuple[Group, ...]:
-    """Return two groups of tensors, each with a factor of the phase's learning rate.
+    """Return two groups of parameters, each with a factor of the learning rate.
 
-    The factor is `coef` for the layers that compute V~ (module docstring), and 1 for all other tensors. With
-    the factor 1 for all, the linear layer of the cells would saturate the sigmoid that follows it. Training
-    would also undo the initial weights that the switch `first_weights: counterpart` sets.
+    The factor is `coef` for the cell embedding, `single` and `pair`, and 1 for the others. With 1 for all,
+    training saturates the sigmoid after the cell embedding, and undoes `first_weights: counterpart`.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 
@@ -73,9 +71,10 @@ def positions(length: int, width: int, switches: PclSwitches) -> Tensor:
 def attend_images(
     block: TransformerBlock, x: Tensor, real: Tensor | None = None, every: int = 1
 ) -> tuple[Tensor, KeysValues]:
-    """Apply a block to tokens x, (B, T, D); return every `every`-th output, and all tokens' keys and values.
+    """Apply a block to tokens x, (B, T, D), and return outputs, keys and values.
 
-    `real`, (B, T), is true for the tokens that are keys. Keys and values are (B, h, T, d) each.
+    Outputs are those of the tokens 0, `every`, 2 * `every` and so on. Keys and values, (B, h, T, d) each,
+    are those of all tokens. `real`, (B, T), is true for the tokens that may be attended to; None: all.
     """
     y, attention = block.norm_1(x), block.attention
     k, v = attention.keys_values(y)
@@ -86,10 +85,10 @@ def attend_images(
 def attend_words(
     block: TransformerBlock, x: Tensor, images: KeysValues, selected: Tensor | None = None
 ) -> Tensor:
-    """Apply a block to words `x`, (kB, L, D), which attend to image tokens and to words that are not later.
+    """Apply a transformer block to words `x`, k captions of each pair, (kB, L, D).
 
-    `images`: keys and values of image tokens. With `selected`, (kB, L), the output, (n, D), has only the n
-    words for which `selected` is true.
+    A word attends to the image tokens (`images`: their keys and values), to itself and to earlier words.
+    `selected` is a mask, (kB, L). With it, only the n words where it is true are returned, (n, D).
     """
     y, attention = block.norm_1(x), block.attention
     dropout = attention.dropout if block.training else 0.0
@@ -215,10 +214,9 @@ class Network(nn.Module):
             attend_to_changes(self.cross.blocks[0].attention, size_direction, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
-        """Embed a special token, [IMG1], [IMG2] or [CLS], as (1, 1, D).
+        """Return the embedding of a special token, [IMG1], [IMG2] or [CLS], as (1, 1, D).
 
-        The result is row `row` of the word embedding, without a factor, plus row `kind` of the type
-        embedding.
+        It is the sum of row `row` of the word embedding and row `kind` of the type embedding.
         """
         return (self.words.weight[row] + self.types.weight[kind])[None, None]
 
@@ -248,7 +246,10 @@ class Network(nn.Module):
         return self.single(both) if self.compares else both
 
     def paired(self, singles: Tensor) -> Tensor:
-        """Apply the transformer `pair` to the result of `singles`; return V~, (B, M, D)."""
+        """Apply the transformer `pair` to the tokens of both images of each pair; return (B, 2(N+1), D).
+
+        `singles`, (2B, N+1, D), are the tokens of all before images, then those of all after images.
+        """
         x = torch.cat(singles.chunk(2), 1)
         return self.pair(x) if self.compares else x
 
@@ -257,7 +258,7 @@ class Network(nn.Module):
         return Difference(self.paired(self.singles(before, after)), before, after)
 
     def alone(self, cells: Tensor) -> Tensor:
-        """Return V~ of single images, (B, N+2, D): [IMG1], the image's cells, and [IMG2] without cells."""
+        """Return the tokens of images without a second image, (B, N+2, D): [IMG1], N cells, [IMG2]."""
         image = self.image(cells, 0)
         mark = self.dropout(self.norm(self.mark(self.image_marks[1], 3))).expand(len(cells), -1, -1)
         if not self.compares:
@@ -265,10 +266,10 @@ class Network(nn.Module):
         return self.pair(torch.cat([self.single(image), mark], 1))
 
     def joint(self, memory: Tensor, tokens: Tensor, padding: bool) -> tuple[Tensor, Tensor]:
-        """Apply `cross` in pretraining: V~ (`memory`), (B, M, D), and captions, (B, L), attend to each other.
+        """Apply `cross` in pretraining: image tokens, (B, M, D), and words, (B, L), attend to each other.
 
-        Returns the image tokens V^, (B, M, D), and the words T^, (B, 1+L, D), which start with [CLS]. With
-        `padding`, the padding token NULL is also a key.
+        Returns the new image tokens V^, (B, M, D), and the new words T^, (B, 1+L, D), which start with [CLS].
+        If `padding` is true, padding tokens are attended to, too.
         """
         x = torch.cat([memory, self.text(tokens, cls=True)], 1)
         before_words = x.shape[1] - tokens.shape[1]
@@ -288,10 +289,10 @@ class Network(nn.Module):
         return images, x
 
     def over_words(self, tokens: Tensor, images: list[KeysValues], selected: Tensor | None = None) -> Tensor:
-        """Apply `cross` to words, (k*B, L), in captioning; return T^, (k*B, L, D).
+        """Apply the transformer `cross` to the words of captions, `tokens`, (k*B, L); return T^, (k*B, L, D).
 
-        `images`: each block's keys and values of image tokens, from `over_images`. With `selected`, (k*B, L),
-        only the n words for which `selected` is true are returned, (n, D).
+        `images` holds the keys and values of the image tokens for each block. `selected` is a mask, (k*B, L).
+        With it, only the n words where it is true are returned, (n, D).
         """
         x, blocks = self.cross.norm(self.text(tokens)), self.cross.blocks
         for block, keys_values in zip(blocks, images, strict=True):

@@ -35,8 +35,9 @@ MARGIN = 0.4  # a cosine up to this value is not penalised for images of differe
 class ClassPairs(nn.Module):
     """Head and loss of the task on NABirds (section on data expansion in the paper).
 
-    The loss is the cross-entropy of each image's class, plus the cross-entropy of "both images have the same
-    class", plus a contrast of all images of the batch by class.
+    The loss is the sum of three terms: the cross-entropy of each image's class; the cross-entropy of "both
+    images have the same class"; and a contrastive loss over all images of the batch, in which images of one
+    class are positives.
     """
 
     def __init__(self, sizes: PclSizes, classes: int):
@@ -45,9 +46,13 @@ class ClassPairs(nn.Module):
         self.aligner = nn.Linear(2 * sizes.width, 2)
 
     def forward(self, network: Network, before: Tensor, after: Tensor, classes: Tensor) -> dict[str, Tensor]:
-        """Return the loss and two accuracies, scalars by name, for both images' cells, (B, N, C) each.
+        """Return the loss and two accuracies, as scalars by name.
 
-        `classes`, (2, B), are the classes of the before images, then of the after images.
+        `class_accuracy` is the share of images whose class is predicted correctly. `same_accuracy` is the
+        share of pairs for which it is predicted correctly whether both images have the same class.
+
+        before, after: cells of the two images of each pair, (B, N, C) each
+        classes: classes of the before images and of the after images, (2, B)
         """
         same = (classes[0] == classes[1]).long()  # (B,), 1 if both images of a pair have the same class
         singles = network.singles(before, after)  # (2B, N+1, D)
@@ -84,7 +89,11 @@ class CellHead(nn.Module):
 
 
 class Pretraining(Trainable):
-    """Model of a pretraining phase. Each batch has one task, which its Labels name."""
+    """Model that is trained in a pre-training phase of IDC-PCL.
+
+    Each batch trains one task, for example the prediction of masked words. The labels of the batch name
+    the task.
+    """
 
     def __init__(
         self,
@@ -96,7 +105,12 @@ class Pretraining(Trainable):
         coef: float,
         single: bool = False,
     ):
-        """Build the model; `masked`: shares of hidden words and cells; `taus`: temperatures (MVCL, FDA)."""
+        """Build the model for a pre-training phase of IDC-PCL.
+
+        masked: the share of words that are hidden, and the share of cells that are hidden
+        taus: the temperatures of the tasks MVCL (masked cells) and FDA (wrong captions)
+        single: True if each pair is a single image, as in CUB
+        """
         super().__init__()
         self.sizes, self.switches = sizes, switches
         (self.word_share, self.cell_share), (self.tau1, self.tau2) = masked, taus
@@ -119,10 +133,12 @@ class Pretraining(Trainable):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Any = None
     ) -> dict[str, Tensor]:
-        """Return loss and measures of the batch's task for both images' cells, (B, N, C) each.
+        """Return the loss and the measures of the batch's task, as scalars by name.
 
-        tokens: a caption of each pair; in FDA, the pair's caption and then six negatives
-        labels: Labels that name the task; None: the task that needs the most memory
+        before, after: cells of the two images of each pair, (B, N, C) each
+        tokens: one caption of each pair; in the task FDA, seven: the pair's caption and then six wrong
+            captions
+        labels: labels of the batch, which name its task; None: the task that needs the most memory
         """
         task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
         if labels and labels.classes is not None:
@@ -142,14 +158,22 @@ class Pretraining(Trainable):
         return self.difference.joint(memory, tokens, self.switches.padding == "attended")
 
     def marks_and_cells(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Split V^, (B, M, D), into the tokens [IMG1] and [IMG2], (B, 2, D), and the cells, (B, I, N, D)."""
+        """Split encoded images, (B, M, D), into their special tokens, (B, 2, D), and cells, (B, I, N, D).
+
+        The special tokens are [IMG1] and [IMG2]. I is the number of images: 2 for a pair, 1 for a single
+        image.
+        """
         if self.single:  # [IMG2] is after the cells
             return images[:, [0, -1]], images[:, None, 1:-1]
         both = images.unflatten(1, (2, -1))
         return both[:, :, 0], both[:, :, 1:]
 
     def mlm(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Return MLM's accuracy and loss: the mean of -log P(w | other words, V~) over the masked words w."""
+        """Return the loss and the accuracy of masked language modelling (MLM), as `mlm` and `mlm_accuracy`.
+
+        The model predicts each masked word from the other words of the caption and from the images. The loss
+        is the mean cross-entropy over the masked words.
+        """
         read, chosen = masked_words(tokens, self.word_share, self.difference.mask)
         _, words = self.joint(before, after, read)
         logits = self.difference.output(words[:, 1:][chosen]).float()
@@ -202,13 +226,15 @@ class Pretraining(Trainable):
 
 
 def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:
-    """Mask random words of the captions `tokens`, (B, L).
+    """Mask random words of the captions `tokens`, (B, L), for training.
 
-    Returns the masked captions, (B, L), and a mask, (B, L), that is true for the chosen words. Each word is
-    chosen with the probability `share`. Of the chosen words, 8 of 10 become [MASK], 1 of 10 becomes a random
-    token, and 1 of 10 stays. `mask` is the id of [MASK]. A random token has an id from 0 to `mask` + 1, the
-    id of [CLS]. <END> is chosen with the same probability; if chosen, it becomes [MASK]. If no word of a
-    caption is chosen, its first word is chosen and becomes [MASK].
+    Returns the masked captions, (B, L), and a boolean mask, (B, L), that is true for the chosen words.
+
+    Each word is chosen with the probability `share`. Of the chosen words, 80% become [MASK], 10% become
+    a random token, and 10% stay. <END> is chosen with the same probability, and then always becomes
+    [MASK]. If no word of a caption is chosen, its first word is chosen and becomes [MASK]. `mask` is
+    the id of [MASK]. The id of [CLS], the last one, is `mask` + 1. A random token can have any id from
+    0 to this id.
     """
     choice = torch.rand(tokens.shape, device=tokens.device)
     action = torch.rand(tokens.shape, device=tokens.device)

@@ -35,16 +35,22 @@ Directions = tuple[Tensor, Tensor, Tensor]
 def compare(
     encoding: ImageEncoder, inter: PairEncoder, layer: TransformerBlock | None = None
 ) -> Directions | None:
-    """Initialise the first block that sees both images so that it compares each token with its counterpart.
+    """Set initial weights with which a block compares each token with its counterpart.
 
-    After this, the channels of F', the pair encoder's output, have the following meaning. The first E/2
-    channels hold the difference of a token from its counterpart. The next channel holds the size of this
-    difference. The next channel tells to which image the token belongs. The other channels hold the content
-    of the token. If no block sees both images, `layer` is initialised instead; it is the first layer of the
-    captioner's encoder.
+    A token's counterpart is the token at the same place in the other image. The comparison is done by the
+    first block of the pair encoder that sees both images. If there is no such block, `layer` compares the
+    tokens; it is the first layer of the captioner's encoder.
 
-    Returns the Directions (see above) of the difference, or None if there is neither such a block nor
-    `layer`. Raises ValueError if E is above D or below 4, or if E is odd and `layer` is initialised.
+    If the pair encoder compares the tokens, its output has E channels in this order:
+
+    E/2 channels: the difference of a token from its counterpart
+    one channel: the size of this difference
+    one channel: the image to which the token belongs
+    other channels: the content of the token
+
+    Returns the directions in the space of E channels that hold the difference, (E, E/2), its size, (E,),
+    and the image, (E,). Returns None if there is neither such a block nor `layer`. Raises ValueError if E
+    is above the width D or below 4, or if E is odd and `layer` is initialised.
     """
     places = all_places(encoding)
     side = weights.PLACE_SCALE / 2 * weights.orthogonal_side(places)
@@ -77,12 +83,15 @@ def compare_in_captioner(
 ) -> Directions | None:
     """Initialise `W` and `layer`, so that `layer` compares each token with its counterpart.
 
-    This is for models in which no block sees both images before the captioner. `W`, (E, D), is the weight
-    of the linear map whose output is F'. After the call, the first channels of F' hold the image and the
-    place of a token. `layer` is the first layer of the captioner's encoder.
+    This is for models in which no block sees both images before the captioner. A token's counterpart is
+    the token at the same place in the other image.
 
-    Returns the Directions of the difference, or None if `layer` is None. Raises ValueError if E is odd and
-    `layer` is not None.
+    W: (E, D), weight of the last linear map before the captioner; after the call, the map's first
+        output channels hold the image and the place of a token
+    layer: first layer of the captioner's encoder
+
+    Returns the directions of the difference, of its size, and of the image, in the output of `layer`.
+    Returns None if `layer` is None. Raises ValueError if E is odd and `layer` is not None.
     """
     directions = torch.cat([side[None], weights.whitening(places)[0]])  # those of places: the strongest first
     W.copy_(torch.linalg.qr(directions.T, mode="complete").Q[:, : len(W)].T)
@@ -99,8 +108,8 @@ def compare_in_captioner(
 def all_places(encoding: ImageEncoder) -> Tensor:
     """Set the position embeddings of the class token and of all cells, and return them, (t, D).
 
-    The class token gets a place beyond the last row and column, so that it is compared with the class token
-    of the other image.
+    The class token gets the position after the last row and the last column, which no cell has. So the
+    class token is compared with the class token of the other image.
     """
     rows, columns = encoding.patches.cells
     waves = weights.grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])
@@ -112,9 +121,9 @@ def all_places(encoding: ImageEncoder) -> Tensor:
 
 
 def last_map(encoding: ImageEncoder) -> Tensor:
-    """Return the weights of the last convolution in the first layer of the image encoder.
+    """Return the weights of the convolution that computes the image encoder's patches, as a matrix.
 
-    The result is a view of the shape (D, inputs).
+    The result, (D, inputs), is a view: changing it changes the weights.
     """
     return next(encoding.patches.project.parameters()).flatten(1)
 
@@ -142,10 +151,11 @@ def orthogonal_direction(*matrices: Tensor) -> Tensor:
 
 @torch.no_grad()
 def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
-    """Initialise the last block so that class tokens attend to tokens that differ from their counterparts.
+    """Initialise the last block of the pair encoder so that class tokens attend to tokens that differ.
 
-    This is only for the model of the adaptation. The function `compare` must be called first. If the pair
-    encoder has only one block, nothing is changed, because this block already compares the images.
+    A token differs if it is unlike the token at the same place in the other image. The function
+    `compare` must be called first. Nothing is changed if the pair encoder has only one block, because
+    that block already compares the images. This is only for the model of the adaptation phase.
     """
     if len(inter.blocks) < 2:
         return
@@ -172,9 +182,13 @@ def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
 def initialise_captioner(
     encoding: ImageEncoder, inter: PairEncoder, memories: Memories, decoder: ClipDecoder
 ) -> bool:
-    """Initialise a captioner so that it compares both images and its decoder attends to tokens that differ.
+    """Set initial weights with which the captioner compares the two images.
 
-    Returns True if the captioner's encoder compares the images, because no block of the pair encoder does.
+    The decoder attends to tokens that differ from the token at the same place in the other image. The
+    comparison is done by the first block that sees both images. This block is in the pair encoder, or, if
+    the pair encoder has no blocks, in the captioner's encoder.
+
+    Returns True if the comparison is done in the captioner's encoder.
     """
     directions: Any = compare(encoding, inter, memories.layers[0])
     half, size_direction, side = directions

@@ -33,7 +33,11 @@ SIZE_LOGIT, SIDE_LOGIT = 17.0, 11.0
 
 
 def grid_places(rows: int, columns: int, width: int) -> Tensor:
-    """Return the place of each cell, (N, D): sines and cosines of the row, then those of the column."""
+    """Return a position embedding for each cell of a grid, (N, D), with N = rows * columns and D = width.
+
+    The first D/2 channels are sines and cosines of the row number. The others are those of the column
+    number.
+    """
     row, column = line_places(rows, width), line_places(columns, width)
     return torch.cat([row.repeat_interleave(columns, 0), column.repeat(rows, 1)], 1)
 
@@ -51,12 +55,18 @@ def line_places(count: int, width: int) -> Tensor:
 
 
 def random_side(width: int) -> Tensor:
-    """Return a random side, (D,), of the length sqrt(D)."""
+    """Return a random vector, (D,), of the length sqrt(D), which marks the image that a token belongs to.
+
+    The vector is added to the tokens of one image and subtracted from those of the other.
+    """
     return F.normalize(torch.randn(width), dim=0) * math.sqrt(width)
 
 
 def orthogonal_side(places: Tensor) -> Tensor:
-    """Return a random side, (D,), of the length sqrt(D), at right angles to all differences of places."""
+    """Return a random vector, (D,), at right angles to all differences between rows of `places`, (N, D).
+
+    Its length is sqrt(D). The vector is a side: a direction that tells the first image from the second.
+    """
     side = random_side(places.shape[1])
     side -= projection_onto(places) @ side
     return math.sqrt(len(side)) * F.normalize(side, dim=0)
@@ -118,9 +128,10 @@ def copy_counterpart(attention: MultiHeadAttention, places: Tensor, sharpness: f
 
 
 def place_maps_of(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Return a random matrix W, (rows, D), for each head; W maps places to queries and keys.
+    """Return a random weight matrix, (rows, D), for each head, for use in its query and key projections.
 
-    `places` are (N, D). For each place p, |W p|^2 is about `square`.
+    `places` are the position embeddings of the cells, (N, D). A matrix W maps a position embedding p to
+    a vector with |W p|^2 of about `square`.
     """
     directions, strong = (x[:rows] for x in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()
@@ -135,12 +146,14 @@ def without_biases(attention: MultiHeadAttention) -> None:
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the directions in which places differ, (min(N, D), D), and a mask of the strong directions.
+    """Return the directions in which the rows of `places` vary, (min(N, D), D), and a mask.
 
-    The directions are sorted by the standard deviation of places along them, the largest first. A direction
-    is strong if this deviation is more than WEAK_SHARE times the largest deviation. A strong direction is
-    scaled so that the variance of places along it is 1. A weak direction is set to 0. The mask is 1 for a
-    strong direction, and 0 for a weak direction.
+    `places`, (N, D), has the position embedding of each cell. The directions are those of a principal
+    component analysis of the rows, sorted from the largest to the smallest standard deviation.
+
+    A direction is strong if its standard deviation is more than WEAK_SHARE times the largest one.
+    Strong directions are scaled so that the rows have variance 1 along them. Weak directions are set to
+    0. The mask, (min(N, D),), is 1 for strong and 0 for weak directions.
     """
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
     strong = deviations > WEAK_SHARE * deviations[0]
@@ -150,12 +163,14 @@ def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def add_size(half: Tensor, size_direction: Tensor, up: nn.Linear, down: nn.Linear) -> None:
-    """Initialise a feed-forward layer so that it adds the size of the difference to a token.
+    """Initialise a feed-forward layer so that it adds the size of the difference to each token.
 
-    `half`, (D, D/2), are the directions that hold the difference. The size is the sum of |x|, where the
-    numbers x are the token's components along these directions. The layer computes |x| as ReLU(x) +
-    ReLU(-x), or approximately with GELU. `up` and `down` are the layer's linear maps; their first D hidden
-    channels are used. The size is added along `size_direction`, (D,), a unit vector orthogonal to `half`.
+    A token contains the difference as its components x along D/2 directions, `half`, (D, D/2). The size
+    of the difference is the sum of |x| over these components. The layer adds the size along
+    `size_direction`, (D,), a unit vector orthogonal to `half`.
+
+    `up` and `down` are the linear maps of the layer. Their first D hidden channels compute |x| as
+    ReLU(x) + ReLU(-x). With GELU instead of ReLU, the result is approximate.
     """
     D = len(half)
     up.weight[:D], up.bias[:D] = torch.cat([half.T, -half.T]), 0
@@ -165,11 +180,13 @@ def add_size(half: Tensor, size_direction: Tensor, up: nn.Linear, down: nn.Linea
 
 @torch.no_grad()
 def attend_to_changes(attention: MultiHeadAttention, size_direction: Tensor, side: Tensor) -> None:
-    """Initialise an attention so that all queries attend to cells that differ from their counterparts.
+    """Initialise an attention so that all queries attend to cells that differ between the two images.
 
-    Half of the heads attend to image 1, and the other half to image 2. Only the first channel of each head
-    is set. `size_direction`, (D,), is the direction along which `add_size` adds the size of the difference.
-    `side`, (D,), is the side of image 1 (see the top of the file).
+    Half of the heads attend to cells of image 1, and the other half to cells of image 2. Only the first
+    channel of each head is set.
+
+    size_direction: unit vector, (D,). A token's component along it says how much its cell differs.
+    side: vector, (D,), that is added to the tokens of image 1 and subtracted from those of image 2
     """
     D, h = len(size_direction), attention.heads
     unit_side = F.normalize(side, dim=0)

@@ -21,11 +21,14 @@ DIFFERENCE_GAIN, CONTENT_GAIN = -5.0, 2.0
 
 
 def separate_places(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
-    """Return the places of the cells, (N, D), a side, (D,), and the number n of channels that they use.
+    """Return position embeddings that use only the first n channels: (places, side, n).
 
-    Places and side are defined in counterpart_weights.py. They are 0 except in the first n channels, and n
-    is below D/2. The content of cells must be 0 in these channels; otherwise cells would attend to cells
-    with similar content. Raises ValueError if the width D is too small.
+    places: (N, D), a position embedding for each of the N cells
+    side: (D,), the vector that is added to the tokens of the first image, and subtracted from those of
+        the second image
+
+    n is below D/2. The content of cells must be 0 in the first n channels; otherwise cells would attend
+    to cells with similar content. Raises ValueError if the width D is too small.
     """
     room = min(max(width // 16, *cells), (width - 2) // 8) * 4
     if not room:
@@ -39,10 +42,11 @@ def separate_places(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor,
 
 @torch.no_grad()
 def clear_place_channels(project: nn.Linear, room: int) -> None:
-    """Initialise the linear map W, (D, C), that embeds a cell's features.
+    """Initialise `project`, the linear map, (D, C), that embeds the features of a cell.
 
-    The first `room` output channels become 0, because the cell's place and side are added to these channels
-    (see `separate_places`). The weights of the other channels are multiplied by the constant CELL_SCALE.
+    The first `room` output channels are set to 0. They are reserved for the cell's place and image
+    (before or after), which are added later. The weights of the other channels are multiplied by the
+    constant CELL_SCALE.
     """
     project.weight *= CELL_SCALE
     project.weight[:room], project.bias[:room] = 0, 0

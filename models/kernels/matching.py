@@ -56,15 +56,16 @@ class _TokenMatching(torch.autograd.Function):
 
 
 def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
-    """Return the module that computes TM of `queries` and `keys`, and the gradient of TM.
+    """Return the module that computes the token-wise matching of `queries` and `keys`, and its gradient.
 
     matching_cpu: bfloat16 and float32 on a CPU
-    matching_gpu: bfloat16, float16 and float32 on a GPU of compute capability 8.0 or more, with Triton, up
-        to 2,048 tokens
+    matching_gpu: bfloat16, float16 and float32 on a GPU of compute capability 8.0 or more, with Triton,
+        up to 2,048 tokens
     matching_plain: everything else
 
-    Each module has two functions. `locate`, for the forward pass, returns TM, followed by tensors that
-    `spread` takes as its last arguments. `spread`, for the backward pass, computes the gradients.
+    Each module has the functions `locate` and `spread`. `locate` is the forward pass. It returns the
+    matching, and further tensors in some modules. `spread` is the backward pass. Its last arguments are
+    these further tensors.
     """
     if queries.device.type == "cpu" and queries.dtype in matching_cpu.WHOLE_NUMBERS:
         return matching_cpu
@@ -77,15 +78,19 @@ def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
 
 
 def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """Compute MTM of queries, (b, h, N, d), and keys, (b, h, M, d), for each pair of images: (b, B).
+    """Match b images of this process with the B images of all processes; return the scores, (b, B).
 
-    MTM is SCORER's Eq. 3. The queries of this process are matched with the keys of all processes, in
-    float32 or wider. The values of `mtm`:
+    The score of two images is their multi-head token-wise matching (SCORER Eq. 3), in float32 or wider.
 
-    per_head: TM in each head, averaged over heads
-    summed, single_head: similarities are summed over heads before the maxima (Fig. 3)
-    mean_pool, max_pool: the tokens of an image are pooled to their mean or maximum, a vector of D channels,
-        and the result is the dot product of the two images' vectors (Fig. 3)
+    queries: tokens of the images of this process, (b, h, N, d)
+    keys: tokens of the other images of this process, (b, h, M, d); all processes join their keys
+
+    The values of `mtm`:
+
+    per_head: the matching of each head is computed, then the mean over the heads
+    summed, single_head: similarities are summed over the heads before the maxima (Fig. 3)
+    mean_pool, max_pool: the tokens of each image are pooled to one vector of D channels, their mean or
+        maximum; the result is the dot product of two such vectors (Fig. 3)
     """
     if mtm not in POOLS:
         return token_matching(headed(queries, mtm), join_processes(headed(keys, mtm))).mean(-1)
@@ -95,7 +100,12 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
 
 
 def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm) -> Tensor:
-    """Return the matching of the two images of each pair, (b,). Tokens are compared by cosine."""
+    """Return the similarity of the two images of each pair, (b,).
+
+    `queries` and `keys` are the tokens of the two images. The switch `mtm` determines how they are
+    compared: by their best matches (SCORER Eq. 2), or as one pooled vector per image. Vectors are compared
+    by cosine.
+    """
     if mtm in POOLS:
         return (normalize(pooled(queries, mtm), dim=-1) * normalize(pooled(keys, mtm), dim=-1)).sum(-1)
     # pairs become heads, because each head is matched only with itself: (1, bh, N, d)
@@ -104,7 +114,11 @@ def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm) -> Tensor:
 
 
 def headed(x: Tensor, mtm: Mtm) -> Tensor:
-    """Return x, (B, h, N, d), unchanged for `per_head`, else with a single head, (B, 1, N, D)."""
+    """Return x, (B, h, N, d), with the heads that the matching `mtm` uses.
+
+    "per_head": x is returned unchanged. Otherwise, the heads are joined to a single head, (B, 1, N, D),
+    with D = h * d.
+    """
     return x if mtm == "per_head" else x.transpose(1, 2).flatten(2)[:, None]
 
 
@@ -126,11 +140,13 @@ def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
 
 
 class Contrast(nn.Module):
-    """Mean of the contrastive losses of both directions (SCORER Eq. 4 and 11).
+    """Contrastive loss, averaged over both directions (SCORER Eq. 4 and 11).
 
-    A call takes the similarities of each direction, (b, B). They are divided by `temperature`. With
-    `learned`, they are instead multiplied by exp(s), where s is a learned number that starts at 1. Raises
-    ValueError if `temperature` is not positive.
+    A call takes two matrices of similarities, one for each direction. Each is (b, B): similarities of
+    the b items of this process with all B items. Similarities are divided by `temperature`. If
+    `learned` is True, they are multiplied by exp(s) instead. s is a learned number, 1 at the beginning.
+
+    Raises ValueError if `temperature` is not positive.
     """
 
     def __init__(self, temperature: float, learned: bool):

@@ -1,8 +1,12 @@
-"""Token matching on a CPU: maxima of the similarities, and gradients through the maxima.
+"""Token-wise matching on a CPU.
 
-A core computes a tile of similarities that fits its cache, and finds the maxima of the tile. This is several
-times faster than torch's `max` with indices, `scatter_add` and parallel products of small matrices.
-TM: token-wise matching; B, A: images; N, M: their tokens; h: heads; d: width of a head.
+Token-wise matching (TM) finds, for each token, the most similar token of a second image. This
+module computes the maxima of the similarities, and the gradients through the maxima. A core
+computes a tile of similarities that fits its cache, and finds the maxima of the tile. This is
+several times faster than torch's `max` with indices, `scatter_add` and parallel products of small
+matrices.
+B: images of the queries; A: images of the keys; N: tokens of a query image; M: tokens of a key
+image; h: heads; d: width of a head.
 """
 
 import math
@@ -56,13 +60,18 @@ def taken(tasks: deque[Task]) -> Iterable[Task]:
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return TM (SCORER Eq. 2), and the index of each token's best partner in each other image.
+    """Match the tokens of each query image with those of each key image, and return three tensors.
 
-    On a tie the lowest index is returned. If a similarity is NaN, TM of its images and head is NaN.
+    1. Score of each query image, key image and head, (B, A, h), float32: the token-wise matching TM of
+       SCORER Eq. 2.
+    2. Index of the most similar key token for each query token, (B, A, h, N), int16.
+    3. Index of the most similar query token for each key token, (B, A, h, M), int16.
 
-    queries: (B, h, N, d), keys: (A, h, M, d), bfloat16 or float32
-    TM: (B, A, h), float32
-    indices: (B, A, h, N) for queries and (B, A, h, M) for keys, int16
+    On a tie the lowest index is returned. If a similarity of two images is NaN, their score in this
+    head is NaN.
+
+    queries: (B, h, N, d), bfloat16 or float32, the N tokens of each of B images
+    keys: (A, h, M, d), of the same type, the M tokens of each of A images
     """
     (B, h, N, d), (A, _, M, _) = queries.shape, keys.shape
     q, k = (x.detach().transpose(0, 1).reshape(h, -1, d) for x in (queries, keys))  # (h, BN, d), (h, AM, d)
@@ -85,10 +94,11 @@ def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def maxima(
     e: Tensor, matches: Tensor, row_at: Tensor, column_at: Tensor, start: tuple[int, int, int]
 ) -> None:
-    """Find the maxima in a tile of similarities, `e`, and write them to `matches`, `row_at` and `column_at`.
+    """Compute the results of `locate` for one tile of similarities, `e`, and write them in place.
 
-    The three tensors are the results of `locate`. `start` is the place where the tile starts: index of the
-    query image, index of the key image, and head.
+    `matches` gets the token-wise matching of each image pair in the tile. `row_at` gets the index of
+    each query's best key, and `column_at` the index of each key's best query. `start` is the place of
+    the tile in these tensors: index of the query image, index of the key image, and head.
     """
     integer = WHOLE_NUMBERS[e.dtype]
     infinity = torch.tensor(math.inf, dtype=e.dtype).view(integer).item()
@@ -116,11 +126,14 @@ def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
 
 @compiled
 def _order(bits, top, left, ordered, infinity):
-    """Set `ordered`, (N, M), to integers that have the same order as the similarities of two images.
+    """Convert the similarities of two images to integers of the same order, and write them to `ordered`.
 
-    `bits` are floats whose bits are read as integers. The similarities of the two images start at the row
-    `top` and the column `left` of `bits`. `infinity` is the integer with the bits of infinity. NaN becomes
-    the largest integer, and -0 becomes equal to 0.
+    bits: similarities of many images; these are floats whose bits are read as integers
+    top, left: row and column of `bits` at which the similarities of the two images begin
+    ordered: the result, (N, M)
+    infinity: the integer that has the bits of infinity
+
+    NaN becomes the largest integer. -0 and 0 become the same integer.
     """
     number = bits.dtype.type
     lowest, highest = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
@@ -175,10 +188,13 @@ def _mean(ordered):
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
+    """Return the gradients of queries, (B, h, N, d), and of keys, (A, h, M, d).
 
-    `row_at` and `column_at` are the indices that `locate` returned. Gradients are computed in float32 or
-    wider. Sums over the other images always have the same order.
+    grad: gradient of the token-wise matching (SCORER Eq. 2), (B, A, h)
+    row_at, column_at: for each token of the queries and of the keys, the index of its best partner in each
+        other image, from `locate`
+
+    Gradients are computed in float32 or wider. Sums over the other images always have the same order.
     """
     exact = torch.promote_types(queries.dtype, torch.float32)
     channels = math.gcd(queries.shape[-1], CHANNELS)
@@ -206,7 +222,10 @@ def _by_channels(x: Tensor, channels: int) -> Tensor:
 
 
 def _together(x: Tensor, like: Tensor) -> Tensor:
-    """Undo `_by_channels`; return x in the shape and type of `like`."""
+    """Return `x`, (h d / channels, B, N, channels), as a tensor (B, h, N, d) with the dtype of `like`.
+
+    This reverses the reordering that `_by_channels` made. The shape (B, h, N, d) is that of `like`.
+    """
     return x.unflatten(0, (like.shape[1], -1)).permute(2, 0, 3, 1, 4).flatten(-2).to(like.dtype)
 
 

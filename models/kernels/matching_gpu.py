@@ -21,20 +21,24 @@ ROOM = 128 * 1024  # tiles are read ahead if a GPU has at least this many bytes 
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor]:
-    """Return TM (SCORER Eq. 2), (B, A, h), of queries, (B, h, N, d), and keys, (A, h, M, d).
+    """Return the token-wise matching (SCORER Eq. 2) of all pairs of images, as a tuple of one tensor.
 
-    Operands have one of TYPES, and any strides. Similarities and result are float32. If an operand contains a
-    number that is not finite, all matchings of its image and head are NaN.
+    Queries are (B, h, N, d), keys are (A, h, M, d), and the result is (B, A, h) float32. Queries and
+    keys have one of the types in TYPES, and any strides. If an image has a number that is not finite in
+    a head, all matchings of this image in this head are NaN.
     """
     x, y = _factors(queries, keys)
     return ((_best_of(x, y).mean(-1) + _best_of(y, x).mean(-1).transpose(0, 1)) / 2,)
 
 
 def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
+    """Return the gradients of queries, (B, h, N, d), and keys, (A, h, M, d).
 
-    On a tie the token with the lowest index gets the gradient. Sums are float32. A pair of images is skipped
-    if its gradient is at most NEGLIGIBLE times the largest gradient of each of the two images.
+    `grad`, (B, A, h), is the gradient of the token matching (SCORER Eq. 2). If several tokens have the
+    same maximum, the token with the lowest index gets the gradient. Sums are float32.
+
+    The gradient of a pair of images is skipped if it is negligible for both images. It is negligible
+    for an image if it is at most NEGLIGIBLE times the largest gradient of the image's pairs.
     """
     grad = grad.float()
     by_row, by_column = _listed(grad), _listed(grad.transpose(0, 1))
@@ -47,10 +51,11 @@ def spread(grad: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]
 
 
 def _listed(grad: Tensor) -> tuple[Tensor, Tensor]:
-    """List, for each of the B images, the other images for which `grad`, (B, A, h), is not negligible.
+    """List, for each image, the other images with which it has a gradient that is not negligible.
 
-    Returns the number n of listed images, (B,), and their indices in ascending order, (B, A). Only the
-    first n indices of an image are set.
+    `grad`, (B, A, h), is the gradient for B images, A other images and h heads. Returns the number n of
+    listed images, (B,), and their indices in ascending order, (B, A). Only the first n indices of an
+    image are set.
     """
     size = torch.linalg.vector_norm(grad, torch.inf, -1)  # (B, A)
     B, A = size.shape
@@ -102,11 +107,13 @@ def _best_of(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _places_of(x: Tensor, y: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
-    """Return, for each token of `x`, the index of the most similar token in each listed image of `y`.
+    """Return, for each token of `x`, the index of the most similar token of an image of `y`.
 
-    `x` is (B, h, N, d), and `y` is (A, h, M, d). `listed` is the result of `_listed`. The returned indices
-    are whole numbers in float16. Their shape is (B, A, h, N), or (B, A, h, N + 1) if N is odd. The indices
-    for images that are not listed are not set.
+    `x` is (B, h, N, d): tokens of B images. `y` is (A, h, M, d): tokens of A images. For each image of
+    `x`, `listed` has the number and the indices of the images of `y` to search. Other images are not
+    searched, and their indices are not set.
+
+    The returned indices are whole numbers in float16, (B, A, h, N), or (B, A, h, N + 1) if N is odd.
     """
     (B, h, N, d), (A, _, M, _) = x.shape, y.shape
     indices = x.new_empty(B, A, h, N + N % 2, dtype=torch.float16)
@@ -121,10 +128,14 @@ def _places_of(x: Tensor, y: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
 def _gather(
     x: Tensor, y: Tensor, grad: Tensor, x_at: Tensor, y_at: Tensor, listed: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """Return the gradient of `x`, (B, h, N, d), computed from `grad`, the gradient of TM, (B, A, h).
+    """Return the gradient of `x`, (B, h, N, d), the tokens of B images.
 
-    `x_at`, (B, A, h, N), holds the index of the best token of `y` for each token of `x`. `y_at`, (A, B, h,
-    M), holds the reverse. Both are results of `_places_of`. `listed` is the result of `_listed`.
+    y: tokens of the A images that `x` was matched with, (A, h, M, d)
+    grad: gradient of the token-wise matching of all images (SCORER Eq. 2), (B, A, h)
+    x_at: index of the best token of `y` for each token of `x`, (B, A, h, N), from `_places_of`
+    y_at: index of the best token of `x` for each token of `y`, (A, B, h, M), from `_places_of`
+    listed: result of `_listed`: for each image of `x`, the images of `y` with a gradient that is not
+        negligible
     """
     (B, h, N, d), (A, _, M, _) = x.shape, y.shape
     sizes, options = _sum_tiles(x, N, M, d)

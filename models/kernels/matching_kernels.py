@@ -1,10 +1,12 @@
 """Triton kernels of matching_gpu.py.
 
-The kernels compute the maxima, the places of the maxima, the gradients, and the list of pairs of images
-whose gradient is not negligible.
-B, A: images; N, M: their tokens; h: heads; D: width of a head. A tile has BLOCK_N tokens of an image and
-BLOCK_M tokens of another image. TAIL: tokens of an image's last, partial tile; BLOCK_D: channels of a
-product.
+The kernels compute the maxima of the similarities, the places of the maxima, and the gradients.
+Another kernel lists the pairs of images whose gradient is not negligible.
+
+B, A: numbers of images; N, M: numbers of their tokens; h: heads; D: width of a head. Similarities
+are computed in tiles of BLOCK_N tokens times BLOCK_M tokens of another image. TAIL: size of the
+smaller tile for the tokens that remain at an image's end; BLOCK_D: number of channels that are
+processed at once.
 """
 
 import triton

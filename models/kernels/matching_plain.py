@@ -1,8 +1,11 @@
-"""Token matching in plain torch, for any device and type: maxima, and gradients through the maxima.
+"""Token-wise matching in plain torch, for any device and type.
 
-Both functions, `locate` and `spread`, loop over the images of the queries. Each step of the loop needs
-memory for (A, h, N, M) similarities.
-TM: token-wise matching; B, A: images; N, M: their tokens; h: heads; d: width of a head.
+Token-wise matching (TM) finds, for each token, the most similar token of a second image. `locate`
+computes the maxima of the similarities, and `spread` computes the gradients through the maxima.
+Both loop over the images of the queries. Each step of the loop needs memory for (A, h, N, M)
+similarities.
+B: images of the queries; A: images of the keys; N: tokens of a query image; M: tokens of a key
+image; h: heads; d: width of a head.
 """
 
 import torch
@@ -10,7 +13,13 @@ from torch import Tensor
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return TM (SCORER Eq. 2), (B, A, h), and the same two tensors of indices as matching_cpu.locate."""
+    """Return the token matching (SCORER Eq. 2), (B, A, h), and the indices of the best partners of tokens.
+
+    queries: (B, h, N, d); keys: (A, h, M, d)
+
+    There are two tensors of indices. The first, (B, A, h, N), has the most similar key for each query.
+    The second, (B, A, h, M), has the most similar query for each key.
+    """
     results = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
     matches, row_at, column_at = (torch.stack(tensors) for tensors in zip(*results, strict=True))
     return matches, row_at, column_at
@@ -37,7 +46,12 @@ def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d)."""
+    """Return the gradients of queries, (B, h, N, d), and keys, (A, h, M, d), of the token-wise matching.
+
+    grad: gradient of the matching's result, (B, A, h)
+    row_at: index of the most similar key of each query, (B, A, h, N)
+    column_at: index of the most similar query of each key, (B, A, h, M)
+    """
     exact = torch.promote_types(queries.dtype, torch.float32)
     q, k, grad = queries.to(exact), keys.to(exact), grad.to(exact)
     N, M = q.shape[2], k.shape[2]

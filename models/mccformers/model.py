@@ -72,7 +72,11 @@ class CrossEncoder(nn.Module):
         self.layers = layers_of(sizes, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """Compute the difference of the encoded images, (B, N, D) each; its memory is (B, N, M)."""
+        """Compare two encoded images, (B, N, D) each, and return the result as an Aligned.
+
+        Its field `memory`, (B, N, 2D), is the input of the decoder. A token of `memory` joins the outputs
+        for a cell of the before image and for the cell at the same place of the after image.
+        """
         b, a = before, after
         for layer in self.layers:
             b_queries, b_keys, b_values = layer.attention.projections(b)  # (B, h, N, d)
@@ -92,11 +96,14 @@ class JointEncoder(nn.Module):
         self.layers = layers_of(sizes, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """Compute the difference of the encoded images, (B, N, D) each; its memory is (B, N, M).
+        """Compare two encoded images, (B, N, D) each, and return the result as an Aligned.
 
-        In the last layer, the attention weights of a cell over the cells of both images sum to 1. The method
-        `alignment` of the result uses only the attention of the after image's cells to the before image's
-        cells. It normalises these weights, so that they sum to 1 for each cell of the after image.
+        Its field `memory`, (B, N, 2D), is the input of the decoder. A token of `memory` joins the outputs
+        for a cell of the before image and for the cell at the same place of the after image.
+
+        In the last layer, a cell attends to the cells of both images. The method `alignment` of the result
+        uses only the attention from cells of the after image to cells of the before image. It normalises
+        these weights, so that they sum to 1 for each cell of the after image.
         """
         u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
         for layer in self.layers:
@@ -220,7 +227,11 @@ def mccformers_d(
 def mccformers_s(
     sizes: MccSizes, switches: MccSwitches, *, dropout: float, default_dropout: float
 ) -> Captioner:
-    """Build MCCFormers-S. `default_dropout` is the dropout of word embeddings and of the encoder."""
+    """Build MCCFormers-S.
+
+    `default_dropout` is the dropout of the encoder and of the word embeddings. `dropout` is the dropout
+    of the decoder's layers and of its logits.
+    """
     return captioner(sizes, switches, JointEncoder(sizes, default_dropout), dropout, default_dropout)
 
 

@@ -55,7 +55,11 @@ class BackwardReasoning(Regulariser):
         return self.imagine(self.attention(joined, joined))  # Eq. 10
 
     def prepare(self, pair: Difference, words: Words) -> "Imagined":
-        """Return the queries and keys that match the imagined "after" images with the real "after" images."""
+        """Compute imagined "after" images, and return the queries and keys for comparing them with real ones.
+
+        An "after" image is imagined from the before image and the caption. The queries and keys are those
+        of the matching between the imagined and the real "after" images.
+        """
         if self.switches.sentence == "real":
             sentence = mean_word(words)
         else:
@@ -85,7 +89,8 @@ class Direction:
 class Imagined:
     """Queries and keys to match imagined "after" images with real "after" images.
 
-    With the switch `reverse: own`, `directions` has a second item, to match the real images with the
+    The tuple `directions` has one or two items. The first item is for the direction from imagined to
+    real images. With the switch `reverse: own`, the second item is for the direction from real to
     imagined images.
     """
 

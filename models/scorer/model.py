@@ -27,7 +27,10 @@ JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # how Eq. 7 joins bot
 
 @dataclass
 class CrossView(Aligned):
-    """Difference with both images' queries and keys of the last layer, (B, h, N, d), for the matching."""
+    """Difference of an image pair, with queries and keys of both images for the matching.
+
+    Queries and keys, (B, h, N, d) each, are those of the last layer.
+    """
 
     before_queries: Tensor
     after_keys: Tensor

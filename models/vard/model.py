@@ -76,13 +76,20 @@ class Perl(nn.Module):
         return self.norm(attended_cells + convolved + cells)
 
     def across(self, cells: Tensor, others: Tensor) -> Tensor:
-        """Let `cells` attend to `others` without projections; both are outputs of PERL, (B, N, A)."""
+        """Return the attention of the tokens `cells` to the tokens `others`, (B, N, A).
+
+        Both inputs are outputs of PERL, (B, N, A). Queries, keys and values are the inputs themselves,
+        without linear maps.
+        """
         split = self.attention.split
         return self.attention.attend(split(cells), split(others), split(others))
 
 
 class Disentangling(nn.Module):
-    """Unchanged representation disentanglement (URD): the content of each cell that only one image has."""
+    """Unchanged representation disentanglement (URD): keep of each cell what differs between both images.
+
+    The part that both images share is subtracted from each image.
+    """
 
     def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
         super().__init__()
@@ -138,10 +145,11 @@ class Changed(nn.Module):
 
 @torch.no_grad()
 def compare(cells: nn.Linear, disentangle: Disentangling) -> Tensor:
-    """Initialise the weights so that the difference D at a cell depends on c_bef - c_aft (not published).
+    """Initialise the weights so that the difference D at a cell depends on c_bef - c_aft.
 
-    c_bef and c_aft are PERL's outputs at this cell without the part that all cells have in common. `cells` is
-    the linear map of `encoding`. Returns the common part, (A,).
+    c_bef and c_aft are PERL's outputs at this cell for the two images, minus a vector that is the same
+    for all cells. Returns this vector, (A,). `cells` is the linear map of `encoding`. This
+    initialisation is not from the paper.
     """
     A = cells.out_features
     common, bias = F.layer_norm(torch.randn(2, A), [A])
@@ -159,9 +167,10 @@ def compare(cells: nn.Linear, disentangle: Disentangling) -> Tensor:
 
 @torch.no_grad()
 def attend_to_differences(detector: Detector, speaker: DynamicSpeaker, common: Tensor) -> None:
-    """Initialise the attention maps so that they are high where D is large.
+    """Set initial weights with which the attention maps are high at cells where the two images differ.
 
-    The speaker subtracts `common`, the part that all outputs of PERL share, from the attended vectors.
+    `common` is a vector that all encoded cells have in common. The speaker's initial weights subtract it
+    from the vectors that the attention returns.
     """
     image_weight, difference_weight = detector.map.embed.weight.flatten(1).chunk(2, 1)  # (M, A) each
     image_weight *= OUTPUT_SCALE

@@ -1,8 +1,9 @@
-"""Import CLIP's weights, in OpenAI's or Hugging Face's names (docs/checkpoints.md, "CLIP4IDC and CLIP").
+"""Import CLIP's weights from a file with OpenAI's or Hugging Face's names of the tensors.
 
-Our names are those in models/clip4idc/encoders.py. In CLIP4IDC, the first blocks of the image tower
-encode single images, and the later blocks encode both images together. The blocks have consecutive
-numbers through the whole tower, so the weights do not depend on the number of first blocks.
+See docs/checkpoints.md, "CLIP4IDC and CLIP". Our names are those in models/clip4idc/encoders.py. In
+CLIP4IDC, the first blocks of the image tower encode single images, and the later blocks encode both
+images together. The size `intra` is the number of first blocks. The blocks are numbered through the
+whole tower. Therefore the same imported weights fit every value of `intra`.
 """
 
 from math import isqrt

@@ -18,10 +18,10 @@ FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers",
 
 
 def sizes_by_name(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return the sizes of a table with our names: name -> size.
+    """Rename the sizes that were read from a checkpoint: return name -> size.
 
-    `sizes` has letters of the table as keys. FIELDS gives the name for a letter. A letter that is not in
-    FIELDS is its own name.
+    The keys of `sizes` are letters, for example "D". FIELDS translates a letter to the name of our
+    model's size, for example "width". A letter that FIELDS lacks stays as it is.
     """
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 

@@ -87,7 +87,11 @@ def _expanded(name: str) -> list[str]:
 
 
 def _parameters(row: Row) -> Iterator[Row]:
-    """Expand G and A at the end of a row's names. Yield a row per parameter."""
+    """Yield a row for each parameter that a table row stands for.
+
+    A name that ends with G stands for a weight and a bias. A name that ends with A stands for the tensors
+    of torch's attention. Any other row is yielded unchanged.
+    """
     module, _, kind = row.stored.rpartition(".")
     shape = row.shape or ()
     if kind == "G":
@@ -121,7 +125,11 @@ def read(path: Path, rows: Sequence[Row], tensors: Mapping[str, Tensor], known: 
 
 
 def _sizes(rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes) -> dict[str, int]:
-    """Return letter -> size: the sizes in `known`, and the sizes that the file's tensors determine."""
+    """Return the value of each letter in the shapes of the table: letter -> size.
+
+    For example, the shape (D, C) and a tensor of the shape (512, 1024) give D = 512 and C = 1024. The
+    sizes in `known` are part of the result, and take precedence over the tensors.
+    """
     sizes = dict(known)
     for row in rows:
         if layer := LAYER.search(row.stored):
@@ -139,10 +147,11 @@ def _sizes(rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes) -> 
 
 
 def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
-    """Return the number of layers of a table row whose name in the file is `name`.
+    """Return how many layers a checkpoint file has of the kind `name`, at least 1.
 
-    It is the number of different layer numbers that take the place of `<n>` in the file's names. The result
-    is at least 1. So if there is no layer, a later check names the missing tensor.
+    `name` is the name of a tensor with `<n>` for the layer's number. The different numbers that the
+    file has at this position are counted. If there are none, the result is still 1, so that a later
+    check reports the missing tensor.
     """
     prefix = LAYER.split(name)[0]
     numbers = {tensor.removeprefix(prefix).split(".")[0] for tensor in tensors if tensor.startswith(prefix)}

@@ -105,7 +105,11 @@ def _counts(manifest: Path) -> str | None:
 
 
 def _truth(truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:
-    """Return a table: a row per truth metric, a column per subset of test pairs. None without metrics."""
+    """Return the table of truth metrics, such as the share of true captions. Return None without metrics.
+
+    `truth` is a dictionary from a subset of the test pairs to the metrics' values on it. The table has
+    a row for each metric, and a column for each subset.
+    """
     columns = [subset for subset in SUBSETS if subset in truth]
     names = [name for name in TRUTH if any(name in shares for shares in truth.values())]
     rows = {TRUTH[name]: [truth[subset].get(name) for subset in columns] for name in names}

@@ -1,17 +1,17 @@
 """Packages of weights to share: one file or folder with everything needed to caption new images.
 
-model.safetensors                  the weights; in the folder that training wrote, weights.safetensors
-model.yaml                         description of the weights, as training wrote it
-config.json                        architecture and sizes, for model hubs; not read here
-vocabulary.json                    the words
-features.yaml                      how features are made: hash of the backbone's weights, and precision
-statistics.safetensors             mean and deviation of the backbone's channels, if they are standardised
-backbone.safetensors               the backbone's weights, on request; never ImageNet weights
-scores.json                        truth by kind of change, test scores by seed, some test captions, and the
-                                   settings that render more such images
-confidence.json                    calibration: probability that a caption is correct, and limits beyond which
-                                   images are refused; only if commands.calibrate has run
-a README                           the model card, with front matter for hubs
+model.safetensors        the weights; in the folder that training wrote, weights.safetensors
+model.yaml               description of the weights, as training wrote it
+config.json              architecture and sizes, for model hubs; not read here
+vocabulary.json          the words
+features.yaml            how features are made: hash of the backbone's weights, and precision
+statistics.safetensors   mean and deviation of the backbone's channels, if they are standardised
+backbone.safetensors     the backbone's weights, on request; never ImageNet weights
+scores.json              test scores of each seed; shares of true captions for subsets of the test
+                         pairs; some test captions; settings that render the dataset's images
+confidence.json          calibration: probability that a caption is correct, and limits beyond which
+                         images are refused; only if commands.calibrate has run
+a README                 the model card, with front matter for hubs
 """
 
 import shutil
@@ -159,7 +159,11 @@ def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[
 
 
 def _truth(metrics: Path) -> dict[str, dict[str, float]]:
-    """Return subset of the test pairs -> truth metric -> share of captions. Unknown shares are left out."""
+    """Read the shares of true captions from the file `metrics`, as nested dictionaries.
+
+    The result is {subset of the test pairs: {truth metric: share of captions}}. Unknown shares are left
+    out, and so are subsets without a known share.
+    """
     subsets = read_json(metrics, run_files.SCORE)
     shares = {
         subset: {name: values[name] for name in model_card.TRUTH if values.get(name) is not None}

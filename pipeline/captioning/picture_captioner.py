@@ -1,4 +1,4 @@
-"""Caption two images with trained weights, their features and their vocabulary."""
+"""Caption pairs of images with trained weights, and the features and vocabulary of their training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

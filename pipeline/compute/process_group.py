@@ -95,10 +95,10 @@ class Part(Ranks):
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the items of this process. The items are numbers.
+        """Return those of the numbers `items` that belong to this process.
 
-        A number n belongs to this process if n modulo `world` equals `rank`, whatever other numbers are in
-        `items`.
+        A number n belongs to this process if n modulo `world` equals `rank`. So the result for a number
+        does not depend on the other numbers in `items`.
         """
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 

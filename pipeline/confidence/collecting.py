@@ -1,7 +1,9 @@
-"""Write and judge captions of pairs: data to which a calibration is fitted, or on which it is measured.
+"""Collect the data to which a calibration is fitted, or on which it is measured.
 
-The data of a caption are its signals (signals.py), its pair's distances (familiarity.py), and the judgement.
-P: pairs; S: signals.
+The model writes a caption for each pair, and the caption is judged as correct or wrong. The data of a
+caption are this judgement, the caption's signals (signals.py) and its pair's distances
+(familiarity.py).
+P: pairs; S: number of signals of a caption.
 """
 
 from collections.abc import Iterable, Sequence

@@ -46,7 +46,11 @@ class Familiarity(Strict):
         return np.stack([unlike, scenes_apart(before, after)], 1)
 
     def reason(self, distances: Sequence[float]) -> str | None:
-        """Return the reason why a pair with these two distances is refused; None if it is accepted."""
+        """Return the reason why a pair of images is refused, or None if it is accepted.
+
+        `distances` has two numbers: the distance of the pair from the training images, and the distance
+        between the scenes of its two images. A pair is refused if a number is above its accepted maximum.
+        """
         unlike, scenes = distances
         if not unlike <= self.unlike:  # NaN is refused, too
             return UNLIKE

@@ -73,10 +73,11 @@ def interval(
 
 
 def measured(captions: Collected, probability: np.ndarray) -> dict[str, float | None]:
-    """Return measure -> value for captions with a fitted probability, (P,), of being correct.
+    """Return measures of how well `probability` predicts which captions are correct: name -> value.
 
-    Values are rounded to 4 decimal places; None if a measure is undefined. The names of the limits of a
-    measure's 95 % interval end in `_low` and `_high`.
+    `probability`, (P,), has the fitted probability that each of the P captions is correct. Values are
+    rounded to 4 decimal places. A value is None if its measure is undefined. The 95 % interval of a
+    measure is given as two more values, whose names end in `_low` and `_high`.
     """
     correct = captions.correct
     numbers: dict[str, float | None] = {

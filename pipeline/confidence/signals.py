@@ -25,7 +25,12 @@ RARE = -20.0  # log-probability of a group of captions if none of them is in the
 
 @dataclass(frozen=True)
 class Signals:
-    """Signals of a caption. Those named "exchanged_…" belong to the caption of the images (after, before)."""
+    """Numbers that are computed from a caption, and that predict whether the caption is correct.
+
+    The model also writes a second caption, for the same images in exchanged order (after, before).
+    Signals named "exchanged_…" are computed from the second caption. `kind`, `object` and `exact` tell
+    whether the two captions agree.
+    """
 
     log_probability: float  # natural logarithm, over all tokens with <END>
     mean: float  # mean log-probability of the tokens

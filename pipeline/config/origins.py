@@ -49,11 +49,11 @@ def settings(path: Path, recipe: Recipe) -> Iterator[tuple[str, Any, str]]:
 
 
 def _written(path: Path, dataset: str) -> tuple[dict[str, Any], list[str]]:
-    """Return (all written values, the places of the dataset's settings), from params.yaml and datasets.yaml.
+    """Return all values written in params.yaml and datasets.yaml, and where a dataset's settings are.
 
-    The values are a dictionary: "FILE: KEY" -> value. A place is the "FILE: KEY" of a dataset's entry. The
-    entries of the dataset itself come first. If one of them has the key `like`, the entries of the dataset
-    that `like` names follow.
+    The first result is a dictionary: "FILE: KEY" -> value. The second result is a list of places, such
+    as "params.yaml: dataset.NAME". It begins with the places of the dataset itself. If the dataset has
+    the key `like`, which names another dataset, the places of the other dataset follow.
     """
     published = path.with_name(params.PUBLISHED)
     files = {path: "dataset.", published: ""} if published.exists() else {path: "dataset."}

@@ -82,7 +82,7 @@ class Rendered(Scenes):
 
 
 class Stages(Strict):
-    """Lists of the inputs that are extracted and of the models that are pre-trained (resolving.py)."""
+    """Section `stages`: inputs to extract and models to pre-train (resolving.py)."""
 
     extract: Annotated[tuple[Input, ...], Distinct] = Field(default=("grid",), strict=False)
     pretrain: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
@@ -119,7 +119,7 @@ class Train(Strict):
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Settings that are not null, without `log`. They override the dataset's `train`."""
+        """Settings that are not null, except `log`. They override the dataset's training settings."""
         return {key: value for key, value in self.model_dump(exclude={"log"}).items() if value is not None}
 
 
@@ -266,7 +266,7 @@ def _file_of(error: ValidationError, path: str | Path) -> str | Path:
 
 
 def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
-    """Return dataset -> entry: the `entries` of params.yaml, completed from datasets.yaml (`path`)."""
+    """Merge datasets.yaml (`path`) into the `entries` of params.yaml, which take precedence."""
     published = read_yaml(path, REMEDY) if path.exists() else {}
     if not isinstance(published, dict) or not all(isinstance(entry, dict) for entry in published.values()):
         raise InputError(f"{path} must map the name of each dataset to its settings; {REMEDY}")

@@ -78,10 +78,10 @@ class Recipe:
         )
 
     def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
-        """Return the settings of a pre-training phase.
+        """Return the settings of the pre-training phase `phase`, a part of the recipe's dictionary `adapt`.
 
-        The settings of the last phase are the keys of `adapt` itself. The settings of an earlier phase are
-        below one key of `adapt`, for example `images`.
+        If `adapt` has a key with the phase's name, such as "images", the value of this key is returned.
+        Otherwise the whole dictionary `adapt` is returned.
         """
         settings: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return settings

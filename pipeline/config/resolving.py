@@ -1,4 +1,8 @@
-"""Compute the recipe of a model on a dataset from params.yaml, and the lists of the section `stages`."""
+"""Compute the recipe of a model on a dataset from params.yaml.
+
+Also compute the section `stages` of params.yaml, which lists the inputs to extract and the models
+to pre-train.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace

@@ -53,10 +53,12 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
 
 def _selection_settings(like: Dataset) -> dict[str, Any]:
-    """Return settings for a new dataset that replace the selection scores of `like` where necessary.
+    """Return the settings with which a new dataset selects the best snapshot of a training.
 
-    A selection score decides which snapshot of a training is kept. The scores in SCENE_SCORES need facts
-    that the new dataset may lack. Where `like` uses one of them, the returned settings have SELECT instead.
+    The new dataset copies its settings from the dataset `like`. But the selection scores in
+    SCENE_SCORES need facts about scenes, which the new dataset may lack. Therefore the result has
+    SELECT at each place where `like` uses one of these scores. The result is empty if `like` uses none
+    of them.
     """
     own_settings = {
         name: {"train": {"select": SELECT}}

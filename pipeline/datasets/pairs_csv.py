@@ -60,7 +60,10 @@ class _Row(BaseModel):
 
 @dataclass(frozen=True)
 class Table:
-    """The pairs and the faults of a table. `pairs` and `lines` have the keys (before image, after image)."""
+    """Pairs of a table, with their line numbers, and the faults of the table.
+
+    `pairs` and `lines` are dictionaries. Their keys are tuples (before image, after image).
+    """
 
     path: Path
     pairs: dict[tuple[str, str], Pair]  # split and scene_id are "" if the table does not give them

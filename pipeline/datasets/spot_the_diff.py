@@ -56,7 +56,11 @@ def _merged(entries: Sequence[Entry]) -> Items:
 
 
 def _multi(entries: Sequence[Entry]) -> Items:
-    """Yield the items of `_merged`, each with its sentences joined to one reference of at most 60 words."""
+    """Yield one (pair id, image id, references) per pair, with a single reference.
+
+    The reference consists of all sentences about the pair, joined by spaces and cut after 60 words. A pair
+    without sentences has no reference.
+    """
     for pair_id, image, sentences in _merged(entries):
         words = " ".join(sentences).split()[:MULTI_WORDS]
         yield pair_id, image, (" ".join(words),) if words else ()

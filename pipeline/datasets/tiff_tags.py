@@ -45,5 +45,8 @@ def check(tags: Mapping[int, Any], name: str) -> None:
 
 
 def has_alpha(tags: Mapping[int, Any]) -> bool:
-    """Return True if a TIFF's first extra band is alpha by its tags. To Pillow, any fourth band is alpha."""
+    """Return True if the tags of a TIFF file say that its first extra band is an alpha channel.
+
+    The tags are needed because Pillow takes any fourth band as alpha.
+    """
     return tags.get(EXTRA, (0,))[0] in ALPHA

@@ -153,15 +153,20 @@ def read(path: str | Path) -> dict[str, Attended]:
 
 
 def read_origin(path: str | Path) -> dict[Origin, str]:
-    """Return the `origin` that was given to `write`. Raises InputError as `read` does."""
+    """Return the origin of a file of attention maps, as a dictionary that may be empty.
+
+    The origin consists of the hash of the weights' file, the hash of the pairs' file, and the name of the
+    run. It was given to `write`. Raises InputError if the file is missing or not valid.
+    """
     with _arrays(path) as arrays:
         return {name: str(arrays[f"of_{name}"][0]) for name in ORIGINS if f"of_{name}" in arrays}
 
 
 def read_exchanged(path: str | Path) -> dict[str, str] | None:
-    """Return pair id -> caption of the images in exchanged order, (after, before).
+    """Read the captions of the pairs with exchanged images, (after, before): pair id -> caption.
 
-    The result is None if the file has no such captions. Raises InputError as `read` does.
+    Returns None if the file has no such captions. Raises InputError if the file is missing or not
+    valid.
     """
     with _arrays(path) as arrays:
         if "exchanged" not in arrays:
@@ -190,7 +195,11 @@ def _arrays(path: str | Path) -> Iterator[Mapping[str, np.ndarray]]:
 
 
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
-    """Yield (pair id, caption with attention). Raises KeyError or ValueError for arrays that do not fit."""
+    """Yield the pair id and the caption with its attention maps, for each pair in `arrays`.
+
+    `arrays` is the content of a file: name -> array. Raises KeyError if an array is missing, and
+    ValueError if an array has a wrong shape or a wrong value.
+    """
     pairs, start, words, word_maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
     arrays["map"] = word_maps = word_maps[:, None] if word_maps.ndim == 3 else word_maps
     optional = ("aligned_pair", "block_pair", "block_name", "weight_name")
@@ -244,10 +253,10 @@ def _require(holds: bool | np.bool, array: str) -> None:
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Choose up to `count` pairs to show; return change type -> pairs (None: unknown type).
+    """Choose up to `count` pairs to show, as a dictionary: change type -> pairs (None: unknown type).
 
-    `choose` chooses the pairs. If `count` is at most ALIGNED, it chooses them from the ALIGNED pairs for
-    which attention.npz contains alignments.
+    attention.npz contains alignments for ALIGNED of the pairs. If `count` is at most ALIGNED, only
+    these pairs can be chosen.
     """
     if count > ALIGNED:
         return choose(pairs, count)

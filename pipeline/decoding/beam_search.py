@@ -28,7 +28,11 @@ from pipeline.text.vocabularies import END, NULL, START
 def beam_search(
     model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0
 ) -> Captioned:
-    """Return the best caption of each pair, in the form that `greedy_attending` returns."""
+    """Return the best caption of each pair that beam search finds, with its attention.
+
+    `beam` is the number of partial captions that are kept per pair. The score of a caption is its
+    log-probability, divided by (number of words) ** length_penalty.
+    """
     search = Beam(model, difference, beam, length_penalty).run()
     return captioned(search.decoder, search.words, search.best_attention, search.state)
 
@@ -60,11 +64,15 @@ def n_best(
 
 
 class Beam:
-    """Beam search over a batch. Nothing is computed for settled pairs.
+    """Beam search over a batch of pairs.
 
-    `words`, `scores` and `best_attention` hold the best ended caption of each pair, in the batch's order. In
-    `state`, `sums`, `free_places`, `tokens` and `attention`, the first rows belong to the pairs that are not
-    settled: row n to the pair `order[n]` of the batch.
+    A pair is settled if none of its unfinished captions can become better than its best ended caption.
+    Nothing more is computed for a settled pair.
+
+    `words`, `scores` and `best_attention` hold the best ended caption of each pair, in the order of the
+    batch. The rows of `state`, `sums`, `free_places`, `tokens` and `attention` are in
+    another order: the first rows belong to the pairs that are not settled. Row n belongs to the pair
+    `order[n]` of the batch.
     """
 
     def __init__(self, model: Captioner, difference: Difference, beam: int, length_penalty: float):
@@ -102,9 +110,10 @@ class Beam:
         return self
 
     def _store_attention(self, step_attention: Tensor | None, position: int) -> None:
-        """Store `step_attention`, the attention of all unsettled captions at the step `position`.
+        """Store the attention of one search step, in which each caption gets the word at `position`.
 
-        `step_attention` is NextWord.looked of the step, or None if the decoder has no attention.
+        step_attention: attention of all captions of the pairs that the search still works on, or None if
+            the decoder has no attention
         """
         if step_attention is None:
             return
@@ -115,9 +124,11 @@ class Beam:
         self.attention[: len(by_pair), :, position] = by_pair
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose the k best continuations of each unsettled pair, from the logits (unsettled, k, V).
+        """Choose the k most likely continuations of each pair that is still in the search.
 
-        Returns, for each place, the index of the extended caption and the appended word, (unsettled, k) each.
+        `logits`, (unsettled, k, V), predict the next word of the k partial captions of each such pair.
+        Returns two tensors, (unsettled, k) each, which describe the k new captions of a pair. The first has
+        the index of the partial caption that is extended, and the second has the appended word.
         """
         unsettled, _, V = logits.shape
         scores = logits.double().log_softmax(-1)
@@ -157,7 +168,11 @@ class Beam:
         self.sums[:unsettled].masked_fill_(ended, -torch.inf)
 
     def _remove_settled(self, word: Tensor) -> Tensor:
-        """Remove the settled pairs from the search. Return the last words of the other pairs' captions."""
+        """Remove the settled pairs from the search, and return `word` without their rows.
+
+        A pair is settled if no further word can give a better caption for it. `word` holds the last word of
+        each partial caption, k per pair.
+        """
         unsettled = len(word)
         settled = self._settled(unsettled)
         exchange = Exchange(settled)
@@ -182,8 +197,8 @@ class Beam:
 class NBest(Beam):
     """Beam search that stores every ended caption of each pair, but no attention.
 
-    The search of a pair ends when ended captions occupy all k places, or when no unfinished caption is
-    left.
+    The search of a pair ends when the number of ended captions equals the beam, or when no unfinished
+    caption is left.
     """
 
     def __init__(self, model: Captioner, difference: Difference, beam: int, length_penalty: float):

@@ -92,9 +92,10 @@ def _attended(
 
 
 def attended_captions_of(captioned: Captioned, model: Captioner, vocabulary: Vocabulary) -> list[Attended]:
-    """Return the captions of a batch.
+    """Return each caption of a batch with its attention maps and input weights.
 
-    If the decoder computes them, a caption has attention maps, and the weights of the decoder's inputs.
+    A decoder may compute no attention maps; then the captions have none. A decoder may also compute no
+    weights of its inputs; then the captions have no weights.
     """
     weighed = model.decoder.weighed
     no_maps = torch.empty(*captioned.words.shape, 0, math.prod(model.cells), dtype=torch.float16)

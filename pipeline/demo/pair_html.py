@@ -72,7 +72,11 @@ def _thumbnail(picture: Image.Image) -> str:
 
 
 def _judged(answer: Answer, pair: Pair | None) -> tuple[Verdict | None, list[tuple[str, bool, list[str]]]]:
-    """Return the verdict on a caption, and its words: text, whether the word is wrong, attention maps."""
+    """Return (verdict on a caption, words of the caption).
+
+    Each word is a tuple (text, whether the word is wrong, attention maps as PNG images). The verdict is
+    None if `pair` is None. The result is (None, []) if the answer has no caption.
+    """
     if answer.attended is None:
         return None, []
     verdict = judge(answer.attended.caption, pair) if pair else None

@@ -85,7 +85,11 @@ def _bytes_of(image: Indexed) -> int:
 
 
 def _slots(most_workers: int, bytes_of_image: int) -> tuple[int, int, int]:
-    """Return the numbers of worker processes (at most `most_workers`), of slots, and of images per slot."""
+    """Return three numbers: worker processes, slots of shared memory, and images that fit in a slot.
+
+    There are at most `most_workers` worker processes. A slot is a part of the shared memory that a
+    worker process fills with one group of images. Raises InputError if two images do not fit.
+    """
     images_that_fit = min(MOST_BYTES, int(SHARE * shutil.disk_usage(SHARED_MEMORY).free)) // bytes_of_image
     workers = max(1, min(most_workers, images_that_fit // 2))
     for images_per_slot in GROUPS:
@@ -105,7 +109,11 @@ def _slot_array(memory: SharedMemory, group: _Group) -> np.ndarray:
 
 
 def _decode(root: Path, resize: str, group: _Group) -> None:
-    """Decode the images of a group into their slot. This function runs in a worker process."""
+    """Decode a group of images, and write their pixels into the group's slot of the shared memory.
+
+    This function runs in a worker process. An image of another size than the slot's images is resized
+    by the method `resize`.
+    """
     H, W, _ = group.shape
     for pixels, image in zip(_slot_array(_shared_memory(group.memory), group), group.images, strict=True):
         decoded_pixels = decode_array(read_unchanged(root, image), str(root / image.name))

@@ -47,7 +47,11 @@ def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
 
 
 def _tells_change(claim: Claim, truth: Claims) -> bool:
-    """Return True if a claim about the second image states the change, as in "the cube is now red"."""
+    """Return True if a claim about the second image also states the change, as in "the cube is now red".
+
+    This is so if the claim contains a word such as "now". It is also so if the claim describes a state
+    in the second image, its subject fits `truth`, and it gives a value to the attribute that changed.
+    """
     values = claim.subject.look if claim.subject else ()
     fits_subject = all(value in truth.look.get(name, NONE) for name, value in values)
     after = claim.kind == STATE and claim.when == "after" and fits_subject and bool(_named(claim, truth))

@@ -106,10 +106,11 @@ class Reading:
         return any(claims.is_change(claim) for claim in self.claims)
 
     def _among(self, clause: Clause) -> None:
-        """Add the claim of a clause such as "of the three cubes": these objects exist.
+        """Read a clause that only names objects, such as "of the three cubes".
 
-        A later "one" means one of these objects. If the last claim is a change without a subject, no such
-        claim is added. Then the objects of the clause become the subject of that change.
+        Usually, the claim that these objects exist is added. A later "one" then means one of these objects.
+        But if the last claim is a change without a subject, these objects become its subject, and no claim
+        is added.
         """
         if self.claims and not self.claims[-1].subject and claims.is_change(self.claims[-1]):
             self._refine(clause)  # "type: removal; object: the cube"
@@ -207,9 +208,10 @@ def _clause(kind: str, match: re.Match[str], tokens: Sequence[Token], text: str)
 
 
 def _excepted(tokens: Sequence[Token], end: int) -> bool:
-    """Return True if the sentence says "except", or says "but" at the position `end`.
+    """Return True if the sentence makes an exception with "except" or "but".
 
-    An exception for the camera, as in "except for the viewpoint", does not count.
+    "except" counts anywhere in the sentence. "but" counts only at the position `end` or directly after
+    it. An exception for the camera, as in "except for the viewpoint", does not count.
     """
     symbols = [token.symbol for token in tokens]
     if "BUT" in symbols[end : end + 2] and VIEWPOINT not in symbols[end : end + 4]:

@@ -50,10 +50,10 @@ class Facts:
         return faults
 
     def identifies(self, claim: Claim) -> bool:
-        """Return True if a correct claim says which object changed, and how.
+        """Return True if a claim, which must be correct, says which object changed, and how.
 
-        Its description of the changed object must fit no other object. If the colour or material has changed,
-        the claim must also name the new value.
+        The claim's description of the changed object must fit no other object. If the colour or material has
+        changed, the claim must also name the new value.
         """
         if self.kind == NO_CHANGE or claim.negated or claim.kind in (EXISTS, SAME, CHANGE):
             return False
@@ -65,9 +65,10 @@ class Facts:
         return names_value and sum(_agrees(item, claim.old) for item in fitting) == 1
 
     def _view_faults(self, claim: Claim) -> str:
-        """Return KIND (a letter of FAULTS) if a claim about an image is false, else "".
+        """Check a claim about what an image shows, such as "there is a cube behind the ball".
 
-        An example of such a claim is "there is a cube behind the ball".
+        Returns "" if the claim is true. Returns the letter KIND, one of the letters of faults, if it is
+        false.
         """
         subject = claim.subject or Phrase()
         phrase = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *claim.target))
@@ -203,7 +204,10 @@ class Facts:
 
 
 def _agrees(item: Placed | None, values: Values) -> bool:
-    """Return True if `item` has these values. Without an object, only an empty `values` gives True."""
+    """Return True if the object `item` has all these values, or if `values` is empty.
+
+    If `item` is None and `values` is not empty, return False.
+    """
     return not values or (item is not None and all(getattr(item, name) == value for name, value in values))
 
 

@@ -38,7 +38,8 @@ def same_aspects(clause: Clause, changed: bool) -> list[Claim]:
 def none_changed(clause: Clause) -> Claim:
     """Return the claim that nothing changed.
 
-    For "nothing was added or moved", the claim is limited to the properties that these verbs change.
+    If the clause names only certain changes, as "nothing was added or moved" does, the claim is limited
+    to the properties that these changes concern.
     """
     verbs = {token.symbol for token in clause.tokens} & {*VERBS}
     is_limited = not clause.has("CHANGED", "PAINTED", "REPLACED", "OCCUR", "SAME", "DIFFERENCE")

@@ -1,7 +1,7 @@
 """Functions for forms.py that join tokens to noun phrases and values.
 
-A function gets the tokens of the words that its docstring quotes, or of similar words. It returns the tokens
-in their place, or None to leave them unchanged.
+The docstring of a function quotes example words. The function gets the tokens of such words, and
+returns the tokens that replace them. If it returns None, the tokens stay unchanged.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,10 @@ def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
 
 
 def forward(tokens: list[Token]) -> Token | list[Token]:
-    """Return [] for "from the first image to the second", so that these words are dropped.
+    """Drop words that compare the images in the order before, after.
 
-    For the opposite order, return an unknown token.
+    For example, "from the first image to the second" gives the empty list []. Words with another order,
+    as in "from the second image to the first", give one unknown token.
     """
     images = [token.meaning for token in tokens if token.symbol in ("IMG", WHEN)]
     return [] if images in (["before", "after"], ["before"]) else joined(tokens, UNKNOWN, None)
@@ -157,7 +158,11 @@ def number(tokens: list[Token]) -> Token | None:
 
 
 def instead_number(tokens: list[Token]) -> Token:
-    """Return a number token for "three" in "four objects instead of three"."""
+    """Join the tokens of a number after "instead of" or "compared to" into one token with symbol NUMBER.
+
+    Example: the "three" in "four objects instead of three". The meaning of the token is the number, or
+    0 for a vague number such as "several".
+    """
     return joined(tokens, "NUMBER", int(tokens[0].meaning) if tokens[0].meaning.isdigit() else 0)
 
 
@@ -172,7 +177,10 @@ def same_objects(tokens: list[Token]) -> Token | None:
 
 
 def other_objects(tokens: list[Token]) -> Token:
-    """Join "the other cubes" to one token, whose meaning is the noun phrase of one such object, "a cube"."""
+    """Join a phrase such as "the other cubes" to one token.
+
+    The meaning of the token is a noun phrase that fits each of these objects, here "cube".
+    """
     look = tuple(token.meaning for token in tokens if token.symbol == "ATTR")
     shape = (tokens[-1].meaning[0] or ()) if tokens[-1].symbol == "NOUN" else ()
     is_negated = any(token.symbol == "OTHER" and token.meaning == "none" for token in tokens)
@@ -203,10 +211,12 @@ def join_values(tokens: list[Token]) -> list[Token]:
 
 
 def _next_attribute(tokens: Sequence[Token], index: int, group: Sequence[Token]) -> int | None:
-    """Return the position of the attribute at `index`, or after commas and "and" that begin at `index`.
+    """Return the position of the next attribute that belongs to `group`, or None.
 
-    Return None if there is no attribute, or if it cannot be joined to `group`. After a comma or "and", an
-    attribute cannot be joined if `group` has another value of the same attribute.
+    For example, `group` is "red", and ", and shiny" begins at `index`: the position of "shiny" is
+    returned. Commas and "and" before the attribute are skipped. None is returned if no attribute
+    follows, or if it gives another value of an attribute in `group` after a comma or "and", as in
+    "red, blue".
     """
     start = index
     while index < len(tokens) and tokens[index].symbol in (COMMA, "AND"):

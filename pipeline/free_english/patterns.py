@@ -31,10 +31,11 @@ def coded(tokens: Sequence[Token]) -> str:
 
 @cache
 def pattern(text: str, times: bool = True) -> re.Pattern[str]:
-    """Compile a form to a regular expression that matches encoded tokens.
+    """Compile a form, such as "NP BE MOVED", to a regular expression that matches encoded tokens.
 
-    If `times` is true, tokens of time (WHEN) may stand between the form's symbols. A group name may be used
-    several times in a form: the compiled names have a number at the end.
+    The words in capitals are the symbols of tokens. If `times` is true, tokens of time (WHEN) may stand
+    between the symbols. A form may use a group name several times. In the compiled expression, each use
+    has a number at the end of the name.
     """
     any_times = f"{_codes()[WHEN]}*" if times else ""
     numbers: dict[str, int] = {}
@@ -49,10 +50,13 @@ def pattern(text: str, times: bool = True) -> re.Pattern[str]:
 
 
 def reduced(tokens: list[Token], forms: Sequence[tuple[str, Build]], backwards: bool = False) -> list[Token]:
-    """Replace each match of each form by the tokens that the form's function returns.
+    """Replace all tokens that match a form, and return the new list of tokens.
 
-    If the function returns None, the match stays unchanged. If `backwards` is true, the sentence is read from
-    right to left. Then a place inside another place is joined first.
+    `forms` has pairs of a form (a pattern of tokens) and a function. The function gets the tokens of a
+    match, and returns their replacement. If it returns None, these tokens stay unchanged.
+
+    If `backwards` is true, matches are searched from the end of the sentence to its start. In "near the
+    cube behind the ball", "behind the ball" is then replaced first.
     """
     symbols = coded(tokens)
     for form, build in forms:

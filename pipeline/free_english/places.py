@@ -1,7 +1,7 @@
-"""Functions for forms.py that join noun phrases with their places and attributes.
+"""Functions that join a noun phrase with its places and attributes to one token. Used in forms.py.
 
-A function gets the tokens of the words that its docstring quotes, or of similar words. It returns the tokens
-in their place, or None to leave them unchanged.
+The argument of a function is a list of tokens, for words like those that its docstring quotes. The
+function returns the new tokens that replace the list. If it returns None, the list stays unchanged.
 """
 
 from collections.abc import Sequence
@@ -52,10 +52,7 @@ def the_object_that(tokens: list[Token]) -> Token | None:
 
 
 def its_position(tokens: list[Token]) -> list[Token] | None:
-    """Drop "its position" in "from its position near the ball": return [].
-
-    If the tokens name another property, return None.
-    """
+    """Remove "its position", as in "from its position near the ball"; None for another property."""
     return [] if _with_symbol(tokens, "COLOR")[0].meaning == "position" else None
 
 
@@ -66,7 +63,7 @@ def place(tokens: list[Token]) -> Token:
 
 
 def before_all(tokens: list[Token]) -> Token | None:
-    """Return a place token for "behind everything else"; None if the relation is not in SIDES."""
+    """Return one place token for "behind everything else"; None if the words name no side."""
     side = tokens[0].meaning
     return joined(tokens, "PLACE", Place("rank", side=side, rank=1)) if side in SIDES else None
 
@@ -111,7 +108,7 @@ def side(tokens: list[Token]) -> Token | None:
 
 
 def from_side(tokens: list[Token]) -> list[Token]:
-    """Replace the tokens of "left -> right" by the tokens of "from left to right"."""
+    """Turn the tokens of a text such as "left -> right" into the tokens of "from left to right"."""
     side = replace(tokens[-1], symbol="SIDE")
     return [replace(side, symbol="PRE"), tokens[0], replace(side, symbol="TO"), side]
 
@@ -147,10 +144,7 @@ def nth_from(tokens: list[Token]) -> Token | None:
 
 
 def nth_after(tokens: list[Token]) -> Token | None:
-    """Return one noun phrase for "the blue cube, the second from the left,".
-
-    Return None if the side is not in SIDES.
-    """
+    """Return one noun phrase token for "the blue cube, the second from the left,"; None for other words."""
     alone = nth_alone(tokens[2:])
     phrase = tokens[0].meaning
     return alone and joined(tokens, "NP", replace(phrase, places=(*phrase.places, *alone.meaning.places)))
@@ -184,10 +178,10 @@ def with_place(tokens: list[Token]) -> Token | None:
 
 
 def with_value(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "the cube made of rubber"; None if the value is a separate claim.
+    """Add a value to a noun phrase, as in "the cube made of rubber".
 
-    The value is a separate claim in three cases: the phrase is a pronoun, the phrase already has a value of
-    this attribute, or the words name the second image.
+    Return None if the value is a separate claim: the noun phrase is a pronoun ("it is made of rubber"), or
+    has a value of the same attribute already, or the words have a time of the second image ("now").
     """
     phrase, value = tokens[0].meaning, _with_symbol(tokens, "VALUE")[0].meaning
     if _times(tokens) & {*AFTER} or phrase.pronoun or dict(value).keys() & dict(phrase.look).keys():
@@ -196,16 +190,18 @@ def with_value(tokens: list[Token]) -> Token | None:
 
 
 def before_phrase(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "originally on the right, the red ball".
+    """Return one noun phrase token for "originally on the right, the red ball".
 
-    The place or value stands before the noun phrase. It is joined by `with_place` or `with_value`. Return
-    None if that function returns None.
+    Return None if the place or the value before the noun phrase is a separate claim.
     """
     return (with_place if _with_symbol(tokens, "PLACE") else with_value)([tokens[-1], *tokens[:-1]])
 
 
 def seen(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "the cube that was in the first image"; None for "it"."""
+    """Return one noun phrase token for words such as "the cube that was in the first image".
+
+    Return None if the phrase is a pronoun, or if the words do not name exactly one image.
+    """
     phrase, times = tokens[0].meaning, [token.meaning for token in _with_symbol(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:
         return None
@@ -213,7 +209,10 @@ def seen(tokens: list[Token]) -> Token | None:
 
 
 def value_of(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "the larger of the two spheres"; None for a phrase in the singular."""
+    """Return one noun phrase token for words such as "the larger of the two spheres".
+
+    Return None if the noun phrase after "of" is not plural.
+    """
     phrase = tokens[-1].meaning
     if phrase.count != 2:
         return None
@@ -221,7 +220,10 @@ def value_of(tokens: list[Token]) -> Token | None:
 
 
 def ranked_of(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "the leftmost of the three cubes"; None for a phrase in the singular."""
+    """Return one noun phrase token for words such as "the leftmost of the three cubes".
+
+    Return None if the noun phrase after "of" is in the singular.
+    """
     phrase, place = tokens[2].meaning, rank(tokens[0])
     if phrase.count == 1:
         return None
@@ -265,7 +267,7 @@ def cleft_aspect(tokens: list[Token]) -> Token | None:
 
 
 def topic(tokens: list[Token]) -> Token | None:
-    """Return the noun phrase for "the ball" in "the ball, it was moved"; None without the pronoun.
+    """Return the noun phrase "the ball" for "the ball, it was moved"; None without the pronoun.
 
     `tokens` end before the verb.
     """
@@ -273,9 +275,9 @@ def topic(tokens: list[Token]) -> Token | None:
 
 
 def named_after(tokens: list[Token]) -> list[Token] | None:
-    """Join "one more object, a small red cube" to one noun phrase.
+    """Join two phrases for the same new object, as in "one more object, a small red cube".
 
-    Return the noun phrase and, after it, the tokens of time. Return None if the first phrase does not name
+    Returns the joined noun phrase, then the tokens of time. Returns None if the first phrase does not name
     a new object, or if the attributes of the two phrases differ.
     """
     first = tokens[0].meaning
@@ -284,7 +286,10 @@ def named_after(tokens: list[Token]) -> list[Token] | None:
 
 
 def apposition(tokens: list[Token]) -> Token | None:
-    """Return one noun phrase for "a new object, a small red cube,"; None if the attributes differ."""
+    """Join two noun phrases of one object, as in "a new object, a small red cube,".
+
+    Return None if the phrases contradict each other, or if one of them is a pronoun.
+    """
     first, second = (token.meaning for token in _with_symbol(tokens, "NP"))
     look = dict(first.look) | dict(second.look)
     if look != dict(second.look) | dict(first.look) or first.pronoun or second.pronoun:

@@ -33,7 +33,11 @@ def read(text: str) -> list[Claim]:
 
 
 def _together(claims: Sequence[Claim]) -> list[Claim]:
-    """Return the claims, with claims joined that state the change of one object only in combination."""
+    """Return the claims, after joining claims that state one change only together.
+
+    For example, a claim about an object in the first image and a claim about it in the second image
+    become one claim about its change. All other claims are kept.
+    """
     result: list[Claim] = []
     if any(is_change(claim) for claim in claims):
         claims = [earlier for claim in claims for earlier in _aspects(claim)]

@@ -85,10 +85,11 @@ def distance(first: Placed, second: Placed) -> float:
 
 
 def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
-    """Return True if `item` is on this side, as the camera sees it.
+    """Return True if `item` is on the side `side`, such as "left", as the camera sees it.
 
-    If there is exactly one other candidate, `item` is compared with it, else with the table's centre. With
-    two other candidates, "center" means between them.
+    `item` is compared with the other candidate if there is exactly one, otherwise with the table's
+    centre. The side "center" is different: with two other candidates, it means between them. Otherwise,
+    it means near the table's centre.
     """
     others = [candidate for candidate in candidates if candidate.number != item.number]
     if side == "center" and len(others) == 2:
@@ -100,7 +101,11 @@ def _on_side(side: str, item: Placed, candidates: Sequence[Placed], camera: Poin
 
 
 def _ranked(place: Place, item: Placed, candidates: Sequence[Placed], camera: Point) -> bool:
-    """Return True if `item` has the rank `place.rank` among `candidates`, counted from `place.side`."""
+    """Return True if `item` has the rank in `place`, as in "the second from the left".
+
+    In this example, `place.rank` is 2 and `place.side` is "left". The candidates are counted from this
+    side, as the camera sees them.
+    """
     if place.side not in AXES:
         return False
     if len(candidates) == 1:

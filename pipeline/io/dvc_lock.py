@@ -92,7 +92,11 @@ def _missing_stages(stages: Stages, good_stages: Stages) -> list[str]:
 
 
 def _good_text(root: Path) -> str | None:
-    """Return the text of the last good copy, or else of the last commit; None if neither is complete."""
+    """Return the text of a complete dvc.lock, to replace or check the current one.
+
+    The last good copy is tried first, then the dvc.lock of the last commit. Returns None if neither is
+    complete.
+    """
     copy = (root / COPY).read_text(encoding="utf-8") if (root / COPY).is_file() else ""
     return next((text for text in (copy, _committed_text(root)) if _complete_stages(text) is not None), None)
 

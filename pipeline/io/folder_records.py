@@ -48,7 +48,11 @@ def recorded(folder: Path, kind: str) -> dict[str, Mark] | None:
 
 
 def check(folder: Path, kind: str) -> None:
-    """Raise InputError if a file of the folder is not in its record of this kind, or has changed."""
+    """Raise InputError if the folder has a file that a stage must not overwrite.
+
+    This is a file that is not in the folder's record, or that was changed after it was recorded. If the
+    folder has no valid record of the kind `kind`, every file counts as not recorded.
+    """
     marks = recorded(folder, kind)
     for name in entries(folder):
         if name == RECORD and marks is not None:

@@ -48,7 +48,11 @@ def _check_status(path: str | Path, status: os.stat_result, largest: int) -> Non
 
 @contextmanager
 def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]:
-    """Open a file for reading. Raises InputError or OSError as `check_regular` does."""
+    """Context manager that opens a file for reading bytes.
+
+    Raises InputError for a pipe, a device, or a file of more than `largest` bytes. Raises OSError for a
+    folder, or if the file cannot be opened.
+    """
     # without O_NONBLOCK, opening a pipe would block
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
         _check_status(path, os.fstat(file.fileno()), largest)
@@ -56,7 +60,11 @@ def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]
 
 
 def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
-    """Return the bytes of a file. Raises InputError or OSError as `check_regular` does."""
+    """Return the bytes of a file.
+
+    Raises InputError for a pipe, a device, or a file of more than `largest` bytes. Raises OSError for a
+    folder, or if the file cannot be opened.
+    """
     with opened(path, largest) as file:
         return file.read()  # read(largest) would allocate `largest` bytes at once
 

@@ -53,7 +53,10 @@ def hashes(files: Iterable[str]) -> dict[str, str | None]:
 
 
 def remove_dead() -> list[str]:
-    """Remove the links to missing files, because DVC would fail. Return the targets of the removed links."""
+    """Remove the links in the folder data/named whose files are missing. Return the files' paths.
+
+    DVC would fail because of such links.
+    """
     targets = []
     for link in sorted(FOLDER.glob("*/*")):
         if link.is_symlink() and not link.exists() and re.fullmatch(r"[0-9a-f]{8}-.+", link.name):

@@ -51,14 +51,17 @@ class Contents:
         return path
 
     def note(self, path: Path, names: Iterable[str]) -> None:
-        """Write the record of the folder `path` before a stage writes its files.
+        """List the file names `names` in the record of the folder `path`, before a stage writes these files.
 
-        The record has the names of these files, without marks.
+        The record is the file .made.json. It has no hash or size of the files yet.
         """
         write_json(path / RECORD, folder_records.record(self.by, dict.fromkeys(names)))
 
     def seal(self, path: Path) -> None:
-        """Write the record of the folder `path`: name and mark (folder_records.py) of each file in it."""
+        """Write the record (.made.json) of the folder `path`, which lists the files that the folder has now.
+
+        For each file, the record has the name and a mark: the hash, or the size if the file is large.
+        """
         write_json(path / RECORD, folder_records.record_of_files(path, self.by))
 
 

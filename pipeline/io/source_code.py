@@ -25,7 +25,8 @@ BY_RECIPE = frozenset({"pretrain", "train", "decode"})
 def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
     """Return a stage's source files: path -> SHA-256.
 
-    The files of models/ are left out for the stages in BY_RECIPE: their recipe has the model's hashes.
+    For the stages "pretrain", "train" and "decode", the files of models/ are left out. The recipe of
+    these stages already contains the hashes of the model's files.
     """
     files = of_module(root / "stages" / f"{name}.py", root)
     if name in BY_RECIPE:

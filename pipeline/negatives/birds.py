@@ -195,9 +195,10 @@ class Source:
             yield self._replaced(caption, heaviest=turn < len(self._references))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield the references in turn, with animal1 and animal2 exchanged.
+        """Yield wrong captions: references of the pair with the words animal1 and animal2 exchanged.
 
-        Yield None for a reference that stays true after the exchange.
+        The references are used in turn, endlessly, from the index `number` on. For a reference that stays
+        true after the exchange, such as "both animals are similar", None is yielded.
         """
         for caption in self._turns(number):
             is_alike = any(words <= set(_words(caption)) for words in ALIKE)
@@ -228,10 +229,11 @@ class Source:
         return WORD.sub(lambda word: new.get(word.start(), word[0]), caption) if replacements else None
 
     def _other(self, word: str) -> str | None:
-        """Draw a word to replace `word`, with the same class and ending; None if there is none.
+        """Draw a word to replace `word`; return None if no word is possible.
 
-        The probability of a word is proportional to its count in the training captions. Words with a value
-        that a reference names are excluded.
+        The new word has the same class and the same ending as `word`. For example, "blackish" has the class
+        "color" and the ending "ish". The new word's value (for example, the colour) is not in a reference.
+        The probability of a word is proportional to its count in the training captions.
         """
         siblings = SIBLINGS[MEANING[word][:2]]
         counts = self._split.counts

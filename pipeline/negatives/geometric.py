@@ -38,7 +38,10 @@ class Index:
                 self._places[word].append((number, value))
 
     def weights(self, words: Sequence[str]) -> dict[str, float]:
-        """Return a dictionary: word -> weight before normalisation. An unknown word has df = 0."""
+        """Return the TF-IDF weight of each word in `words`, as a dictionary: word -> weight.
+
+        The weights are not normalised. A word that is in no indexed caption has the document frequency 0.
+        """
         return {word: count * self._rarity(word) for word, count in Counter(words).items()}
 
     def ranked(self, words: Sequence[str]) -> Iterator[str]:
@@ -100,13 +103,15 @@ class Source:
         return contradicts(_sentence(caption).claims, self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield captions of the split that can be the negative of the reference with the index `number`.
+        """Yield captions of the split that may be negatives of the pair.
 
-        - Changed pair: captions of a change, by falling similarity to the reference.
-        - Changed pair and `number` 1: random captions of no change. If such captions were never negatives,
-          they would always be the right answer in FDA, the pre-training task that contrasts a caption with
-          its negatives.
-        - Unchanged pair: random captions of changes; if `number` is 0 or 1, first those of the same scene.
+        - Unchanged pair: captions of changes, in random order. If `number` is 0 or 1, the captions of the
+          same scene come first.
+        - Changed pair, `number` is 1: captions of no change, in random order. Without such negatives, a
+          caption of no change would always be the right answer in the pre-training task FDA, which
+          contrasts a caption with its negatives.
+        - Changed pair, any other `number`: captions of changes, by falling similarity to the reference with
+          the index `number`.
         """
         if self._unchanged:
             scene_captions = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []
@@ -119,7 +124,12 @@ class Source:
             yield from self._split.index.ranked(reference.words)
 
     def replace(self, number: int) -> Iterator[str | None]:
-        """Yield the references in turn, with one word replaced, or with up to two if `number` is odd."""
+        """Yield wrong captions: references of the pair in which one or two words are replaced.
+
+        The references are used in turn, endlessly, starting with the one at the index `number`. One word is
+        replaced if `number` is even, and up to two words if it is odd. Yields None for a reference in which
+        no word can be replaced, and nothing for an unchanged pair.
+        """
         for sentence in self._turns(number):
             weights = self._split.index.weights(sentence.words)
             yield _text(_replaced(sentence, self._truth, weights, 1 + number % 2, self._rng))
@@ -149,7 +159,7 @@ class Source:
 
 
 def plain(caption: str) -> str:
-    """Return a caption as lower-case tokens, joined by single spaces: the form of these negatives."""
+    """Return the caption in lower case, with its tokens joined by single spaces."""
     return " ".join(vocabularies.tokenise(caption, lower_case=True))
 
 
@@ -182,7 +192,8 @@ def _replaced(
 ) -> Words | None:
     """Return the sentence with 1 to `count` words replaced; None if no word can be replaced.
 
-    Words of the subject and the new value are replaced, those with the largest `weights` first.
+    Only two kinds of words can be replaced: attributes of the subject, and the new value. The words
+    with the largest `weights` are replaced first.
     """
     words = list(sentence.words)
     indices = sentence.attributes + ([] if sentence.value is None else [sentence.value])
@@ -199,9 +210,11 @@ def _replaced(
 
 
 def _barred(sentence: Sentence, words: Sequence[str], index: int, attribute: str, truth: Claims) -> set[str]:
-    """Return the values that must not replace `words[index]`, a word of the subject or the new value.
+    """Return the values that must not replace the word `words[index]` when a negative is made.
 
-    The new value must differ from the old value, and a new colour must not be in the references.
+    If this word describes the object (such as "red"), the caption's new value of the same attribute is
+    returned. If this word is the new value (such as "blue" in "turned blue"), the object's values of
+    the attribute are returned. For a color, the colors in the references are added.
     """
     if index != sentence.value:
         new = None if sentence.value is None else MEANING[words[sentence.value]]
@@ -226,9 +239,10 @@ def _exchanged_landmark(sentence: Sentence) -> Words | None:
 
 
 def _exchanged_values(sentence: Sentence) -> Words | None:
-    """Return the sentence with its new value and the subject's old value exchanged.
+    """Exchange the old and the new value (colour or material) in a sentence, and return its words.
 
-    Return None if the sentence lacks one of the two values.
+    For example, "the red cube became blue" becomes "the blue cube became red". Returns None if the
+    sentence lacks the old or the new value.
     """
     if sentence.value is None:
         return None
@@ -244,9 +258,11 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
 def _exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
-    """Return the sentence of an addition with a random ending of a removal, or the reverse.
+    """Turn the sentence of an added object into that of a removed object, or the reverse.
 
-    Return None for other sentences, or if `endings` has no ending of the other kind.
+    For example, the ending "has been added" is replaced with a random ending of a removal. `endings` is
+    a dictionary: kind of change -> endings of sentences. Return None if the sentence claims neither
+    kind, or if `endings` has no ending of the other kind.
     """
     opposite = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
     if not endings.get(opposite):

@@ -78,9 +78,12 @@ def _scene_object(record: Mapping[str, Any]) -> SceneObject:
 
 
 def label(scenes: Mapping[str, SceneView], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return, for each cell, the classes of the object that the cell shows, (images, 4, H, W) int8.
+    """Return a class number for each image, attribute and cell, (images, 4, H, W) int8.
 
-    Raises InputError naming an image that is not in `scenes`, or whose rendered objects have other boxes.
+    The four attributes are color, shape, material and size. The classes of a cell are those of the
+    object that the cell shows. They are -1 if it shows no object. `grid` is (H, W).
+    Raises InputError naming an image that is not in `scenes`, or whose rendered objects have other
+    boxes than in scenes.json.
     """
     labels = np.empty((len(images), len(ATTRIBUTES), *grid), dtype=np.int8)
     for row, image in enumerate(track(images, "labelling cells", "images", len(images))):

@@ -47,12 +47,18 @@ def embedded(attended: Attended) -> dict[str, Any]:
 
 
 def phrases(attended: Attended) -> list[str]:
-    """Return the names of the inputs to which the decoder gives weights, for use in sentences."""
+    """Return the names of the decoder's weighted inputs, in words that fit into a sentence.
+
+    For example, the input `difference` is named "the difference".
+    """
     return [PHRASES.get(name, name) for name in attended.weighed]
 
 
 def percents(attended: Attended) -> list[list[int]]:
-    """Return the weights of the decoder's inputs in percent, (words, inputs); [] without weights."""
+    """Return, for each word, the weights in percent that the decoder gives to its inputs.
+
+    The result has a list of numbers for each word. It is empty if the decoder gives no weights.
+    """
     if attended.weights is None:
         return []
     return np.rint(100 * attended.weights.astype(np.float32)).astype(int).tolist()

@@ -73,9 +73,9 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
 
 
 def _weighed(runs: Sequence[ScoredRun]) -> dict[tuple[str, ...], list[str]]:
-    """Return a dictionary: names of decoder inputs -> models.
+    """Group models by the inputs to which their decoders give weights: names of inputs -> models.
 
-    The decoders of these models give weights to these inputs. Models without such weights are left out.
+    A model whose decoder gives no weights to inputs is left out.
     """
     models_by_inputs: dict[tuple[str, ...], list[str]] = {}
     for run in runs:

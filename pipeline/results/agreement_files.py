@@ -79,9 +79,9 @@ def of_files(name: str, runs: Sequence[Run], files: Sequence[Path]) -> MetricAgr
 
 
 def of_verdicts(runs: Sequence[Run]) -> list[MetricAgreement]:
-    """Return how well ROUGE-L and CIDEr-D agree with truth.
+    """Return how well ROUGE-L and CIDEr-D agree with the truth of the captions in `runs`.
 
-    A metric is left out if a verdict lacks the metric's score.
+    A metric is left out if one of the judged captions has no score of this metric.
     """
     agreements = []
     for name, key in ((ROUGE_L, "rouge_l"), (CIDER, "cider_d")):

@@ -52,16 +52,18 @@ class Verdict:
 
     @property
     def decided(self) -> bool:
-        """True if at least one metric decides the claim: by this metric, the claim holds or does not hold."""
+        """True if at least one metric shows that the claim holds, or that it does not hold."""
         return any(finding.result in (HOLDS, FAILS) for finding in self.findings.values())
 
 
 def verdicts(groups: Sequence[Group]) -> list[Verdict]:
     """Return a verdict on each claim whose two models have records in `groups`.
 
-    All groups are of one dataset. A metric decides a claim if three conditions are met: both models have at
-    least LEAST_SEEDS seeds, the paired bootstrap over test pairs is significant after Holm's correction, and
-    the difference exceeds `seeds_margin`. If the model `better` is at chance, no metric decides the claim.
+    All groups are of one dataset. A metric decides a claim if all of these conditions are met:
+    - Both models have at least LEAST_SEEDS seeds.
+    - The paired bootstrap over test pairs is significant after Holm's correction.
+    - The difference of the models exceeds `seeds_margin`, half of its 95 % interval over seeds.
+    - The model that the claim calls better is above chance.
     """
     by_name = {group.name: group for group in groups}
     known_claims = [claim for claim in CLAIMS if {claim.better, claim.worse} <= by_name.keys()]
@@ -91,9 +93,10 @@ def _finding(better: Group, worse: Group, comparison: Comparison, seeds: int) ->
 
 
 def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None:
-    """Return half the 95 % interval (Welch's t) of the difference between two models' means over seeds.
+    """Return half the width of the 95 % interval of the difference between two models' mean scores.
 
-    Return None if a model has one seed.
+    The means are over seeds. The interval is that of Welch's t-test. Return None if a model has one
+    seed.
     """
     scores = [group.score("total", metric) for group in (a, b)]
     if any(score.sd is None for score in scores):

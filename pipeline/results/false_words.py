@@ -1,9 +1,9 @@
 """Count the false parts of each model's captions, such as a wrong colour.
 
-Each kind of false part has a letter (truth.FAULTS). In the stacked bar diagram, a bar is the share of false
-captions among changed pairs. A caption with n false parts counts 1/n for each of these parts. The letter
-OTHER marks false captions that fit another object than the changed one. It has a table column of its own,
-and is not counted as a false part.
+Each kind of false part has a letter (truth.FAULTS). In the stacked bar diagram, a bar is the share
+of false captions among the changed pairs. A caption with n false parts adds 1/n to each of these
+parts. The letter OTHER says that a false caption fits another object. It is not counted among the n
+parts, and has its own column in the table.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,11 @@ HEADINGS = ["model", "true", *NAMES.values(), FAULTS[OTHER], "one part only", FA
 
 @dataclass(frozen=True)
 class Faults:
-    """Faults of the captions of a model's runs, as letters of truth.FAULTS; "" for a true caption."""
+    """Faults of all captions of a model's runs.
+
+    The faults of a caption are a string, with one letter for each fault. The dictionary truth.FAULTS
+    explains the letters. The string of a true caption is empty.
+    """
 
     name: str  # of the model
     changed: Sequence[str]  # faults of each caption of a changed pair, over all runs
@@ -37,9 +41,10 @@ class Faults:
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:
-        """Return the share of changed pairs whose caption has the fault `part` (a letter).
+        """Return how much the fault `part` (a letter) contributes to the share of false captions.
 
-        A caption with n false parts counts 1/n.
+        Only captions of changed pairs are counted. A caption with n false parts contributes 1/n to the sum
+        of each of these parts. The sum is divided by the number of captions.
         """
         return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(OTHER, ""))))
 

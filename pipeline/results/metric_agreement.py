@@ -1,7 +1,10 @@
-"""Agreement of each metric with the truth of captions: over all runs, and over the captions of each run.
+"""Measure how well each metric agrees with the truth of captions.
 
-Agreement is Spearman's rank correlation: 1 for equal order, 0 for unrelated order. The interval is the middle
-95 % of a bootstrap that resamples models with all their seeds, because the seeds of a model are alike.
+The agreement is Spearman's rank correlation of the metric and the truth: 1 for equal order, 0 for
+unrelated order. It is computed once over all runs, and once over the captions of each run.
+
+The interval is the middle 95 % of a bootstrap. The bootstrap resamples models, each with all its
+seeds, because the seeds of a model are alike.
 """
 
 from collections.abc import Sequence
@@ -80,11 +83,12 @@ def agreement_of(
     truth: Sequence[Values],
     within: Sequence[tuple[float, float]],
 ) -> MetricAgreement:
-    """Return the agreement of a metric with truth.
+    """Return the agreement of the metric `metric` with the truth of captions.
 
-    scores: for each model, the metric's value of each seed
-    truth: for each model, the share of true captions of each seed
-    within: for each run, the two values that `within_run` returns
+    scores: for each model, the metric's value for each seed
+    truth: for each model, the share of true captions for each seed
+    within: for each run, two numbers about its captions: the rank correlation of the metric with the
+        truth, and the area under the ROC curve; empty if captions have no score of their own
     """
     counts = _drawn([len(values) for values in scores])
     runs = _correlation(spearman(np.concatenate(scores), np.concatenate(truth), counts))
@@ -163,7 +167,11 @@ def _drawn(seeds: Sequence[int]) -> Array:
 
 
 def _means(values: Array, counts: Array) -> Array:
-    """Return the weighted mean of the finite `values` for each row of weights in `counts`."""
+    """Return weighted means of `values`, one for each row of `counts`.
+
+    A row of `counts` has a weight for each value. Values that are not finite are left out. The mean is
+    NaN if the weights of the other values sum to 0.
+    """
     weights = counts * np.isfinite(values)
     sums = weights.sum(1)
     return np.divide(weights @ np.nan_to_num(values), sums, np.full(len(counts), np.nan), where=sums > 0)

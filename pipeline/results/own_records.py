@@ -49,10 +49,11 @@ def recorded(root: Path, run: Run, changes: Tree) -> bool:
 
 
 def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:
-    """Return the groups of the records that fit the current settings and data, and the unused files.
+    """Return a user's own records of a dataset, in groups, and the files of own records that are not used.
 
-    If at least one own record fits, the groups also contain published records with the same settings and
-    pairs, for the runs that have no own record. The unused files contain own records that do not fit.
+    A record is used if its settings and data are the current ones. Files of other own records are not
+    used. If at least one own record is used, the groups also contain published records with the current
+    settings and the same pairs, for runs without an own record.
     """
     folder = root / OWN / dataset / records.data(root, dataset)
     own_records, pairs = _fitting(folder, tree)
@@ -67,10 +68,12 @@ def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]
 
 
 def promote(root: Path, tree: Tree) -> list[Path]:
-    """Move the own records of the current settings and data to the published ones. Return their new paths.
+    """Publish the user's own records: move them to the folder of published records. Return the new paths.
 
-    Raises InputError if the published records have other settings or other pairs, or if a published record
-    would be replaced. In these cases no record is moved.
+    A record has the results of a run. Only records of the current settings and data are moved.
+
+    Raises InputError if the published records have other settings or other pairs, or if a published
+    record would be replaced. In these cases no record is moved.
     """
     moved: dict[Path, Path] = {}
     for dataset in sorted(path.name for path in (root / OWN).glob("*")):
@@ -89,10 +92,13 @@ def promote(root: Path, tree: Tree) -> list[Path]:
 def _targets(
     root: Path, tree: Tree, dataset: str, own_records: Mapping[Path, Record], pairs: Record
 ) -> dict[Path, Path]:
-    """Return a dictionary: file of an own record -> file to which `promote` moves this record.
+    """Return where the user's own records of a dataset are to be published: file -> new file.
 
-    Raises InputError if the published records have other settings or other pairs, or if a published record
-    would be replaced.
+    A record has the results of a run. `own_records` are the records to publish, by file. `pairs`
+    describes their test pairs.
+
+    Raises InputError if the published records have other settings or other pairs, or if a published
+    record would be replaced.
     """
     folder = root / FOLDER / dataset
     published, published_pairs = record_comparisons.read_folder(folder)

@@ -122,7 +122,11 @@ def read_folder(path: Path) -> tuple[dict[Path, Record], Record]:
 
 
 def groups(dataset_records: Sequence[Record], pairs: Record) -> list[Group]:
-    """Group the records of one dataset by model and changes."""
+    """Group the records of one dataset: the records of a group differ only in the seed.
+
+    So all records of a group have the same model and the same changes to params.yaml. Each group also
+    gets `pairs`, the dataset's pairs.json.
+    """
     grouped: dict[str, list[Record]] = defaultdict(list)
     for record in dataset_records:
         grouped[json.dumps([record["model"], record["changes"]], sort_keys=True)].append(record)

@@ -53,7 +53,11 @@ Record = dict[str, Any]
 
 
 class StoredRecord(BaseModel):
-    """Fields of a record. `true`, `right` and `faults` are strings with the values of all test pairs."""
+    """Record of a finished run, as stored in its JSON file.
+
+    `true`, `right` and `faults` are texts that hold a value for each test pair: whether the caption is
+    true, whether it is right about change or no change, and the letters of its false parts.
+    """
 
     dataset: str
     model: str

@@ -134,7 +134,10 @@ def _finding_texts(finding: Finding) -> list[str]:
 
 
 def _metrics(datasets: Datasets) -> Table:
-    """Return a table of how well each metric agrees with truth, without models at chance."""
+    """Return a table of how well each metric agrees with the truth of captions.
+
+    Models whose change accuracy is at chance level are left out.
+    """
     return agreement_table(
         [
             (name, agreement)

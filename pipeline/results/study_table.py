@@ -32,9 +32,12 @@ PAPER = "paper "  # prefix of headings of the papers' columns
 
 
 def tables(root: Path, study: Study, dataset: str, planned: Sequence[Planned], params: Params) -> list[Table]:
-    """Return a table of scores and a table of differences for each subset, then the tables of retrieval.
+    """Return all tables of a study on a dataset.
 
-    Raises InputError like `check`, and if runs were scored on different pairs.
+    For each subset of the test pairs, there is a table of scores, and then a table of differences
+    between rows. Tables of retrieval come last. A table of differences or of retrieval is left out if
+    there is nothing to show. Raises InputError if a row names a published method that data/published
+    lacks, or if runs were scored on different pairs.
     """
     title = f"{study.title} ({study.source}) on {dataset}"
     published = check(root, study, dataset)
@@ -145,7 +148,11 @@ def _row(root: Path, row: Planned) -> list[str]:
 
 
 def _label(planned: Planned) -> str:
-    """Return a row's label, followed by the new values of the settings that the row's `times` multiplies."""
+    """Return the label of a table row, such as "RR = 0.2".
+
+    The row's own label comes first. After it come the new values of the settings that the study multiplies
+    for this row (key `times` of the study file).
+    """
     keys = [filled(key, planned.row, planned.runs[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])

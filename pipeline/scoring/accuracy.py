@@ -45,14 +45,17 @@ def share(answers: Iterable[bool | None]) -> float | None:
 
 
 def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, float | None]:
-    """Return the shares (0 to 1) of captions with the true kind of change, and with each true attribute.
+    """Return shares (0 to 1) of captions that name the true kind of change and the true attributes.
 
-    Only pairs with a known changed object are counted. Without such a pair, the result is {}. The keys are:
+    Only pairs with a known changed object are counted; {} if there is none. The keys of the result are:
 
-    - "type": share of captions that end in a verb phrase of the true kind of change.
-    - "size", "color", "material", "shape": share of captions that name only the true value, among the
-      captions whose subject names the attribute; None without such a caption. The true value is the value
-      before the change, or for an added object the value after it.
+    - "type": share of captions that end in a verb phrase of the true kind of change
+    - "size", "color", "material" and "shape": share of captions whose subject names the right value and
+      no other value. Captions whose subject does not name the attribute are not counted. None if no
+      caption names it.
+
+    The right value is that of the changed object before the change. For an added object, it is the
+    value after the change.
     """
     kinds: list[bool] = []
     correct: dict[str, list[bool | None]] = {attribute: [] for attribute in MEANINGS}
@@ -69,10 +72,11 @@ def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, 
 
 
 def read(caption: str) -> tuple[str | None, dict[str, set[str]]]:
-    """Return the kind of change that a caption names, and the attributes of its subject: name -> values.
+    """Return (kind of change, attributes of the changed object) that a caption names.
 
-    The kind is None if the caption ends in no verb phrase of tabletop. The subject ends at the first noun.
-    Case, white space and a final full stop do not matter.
+    The attributes are a dictionary: name of an attribute -> values. They are read from the words up to
+    the first noun. The kind is read from the end of the caption. It is None if the caption does not end
+    in one of VERB_PHRASES. Case, white space and a final full stop do not matter.
     """
     text = one_line(caption).lower().rstrip(" .")
     words = text.split()

@@ -37,11 +37,12 @@ Placed = tuple[Box, Size]
 
 @dataclass(frozen=True)
 class Localisation:
-    """Localisation scores of a split, as fractions.
+    """Scores of a split's attention maps: how well they point to the change boxes, as fractions.
 
-    `summary` has the mean of each measure over the pairs that have it, the chance level, and the numbers of
-    pairs. It is empty if no pair has a box. `pairs` is a dictionary: pair id -> measure -> score. All
-    scores of a pair without a box are None. The scores `_at_object` are None if no word names an object.
+    `summary`: mean of each measure over the pairs that have it, chance level, and numbers of pairs. It
+    is empty if no pair has a box.
+    `pairs`: pair id -> measure -> score. A pair without a box has the score None in all measures. The
+    measures that end in "_at_object" are None if no word of the caption names an object.
     """
 
     summary: dict[str, float | int]
@@ -126,10 +127,11 @@ def _views(caption: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tup
 
 
 def _measured(words: Sequence[str], half_maps: np.ndarray, boxes: list[Placed]) -> dict[str, float | None]:
-    """Return the scores of a caption, as name in MEASURES -> score.
+    """Return the localisation scores of one caption, as a dictionary: measure -> score.
 
-    `half_maps`: attention maps of the words, float16 (words, H, W). The scores `_at_object` are None if no
-    word names an object.
+    The measures are the names in MEASURES. `half_maps` are the attention maps of the words, float16
+    (words, H, W). `pointing_at_object` and `coverage_at_object` use the map of the word that names the
+    changed object. They are None if no word names an object.
     """
     grid = half_maps.shape[1:]
     shares, hits = inside(boxes, grid), centred(boxes, grid)

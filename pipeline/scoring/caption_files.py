@@ -106,12 +106,18 @@ def read_results(path: Path, remedy: str = CAPTIONS) -> dict[str, str]:
 
 
 def read_predictions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
-    """Return pair id -> predicted text. Raises InputError as read_results does, or if a pair has no entry."""
+    """Return pair id -> predicted text.
+
+    Raises InputError if the file has no known form, has an id twice, or lacks a pair.
+    """
     return _by_id(path, pairs, _text, CAPTIONS)
 
 
 def read_scores(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
-    """Return pair id -> score; true is 1 and false 0. Raises InputError as read_predictions does."""
+    """Return pair id -> score. The values true and false in the file become 1 and 0.
+
+    Raises InputError if the file is malformed, has an id twice, or lacks a pair.
+    """
     return _by_id(path, pairs, _score, NUMBERS)
 
 
@@ -155,8 +161,10 @@ def _rows(path: Path, remedy: str) -> list[Row]:
 
 
 def _entries(tree: dict[str, Any]) -> list[Any]:
-    """Return the entries of a JSON object, which is a log of lmms-eval, a mapping from id to value, or one
-    entry.
+    """Return the entries of a file whose content is one JSON object, `tree`.
+
+    `tree` can have three forms: a log of lmms-eval, which has a list of entries; a single entry; or a
+    mapping from id to value, in which each id becomes an entry.
     """
     if isinstance(tree.get("logs"), list):
         return list(tree["logs"])
@@ -186,11 +194,12 @@ def _table(path: Path, text: str, remedy: str) -> list[Row]:
 
 
 def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy: str) -> str:
-    """Return the id of the entry `row`: one of `pair_ids`, or any id if `pairs` is empty.
+    """Return the id of the pair to which the entry `row` belongs.
 
-    If an entry has no such id, its doc_id or index can be the position of a pair in `pairs`, counted from 0.
-    The id of this pair is then returned. Raises InputError if the entry has neither an id nor a position.
-    The message begins with `source`.
+    An id in the entry must be in `pair_ids`. If `pairs` is empty, any id is accepted. Without such an
+    id, the entry's doc_id or index is used: the position of the pair in `pairs`, counted from 0. Raises
+    InputError if neither an id nor a position names a pair. `source` names the entry in the message,
+    and `remedy` is the advice for an entry without an id.
     """
     document = row.get("doc")
     objects: list[Row] = [document, row] if isinstance(document, dict) else [row]

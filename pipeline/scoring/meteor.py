@@ -1,9 +1,9 @@
 """METEOR 1.5: the jar that pycocoevalcap ships computes statistics, and Python computes the scores.
 
-An input line of the jar is `SCORE ||| reference ||| … ||| caption`. The output is a line of statistics
-for the best reference. The statistics of a corpus are the sums over its captions. There is one
-exception, the number of chunks: a caption that is equal to its reference has one chunk, but it adds 0
-to the sum.
+An input line of the jar is `SCORE ||| reference ||| … ||| caption`. The output is a line of
+statistics for the best reference. For a corpus, the statistics are summed over its captions. The
+number of chunks is an exception: a caption that is equal to its reference has one chunk, but counts
+as 0 in the sum.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""METEOR 1.5's score as a function of its statistics. Comparisons import it without pycocoevalcap."""
+"""Compute METEOR 1.5 from its 23 counts. This module needs NumPy, but not pycocoevalcap."""
 
 import numpy as np
 
@@ -10,12 +10,16 @@ WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
 
 
 def from_statistics(statistics: np.ndarray) -> np.ndarray:
-    """Return METEOR (0 to 1) from the statistics, (..., 23), of a caption, or from their sums over a corpus.
+    """Return METEOR (0 to 1) from the 23 counts of a caption, (..., 23), or from their sums over a corpus.
 
-    The formula is the jar's, to the last digit. The 23 counts are: words (2); function words (2); for each of
-    four matchers, matched content words (2) and matched function words (2); chunks (1; 0 if the caption
-    equals its reference); matched words (2). A "(2)" means one count for the caption and one for its
-    reference.
+    The result equals that of METEOR's Java program to the last digit. The counts, in order:
+
+    words: 2 counts, in the caption and in its reference
+    function words: 2 counts, in the caption and in its reference
+    matched words by matcher: 4 counts for each of the 4 matchers (matched content words in the caption
+        and in its reference, then matched function words in the caption and in its reference)
+    chunks: 1 count; 0 if the caption equals its reference
+    matched words: 2 counts, in the caption and in its reference
     """
     stats = np.asarray(statistics, dtype=np.float64)
     words, function = stats[..., WORDS], stats[..., FUNCTION]  # (..., caption/reference)

@@ -43,9 +43,12 @@ HEADINGS = {
 
 
 def of_parts(subsets: Mapping[str, Any]) -> dict[str, float]:
-    """Return the scores that PLACES lists, as name -> score; unknown scores are left out.
+    """Return the scores of single subsets of pairs: name -> score.
 
-    `subsets` has the subsets of a metrics.json, with their scores.
+    An example is the share of true captions among the changed pairs.
+
+    `subsets` has the subsets in a metrics.json: name of the subset -> its scores. PLACES tells for each
+    name in the result which subset and score to take. Scores that `subsets` lacks are left out.
     """
     shares = {name: subsets.get(subset, {}).get(score) for name, (subset, score) in PLACES.items()}
     return {name: share for name, share in shares.items() if share is not None}

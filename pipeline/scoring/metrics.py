@@ -149,7 +149,11 @@ class CiderD:
         self._index_couples(captions, references, sentences)
 
     def _index_sentences(self, sentences: Mapping[str, Mapping[int, int]]) -> None:
-        """Store the terms of all sentences in one array, sentence after sentence."""
+        """Store the terms of all sentences in one array, sentence after sentence.
+
+        A term is an n-gram together with its count in a sentence. `sentences` is a dictionary: text ->
+        {number of an n-gram: number of its term}.
+        """
         self._sentences = len(sentences)
         self._terms = _flat(terms.values() for terms in sentences.values())
         rows = np.repeat(np.arange(self._sentences), [len(terms) for terms in sentences.values()])
@@ -164,7 +168,11 @@ class CiderD:
     def _index_couples(
         self, captions: Captions, references: References, sentences: Mapping[str, Mapping[int, int]]
     ) -> None:
-        """Store the couples of each pair, and the shared n-grams of each couple, in the caption's order."""
+        """Prepare the comparison of each caption with each reference of its pair.
+
+        A caption with one of its references is called a couple. Stores which couples belong to each pair,
+        and which n-grams the two sentences of each couple share.
+        """
         all_couples = [(captions[key], text) for key, texts in references.items() for text in texts]
         self._pair = np.repeat(np.arange(len(references)), [len(texts) for texts in references.values()])
         couples = {couple: number for number, couple in enumerate(dict.fromkeys(all_couples))}

@@ -96,16 +96,19 @@ def correctness(
     reader: tuple[Judge, Judge] = STRICT,
     exchanged: Mapping[str, str] | None = None,
 ) -> Correctness:
-    """Check one caption per pair: by the scene if it is known, else by the references.
+    """Judge one caption per pair, and return the results.
+
+    A caption is judged by the scene of its pair. If the scene is unknown and `grammar` is GEOMETRIC, it
+    is judged by the references. Otherwise its truth is None.
 
     no_change_phrases: a caption that contains one of these phrases reports no change
-    grammar: the references are used only if this is GEOMETRIC
+    grammar: the grammar of the dataset's captions
     outside: True for captions of a model that was not trained on the dataset's grammar
     reader: two functions that judge a caption: the first by the scene, the second by the references
     exchanged: pair id -> caption of the pair with before and after image exchanged
 
-    A caption that the dataset's grammar cannot parse is false. If `outside` is True, such a caption is not
-    judged, unless it has no word.
+    A caption that cannot be parsed is false. If `outside` is True, such a caption is not judged, unless
+    it has no word.
     """
     by_scene, by_references = reader
     truths: dict[str, dict[str, Any]] = {}
@@ -145,11 +148,14 @@ def write_metrics(
     summary_path: str | Path | None,
     hashes: Mapping[str, str],
 ) -> None:
-    """Write metrics.json to `path`, and summary.json to `summary_path` unless this is None.
+    """Write all scores to the file `path`, metrics.json, and the main scores to `summary_path`.
 
-    The file summary.json has the few scores that `dvc metrics show` prints. Unknown values are left out.
-    `localisation` is the summary of attention_localisation.py. `references` describes how the references
-    were chosen. `hashes`: see run_files.hashes_of_scored.
+    `summary_path` is a summary.json, which `dvc metrics show` prints. It is not written if
+    `summary_path` is None. Scores that are unknown are left out.
+
+    localisation: scores of the localisation by attention, for the whole split
+    references: description of how the references were chosen
+    hashes: name of a file -> hash, which metrics.json stores
     """
     other_scores = {
         metric_names.ACCURACY: truth.change_accuracy,

@@ -101,7 +101,11 @@ def _rank(similarity: np.ndarray, right: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """Return each sentence's highest similarity with a pair that has exactly this sentence, (Q,)."""
+    """Return, for each sentence, its highest similarity with any pair that has the same sentence, (Q,).
+
+    `similarity` has a row per sentence and a column per pair. `sentences` has the sentences of each
+    pair. Sentences of different pairs are the same if their texts are equal.
+    """
     pairs_of: defaultdict[str, list[int]] = defaultdict(list)
     for pair, texts in enumerate(sentences):
         for text in set(texts):
@@ -112,9 +116,11 @@ def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.nd
 def figures(ranks: Ranks, ties: Ties = "strict") -> dict[str, Any]:
     """Return R@k, MdR and MnR of searches by sentences and of searches by pairs, and their chance values.
 
-    If `ties` is "all_ties", the figures are computed as in CLIP4IDC's released program. In a search by a
-    pair, each of the tied positions is counted as a separate rank. In searches by sentences, the median is
-    the lower of the two middle values.
+    With `ties` = "all_ties", they are computed as in CLIP4IDC's released program, in two respects:
+
+    - If n candidates of a search by a pair are as similar as the right one, each of the n + 1 positions
+      that the right one may have is counted as a rank.
+    - The median of an even number of searches by sentences is the lower of the two middle ranks.
     """
     pair_to_text, median_method = ranks.pair_to_text, "median_unbiased"
     if ties == "all_ties":

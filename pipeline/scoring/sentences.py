@@ -60,7 +60,11 @@ class Sentence:
 
     @cached_property
     def value(self) -> int | None:
-        """Position of the new colour or material, after the last noun; None without a new value."""
+        """Index, in the sentence's words, of the new colour or material that the object gets.
+
+        The word must stand after the last noun. The value is None if there is no such word, or if the
+        sentence has a verb of another change.
+        """
         after = range(self.nouns[-1] + 1, len(self.words)) if self.nouns else range(0)
         values = [position for position in after if self._attribute(position) in NEW_VALUE]
         return values[-1] if values and self._verb() is None else None
@@ -99,7 +103,11 @@ class Sentence:
 
 
 def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
-    """Return the claims of a pair's references, with the dataset's kind of change if it is known."""
+    """Return one Claims object that joins the claims of all references of a pair.
+
+    If the dataset states the pair's kind of change, this kind replaces the kinds that the references
+    name.
+    """
     claims = [sentence.claims for sentence in references]
     kinds = frozenset(kind for claim in claims for kind in claim.kinds)
     if pair.change_type in (*CHANGE_TYPES, NO_CHANGE):
@@ -110,10 +118,12 @@ def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
 def contradicts(candidate: Claims, truth: Claims) -> bool:
     """Return True if the claims `candidate` and the claims `truth` cannot both be true.
 
-    They contradict each other if both name kinds of change, but no common kind, or if both name values of
-    the same attribute, but no common value. There is one exception: a candidate whose subject already has
-    its new value ("the rubber ball became rubber") never contradicts, because no reference contains such a
-    sentence.
+    There are two kinds of contradiction:
+    - Both name kinds of change, but have no kind in common.
+    - Both name values of the same attribute, but have no value in common.
+
+    Exception: if the candidate's subject already has the new value, as in "the rubber ball became
+    rubber", the result is False.
     """
     if any(candidate.look.get(name, NONE) & values for name, values in candidate.value.items()):
         return False
@@ -125,11 +135,16 @@ def contradicts(candidate: Claims, truth: Claims) -> bool:
 
 
 def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
-    """Return True if the caption agrees with the pair's references.
+    """Return True if the caption agrees with the pair's references, and False if it does not.
 
-    Return None if the references name no kind of change. The kind of change and the new value must be those
-    of a reference. Each attribute of the subject must be in a reference, and must contradict no reference.
-    For a pair without a change, the caption must contain one of `phrases`.
+    A caption agrees if all of these are true:
+    - It names a subject.
+    - A reference reports the same kind of change.
+    - For each attribute of its subject, such as "red", the references name this value and no other.
+    - A reference names the same new value, such as "blue" in "turned blue", if the caption names one.
+
+    If the references report no change, the caption must instead contain one of `phrases`. Returns None
+    if the references name no kind of change.
     """
     truth = of_pair(pair, [Sentence.of(text) for text in pair.captions])
     if not truth.kinds:

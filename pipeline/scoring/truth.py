@@ -139,7 +139,10 @@ def _described(scene: SceneFacts, kind: str) -> tuple[tuple[Placed, ...], Point]
 
 
 def _matching(sentence: re.Match[str], objects: tuple[Placed, ...], camera: Point) -> list[Placed]:
-    """Return the objects of an image that the subject of a caption fits."""
+    """Return the objects of an image that the subject of a caption may mean.
+
+    For "the red cube behind the sphere", these are the red cubes that are behind a sphere.
+    """
     return [
         item
         for item in objects
@@ -151,7 +154,11 @@ def _matching(sentence: re.Match[str], objects: tuple[Placed, ...], camera: Poin
 def _relation_holds(
     sentence: re.Match[str], subject: Placed, objects: tuple[Placed, ...], camera: Point
 ) -> bool:
-    """Return True if `subject` has the caption's relation to an object that fits the second noun phrase."""
+    """Return True if the spatial relation that a caption claims is true for the object `subject`.
+
+    An example is "behind the blue cube". The relation is true if `subject` is behind any other object
+    that fits the words "blue cube".
+    """
     relation = sentence["relation"].lower()
     return any(
         relation in wordings

@@ -36,7 +36,11 @@ def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
 
 
 def resampled(models: Sequence[Evidence], resamples: int, seed: int) -> list[dict[str, Array]]:
-    """Return the `scores` of random resamples. `resamples` is their number; all models get the same ones."""
+    """Return the models' scores on random resamples of the test pairs.
+
+    The result has a dictionary for each model: metric -> scores, (resamples,). `resamples` is the
+    number of resamples. All models get the same resamples.
+    """
     blocks = [scores(models, counts) for counts in draws(len(models[0].pair_ids), resamples, seed)]
     return [
         {metric: np.concatenate([block[metric] for block in of_model]) for metric in of_model[0]}

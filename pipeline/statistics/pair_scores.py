@@ -40,9 +40,10 @@ def bleu_4(sums: Array) -> Array:
 
 
 def mean(sums: Array) -> Array:
-    """Return the mean of values, (...), from sums, (..., 2). NaN if there is no value.
+    """Return the means, (...), of values whose sums and numbers are in `sums`, (..., 2).
 
-    The sums are the sum of the values in millionths, and the number of values.
+    `sums[..., 0]` is the sum of the values, in millionths, and `sums[..., 1]` is their number. The mean
+    of no values is NaN.
     """
     means = np.full(sums.shape[:-1], np.nan)
     return np.divide(sums[..., 0], sums[..., 1], means, where=sums[..., 1] > 0) / MILLION
@@ -89,7 +90,7 @@ class Evidence:
         return Evidence(tuple(rows), scene_numbers, self.not_judged)
 
     def part(self, positions: Sequence[int]) -> "Evidence":
-        """Return the evidence of the pairs at these positions."""
+        """Return an Evidence with only the pairs at the indices `positions`, in that order."""
         pair_ids = tuple(self.pair_ids[position] for position in positions)
         numbers = {metric: values[:, positions] for metric, values in self.numbers.items()}
         scene_ids = tuple(self.scene_ids[position] for position in positions) if self.scene_ids else ()
@@ -165,9 +166,10 @@ def read(paths: Sequence[Path]) -> Evidence:
 
 
 def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
-    """Return the evidence of a model. `runs` has the scored pairs of each seed: name for messages -> pairs.
+    """Combine the scored pairs of all seeds of a model into one Evidence.
 
-    Metrics that a seed lacks are left out. Raises InputError if the seeds have different pairs.
+    `runs` has an entry per seed: a name, which error messages use, and the seed's scored pairs. Metrics
+    that a seed lacks are left out. Raises InputError if the seeds have different pairs.
     """
     ids = {name: tuple(pair.pair_id for pair in run) for name, run in runs.items()}
     first = next(iter(ids))
@@ -207,7 +209,11 @@ def same_pairs(ids_a: Sequence[str], ids_b: Sequence[str], tables: str) -> None:
 
 
 def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
-    """Return metric -> array (pairs, numbers per pair) of a seed. A metric that no pair has is left out."""
+    """Return the numbers from which each metric is computed, for the pairs of one run.
+
+    The result is a dictionary: metric -> array (pairs, numbers per pair). A metric is left out if no
+    pair has a value of it.
+    """
     numbers = {}
     for metric, value in VALUES.items():
         values = [value(pair) for pair in run]
@@ -219,9 +225,10 @@ def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
 
 
 def millionths(values: Sequence[float | None] | Sequence[float]) -> Array:
-    """Return an array (pairs, 2): a row with the value in millionths and 1, or with 0 and 0 for None.
+    """Return an array, (pairs, 2), with one row for each value.
 
-    Values in millionths are rounded to whole numbers. This loses nothing, because files have 6 decimals.
+    The row of a number is [the number in millionths, 1]. The row of None is [0, 0]. Millionths are
+    rounded to whole numbers. This loses nothing, because the values in files have 6 decimals.
     """
     return np.array(
         [(0.0, 0.0) if value is None else (float(np.rint(value * MILLION)), 1.0) for value in values]

@@ -65,7 +65,10 @@ class Place(Protocol):
 
 
 class Local:
-    """This machine. The file PROCESS in a job's folder names the job's process, so later commands find it."""
+    """Runs jobs on this machine.
+
+    The file PROCESS in a job's folder identifies the job's process, so that later commands find it.
+    """
 
     grace = 0.0
 

@@ -40,9 +40,10 @@ def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
 
 
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
-    """Return full key -> new value, for the `set` and `times` of a row.
+    """Return the settings that a row of a study changes: full key in params.yaml -> new value.
 
-    A key is left out if params.yaml already gives this value. Raises ValueError that lists all wrong keys.
+    `set` of the row gives new values. `times` gives factors for the current values. A key is left out
+    if its new value is already in effect. Raises ValueError that lists all wrong keys.
     """
     changed = {filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
@@ -59,9 +60,10 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _variant_switches(tree: Tree, row: Row, dataset: str, changed: Tree) -> Tree:
-    """Return name of a switch -> value that the switch has if params.yaml does not set it.
+    """Return name of a switch -> value, for the case that params.yaml does not set the switch.
 
-    The value is that of the model's variant. The dataset's own settings replace values of the variant.
+    The values come from the model's variant. Values in the dataset's own settings
+    take precedence.
     """
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model

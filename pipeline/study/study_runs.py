@@ -64,7 +64,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Planned:
-    """A row and its runs, one per seed."""
+    """One row of a study's table, with its training runs: one run per seed."""
 
     row: Row
     changes: Tree  # full key in params.yaml -> value

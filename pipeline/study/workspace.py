@@ -97,9 +97,10 @@ def workspaces(runs: Iterable[Run], root: Path) -> list[Path]:
 
 
 def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
-    """Make links in `folder` to the files that the settings `tree` name for the dataset.
+    """Make links in `folder` to files in the repository that the settings of a dataset name.
 
-    Files with absolute names get no link. Raises InputError if a relative name leads out of the repository.
+    `tree` has the contents of params.yaml. Files with absolute paths get no link. Raises InputError if
+    a relative path leads out of the repository.
     """
     for section, files in named_files.of_dataset(tree, dataset).items():
         for file in (name for name in files if not Path(name).is_absolute()):

@@ -91,7 +91,11 @@ def strike(solids, k, start, ray):
 
 @compiled
 def _strike_cube(half, at, ray):
-    """Return the distance to a cube, and the axis across the face that the ray hits (0 to 2: x, y, z)."""
+    """Return the distance along a ray to a cube, and the axis of the face that the ray hits.
+
+    The axis is 0, 1 or 2, for x, y or z, and is perpendicular to the face. The distance is infinite if
+    the ray misses the cube.
+    """
     enter, leave, face = 0.0, np.inf, -1
     for axis in range(3):
         if ray[axis] == 0.0:
@@ -174,7 +178,11 @@ def _strike_ball(at, ray, radius):
 
 @compiled
 def normal_at(solids, k, face, point):
-    """Return the outward unit normal at a point of a solid's surface."""
+    """Return the outward unit normal of a solid's surface at `point`.
+
+    `k` is the row of the solid in `solids`. `face` is the face on which the point lies. For a cube,
+    `face` is the axis across the face: 0, 1 or 2 (x, y, z). For a cylinder, it is 0 (side) or 2 (end).
+    """
     at, radius = minus(point, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == SPHERE:
         return unit(at)
@@ -224,7 +232,10 @@ def first(solids, near, start, ray):
 
 @compiled
 def blocks(solids, k, start, gap):
-    """Return True if a solid blocks the segment from `start`, outside the solid, to `start + gap`."""
+    """Return True if the solid with index `k` blocks the line segment from `start` to `start + gap`.
+
+    `start` is outside the solid.
+    """
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE or solids[k, 0] == ROUNDED:
         return _blocks_cube(radius, _turned(solids, k, at), _turned(solids, k, gap))

@@ -48,9 +48,11 @@ def render(
 def _seen(
     solids: np.ndarray, camera: Point, width: int, height: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, ...], tuple[tuple[float, ...], ...]]:
-    """Return the ray tracer's input: solids, masks of the pixels, and position and axes of the camera.
+    """Return the input of the ray tracer: (solids, masks, position of the camera, axes of the camera).
 
-    The axis forward is as long as the focal length in pixels.
+    `solids` is returned unchanged. The masks, (height, width), tell which solids each pixel may show.
+    The axes point right, down and forward. The length of the axis forward is the focal length in
+    pixels; the other axes have the length 1.
     """
     axes = _camera_axes(camera)
     focal = max(width, height) / 2 / math.tan(FIELD_OF_VIEW / 2)  # in pixels
@@ -67,7 +69,11 @@ def _camera_axes(camera: Point) -> np.ndarray:
 
 
 def lamp_table(lights: tuple[Point, ...], look: Look = STUDIO) -> np.ndarray:
-    """Return the lamps for the ray tracer, (lights, PLACES + 2, 3); see `lamps` in raytracer.py."""
+    """Return the lamps in the form that the ray tracer reads, (lights, PLACES + 2, 3).
+
+    For each light there are PLACES points of its square lamp, then the centre of the lamp, and then its
+    power in red, green and blue.
+    """
     lamps = np.empty((len(lights), raytracer.PLACES + 2, 3))
     for i, light in enumerate(lights):
         # points of a grid on a square lamp, which faces the origin

@@ -1,14 +1,19 @@
-"""Numba ray tracer for a few spheres, cubes and cylinders on a plane. It gives equal bytes on all machines.
+"""Numba ray tracer for a few spheres, cubes and cylinders on a plane.
 
-It uses no fastmath, threads or random numbers. Lengths are in CLEVR's units. z points up, and the
-ground is the plane z = 0. Colours are linear light; 1 is white.
+It gives equal bytes on all machines. It uses no fastmath, threads or random numbers. Lengths are in
+CLEVR's units. z points up, and the ground is the plane z = 0. Colours are linear light; 1 is white.
+A bit mask of solids is an integer: bit k is 1 if solid number k belongs to the set.
 
-    solids    see pipeline/tabletop/geometry.py; `near` and `among` are bit masks of solids
+Arguments of the functions:
+
+    solids    the solids (pipeline/tabletop/geometry.py)
+    near,     bit masks of solids
+    among
     lamps     (m, PLACES + 2, 3): for each of m square lamps, PLACES points, the centre, and the power
-    masks     (height, width): bit masks of the solids that a pixel may show
-    shaders   (tiles + 1, m): a tile is a part of the image, TILE x TILE pixels; for each tile and lamp, a bit
-              mask of the solids that may hide the lamp from the ground in this tile; the last row, for all
-              other points, has all solids
+    masks     (height, width): for each pixel, a bit mask of the solids that it may show
+    shaders   (tiles + 1, m): for each tile and lamp, a bit mask of the solids that may hide the lamp from
+              the ground in this tile. A tile is a part of the image, TILE x TILE pixels. The last row is
+              for all other points; its masks have all solids.
     style     the constants of a look (pipeline/tabletop/looks.py)
     axes      the camera's axes: right, down and forward; forward is as long as the focal length in pixels
 """
@@ -47,7 +52,10 @@ NEAR = 1e-4  # distance between a surface and the start of a ray that leaves it
 
 @compiled
 def _sees(solids, near, point, target):
-    """Return 1 if no solid of the mask `near` is between `point` and `target`, a point on a lamp; else 0."""
+    """Return 1 if the segment from `point` to `target` is free of solids, else 0.
+
+    `target` is a point on a lamp. `near` is a bit mask: only the solids whose bit is set are tested.
+    """
     gap = minus(target, point)
     for k in range(len(solids)):
         if near >> k & 1 and blocks(solids, k, point, gap):
@@ -57,9 +65,10 @@ def _sees(solids, near, point, target):
 
 @compiled
 def _between(solids, among, point, radius, gap, square):
-    """Return a bit mask of the solids of `among` that may hide a lamp from points within `radius` of `point`.
+    """Find the solids that may hide a lamp from the points within `radius` of `point`.
 
-    `gap` is the vector from `point` to the lamp's centre, and `square` its squared length.
+    `among` is a bit mask of the solids to test. The result is a bit mask of the solids found. `gap` is
+    the vector from `point` to the lamp's centre. `square` is the squared length of `gap`.
     """
     near, widens = 0, SPREAD - radius  # the cone from these points to the points of the lamp
     slope = widens / math.sqrt(square * max(square - widens * widens, NEAR))
@@ -97,9 +106,10 @@ def _visible(solids, among, lamp, point, gap, square):
 def _lit(style, solids, lamps, shaders, tile, own_bit, point, normal, view, gloss):
     """Return the light at a point of a surface: diffuse red, green and blue, and the highlight.
 
-    `tile` is a row of `shaders`, `view` the ray's direction, and `gloss` the highlight's exponent. In the
-    bit mask `own_bit`, only the bit of the solid with this point is set. This solid is convex, so it hides no
-    lamp above the tangent plane.
+    `tile` is the row of `shaders` to use. An entry of `shaders` is a bit mask of the solids that may
+    hide a lamp. `own_bit` is the bit of the solid on which the point lies. That solid is left out if
+    the whole lamp lies above the tangent plane, because a convex solid cannot hide it. `normal` is the
+    surface's normal, `view` is the direction of the ray, and `gloss` is the exponent of the highlight.
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
     shine = 0.0
@@ -124,7 +134,10 @@ def _lit(style, solids, lamps, shaders, tile, own_bit, point, normal, view, glos
 
 @compiled
 def _matte(style, solids, lamps, shaders, tile, hit, start, ray):
-    """Return the colour of rubber, ground or sky where a ray hits. Reflected metal looks like rubber."""
+    """Return the colour where a ray hits, for all surfaces without reflection: rubber, ground and sky.
+
+    Metal that is seen in a reflection also gets this colour, as if it were rubber.
+    """
     distance, row, face = hit
     if row == SKY:  # dark at the horizon and overhead, with a bright band between them
         light = style[SKY_HORIZON] * max(1.0 - style[SKY_STEEP] * ray[2], style[SKY_ZENITH]) + style[
@@ -265,7 +278,10 @@ def _uneven(passes, line, column):
 
 @compiled
 def _sample(passes, style, solids, masks, shaders, camera, axes, lamps, curves, line, column, side):
-    """Set a pixel of one pass to the mean of `side` x `side` samples. The index of the pass is `side` - 1."""
+    """Render one pixel: write the mean of `side` x `side` samples to `passes[side - 1]`.
+
+    The pixel is in the row `line` and the column `column` of the image.
+    """
     height, width = masks.shape
     tile = line // TILE * (-(-width // TILE)) + column // TILE
     red = green = blue = 0.0

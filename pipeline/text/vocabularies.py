@@ -106,7 +106,10 @@ class ClipVocabulary:
         return [(bpe().text(piece), len(piece)) for piece in pieces if piece]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the pieces of a caption, joined by spaces, given its token ids."""
+        """Return the text of a caption from its token ids.
+
+        The pieces of the text (words, digits and punctuation) are separated by spaces.
+        """
         return " ".join(piece for piece, _ in self.pieces(tokens))
 
 

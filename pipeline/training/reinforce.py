@@ -76,7 +76,11 @@ class SelfCritical:
     def _policy(
         self, model: Captioner, before: Tensor, after: Tensor, pairs: Sequence[Pair]
     ) -> dict[str, Tensor]:
-        """Return L_policy and the measures, for captions that are sampled here."""
+        """Sample captions for the pairs, and return the loss L_policy and four measures of the captions.
+
+        The measures are means over the sampled captions: the reward; the entropy, -log p(caption) in nats;
+        the length in words, with <END>; and the share of captions that report a change.
+        """
         with torch.no_grad():
             difference = model.difference(before, after)
             words, log_p = sample(model, difference, self.samples)  # (B*K, L), (B*K,)
@@ -93,10 +97,13 @@ class SelfCritical:
     def _loss(
         self, model: Captioner, before: Tensor, after: Tensor, words: Tensor, advantage: Tensor
     ) -> Tensor:
-        """Return the sum of -(r - b) log p(c | x) over all samples. `advantage` is r - b, (B, K).
+        """Return the policy loss: the sum of -(reward - baseline) * log p(caption) over all samples.
 
-        A pair whose advantages are all 0 has no gradient, so log p is computed for the other pairs only. If
-        there are no others, log p is computed for one pair, because the loss must depend on the weights.
+        words: token ids of the samples, K captions for each of B pairs
+        advantage: reward - baseline of each sample, (B, K)
+
+        A pair whose advantages are all 0 has no gradient, so log p is not computed for it. If all pairs are
+        of this kind, log p is computed for one of them, because the loss must depend on the weights.
         """
         chosen = advantage.any(1)
         chosen[0] |= ~chosen.any()

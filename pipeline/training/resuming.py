@@ -27,7 +27,11 @@ class History:
 
 
 def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    """Write the state from which a run resumes. A kill leaves the old or the new state, complete."""
+    """Write a training state to the file `state`, from which a run can resume.
+
+    If the process is killed during this function, the file has either the complete old state or the
+    complete new state.
+    """
     record = {
         "history": vars(history),
         "model": model.state_dict(),

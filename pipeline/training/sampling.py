@@ -55,10 +55,10 @@ class Moved:
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch of P parts of B pairs each, with U distinct images and R captions per pair.
+    """Batch of P * B pairs, with U distinct images and R captions per pair.
 
-    The pairs of part 0 come first, then those of part 1, and so on. Captions have <START> and <END>, and are
-    padded with NULL to the length L + 1.
+    The batch has P parts of B pairs each, one pair per scene. The pairs of the first part come first.
+    Captions have <START> and <END>, and are padded with NULL to the length L + 1.
     """
 
     images: Tensor  # (U, C, H, W), float16
@@ -79,7 +79,10 @@ class Batch:
 
 
 def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Group pairs by scene, in order. If scenes differ in the number of pairs, make a group of each pair."""
+    """Group the pairs of each scene, in the order in which the scenes first appear.
+
+    If not all scenes have the same number of pairs, each pair is a group of its own.
+    """
     scenes: dict[str, list[Pair]] = {}
     for pair in pairs:
         scenes.setdefault(pair.scene_id, []).append(pair)
@@ -89,7 +92,7 @@ def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
 
 
 def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Return one scene for each caption of each changed pair: the pair with only this caption (CLIP4IDC)."""
+    """Return one scene for each caption of the changed pairs: a pair with only this caption (CLIP4IDC)."""
     return [
         (replace(pair, captions=(caption,)),)
         for pair in pairs
@@ -112,7 +115,10 @@ def exchange(scene: Scene) -> Scene:
 
 
 def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
-    """Return `pair` with the two images of `unchanged`, and their cameras, exchanged for each other."""
+    """Return `pair` after the two images of the pair `unchanged` have changed places.
+
+    With the unchanged pair (a, b), the pair (a, c) becomes (b, c). The images keep their cameras.
+    """
     swap = {unchanged.before: unchanged.after, unchanged.after: unchanged.before}
     swapped = replace(pair, before=swap.get(pair.before, pair.before), after=swap.get(pair.after, pair.after))
     if pair.scene is None or unchanged.scene is None:
@@ -160,14 +166,15 @@ class Draws:
 
 
 class Sampler(Draws):
-    """Sampler of scenes, with `references` captions per pair.
+    """Sampler of training batches, with `references` captions per pair.
 
     settings: settings of the training phase
     by_sentence: True if the items of a batch are captions, each with its pair; False if they are scenes
 
-    If the setting `exchange` is True, the images of each item are changed with probability 1/2. For a scene,
-    the function `exchange` does this. For a caption, the distractor image (the unchanged view) of the scene
-    replaces the before image. Raises InputError if a batch needs more items than the train split has.
+    If settings["exchange"] is True, each item is changed with probability 1/2. In a scene, the default
+    image and the distractor image (the unchanged view) change places. In the pair of a caption, the
+    distractor image replaces the before image. Raises InputError if a batch needs more items than the
+    train split has.
     """
 
     def __init__(

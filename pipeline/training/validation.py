@@ -135,9 +135,10 @@ class TaskValidation:
             yield assembled([(pair,) for pair in pairs], texts, self.store, self.vocabulary, {}, task)
 
     def _class_batches(self) -> Iterator[Batch]:
-        """Yield batches of class pairs, which are evenly spaced in the list of all class pairs.
+        """Yield batches of NABirds' image pairs for the pretraining task "class_pairs".
 
-        The batches contain at most as many class pairs as there are validation pairs.
+        The pairs are evenly spaced in the list of all NABirds pairs of the split. There are at most as many
+        of them as there are validation pairs in `pairs`.
         """
         assert self.classes is not None
         pairs = self.classes.pairs[:: -(-len(self.classes.pairs) // len(self.pairs))]

@@ -58,7 +58,11 @@ def weights_file(folder: Path) -> Path:
 
 
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
-    """Load the model of the last pretraining phase from `folder`, in the same way as `load`."""
+    """Load the model of the last pre-training phase from `folder`.
+
+    Returns the model, in evaluation mode, and its description. Raises InputError if the model has no
+    pre-training phase, or if a file is missing or damaged, or belongs to another model.
+    """
     trained = describe(folder, FIRST)
     if not (phases := trained.recipe.entry.phases):
         raise InputError(f"{folder}: {trained.recipe.model} has no pretraining phase; {FIRST}")
@@ -80,7 +84,11 @@ def take_over(model: Trainable, folder: Path) -> None:
 
 
 def describe(folder: Path, remedy: str = REMEDY) -> Trained:
-    """Return the description of a trained model. Raises InputError if its folder names another run."""
+    """Return the description of the trained model in `folder`.
+
+    Raises InputError if the description is damaged or lacks a hash, or if it belongs to another run
+    than the one in the folder's path (DATASET/MODEL/SEED).
+    """
     trained = plain(folder / MODEL, Trained, _record(folder, remedy), remedy)
     if trained.hashes and (missing := {"weights", "model"} - trained.hashes.keys()):
         raise InputError(f"{folder / MODEL}: hashes.{min(missing)} is missing; {remedy}")

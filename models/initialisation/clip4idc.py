@@ -86,12 +86,13 @@ def compare_in_captioner(
     This is for models in which no block sees both images before the captioner. A token's counterpart is
     the token at the same place in the other image.
 
-    W: (E, D), weight of the last linear map before the captioner; after the call, the map's first
-        output channels hold the image and the place of a token
+    W: (E, D), weight of the last linear map before the captioner; after the call, the map's first output
+        channels tell which image a token belongs to, and its place in the image
     layer: first layer of the captioner's encoder
 
-    Returns the directions of the difference, of its size, and of the image, in the output of `layer`.
-    Returns None if `layer` is None. Raises ValueError if E is odd and `layer` is not None.
+    Returns three directions in the output of `layer`: that of a token's difference from its counterpart, that
+    of the difference's size, and that which tells the images apart. Returns None if `layer` is None. Raises
+    ValueError if E is odd and `layer` is not None.
     """
     directions = torch.cat([side[None], weights.whitening(places)[0]])  # those of places: the strongest first
     W.copy_(torch.linalg.qr(directions.T, mode="complete").Q[:, : len(W)].T)

@@ -206,8 +206,8 @@ def oppose(encoding: GridEmbedding, difference: Encoder, decoder: CaptionDecoder
 def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
     """Initialise the encoder of MCCFormers-D so that its layers change the cells little.
 
-    The vectors of the position embeddings become longer than the content of the cells. Therefore layer
-    norms keep how much two cells differ.
+    The vectors of the position embeddings become longer than the content of the cells. A layer norm then
+    divides all cells by nearly the same number, and so preserves the size of the difference of two cells.
     """
     D = encoding.project.out_channels
     for positions in (encoding.row.weight, encoding.column.weight):

@@ -78,10 +78,10 @@ class Recipe:
         )
 
     def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
-        """Return the settings of the pre-training phase `phase`, a part of the recipe's dictionary `adapt`.
+        """Return the settings of the pre-training phase `phase`, which are in the recipe's dictionary `adapt`.
 
-        If `adapt` has a key with the phase's name, such as "images", the value of this key is returned.
-        Otherwise the whole dictionary `adapt` is returned.
+        If `adapt` has a key with the phase's name, such as "images", they are the value of this key.
+        Otherwise, they are the whole dictionary.
         """
         settings: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return settings

@@ -58,9 +58,9 @@ class Place(Protocol):
     def end(self, folder: Path) -> None: ...
 
     def leave(self, folders: Iterable[Path]) -> str:
-        """Handle these jobs when the watching process stops. Return a message to print.
+        """End these jobs, or let them continue, when the watching process stops. Return a message to print.
 
-        This machine ends the jobs (Local). A cluster lets them continue (Slurm).
+        Jobs on this machine are ended (class Local). Jobs on a cluster continue (class Slurm).
         """
 
 

@@ -1,9 +1,9 @@
 """Initial weights with which a transformer block compares each cell with its counterpart.
 
-A cell's counterpart is the cell at the same place in the other image. This initialisation is ours; no paper
-describes it. With it, a small dataset is enough to learn to compare images (docs/methods.md, "IDC-PCL").
-A place is the position embedding of a cell. A side is a direction that is added to the tokens of the first
-image and subtracted from those of the second.
+A cell's counterpart is the cell in the same row and column of the other image. This initialisation is ours;
+no paper describes it. With it, a small dataset is enough to learn to compare images (docs/methods.md,
+"IDC-PCL"). The code calls the position embedding of a cell its place. A side is a direction that is added to
+the tokens of the first image and subtracted from those of the second.
 N: cells of an image; D: width; h: heads; d = D/h.
 """
 

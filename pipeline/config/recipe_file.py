@@ -78,7 +78,7 @@ class Recipe:
         )
 
     def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
-        """Return the settings of the pre-training phase `phase`, which are in the recipe's dictionary `adapt`.
+        """Return the settings of the pre-training phase `phase` from the recipe's dictionary `adapt`.
 
         If `adapt` has a key with the phase's name, such as "images", they are the value of this key.
         Otherwise, they are the whole dictionary.

@@ -85,7 +85,7 @@ def between_several(tokens: list[Token]) -> Token | None:
 
 
 def not_before(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase of a new object for "a red cube, not present before,".
+    """Return one token for "a red cube, not present before,": a noun phrase marked as a new object.
 
     Return None if the words name another time than "before".
     """

@@ -102,7 +102,7 @@ def _branch(tree: Tree, key: str) -> tuple[Tree, str]:
 
 
 def _mistake(tree: Tree, key: str, model: str, dataset: str) -> str:
-    """Return why a row may not set this key, or "" if it may."""
+    """Return why a row of a study file may not set `key` for this model and dataset, or "" if it may."""
     prefixes = [f"{part}." for part in PARTS] + [f"dataset.{dataset}.{part}." for part in DATASET_PARTS]
     prefixes.append(f"model.{model}.")
     if not key.startswith(tuple(prefixes)):

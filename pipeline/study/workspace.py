@@ -66,7 +66,7 @@ class Base:
 
 @contextmanager
 def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
-    """Yield the base of the repository at `root`, with the prepared data of a dataset.
+    """Yield the Base of a dataset: the folder from which the workspaces of its runs are copied.
 
     `inputs`: kinds of input (`grid`, `pixels`) of the runs' models. Raises InputError if another study runs,
     or if the data are not up to date.

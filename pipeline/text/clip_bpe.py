@@ -70,7 +70,7 @@ class Bpe:
         return [token.id for piece in pieces for token in self.model.tokenize(piece)]
 
     def ends_piece(self, token: int) -> bool:
-        """Return True if the token with the id `token` is the last token of a piece."""
+        """Return True if the token with the id `token` ends a word, a number or punctuation."""
         return self.names[token].endswith(LAST)
 
     def text(self, tokens: list[int]) -> str:

@@ -92,7 +92,7 @@ def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
 
 
 def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Return one scene for each caption of the changed pairs: a pair with only this caption (CLIP4IDC)."""
+    """Return the items of CLIP4IDC's training: each changed pair once per caption, with only this caption."""
     return [
         (replace(pair, captions=(caption,)),)
         for pair in pairs

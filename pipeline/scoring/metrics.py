@@ -146,7 +146,8 @@ class CiderD:
         self._grams, self._pairs = len(numbers), len(references)
         self._index_sentences(sentences)
         self._index_documents(references, sentences)
-        self._index_couples(captions, references, sentences)
+        self._references, self._texts = references, sentences
+        self.set_captions(captions)
 
     def _index_sentences(self, sentences: Mapping[str, Mapping[int, int]]) -> None:
         """Store the terms of all sentences in one array, sentence after sentence.
@@ -165,14 +166,13 @@ class CiderD:
         self._in_document = _flat(documents)
         self._document = np.repeat(np.arange(len(documents)), [len(grams) for grams in documents])
 
-    def _index_couples(
-        self, captions: Captions, references: References, sentences: Mapping[str, Mapping[int, int]]
-    ) -> None:
-        """Prepare the comparison of each caption with each reference of its pair.
+    def set_captions(self, captions: Captions) -> None:
+        """Set the captions to score: pair id -> caption. The `grams` of the constructor must include theirs.
 
         A caption with one of its references is called a couple. Stores which couples belong to each pair,
         and which n-grams the two sentences of each couple share.
         """
+        references, sentences = self._references, self._texts
         all_couples = [(captions[key], text) for key, texts in references.items() for text in texts]
         self._pair = np.repeat(np.arange(len(references)), [len(texts) for texts in references.values()])
         couples = {couple: number for number, couple in enumerate(dict.fromkeys(all_couples))}

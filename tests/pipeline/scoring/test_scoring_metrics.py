@@ -52,6 +52,19 @@ def test_the_librarys_classes_give_the_same_to_the_last_digit(pairs, choose: ran
         assert metrics.cider_d({key: captions[key] for key in own}, own) == corpus
 
 
+@given(some_pairs, st.lists(words, min_size=1, max_size=3))
+def test_new_captions_of_a_corpus_have_the_scores_of_a_new_corpus(pairs, texts: list[str]) -> None:
+    """`set_captions` gives the same digits as a new CiderD."""
+    references = {str(number): references for number, (_, references) in enumerate(pairs)}
+    first = {str(number): caption for number, (caption, _) in enumerate(pairs)}
+    grams = metrics.counted(first | {text: text for text in texts}, references)
+    cider = metrics.CiderD(first, references, grams)
+    for text in texts:
+        captions = dict.fromkeys(references, text)
+        cider.set_captions(captions)
+        assert cider.scores(range(len(pairs))).mean() == metrics.cider_d(captions, references)
+
+
 @given(*[st.lists(st.sampled_from("abc"), max_size=9)] * 2)
 def test_the_longest_common_subsequence(one: list[str], other: list[str]) -> None:
     assert metrics.common_words(one, other) == common(one, other)

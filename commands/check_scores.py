@@ -72,15 +72,15 @@ def _committed(revision: str) -> list[Path]:
 
 
 def _scores(tree: Any, source: str, tolerance: Mapping[str, float]) -> dict[str, float]:
-    """Return name -> score for the scores of a metrics.json that are to be checked.
+    """Return the scores of a metrics.json that are to be checked, as name -> score.
 
     tree: the content of the metrics.json
     source: its name in error messages
     tolerance: its keys are the names of the scores to be checked. A name without a score is left out.
 
-    The share of true captions over changed pairs is a score of its own. A model that says "no change"
-    more often gains true captions on unchanged pairs. Then the share over all pairs would hide its loss
-    on changed pairs. Raises InputError if `tree` is not the content of a metrics.json.
+    True captions of changed pairs are a separate score. In the score of all pairs, a model that often
+    says "no change" could make up for a loss on changed pairs. Raises InputError if `tree` is not the
+    content of a metrics.json.
     """
     if not isinstance(tree, dict) or not isinstance(tree.get("total"), dict):
         raise InputError(f"{source} is no metrics.json: it lacks the key total; {RERUN} again")

@@ -52,9 +52,9 @@ def promote() -> None:
 
 
 def runs(root: Path) -> list[Run]:
-    """Return one run for each dataset, model and seed in params.yaml.
+    """Return the runs of params.yaml: one for each dataset, model and seed. `root` is the repository.
 
-    A study may contain a run with the same settings. Then both runs have the same key.
+    A run of a study that has the same settings also has the same `key`.
     """
     settings = params.load()
     rows = [Row(label=model, model=model) for model in settings.models]

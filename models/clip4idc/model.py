@@ -27,9 +27,9 @@ ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` f
 
 
 def encoder_prefixes(prefix: str) -> dict[str, str]:
-    """Return the names of CLIP's parts: prefix of tensor names in our model -> prefix in CLIP's file.
+    """Return a dictionary: prefix of tensor names in our model -> prefix in CLIP's file.
 
-    `prefix` is the prefix of all tensor names of our image encoder or of our pair encoder.
+    In our model, all tensor names of an image encoder or pair encoder begin with `prefix`.
     """
     return {f"{prefix}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
@@ -41,10 +41,10 @@ STARTS |= {"text.": "text.", "log_scale": "log_scale"}
 
 
 class Compared(nn.Module):
-    """Pair encoder, then a second encoder; its output is the memory to which the decoder attends.
+    """Pair encoder, followed by a second encoder that belongs to the captioner.
 
-    The pair encoder processes the tokens of both images together. The second encoder belongs to the
-    captioner.
+    The pair encoder processes the tokens of both images together. The second encoder computes the
+    memory to which the decoder attends.
     """
 
     def __init__(self, inter: PairEncoder, memories: Memories):

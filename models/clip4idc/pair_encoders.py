@@ -50,10 +50,10 @@ class JointEncoder(PairEncoder):
 
 
 class SeparateEncoder(PairEncoder):
-    """CLIP-FT's pair encoder: it concatenates the tokens of both images. No block attends across the images.
+    """CLIP-FT's pair encoder: it concatenates both images' tokens. No block attends across the images.
 
-    A learned vector e (Eq. 4) is added to the tokens of each image. The paper does not mention e for CLIP-FT,
-    but without e the images could not be distinguished.
+    To the tokens of each image, a learned vector is added: one for before and one for after (e in Eq.
+    4). The paper does not mention e for CLIP-FT, but without e the images could not be distinguished.
     """
 
     def __init__(self, sizes: ClipSizes):

@@ -160,7 +160,7 @@ def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor |
 
 
 def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
-    """Return a mask, true where a query may see a key: (L, M), or (B, 1, L, M) with `real`, (B, M)."""
+    """Mask (L, M), or (B, 1, L, M) with `real` (B, M): true where one of L queries may see one of M keys."""
     L, M = q.shape[-2], k.shape[-2]
     mask = torch.ones(L, M, dtype=torch.bool, device=q.device)
     mask = mask.tril(M - L) if causal else mask

@@ -122,12 +122,13 @@ class Captioner(Trainable):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Return all loss terms, scalars by name, for both images' encodings, (B, N, D) each.
+        """Return the loss terms of a batch of B pairs: name -> scalar.
 
-        tokens: captions, (B*R, L+1); the R captions of a pair are consecutive, and regularisers see only the
-            first caption of each pair
-        parts: number of equal parts into which the batch is split; a pair is contrasted only with pairs of
-            the same part (SCORER section 4.3), and the parts' losses are averaged or summed (`self.parts`)
+        before, after: encodings of the images, (B, N, D) each
+        tokens: R captions of each pair, (B*R, L+1); the captions of a pair are consecutive. Regularisers
+            see only the first caption of each pair.
+        parts: number of equal parts into which the batch is split. A pair is contrasted only with pairs of
+            its part (SCORER section 4.3). The parts' losses are averaged or summed, as `self.parts` says.
 
         If several processes share the batch, each returns its share of a loss term (distributed_batch.py).
         """

@@ -1,9 +1,8 @@
 """The caption decoder that several papers share: a post-LN transformer over words (SCORER Eq. 8).
 
 B: pairs; k: captions per pair; L: words; T: positions with a word, without padding; e: word width;
-D: model width; h: heads; d = D/h; N: tokens of the memory; V: size of the vocabulary. In a search,
-some pairs finish before others. Unfinished pairs come first in the tensors. left: number of
-unfinished pairs; R = left * k: number of their captions.
+D: model width; h: heads; d = D/h; N: tokens of the memory; V: size of the vocabulary. In a search, the pairs
+that are not finished come first in the tensors; left: their number; R = left * k: number of their captions.
 """
 
 import math
@@ -46,7 +45,7 @@ class RealWords:
         return x if self.indices is None else x.flatten(0, 1).index_select(0, self.indices)
 
     def unpack(self, x: Tensor) -> Tensor:
-        """Undo `pack`: return (k*B, L, D), with zeros at padding."""
+        """Return x, (T, D), in its form before `pack`: (k * B captions, L, D), with zeros at padding."""
         if self.read is None or self.indices is None:
             return x
         unpacked = x.new_zeros(self.read.numel(), x.shape[-1])
@@ -194,14 +193,15 @@ class TransformerState:
         exchange.apply(self.order)
 
     def queries(self, looked: Tensor) -> Tensor:
-        """Return the queries `looked`, (B, L, h, d), as (B, h, L, d), in the order of the search's pairs.
+        """Reorder the queries `looked`, (B, L, h, d), and return them as (B, h, L, d).
 
-        This order changes during a search, because finished pairs leave it.
+        `looked` is in the order of the batch. The result is in the order of the pairs in the search, which
+        differs because the search moves pairs when they are finished.
         """
         return looked[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Return attention maps, (B, L, N), as (B, L, 1, N), in the batch's order instead of the search's."""
+        """Return attention maps, (B, L, N), in the order of the pairs in the batch, as (B, L, 1, N)."""
         return maps[self.order.argsort(), :, None]
 
 
@@ -230,8 +230,9 @@ class TransformerDecoder(Unweighed, nn.Module):
         """Predict words 1 to L of the captions `tokens`, (k*B, L+1), each from the words before it.
 
         Captions have <START> and <END>, and are padded with NULL; the k captions of a pair are consecutive.
-        With `keep_layers`, the Words include each layer's states. `padding_is_key` affects only the states at
-        padding. If captions are packed, states and logits at padding are zero.
+        With `keep_layers`, the Words include each layer's states. If `padding_is_key` is false, no position
+        attends to padding, which changes only the states at padding. If captions are packed, states and
+        logits at padding are zero.
         """
         x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
         packs = x.device.type == "cpu" and padding_is_key and not keep_layers
@@ -258,9 +259,9 @@ class TransformerDecoder(Unweighed, nn.Module):
         return NextWord(self.predict(x[:, 0]), queries)
 
     def maps(self, looked: Any, state: TransformerState) -> Tensor:
-        """Return each word's attention in the last layer, averaged over heads, (B, L, 1, N); its sum is 1.
+        """Return the last layer's attention map of each word, averaged over heads, (B, L, 1, N).
 
-        `looked` holds the words' queries, (B, L, h, d).
+        The values of a map sum to 1. `looked` holds the words' queries, (B, L, h, d).
         """
         attention, keys = self.layers[-1].cross_attention, state.layers[-1].memory_keys
         return state.one_map(attention.map(state.queries(looked), keys))

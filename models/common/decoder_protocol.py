@@ -95,9 +95,9 @@ class State(Protocol):
     def leave(self, ended: Tensor) -> None:
         """Remove the ended pairs from the state of the search.
 
-        `ended`, (left,), is true for each pair that has ended, and false for the others still in the
-        search. Afterwards, the rows of the unfinished pairs come first, in the order that Exchange(ended)
-        gives.
+        `ended` has one bool for each pair that is still in the search: True if the pair has ended now.
+        Afterwards, the rows of the unfinished pairs come first. Their order is the one that the class
+        Exchange makes from `ended`.
         """
 
 
@@ -132,10 +132,10 @@ class Decoder(Protocol[SearchState]):
     def maps(self, looked: Tensor | None, state: SearchState) -> Tensor | None:
         """Return the attention maps of one caption per pair, (B, L, I, N), or None if there is no attention.
 
-        Each map sums to 1. I is 1 if a word has one map for both images, and 2 if a word has one map for
-        each image. `looked`, (B, L, ...), has the values `NextWord.looked` of all decoding steps. It is
-        zero after the end of a caption. Both `looked` and the result have the pairs in the order of the
-        batch, not in the order of `state`.
+        Each map sums to 1. I is 1 if a word has one map for both images, and 2 if it has a map for each
+        image. `looked`, (B, L, ...), has the `NextWord.looked` of each decoding step, and zeros after the end
+        of a caption. The pairs in `looked` and in the result are in the order of the batch. The order of the
+        rows of `state` can differ.
         """
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
@@ -189,10 +189,10 @@ class Exchange:
         rows[self.ended_rows], rows[self.unfinished_rows] = rows[self.unfinished_rows], rows[self.ended_rows]
 
     def remaining(self, rows: Tensor) -> Tensor:
-        """Return a new tensor with only the unfinished rows of `rows`.
+        """Return a new tensor with only the n unfinished rows of `rows`; `rows` is not changed.
 
-        Their order is that of the first n rows after the exchange, where n is the number of unfinished
-        rows.
+        Each ended row among the first n rows is replaced with an unfinished row that lies after them. The
+        other rows keep their places.
         """
         moved = rows.clone()
         self.move(moved)

@@ -59,7 +59,7 @@ class SpeakerSizes(DataSizes):
 
 @dataclass
 class Attended(Difference):
-    """Difference whose memory, (B, 3, K), holds three vectors: before image, difference, after image."""
+    """Comparison of B pairs; `memory`, (B, 3, K), has 3 vectors: before image, difference, after image."""
 
     maps: Tensor  # (B, 2, N), logits of the attention maps on both images
 
@@ -121,7 +121,7 @@ class SpeakerState:
     beam: int  # k
 
     def follow(self, parents: Tensor) -> None:
-        """Replace each caption r by caption parents[r] of the same pair; `parents` has the shape (R)."""
+        """Give each caption r the state of caption parents[r] of the same pair; `parents`: (captions,)."""
         (h_d, c_d), (h_c, c_c) = self.weighing, self.speaking
         self.weighing, self.speaking = (h_d[parents], c_d[parents]), (h_c[parents], c_c[parents])
 
@@ -157,9 +157,10 @@ class DynamicSpeaker(nn.Module):
     def forward(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Weighed:
-        """Predict each of the words 1 to L of R captions from the words before it.
+        """Predict each word of R captions from the words before it (teacher forcing).
 
-        `tokens`, (R, L+1), are the captions with <START> and <END>.
+        `tokens`, (R, L+1), are the captions from <START> to <END>. The result has the logits of L words
+        per caption.
         """
         state = self.begin(difference, len(tokens) // len(difference.memory))
         steps = [self._advance(word, state) for word in tokens[:, :-1].unbind(1)]
@@ -272,7 +273,7 @@ LOSS = {"maps": 2.5e-3, "entropy": 1e-4}  # default weights of the loss terms
 
 
 def map_size(difference: Attended, changed: Tensor) -> Tensor:
-    """Return the sum of sigmoid(map) over cells, averaged over the images of pairs with `changed` = 1."""
+    """Return the mean size of changed pairs' attention maps: the sum of sigmoid(map) over the cells."""
     sizes = difference.maps.float().sigmoid().sum(-1).mean(-1)  # B
     return (changed * sizes).sum() / total(changed.sum()).clamp(min=1)
 

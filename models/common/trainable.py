@@ -66,7 +66,7 @@ class Retrieves(Trainable):
     """Base class of retrieval models, which compute vectors of pairs and of captions in a common space."""
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return the pairs' vectors, (B, E), for both images' encodings, (B, N, D) each."""
+        """Return a vector for each pair, (B, E). `before` and `after` are encoded images, (B, N, D) each."""
         raise NotImplementedError
 
     def sentences(self, tokens: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ class CrossModalContrast(Regulariser):
         return torch.stack([self.of_layer(states, words.real) for states in layers]).mean()
 
     def of_layer(self, states: States, real: Tensor) -> Tensor:
-        """Return the loss of one decoder layer; `real`, (b, L), is true where a word is predicted."""
+        """Return the loss of one decoder layer. `real`, (captions, L), is true where a word is predicted."""
         with torch.autocast(real.device.type, enabled=False):  # in float32 at least
             text, visual = self.pooled(states, real)  # (b, D) each
             to_visual = text @ join_processes(visual).T  # (b, B): this process's captions, all differences

@@ -108,7 +108,7 @@ def transformer(sizes: Sizes, switches: Switches, *, dropout: float) -> Captione
 
 
 def dirl(sizes: Sizes, switches: Switches, *, dropout: float, alpha: float) -> Captioner:
-    """Build DIRL without the cross-modal contrast (Table 6). `alpha`: see ChannelCorrelation."""
+    """Build DIRL without the cross-modal contrast (Table 6). `alpha`: a weight in the loss L_dirl (Eq. 4)."""
     terms = {"dirl": ChannelCorrelation(sizes, alpha, switches, dropout)}
     return Captioner(sizes, Interaction(sizes, switches, dropout), terms, dropout, switches)
 

@@ -1,11 +1,11 @@
 """IDC-PCL's network (Yao et al., AAAI 2022): embeddings and three transformers, trained in all phases.
 
-The transformer `single` sees one image. The transformer `pair` sees both images; its output is V~. The
-transformer `cross` sees V~ and the words.
-B: pairs; C: feature channels; N: cells of an image; D: width; h: heads; d = D/h; k: captions per pair; L:
-words with outputs; W: words that are keys, of which the last L are those words; V: size of the
-vocabulary; T: tokens, image tokens or words; M = 2(N + 1): image tokens of a pair: [IMG1], cells of image 1,
-[IMG2], cells of image 2. Equations: docs/methods.md, "IDC-PCL".
+The transformer `single` sees one image. The transformer `pair` sees both images; its output is V~.
+The transformer `cross` sees V~ and the words. Equations: docs/methods.md, "IDC-PCL".
+B: pairs; C: feature channels; N: cells of an image; D: width; h: heads; d = D/h; k: captions per
+pair; L: words that get an output; W: words that are attended to (the last L of them get an output);
+V: size of the vocabulary; T: tokens of any kind; M = 2(N + 1): image tokens of a pair, which are
+[IMG1], cells of image 1, [IMG2], cells of image 2.
 """
 
 import math
@@ -46,8 +46,8 @@ class DeviationNorm(nn.Module):
 def rates(coef: float) -> tuple[Group, ...]:
     """Return two groups of parameters, each with a factor of the learning rate.
 
-    The factor is `coef` for the cell embedding, `single` and `pair`, and 1 for the others. With 1 for all,
-    training saturates the sigmoid after the cell embedding, and undoes `first_weights: counterpart`.
+    The factor is `coef` for the cell embedding, `single` and `pair`. It is 1 for all other parameters.
+    If it were 1 for all, training would saturate the sigmoid after the cell embedding.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 
@@ -98,9 +98,9 @@ def attend_words(
 
 
 def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: float = 0.0) -> Tensor:
-    """Let queries of words, (kB, h, L, d), attend to image tokens and to words that are not later.
+    """Let words, with queries `q`, (kB, h, L, d), attend to image tokens and to words that are not later.
 
-    Keys and values are (B, h, M, d) for image tokens and (kB, h, W, d) for words. Returns (kB, h, L, d).
+    Keys and values are (B, h, M, d) for `images` and (kB, h, W, d) for `words`. Returns (kB, h, L, d).
     """
     (keys, values), (word_keys, word_values) = images, words
     (B, _, M, d), L, W = keys.shape, q.shape[2], word_keys.shape[2]

@@ -84,7 +84,7 @@ class CellHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(sizes.channels))
 
     def forward(self, v: Tensor, weight: Tensor) -> Tensor:
-        """Return predictions, (..., C), for the network's outputs `v`, (..., D); `weight`: W, (D, C)."""
+        """Return predicted cell features, (..., C), from outputs `v`, (..., D), and W = `weight`, (D, C)."""
         return self.norm(F.gelu(self.map(v))) @ weight + self.bias
 
 
@@ -250,9 +250,10 @@ def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tenso
 
 
 def masked_cells(shape: torch.Size, share: float, device: torch.device) -> Tensor:
-    """Return a random mask of the given shape, (B, I, N), that is true for the cells to hide.
+    """Return a random mask, true for the cells to hide.
 
-    Cells of one random image of a pair are hidden, each with probability `share`, but at least one cell.
+    `shape` is (B, I, N): B pairs, I images of a pair, N cells of an image. In each pair, only cells of
+    one random image are hidden: each with probability `share`, and at least one cell.
     """
     pairs, images, cells = shape
     random = torch.rand(pairs, cells, device=device)

@@ -1,10 +1,10 @@
-"""Initial weights of CLIP4IDC for training on few images: the switch `first_weights: counterpart`.
+"""Initial weights with which CLIP4IDC compares two images: the switch `first_weights: counterpart`.
 
-With these weights, a model learns to compare two images from a small dataset without pretraining
-(docs/methods.md, "CLIP4IDC"). CLIP's image encoder must learn slowly (`coef_lr`); otherwise training changes
-its weights before the decoder can use them. A token's counterpart is the token at the same place in the other
-image. D: width; E: width of the space of pairs and captions; N: cells of an image; t = N + 1: tokens of an
-image, class token first.
+With these weights, a model can be trained on a small dataset without pretraining (docs/methods.md,
+"CLIP4IDC"). A block compares each token with its counterpart: the token at the same place in the
+other image. CLIP's image encoder must learn slowly (`coef_lr`); otherwise training changes its
+weights before the decoder can use them. D: width of the encoder; E: width of the space of pairs and
+captions; N: cells of an image; t = N + 1: tokens of an image, class token first.
 """
 
 import math
@@ -83,15 +83,15 @@ def compare_in_captioner(
 ) -> Directions | None:
     """Initialise `W` and `layer`, so that `layer` compares each token with its counterpart.
 
-    This is for models in which no block sees both images before the captioner. A token's counterpart is
-    the token at the same place in the other image.
+    A token's counterpart is the token at the same place in the other image. This function is for models
+    in which no block before the captioner sees both images.
 
-    W: (E, D), weight of the last linear map before the captioner; after the call, the map's first output
-        channels tell which image a token belongs to, and its place in the image
+    W: (E, D), weight of the last linear map before the captioner; after the call, the map's first
+        outputs tell which image (first or second) a token belongs to, and its place in the image
     layer: first layer of the captioner's encoder
 
-    Returns three directions in the output of `layer`: that of a token's difference from its counterpart, that
-    of the difference's size, and that which tells the images apart. Returns None if `layer` is None. Raises
+    Returns the directions in the output of `layer` that hold a token's difference from its counterpart,
+    the size of this difference, and the token's image. Returns None if `layer` is None. Raises
     ValueError if E is odd and `layer` is not None.
     """
     directions = torch.cat([side[None], weights.whitening(places)[0]])  # those of places: the strongest first
@@ -107,10 +107,10 @@ def compare_in_captioner(
 
 
 def all_places(encoding: ImageEncoder) -> Tensor:
-    """Set the position embeddings of the class token and of all cells, and return them, (t, D).
+    """Set the position embeddings of the class token and of all cells. Return them, (1 + cells, D).
 
-    The class token gets the position after the last row and the last column, which no cell has. So the
-    class token is compared with the class token of the other image.
+    The class token gets a position that no cell has: after the last row and the last column. Therefore
+    it is compared with the class token of the other image.
     """
     rows, columns = encoding.patches.cells
     waves = weights.grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])
@@ -130,11 +130,12 @@ def last_map(encoding: ImageEncoder) -> Tensor:
 
 
 def add_difference_size(half: Tensor, places: Tensor, side: Tensor, block: TransformerBlock) -> Tensor:
-    """Initialise a block's feed-forward layer so that it adds the size of a token's difference to the token.
+    """Initialise a block's feed-forward layer so that it adds the size of its difference to each token.
 
-    The size says how much the token differs from its counterpart. It is added along a new direction, (D,),
-    which is returned. This direction is at right angles to `half`, (D, D/2), the directions that hold the
-    difference. It is also at right angles to `side`, and to all differences between rows of `places`.
+    The difference is that between a token and its counterpart in the other image. It lies in the
+    directions `half`, (D, D/2). Its size is added along a new direction, (D,), which is returned.
+    The new direction is at right angles to `half`, to `side` (the vector that marks a token's image),
+    and to all differences between rows of `places`.
     """
     up, *_, down = block.feed_forward_layer
     size_direction = orthogonal_direction(half, side[:, None], weights.whitening(places)[0].T)
@@ -152,11 +153,11 @@ def orthogonal_direction(*matrices: Tensor) -> Tensor:
 
 @torch.no_grad()
 def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
-    """Initialise the last block of the pair encoder so that class tokens attend to tokens that differ.
+    """Initialise the pair encoder's last block so that class tokens attend to changed tokens.
 
-    A token differs if it is unlike the token at the same place in the other image. The function
-    `compare` must be called first. Nothing is changed if the pair encoder has only one block, because
-    that block already compares the images. This is only for the model of the adaptation phase.
+    A token is changed if it differs from the token at the same place in the other image. Call the
+    function `compare` first. If the pair encoder has only one block, nothing is done, because this
+    block already compares the images. Use this function only for the model of the adaptation phase.
     """
     if len(inter.blocks) < 2:
         return

@@ -1,9 +1,10 @@
 """Initial weights with which a transformer block compares each cell with its counterpart.
 
-A cell's counterpart is the cell in the same row and column of the other image. This initialisation is ours;
-no paper describes it. With it, a small dataset is enough to learn to compare images (docs/methods.md,
-"IDC-PCL"). The code calls the position embedding of a cell its place. A side is a direction that is added to
-the tokens of the first image and subtracted from those of the second.
+A cell's counterpart is the cell in the same row and column of the other image. This initialisation
+is ours; no paper describes it. With it, a small dataset is enough to learn to compare images
+(docs/methods.md, "IDC-PCL").
+place: position embedding of a cell
+side: vector that is added to the tokens of the first image and subtracted from those of the second
 N: cells of an image; D: width; h: heads; d = D/h.
 """
 
@@ -84,19 +85,19 @@ def projection_onto(places: Tensor) -> Tensor:
 
 @torch.no_grad()
 def subtract_counterpart(attention: MultiHeadAttention, places: Tensor, side: Tensor) -> Tensor:
-    """Initialise a self-attention so that each token attends to its counterpart and subtracts it.
+    """Initialise a self-attention so that it subtracts from each token its counterpart.
 
-    A token contains the place of its cell, which is a row of `places`, (N, D). It also contains the side of
-    its image, which is `side`, (D,), or -`side`. In each head, the first d - 1 channels of queries and keys
-    are computed from the place, and the last channel from the side. The logit q_i k_j^T / sqrt(d) of the
-    counterpart is about SHARPNESS.
+    The counterpart is the token of the same cell in the other image. A token contains the place of its
+    cell, a row of `places`, (N, D). It also contains the side of its image: `side`, (D,), for one
+    image, and -`side` for the other. In each head, the first d - 1 channels of queries and keys are
+    computed from the place, and the last channel from the side. So each token attends to its
+    counterpart. The logit q_i k_j^T / sqrt(d) of the counterpart is about SHARPNESS.
 
-    The matrix -W^O W^V projects onto D/2 of the D directions. In these directions, the token plus the
-    output of the attention is the token minus its counterpart. In the other directions, the token keeps its
-    content and its side.
+    The matrix -W^O W^V projects onto D/2 of the D directions. In these directions, the residual sum
+    (token plus output of the attention) is the token minus its counterpart. In the other directions,
+    the token keeps its content and its side.
 
-    Returns the D/2 directions that hold the difference, (D, D/2): unit vectors at right angles to each
-    other.
+    Returns the D/2 directions that hold the difference as orthonormal columns, (D, D/2).
     """
     h, D = attention.heads, len(side)
     d, unit_side = D // h, F.normalize(side, dim=0)

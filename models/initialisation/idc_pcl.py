@@ -54,16 +54,16 @@ def clear_place_channels(project: nn.Linear, room: int) -> None:
 
 @torch.no_grad()
 def amplify_difference(half: Tensor, room: int, feed_forward: Any) -> Tensor:
-    """Initialise the feed-forward layer of the block that compares, so that it amplifies the difference.
+    """Initialise a feed-forward layer so that it amplifies the difference of a cell. Return a direction.
 
-    The layer is W_2 ReLU(W_1 x). The difference is the part of x along the directions `half`, (D, D/2). The
-    layer adds three vectors to x: DIFFERENCE_GAIN times the difference, CONTENT_GAIN times the cell's own
-    content, and a vector for the size of the difference (see `add_size`). DIFFERENCE_GAIN is negative.
-    Therefore words attend to the cell that shows the object, and not to the cell where the object is
-    missing.
+    The layer is W_2 ReLU(W_1 x). The difference is the part of x along the directions `half`, (D, D/2).
+    The rest of x is the cell's own content. The layer adds three vectors to x: DIFFERENCE_GAIN times the
+    difference, CONTENT_GAIN times the content, and a vector for the size of the difference.
+    DIFFERENCE_GAIN is negative, so that words attend to the cell with the object, and not to the cell
+    without it.
 
-    Returns the direction of the vector for the size, (D,). This direction is at right angles to `half` and
-    to the first `room` channels.
+    The result is the direction of the vector for the size, (D,). It is at right angles to `half` and to
+    the first `room` channels.
     """
     up, *_, down = feed_forward
     D, identity = len(half), torch.eye(len(half))

@@ -30,12 +30,13 @@ TRITON = importlib.util.find_spec("triton") is not None  # part of torch on Linu
 
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
-    """Compute TM of queries, (B, h, N, d), and keys, (A, h, M, d), for each pair of images: (B, A, h).
+    """Return TM, the token-wise matching of B images with A images for h heads, (B, A, h).
 
     TM(Q, K) = 1/2 [ 1/N sum_i max_j q_i.k_j + 1/M sum_j max_i q_i.k_j ]    (SCORER Eq. 2)
 
-    The result is exact, in float32 or wider, and the same on every run. On a tie the token with the lowest
-    index gets the gradient. Raises ValueError if an image has more tokens than int16 can index.
+    `queries` (B, h, N, d) has N tokens per image; `keys` (A, h, M, d) has M.
+    The result is exact, in float32 or wider, and the same on every run. On a tie the token with the
+    lowest index gets the gradient. Raises ValueError if an image has more tokens than int16 can index.
     """
     if max(queries.shape[2], keys.shape[2]) > MOST_TOKENS:
         raise ValueError(f"an image has more tokens than the matching allows, {MOST_TOKENS}")
@@ -63,9 +64,8 @@ def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
         up to 2,048 tokens
     matching_plain: everything else
 
-    Each module has the functions `locate` and `spread`. `locate` is the forward pass. It returns the
-    matching, and further tensors in some modules. `spread` is the backward pass. Its last arguments are
-    these further tensors.
+    Each module has two functions. The forward pass is `locate`, which returns the matching. Some modules
+    return further tensors for the backward pass, `spread`. They are the last arguments of `spread`.
     """
     if queries.device.type == "cpu" and queries.dtype in matching_cpu.WHOLE_NUMBERS:
         return matching_cpu
@@ -78,12 +78,12 @@ def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
 
 
 def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """Match b images of this process with the B images of all processes; return the scores, (b, B).
+    """Return the scores, (b, B), of the b images of this process with the B images of all processes.
 
     The score of two images is their multi-head token-wise matching (SCORER Eq. 3), in float32 or wider.
 
-    queries: tokens of the images of this process, (b, h, N, d)
-    keys: tokens of the other images of this process, (b, h, M, d); all processes join their keys
+    queries: tokens of the b images of this process, (b, h, N, d)
+    keys: tokens of this process's part of the B images, (b, h, M, d); the processes join their parts
 
     The values of `mtm`:
 
@@ -162,7 +162,7 @@ class Contrast(nn.Module):
         return self.fixed if self.s is None else torch.exp(-self.s)
 
     def constrain(self) -> None:
-        """Clamp exp(s) to at most LARGEST_SCALE."""
+        """Limit a learned scale exp(s) of the similarities to at most LARGEST_SCALE."""
         if self.s is not None:
             with torch.no_grad():
                 self.s.clamp_(max=math.log(LARGEST_SCALE))

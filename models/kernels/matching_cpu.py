@@ -222,9 +222,9 @@ def _by_channels(x: Tensor, channels: int) -> Tensor:
 
 
 def _together(x: Tensor, like: Tensor) -> Tensor:
-    """Return `x`, (h d / channels, B, N, channels), as a tensor (B, h, N, d) with the dtype of `like`.
+    """Restore the shape (B, h, N, d) of a tensor that `_by_channels` reordered.
 
-    This reverses the reordering that `_by_channels` made. The shape (B, h, N, d) is that of `like`.
+    `x` has the shape (h d / channels, B, N, channels). The result has the shape and dtype of `like`.
     """
     return x.unflatten(0, (like.shape[1], -1)).permute(2, 0, 3, 1, 4).flatten(-2).to(like.dtype)
 

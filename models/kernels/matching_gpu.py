@@ -90,9 +90,9 @@ def _factors(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _best_of(x: Tensor, y: Tensor) -> Tensor:
-    """Return the highest similarity of each token of x to a token of each image of y, (B, A, h, N), float32.
+    """Return each token's highest similarity to the tokens of each image of y, (B, A, h, N), float32.
 
-    x: (B, h, N, d), y: (A, h, M, d)
+    The tokens are those of the images x, (B, h, N, d). The images y are (A, h, M, d).
     """
     (B, h, N, d), (A, _, M, _) = x.shape, y.shape
     best = x.new_empty(B, A, h, N, dtype=torch.float32)
@@ -107,13 +107,13 @@ def _best_of(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _places_of(x: Tensor, y: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
-    """Return, for each token of `x`, the index of the most similar token of an image of `y`.
+    """Find the most similar token of images of `y` for each token of `x`. Return the tokens' indices.
 
-    `x` is (B, h, N, d): tokens of B images. `y` is (A, h, M, d): tokens of A images. For each image of
-    `x`, `listed` has the number and the indices of the images of `y` to search. Other images are not
-    searched, and their indices are not set.
+    `x` is (B, h, N, d): tokens of B images. `y` is (A, h, M, d): tokens of A images. `listed` says
+    which images of `y` are searched for each image of `x`: it has their number and their indices.
 
-    The returned indices are whole numbers in float16, (B, A, h, N), or (B, A, h, N + 1) if N is odd.
+    Each searched image gives its own indices. The result is (B, A, h, N), or (B, A, h, N + 1) if N is
+    odd: whole numbers in float16. Values of images that are not searched are not set.
     """
     (B, h, N, d), (A, _, M, _) = x.shape, y.shape
     indices = x.new_empty(B, A, h, N + N % 2, dtype=torch.float16)
@@ -128,14 +128,13 @@ def _places_of(x: Tensor, y: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
 def _gather(
     x: Tensor, y: Tensor, grad: Tensor, x_at: Tensor, y_at: Tensor, listed: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """Return the gradient of `x`, (B, h, N, d), the tokens of B images.
+    """Return the gradient of the loss with respect to `x`, (B, h, N, d), the tokens of B images.
 
     y: tokens of the A images that `x` was matched with, (A, h, M, d)
-    grad: gradient of the token-wise matching of all images (SCORER Eq. 2), (B, A, h)
+    grad: gradient with respect to the result of the token-wise matching (SCORER Eq. 2), (B, A, h)
     x_at: index of the best token of `y` for each token of `x`, (B, A, h, N), from `_places_of`
     y_at: index of the best token of `x` for each token of `y`, (A, B, h, M), from `_places_of`
-    listed: result of `_listed`: for each image of `x`, the images of `y` with a gradient that is not
-        negligible
+    listed: result of `_listed(grad)`: the images of `y` that contribute to each image of `x`
     """
     (B, h, N, d), (A, _, M, _) = x.shape, y.shape
     sizes, options = _sum_tiles(x, N, M, d)

@@ -13,12 +13,13 @@ from torch import Tensor
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the token matching (SCORER Eq. 2), (B, A, h), and the indices of the best partners of tokens.
+    """Return the token-wise matching of images (SCORER Eq. 2), and the best partner of each token.
 
-    queries: (B, h, N, d); keys: (A, h, M, d)
+    queries: (B, h, N, d), the tokens of B images; keys: (A, h, M, d), the tokens of A other images
 
-    There are two tensors of indices. The first, (B, A, h, N), has the most similar key for each query.
-    The second, (B, A, h, M), has the most similar query for each key.
+    The result has three tensors: the matching of each query image with each key image, (B, A, h); for
+    each query, the index of the most similar key, (B, A, h, N); for each key, that of the most similar
+    query, (B, A, h, M).
     """
     results = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
     matches, row_at, column_at = (torch.stack(tensors) for tensors in zip(*results, strict=True))

@@ -96,14 +96,14 @@ class JointEncoder(nn.Module):
         self.layers = layers_of(sizes, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """Compare two encoded images, (B, N, D) each, and return the result as an Aligned.
+        """Compare two encoded images, (B, N, D) each, and return an Aligned.
 
-        Its field `memory`, (B, N, 2D), is the input of the decoder. A token of `memory` joins the outputs
-        for a cell of the before image and for the cell at the same place of the after image.
+        Its field `memory`, (B, N, 2D), is the input of the decoder. Each of its N tokens joins the outputs
+        for the same cell in the before image and in the after image.
 
-        In the last layer, a cell attends to the cells of both images. The method `alignment` of the result
-        uses only the attention from cells of the after image to cells of the before image. It normalises
-        these weights, so that they sum to 1 for each cell of the after image.
+        The Aligned also has the queries of the after image and the keys of the before image, from the last
+        layer. Its method `alignment` computes from them how much each cell of the after image attends to
+        each cell of the before image. These weights sum to 1 for each cell of the after image.
         """
         u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
         for layer in self.layers:
@@ -136,7 +136,7 @@ class Logits(nn.Linear):
 
 
 def wide_decoder(sizes: MccSizes, dropout: float, word_dropout: float) -> CaptionDecoder:
-    """Build a decoder of width M, without a linear map and a layer norm after the word embedding."""
+    """Build a decoder of width 2 * `sizes.width`, without linear map and layer norm after the embedding."""
     M, data = 2 * sizes.width, (sizes.channels, sizes.grid, sizes.vocabulary, sizes.longest)
     decoder = CaptionDecoder(TransformerSizes(*data, M, sizes.heads, sizes.decoder_layers, M), dropout)
     decoder.project = decoder.norm = nn.Identity()

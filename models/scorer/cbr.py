@@ -89,9 +89,8 @@ class Direction:
 class Imagined:
     """Queries and keys to match imagined "after" images with real "after" images.
 
-    The tuple `directions` has one or two items. The first item is for the direction from imagined to
-    real images. With the switch `reverse: own`, the second item is for the direction from real to
-    imagined images.
+    directions[0] is for the direction from imagined to real images. directions[1] is for the direction
+    from real to imagined images. It exists only with the switch `reverse: own`.
     """
 
     directions: tuple[Direction, ...]

@@ -39,7 +39,8 @@ class CrossView(Aligned):
 class Scorer(nn.Module):
     """SCORER's encoder of the difference (Eq. 5-7).
 
-    Each image is reconstructed from the other image; this keeps the unchanged content. Then both are fused.
+    Each image is reconstructed from the other image, so that only unchanged content remains. Then the
+    two reconstructions are fused into the difference.
     """
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):

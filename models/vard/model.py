@@ -67,7 +67,7 @@ class Perl(nn.Module):
         self.norm = nn.LayerNorm(width, EPSILON)
 
     def forward(self, cells: Tensor) -> Tensor:
-        """Return the output of PERL, (B, N, A), for the cells of an image, (B, N, A)."""
+        """Apply PERL, position-embedded representation learning, to cells (B, N, A); keep the shape."""
         attention, values = self.attention, self.attention.value(cells)
         q, k = attention.queries(cells), attention.split(attention.key(cells))
         attended_cells = attention.attend(q, k, attention.split(values))
@@ -86,9 +86,9 @@ class Perl(nn.Module):
 
 
 class Disentangling(nn.Module):
-    """Unchanged representation disentanglement (URD): keep of each cell what differs between both images.
+    """Unchanged representation disentanglement (URD): remove from each cell what both images share.
 
-    The part that both images share is subtracted from each image.
+    The shared part is subtracted from each image. The difference is computed from what remains.
     """
 
     def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
@@ -147,9 +147,9 @@ class Changed(nn.Module):
 def compare(cells: nn.Linear, disentangle: Disentangling) -> Tensor:
     """Initialise the weights so that the difference D at a cell depends on c_bef - c_aft.
 
-    c_bef and c_aft are PERL's outputs at this cell for the two images, minus a vector that is the same
-    for all cells. Returns this vector, (A,). `cells` is the linear map of `encoding`. This
-    initialisation is not from the paper.
+    PERL has an output at this cell for each of the two images. c_bef and c_aft are these outputs minus
+    a vector v, which is the same for all cells. Returns v, (A,). `cells` is the linear map of
+    `encoding`. This initialisation is not from the paper.
     """
     A = cells.out_features
     common, bias = F.layer_norm(torch.randn(2, A), [A])

@@ -57,9 +57,10 @@ pooler.0.G                              2,2D        judge
 
 
 def order(path: Path, vocabulary: Vocabulary) -> list[int]:
-    """Return the row of each of our words in the authors' tables: its id in the vocabulary file `path`.
+    """Return the row of each of our words in the authors' weight tables.
 
-    Raises InputError if the file has other special tokens, or ids with gaps.
+    The row of a word is its id in the authors' vocabulary file `path`. Raises InputError if the file
+    lacks one of our words, has other words, or has ids with gaps.
     """
     vocabulary_words: tuple[str, ...] = getattr(vocabulary, "words", ())
     words = [*PCL_MARKS, *vocabulary_words[len(PCL_MARKS) :], *PCL_OTHERS]

@@ -40,9 +40,9 @@ class FeatureSource:
 
 
 def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, FeatureSource]:
-    """Return the backbone that computed the features of the repository `lab`, and how it was used.
+    """Return the backbone whose features `trained` was trained on, with its weights' hash and precision.
 
-    Raises InputError if the backbone is not available.
+    `lab` is the root of the repository. Raises InputError if the backbone is not available.
     """
     path = lab / f"data/features/{trained.recipe.dataset}/{GRID}.zarr"
     if spec.weights == IMPORTED:
@@ -56,9 +56,10 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, FeatureSo
 
 
 def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, FeatureSource]:
-    """Return the backbone that computed the features in `store`, and how it was used.
+    """Return the backbone that computed the features in `store`, and its FeatureSource.
 
-    The backbone has the channel statistics of the store.
+    The FeatureSource has the id of the backbone's weights, and the precision. The backbone has the
+    channel statistics of the store.
     """
     path, attributes = Path(store.location.name), store.attributes
     fields = {key: attributes.get(key) for key in ("weights_id", "precision")}

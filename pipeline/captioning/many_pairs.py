@@ -83,7 +83,7 @@ def errors_in(out: Path) -> int:
 
 
 def _origin_of(captioner: PictureCaptioner, search: Search, top: int | None, limits: Limits) -> str:
-    """Return the text that ends each line of the output: weights, features, search and limits."""
+    """Return the text that ends each output line, such as "tabletop card seed 1, weights ..., beam 3"."""
     recipe, calibration = captioner.trained.recipe, captioner.calibration
     limited = f", at least {limits.at_least:g}" + ", any images" * limits.any_images
     confidence = f", confidence {sha256(calibration.model_dump_json())[:12]}{limited}" if calibration else ""
@@ -95,9 +95,10 @@ def _origin_of(captioner: PictureCaptioner, search: Search, top: int | None, lim
 
 
 def _check(out: Path, pairs: Sequence[Job], by: str) -> None:
-    """Raise InputError if the lines of the complete output `out` do not fit `pairs` and `by`.
+    """Raise InputError if the complete output file `out` was made from other pairs or settings.
 
-    The output must have one line per pair, in the order of `pairs`. Each line must end with the text `by`.
+    The output must have one line per pair, in the order of `pairs`. Each line must end with an entry
+    "by" whose value is `by`, a text that describes the weights and settings.
     """
     lines = read_text(out, REMEDY).removesuffix("\n").split("\n")
     end = json.dumps({"by": by}, ensure_ascii=False)[1:]
@@ -113,11 +114,12 @@ def _write_shards(
     by: str,
     entries: Callable[[Sequence[Squashed]], list[dict[str, Any]]],
 ) -> Iterator[None]:
-    """Write the shards that are not finished. This is a generator: it yields once after each pair.
+    """Caption pairs and write one file per shard. This is a generator: it yields once after each pair.
 
-    `shards` maps each file to write to its pairs. `by` is the text that ends each line. `entries` is a
-    function that returns the answers for a list of pairs of resized images. Threads read images in advance.
-    At the end, the number of pairs with a warning is printed, together with one of the warnings.
+    `shards` maps each unfinished file to its pairs. `entries` returns the answers for a list of pairs
+    of resized images. Each line of a file is the answer for a pair; `by` is the value of its last key.
+    Threads read images in advance. At the end, the number of pairs with a warning is printed, with one
+    warning.
     """
     warnings: list[str] = []
     load = partial(_load, captioner, warnings=warnings)

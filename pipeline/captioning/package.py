@@ -137,10 +137,10 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
 
 
 def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[str, Any]]:
-    """Return the scores of all runs with the dataset and the model of `trained`: seed -> summary of scores.
+    """Return the scores of all runs with the dataset and model of `trained`: seed -> summary of scores.
 
-    A seed is left out if its scores were computed with other weights. If this is the seed of `trained`,
-    InputError is raised instead.
+    There is one run per seed. A run is left out if its scores were computed with other weights. But if
+    this run has the seed of `trained`, InputError is raised.
     """
     runs = Path(trained.run).parent
     summaries: dict[int, Mapping[str, Any]] = {}

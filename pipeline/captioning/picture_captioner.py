@@ -1,4 +1,4 @@
-"""Caption pairs of images with trained weights, and the features and vocabulary of their training."""
+"""Caption image pairs with trained weights, using the features and vocabulary of the training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -108,12 +108,12 @@ class Part(Ranks):
 
 @contextmanager
 def joined() -> Iterator[Ranks]:
-    """Join the group of processes for the `with` block, and leave it afterwards. Each process gets one GPU.
+    """Join the group of processes for the `with` block, and leave it afterwards; one GPU per process.
 
-    Raises InputError if there are too few GPUs, or if environment variables of the launcher are wrong. If
-    several processes raise InputError in the block, only the first process reports it, so that the message
-    is printed once. The others wait until the launcher ends them. A process with another error waits, too,
-    because the error may be a consequence of the end of another process.
+    Raises InputError if there are too few GPUs, or if environment variables of the launcher are wrong.
+    If several processes raise InputError in the block, only the first of them reports it, so that the
+    message is printed once. The others, and processes with another error, wait for the launcher to end
+    them, for at most PATIENCE seconds.
     """
     ranks, store = _meet()
     try:

@@ -59,7 +59,7 @@ class Collected:
 def collect(
     reader: Reader, pairs: Sequence[Pair], grids: Grids, meaning: Meaning, familiar: Familiarity | None
 ) -> Collected:
-    """Write and judge the captions of pairs. Pairs whose captions cannot be judged are left out.
+    """Generate and judge a caption of each pair. Return the pairs whose captions could be judged.
 
     grids: the feature grids of the pairs, in batches and in order
     meaning: the criterion of a correct caption

@@ -36,9 +36,10 @@ class Familiarity(Strict):
     scenes: FiniteFloat  # largest accepted distance
 
     def distances(self, before: Tensor, after: Tensor) -> np.ndarray:
-        """Return the two distances `unlike` and `scenes` of B pairs, (B, 2).
+        """Return two distances of each pair, `unlike` and `scenes`, (B, 2).
 
-        `before` and `after` are the feature grids of the images, (B, C, H, W).
+        `unlike` is the distance from the training images; `scenes` is the distance between the two images.
+        `before`, `after`: feature grids of the images, (B, C, H, W).
         """
         mean, deviation = np.array(self.mean), np.array(self.deviation)
         standardised = [(pooled(grids) - mean) / deviation for grids in (before, after)]
@@ -58,9 +59,10 @@ class Familiarity(Strict):
 
 
 def fitted(training: np.ndarray) -> Familiarity:
-    """Return the statistics of training images, with thresholds that refuse no pair.
+    """Compute the mean and standard deviation of each channel over the training images.
 
-    `training`: channel means of the images, (images, C); see `pooled`.
+    `training`: channel means of the images, (images, C), from `pooled`. The limits `unlike` and
+    `scenes` of the returned Familiarity are so large that no pair is refused.
     """
     deviation = np.maximum(training.std(0), LEAST)
     return Familiarity(mean=_rounded(training.mean(0)), deviation=_rounded(deviation), unlike=1e9, scenes=2.0)

@@ -67,9 +67,10 @@ class Probability(Strict):
         return np.interp(logits, self.steps.logits, self.steps.probabilities)
 
     def logits(self, signals: np.ndarray, reports_change: np.ndarray) -> np.ndarray:
-        """Return the logit of each of P captions, (P,), from the two logistic regressions.
+        """Return the logits of P captions, (P,), as computed by the two logistic regressions.
 
-        The slope, the shift and the isotonic regression are not applied.
+        Each logit comes from `change` if the caption reports a change, otherwise from `no_change`. The
+        later corrections of the logit, `slope`, `shift` and `steps`, are not applied.
         """
         return np.where(reports_change, self.change.logits(signals), self.no_change.logits(signals))
 

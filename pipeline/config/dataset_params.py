@@ -203,7 +203,7 @@ class ImagePretrain(Pretrain):
 
 
 class OwnSettings(Strict):
-    """Settings of a group of models on a dataset, for models whose sizes differ from SCORER's and DIRL's."""
+    """Settings that replace a dataset's `sizes` and `train` for a group of models."""
 
     sizes: dict[str, int]  # checked by Recipe and by the model
     # file of CLIP's weights that commands.import_clip wrote

@@ -151,7 +151,7 @@ class Reinforce(Strict):
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Settings as {"reinforce": ...}, for a recipe's `train`; {} if `reward` is null."""
+        """Part of a recipe's `train`: {"reinforce": these settings}; {} if `reward` is null."""
         both_ways = self.reward not in COMPARING if self.both_ways is None else self.both_ways
         return {} if self.reward is None else {"reinforce": self.model_dump() | {"both_ways": both_ways}}
 
@@ -242,10 +242,10 @@ def load(path: str | Path = "params.yaml") -> Params:
 
 
 def read_tree(path: str | Path) -> Any:
-    """Return the content of params.yaml, with complete entries of all datasets.
+    """Return the content of params.yaml. Missing keys of a dataset's entry are filled in.
 
-    Missing keys of an entry are taken from datasets.yaml in the same folder, if that file exists; then from
-    the dataset that the entry's key `like` names (all keys but `prepare`); then from the defaults of phases.
+    A missing key is taken from the first source that has it: datasets.yaml in the same folder, the
+    dataset named by the entry's key `like` (except `prepare`), the default settings of the phases.
     """
     tree = read_yaml(path, "run the stages from the repository's root")
     entries = tree.get("dataset") if isinstance(tree, dict) else None

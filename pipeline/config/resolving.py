@@ -72,12 +72,13 @@ def code_of(model: str) -> dict[str, str]:
 def _phases(
     entry: Entry, dataset_settings: Dataset, own: OwnSettings | None, key: str
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
-    """Return (sizes, settings of captioning, settings of the last pre-training phase) of a model.
+    """Return a model's (sizes, settings of captioning, settings of the last pre-training phase).
 
+    own: the model's own settings on the dataset; None: it has the settings of the dataset
     key: key of `own` in params.yaml, for error messages
 
-    Without a pre-training phase, the last value is {}. Raises InputError if params.yaml lacks the settings of
-    the pre-training phase.
+    Without a pre-training phase, the last value is {}. Raises InputError if params.yaml lacks the
+    settings of the pre-training phase.
     """
     if own is None:
         return dataset_settings.sizes, dataset_settings.train.model_dump(), {}

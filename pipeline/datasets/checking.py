@@ -117,8 +117,10 @@ def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 
 def differences(items: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return messages about new, missing and changed items. `items` names the items, for example
-    "images"."""
+    """Return messages about the new, missing and changed names in `new`, compared with `old`.
+
+    `items` is the word for the names in the messages, for example "images".
+    """
     kinds = {
         "new": [name for name in new if name not in old],
         "gone": [name for name in old if name not in new],

@@ -67,8 +67,9 @@ def read_types(
 ) -> dict[int, str]:
     """Read a file {change type: [image, ...]}. Return a dictionary: scene number -> change type.
 
-    `kind` defines the valid names of images. The change types are returned in the words of schema.py. The
-    file must have all keys of TYPES, and may also have the keys in `more`.
+    `kind` is the type of the file's content; it defines the valid names of images. The returned change
+    types have the names of schema.py: the file's "material" becomes "texture". The file must have all
+    keys of TYPES, and may also have the keys in `more`. `remedy` is advice for error messages.
     """
     table = read_foreign(path, kind, remedy)
     if not set(TYPES) <= set(table) <= {*TYPES, *more}:

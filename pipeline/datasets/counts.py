@@ -54,8 +54,8 @@ def _of_split(pairs: Sequence[Pair], images: int) -> dict[str, int]:
 def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
     """Return a message for each count that differs from its published value in `expected`.
 
-    Readers leave out blank items, which published values include. Their number is `left_out` in `expected`,
-    and is subtracted before the comparison.
+    Published values include blank items, but `counts` does not. So the number of blank items
+    (`left_out` in `expected`) is first subtracted from the published value.
     """
     messages = []
     for key, value in expected.items():

@@ -54,7 +54,7 @@ class Manifest:
 
 
 def hashes(pairs: Path, index: Path) -> dict[str, str]:
-    """Return the hashes of a manifest, with the keys PAIRS, INDEX and IMAGES."""
+    """Return the hashes of the file `pairs` (PAIRS), the file `index` (INDEX) and all images (IMAGES)."""
     image_hashes = {image.name: image.sha256 for image in images.read_index(index)}
     return {
         PAIRS: content_hashes.file_hash(pairs),

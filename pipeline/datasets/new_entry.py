@@ -53,12 +53,11 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
 
 def _selection_settings(like: Dataset) -> dict[str, Any]:
-    """Return the settings with which a new dataset selects the best snapshot of a training.
+    """Return the score that selects the best snapshot, where a new dataset cannot use that of `like`.
 
-    The new dataset copies its settings from the dataset `like`. But the selection scores in
-    SCENE_SCORES need facts about scenes, which the new dataset may lack. Therefore the result has
-    SELECT at each place where `like` uses one of these scores. The result is empty if `like` uses none
-    of them.
+    A new dataset copies the settings of `like`. The scores SCENE_SCORES need facts about scenes, which
+    the new dataset may lack. The result contains SELECT in place of these scores, for the dataset and
+    for each group in `like.own`. If `like` uses none of these scores, the result is empty.
     """
     own_settings = {
         name: {"train": {"select": SELECT}}

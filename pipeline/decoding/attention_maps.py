@@ -253,10 +253,10 @@ def _require(holds: bool | np.bool, array: str) -> None:
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Choose up to `count` pairs to show, as a dictionary: change type -> pairs (None: unknown type).
+    """Choose up to `count` pairs to show. Return change type -> pairs (None: unknown type).
 
-    attention.npz contains alignments for ALIGNED of the pairs. If `count` is at most ALIGNED, only
-    these pairs can be chosen.
+    The file attention.npz contains the alignment of the two images for only some pairs; their number
+    is ALIGNED. If `count` is at most ALIGNED, the function chooses among these pairs only.
     """
     if count > ALIGNED:
         return choose(pairs, count)

@@ -94,9 +94,9 @@ class Greedy:
         return logits.argmax(-1)
 
     def _store_attention(self, step_attention: Tensor | None, rows: Tensor, position: int) -> None:
-        """Store `step_attention`, the attention of the captions `rows` at the step `position`.
+        """Store the decoder's attention at one decoding step, for the captions with the indices `rows`.
 
-        `step_attention` is NextWord.looked of the step, or None if the decoder has no attention.
+        `step_attention` is the attention, or None if the decoder has none. `position` is the step.
         """
         if step_attention is None or not self.attending:
             return

@@ -61,7 +61,7 @@ def judge_new_scenes(
 ) -> list[JudgedCaption]:
     """Render new pairs, caption them, and judge the captions. Return the judged captions.
 
-    KINDS are the kinds of change, and no change. For each of them, `scenes` pairs are rendered.
+    `scenes` pairs are rendered for each kind of change, and `scenes` pairs without a change.
     `settings.seed` must differ from the seed of the training scenes. Raises InputError if the settings
     leave no room for the objects.
     """

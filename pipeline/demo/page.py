@@ -56,7 +56,7 @@ class Events:
         self.numbers = random.SystemRandom()
 
     def scene(self, kind: str, viewpoint: Viewpoint) -> str:
-        """Render a new scene with this kind of change, and caption it."""
+        """Render a new scene with this kind of change, and return the HTML section with its captions."""
         number = self.numbers.randrange(10**6)
         return self._answered(lambda: drawn_scenes.draw(self.settings, kind, viewpoint, number))
 

@@ -1,8 +1,8 @@
 """Compare free English with reference captions, for datasets without scenes (CLEVR-Change, CLEVR-DC).
 
 A text agrees with the references if it names the same kind of change, the same attributes of the
-object, and the same old and new value. Positions are not compared, as in pipeline/scoring/sentences.py.
-A claim that an object is at a place counts as correct, but does not identify the change.
+object, and the same old and new value. Positions are not compared. A claim such as "the cube is
+behind the sphere" counts as correct, but does not state the change.
 """
 
 from collections.abc import Sequence
@@ -49,8 +49,9 @@ def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
 def _tells_change(claim: Claim, truth: Claims) -> bool:
     """Return True if a claim about the second image also states the change, as in "the cube is now red".
 
-    This is so if the claim contains a word such as "now". It is also so if the claim describes a state
-    in the second image, its subject fits `truth`, and it gives a value to the attribute that changed.
+    A claim with a word such as "now" states the change. A claim without such a word states it if it
+    describes the second image, its subject fits `truth`, and it gives a value to the attribute that
+    changed.
     """
     values = claim.subject.look if claim.subject else ()
     fits_subject = all(value in truth.look.get(name, NONE) for name, value in values)

@@ -71,10 +71,10 @@ class Clause:
 
 
 def of_clause(clause: Clause, subject: Phrase | None, landmarks: Sequence[Phrase], image: str) -> Claim:
-    """Return the claim that a clause makes about one subject.
+    """Return the claim that a clause makes about the object `subject`.
 
-    `landmarks` are the objects that "it" may mean in a place ("to the right of it"). `image` is the image
-    that the sentence describes, for clauses such as "but with a red cube".
+    landmarks: the objects that the word "it" may mean in a place such as "to the right of it"
+    image: the image meant by a clause that names no image, such as "but with a red cube"
     """
     negated = bool(clause.groups.get("n") or clause.groups.get("x"))
     when = clause.when or (image if clause.has("WITH", "WITHOUT", "PLUS") else "")

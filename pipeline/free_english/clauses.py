@@ -49,7 +49,7 @@ class Reading:
         self.landmarks: list[Phrase] = []  # objects of places: "it" in "to the right of it"
 
     def sentence(self, tokens: list[Token], text: str) -> None:
-        """Add the claims of a sentence. Its tokens have positions in `text`, the whole text."""
+        """Add the claims of a sentence with the tokens `tokens`. `text` is the text that contains it."""
         symbols, i = coded(tokens), 0
         self.image = ""
         while i < len(tokens):
@@ -159,9 +159,10 @@ class Reading:
         return phrase
 
     def _refine(self, clause: Clause) -> None:
-        """Repeat the last claim for each object that the clause names, as in "one was removed: the cube".
+        """Copy the last claim for each object that the clause names, with this object as its subject.
 
-        If this is impossible, the clause becomes an unreadable claim.
+        In "one was removed: the cube", the clause "the cube" gives the claim that the cube was removed. If
+        the claim cannot be copied, an unreadable claim is added.
         """
         subjects = [phrase for token in clause.of("s", "NP") if (phrase := self._referred(token.meaning))]
         last = self.claims[-1] if self.claims else None

@@ -1,4 +1,4 @@
-"""Find the faults of a claim by the scene of a pair. Faults are letters of truth.FAULTS."""
+"""Check a claim against the scene of its pair. The faults found are letters of truth.FAULTS."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -65,10 +65,9 @@ class Facts:
         return names_value and sum(_agrees(item, claim.old) for item in fitting) == 1
 
     def _view_faults(self, claim: Claim) -> str:
-        """Check a claim about what an image shows, such as "there is a cube behind the ball".
+        """Return KIND if a claim about what an image shows is false, else "".
 
-        Returns "" if the claim is true. Returns the letter KIND, one of the letters of faults, if it is
-        false.
+        An example of such a claim is "there is a cube behind the ball".
         """
         subject = claim.subject or Phrase()
         phrase = replace(subject, look=(*subject.look, *claim.new), places=(*subject.places, *claim.target))

@@ -31,7 +31,7 @@ def forward(tokens: list[Token]) -> Token | list[Token]:
 
 
 def ordinal_image(tokens: list[Token]) -> Token | None:
-    """Return an image token for "the second" in "the second has a red cube"; None for "the third"."""
+    """Return an image token for "the first" or "the second" without a noun; None for "the third"."""
     meaning = {"1": "before", "2": "after"}.get(tokens[1].meaning)
     return joined(tokens, "IMG", meaning) if meaning else None
 
@@ -167,9 +167,10 @@ def instead_number(tokens: list[Token]) -> Token:
 
 
 def same_objects(tokens: list[Token]) -> Token | None:
-    """Join "the same four objects" to one token; its meaning is the number, or 0 if none is said.
+    """Join a plural phrase such as "the same four objects" to one token.
 
-    Return None for the singular, as in "the same cube".
+    The meaning of the token is the number of objects, or 0 if the phrase has no number. Return None for
+    a singular phrase such as "the same cube".
     """
     counts = [token.meaning for token in tokens if token.symbol == "COUNT"]
     number = next((int(text[-1]) for text in counts if text[-1].isdigit()), 0)
@@ -188,7 +189,7 @@ def other_objects(tokens: list[Token]) -> Token:
 
 
 def join_values(tokens: list[Token]) -> list[Token]:
-    """Return the tokens, with attributes without a noun ("small and red") joined to one VALUE token."""
+    """Join attributes without a noun, as in "it is small and red", to one VALUE token; return all tokens."""
     result: list[Token] = []
     index = 0
     while index < len(tokens):
@@ -211,12 +212,11 @@ def join_values(tokens: list[Token]) -> list[Token]:
 
 
 def _next_attribute(tokens: Sequence[Token], index: int, group: Sequence[Token]) -> int | None:
-    """Return the position of the next attribute that belongs to `group`, or None.
+    """Return the position of the next attribute that can join the attributes `group`, or None.
 
-    For example, `group` is "red", and ", and shiny" begins at `index`: the position of "shiny" is
-    returned. Commas and "and" before the attribute are skipped. None is returned if no attribute
-    follows, or if it gives another value of an attribute in `group` after a comma or "and", as in
-    "red, blue".
+    Commas and "and" from `index` on are skipped. Example: for the group "red" and the tokens
+    ", and shiny", the position of "shiny" is returned. None is returned in two cases: no attribute
+    follows, or the attribute contradicts the group after a comma or "and", as "blue" in "red, blue".
     """
     start = index
     while index < len(tokens) and tokens[index].symbol in (COMMA, "AND"):

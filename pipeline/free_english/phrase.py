@@ -9,14 +9,13 @@ Values = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Place:
-    """A place of an object: a relation to others, a side of the table, or a rank from one side.
+    """A place of an object, or another condition on it, in a text. `relation` is the kind:
 
-    `relation` is one of:
-    - left, right, front, behind, near, between, toward, away, past: a relation to `others`;
+    - left, right, front, behind, near, between, toward, away, past: relation to the objects `others`;
     - side: on the side `side` of the table;
-    - rank: the object number `rank`, counted from `side`; 1 is the first;
+    - rank: number `rank` in the order from `side`, as in "the second from the left";
     - seen: visible in the image `when`;
-    - count: exactly `rank` objects of the image fit `others` ("a fourth cube").
+    - count: exactly `rank` objects of the image fit `others`, as in "a fourth cube".
     """
 
     relation: str

@@ -45,14 +45,14 @@ def aspects(tokens: list[Token]) -> Token:
 def the_object_that(tokens: list[Token]) -> Token | None:
     """Return one token for "the object that" in "the object that was removed is the cube".
 
-    Return None if the noun phrase is a pronoun, or has attributes or places.
+    Return None if the noun phrase ("the object" here) is a pronoun, or has attributes or places.
     """
     phrase = tokens[0].meaning
     return None if phrase.look or phrase.places or phrase.pronoun else joined(tokens, "WHAT", "")
 
 
 def its_position(tokens: list[Token]) -> list[Token] | None:
-    """Remove "its position", as in "from its position near the ball"; None for another property."""
+    """Return [] for "its position", to remove it; None for another property, as in "its color"."""
     return [] if _with_symbol(tokens, "COLOR")[0].meaning == "position" else None
 
 
@@ -144,7 +144,7 @@ def nth_from(tokens: list[Token]) -> Token | None:
 
 
 def nth_after(tokens: list[Token]) -> Token | None:
-    """Return one noun phrase token for "the blue cube, the second from the left,"; None for other words."""
+    """Join "the blue cube, the second from the left," to one NP token; None if the side is not in SIDES."""
     alone = nth_alone(tokens[2:])
     phrase = tokens[0].meaning
     return alone and joined(tokens, "NP", replace(phrase, places=(*phrase.places, *alone.meaning.places)))
@@ -153,7 +153,7 @@ def nth_after(tokens: list[Token]) -> Token | None:
 def nth_alone(tokens: list[Token]) -> Token | None:
     """Return one token for a noun phrase without a noun, such as "the second from the left".
 
-    Return None if the side is not in SIDES.
+    The result is None if the side ("left" in the example) is not in SIDES.
     """
     (nth,), (side,) = _with_symbol(tokens, "NTH"), _with_symbol(tokens, "SIDE")
     if side.meaning not in SIDES:
@@ -178,10 +178,10 @@ def with_place(tokens: list[Token]) -> Token | None:
 
 
 def with_value(tokens: list[Token]) -> Token | None:
-    """Add a value to a noun phrase, as in "the cube made of rubber".
+    """Return one noun phrase token with a value, for words such as "the cube made of rubber".
 
     Return None if the value is a separate claim: the noun phrase is a pronoun ("it is made of rubber"), or
-    has a value of the same attribute already, or the words have a time of the second image ("now").
+    already has a value of the attribute, or a word such as "now" refers to the second image.
     """
     phrase, value = tokens[0].meaning, _with_symbol(tokens, "VALUE")[0].meaning
     if _times(tokens) & {*AFTER} or phrase.pronoun or dict(value).keys() & dict(phrase.look).keys():
@@ -259,17 +259,17 @@ def cleft(tokens: list[Token]) -> Token | None:
 
 
 def cleft_aspect(tokens: list[Token]) -> Token | None:
-    """Return the property token for "the colour of the cube" in "it is the colour of the cube that changed".
+    """Return the property "the colour of the cube" in "it is the colour of the cube that changed".
 
-    `tokens` end before "that changed". Return None if the first noun phrase is not a pronoun such as "it".
+    `tokens` end before "that changed". Return None if the first token is not a pronoun such as "it".
     """
     return tokens[-1] if tokens[0].meaning.pronoun else None
 
 
 def topic(tokens: list[Token]) -> Token | None:
-    """Return the noun phrase "the ball" for "the ball, it was moved"; None without the pronoun.
+    """Return the phrase "the ball" from "the ball, it was moved", where a pronoun repeats it.
 
-    `tokens` end before the verb.
+    `tokens` are those before the verb. Return None if the last is no pronoun, or if the first is one.
     """
     return tokens[0] if tokens[-1].meaning.pronoun and not tokens[0].meaning.pronoun else None
 

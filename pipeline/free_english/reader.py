@@ -33,10 +33,10 @@ def read(text: str) -> list[Claim]:
 
 
 def _together(claims: Sequence[Claim]) -> list[Claim]:
-    """Return the claims, after joining claims that state one change only together.
+    """Return the claims; claims that describe parts of the same change are joined into one claim.
 
     For example, a claim about an object in the first image and a claim about it in the second image
-    become one claim about its change. All other claims are kept.
+    become one claim about its change.
     """
     result: list[Claim] = []
     if any(is_change(claim) for claim in claims):
@@ -98,10 +98,10 @@ def _both_images(last: Claim, claim: Claim) -> Claim | None:
 
 
 def _compared(first: Claim, second: Claim) -> bool:
-    """Return True if the two claims show one object in different images, and the object differs.
+    """Return True if one claim shows an object before the change, and the other shows it after the change.
 
-    One claim must be about the first image, and the other claim about the second. The object must differ in
-    its colour, its material or its place.
+    For example: "there is a red cube in the first image" and "there is a blue cube in the second". The
+    object must differ in its colour, its material or its place.
     """
     if {first.when.replace("now", "after"), second.when.replace("now", "after")} != {"before", "after"}:
         return False

@@ -65,9 +65,9 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 
 
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
-    """Raise InputError if the hash of `file` differs from `hashes[name]`.
+    """Raise InputError if `hashes` has an entry `name` that differs from the hash of `file`.
 
-    `path` is the file of the record that has `hashes`.
+    The error names `path`, the record file that contains `hashes`, and ends with `remedy`.
     """
     if name in hashes and file_hash(file) != hashes[name]:
         raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")

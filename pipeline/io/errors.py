@@ -57,8 +57,8 @@ def listed(problems: list[str], subject: str, remedy: str) -> InputError:
 def writing(path: str | Path) -> Iterator[None]:
     """In the `with` block, turn errors of writing the file or folder `path` into an InputError.
 
-    An error about another file is converted only if reading cannot cause it (UNWRITABLE). The message
-    then names the other file.
+    An error may name a file that has nothing to do with `path`. Such an error is converted only if its
+    code is in UNWRITABLE, for example "the disk is full". The message then names that file.
     """
     try:
         yield
@@ -92,7 +92,7 @@ def _error_code(error: Exception) -> int | None:
 
 
 def _is_related(file: Path, path: Path) -> bool:
-    """Return True if `file` is `path`, lies above or below `path`, or is a temporary name of `path`."""
+    """Return True if `file` is `path`, a folder above it, a file below it, or its temporary file."""
     file, path = file.absolute(), path.absolute()
     if file == path or file in path.parents:
         return True

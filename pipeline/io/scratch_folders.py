@@ -60,7 +60,7 @@ def finish(folder: Path) -> None:
 
 
 def clear(out: Path) -> None:
-    """Remove all scratch folders of `out` that `begin` made, whatever their key."""
+    """Remove all scratch folders of the output `out`. Folders that `begin` did not make are kept."""
     with writing(out):
         for folder in out.parent.glob(f".{glob.escape(out.name)}.*.scratch"):
             finish(folder)

@@ -87,9 +87,10 @@ def _without_attributes(value: Any, copies: dict[int, Any]) -> Any:
 
 
 def _entries(value: dict[Any, Any]) -> dict[Any, Any]:
-    """Return a dictionary's entries or, if the dictionary replaces a torch module, the parts of the module.
+    """Return the entries of a dictionary that was loaded from a file.
 
-    The parts of a module are its parameters, buffers and sub-modules: name -> value.
+    If the dictionary stands for a torch module, return the module's parameters, buffers and sub-modules
+    instead, in one dictionary: name -> value.
     """
     attributes = getattr(value, "__dict__", {})
     parts = [

@@ -105,13 +105,13 @@ class Source:
     def retrieve(self, number: int) -> Iterator[str]:
         """Yield captions of the split that may be negatives of the pair.
 
+        `number` is the index of the wanted negative among those of this kind, from 0.
         - Unchanged pair: captions of changes, in random order. If `number` is 0 or 1, the captions of the
           same scene come first.
         - Changed pair, `number` is 1: captions of no change, in random order. Without such negatives, a
-          caption of no change would always be the right answer in the pre-training task FDA, which
-          contrasts a caption with its negatives.
-        - Changed pair, any other `number`: captions of changes, by falling similarity to the reference with
-          the index `number`.
+          caption of no change would always be right in the pre-training task FDA.
+        - Changed pair, any other `number`: captions of changes. Those that are most similar to the
+          reference with the index `number` come first.
         """
         if self._unchanged:
             scene_captions = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []
@@ -135,11 +135,11 @@ class Source:
             yield _text(_replaced(sentence, self._truth, weights, 1 + number % 2, self._rng))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Yield a wrong caption for each reference in turn; None if a reference cannot be changed.
+        """Yield the references in turn, each made wrong by an exchange; None if that is impossible.
 
-        If `number` is even, subject and landmark are exchanged. If it is odd, the old and the new value are
-        exchanged. In the reference of an added or removed object, which has no values, the ending "has been
-        added" is replaced with the ending of a removal, or the reverse.
+        If `number` is even, the subject and the landmark are exchanged. If `number` is odd, the old and the
+        new value are exchanged, such as "red" and "blue". A reference of an added or removed object has no
+        such values. So its ending, such as "has been added", is replaced with one of the opposite change.
         """
         for sentence in self._turns(number):
             if number % 2 == 0:
@@ -150,7 +150,7 @@ class Source:
                 )
 
     def _turns(self, number: int) -> Iterator[Sentence]:
-        """Yield the references in turn, endlessly; nothing for an unchanged pair."""
+        """Yield the references in an endless cycle, from index `number` on; nothing for an unchanged pair."""
         if not self._unchanged:
             yield from (self._references[turn % len(self._references)] for turn in count(number))
 
@@ -212,9 +212,9 @@ def _replaced(
 def _barred(sentence: Sentence, words: Sequence[str], index: int, attribute: str, truth: Claims) -> set[str]:
     """Return the values that must not replace the word `words[index]` when a negative is made.
 
-    If this word describes the object (such as "red"), the caption's new value of the same attribute is
-    returned. If this word is the new value (such as "blue" in "turned blue"), the object's values of
-    the attribute are returned. For a color, the colors in the references are added.
+    In "the red cube turned blue", the old value "red" must not become "blue", and the new value "blue"
+    must not become "red". If the word is a new color, the colors in the references are also returned.
+    `attribute` is the word's attribute, such as "color". `truth` has the claims of the references.
     """
     if index != sentence.value:
         new = None if sentence.value is None else MEANING[words[sentence.value]]

@@ -96,9 +96,10 @@ def label(scenes: Mapping[str, SceneView], images: Sequence[Indexed], grid: tupl
 
 
 def centres(scenes: Mapping[str, SceneView], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return, for each cell, the classes of the object whose box has its centre in the cell.
+    """Return the attributes of the object in each cell, (images, 4, H, W) int8, as numbers of classes.
 
-    The result is (images, 4, H, W) int8, with NOTHING for cells without such a centre.
+    The 4 attributes are colour, shape, material and size. A cell has the attributes of an object if the
+    centre of the object's box is in the cell. All other cells have NOTHING.
     """
     labels = np.full((len(images), len(ATTRIBUTES), *grid), NOTHING, dtype=np.int8)
     for row, image in enumerate(images):

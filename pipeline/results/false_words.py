@@ -41,10 +41,11 @@ class Faults:
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:
-        """Return how much the fault `part` (a letter) contributes to the share of false captions.
+        """Return how much of the share of false captions is due to the fault `part` (a letter).
 
-        Only captions of changed pairs are counted. A caption with n false parts contributes 1/n to the sum
-        of each of these parts. The sum is divided by the number of captions.
+        Only captions of changed pairs are counted. A caption with n false parts adds 1/n for each of these
+        parts. The sum is divided by the number of captions. For example, with one true caption and one
+        caption with two false parts, the value of each of these parts is 1/4.
         """
         return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(OTHER, ""))))
 

@@ -158,9 +158,10 @@ def _ranks(values: Array, counts: Array) -> Array:
 
 
 def _drawn(seeds: Sequence[int]) -> Array:
-    """Return the weight of each run in each resample of models, (1 + RESAMPLES, runs).
+    """Resample the models. Return the weights of all runs in each resample, (1 + RESAMPLES, runs).
 
-    `seeds` has the number of runs of each model. The first row is the original sample: all weights are 1.
+    `seeds` has the number of runs of each model. The weight of a run is the number of times that its
+    model was drawn. The first row is the original sample: all its weights are 1.
     """
     draws_of_models = np.concatenate(list(draws(len(seeds), RESAMPLES, SEED)))
     return np.repeat(np.vstack([np.ones(len(seeds)), draws_of_models]), seeds, axis=1)
@@ -178,10 +179,10 @@ def _means(values: Array, counts: Array) -> Array:
 
 
 def _correlation(correlations: Array) -> Correlation:
-    """Return the correlation over all runs, with its interval.
+    """Return a correlation with its 95 % interval.
 
-    The first of the `correlations` is that over all runs. The others are those of the resamples, from which
-    the interval is computed.
+    `correlations[0]` is the correlation over all runs. The other values are the correlations of the
+    resamples. The interval is computed from them.
     """
     finite = correlations[1:][np.isfinite(correlations[1:])]
     low, high = np.quantile(finite, [0.025, 0.975]) if len(finite) else (np.nan, np.nan)

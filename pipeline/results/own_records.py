@@ -39,7 +39,7 @@ def check(root: Path, tree: Tree, dataset: str, dataset_records: Iterable[Record
 
 
 def recorded(root: Path, run: Run, changes: Tree) -> bool:
-    """Return True if a published or own record has the run's settings and pairs; the code may differ."""
+    """Return True if a published record or a user's own record has the run's settings and pairs."""
     if records.path(root, run, changes).exists():
         return True
     file = root / FOLDER / run.dataset / records.name(run.model, changes, run.seed)
@@ -49,11 +49,12 @@ def recorded(root: Path, run: Run, changes: Tree) -> bool:
 
 
 def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:
-    """Return a user's own records of a dataset, in groups, and the files of own records that are not used.
+    """Return the groups of a user's own records of a dataset, and the files of records that are left out.
 
-    A record is used if its settings and data are the current ones. Files of other own records are not
-    used. If at least one own record is used, the groups also contain published records with the current
-    settings and the same pairs, for runs without an own record.
+    An own record is left out if it was made with other settings or other data than the current ones. The
+    groups also contain published records if there is an own record with the current settings, and if the
+    published records have the same settings and pairs. An own record replaces the published record of
+    the same run.
     """
     folder = root / OWN / dataset / records.data(root, dataset)
     own_records, pairs = _fitting(folder, tree)

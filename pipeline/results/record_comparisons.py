@@ -63,7 +63,7 @@ class Group:
         return self.score("change", ACCURACY).mean >= CHANCE
 
     def positions(self, subset: str) -> Sequence[int]:
-        """Return the positions of a subset among the test pairs."""
+        """Return the indices, in the list of test pairs, of the pairs of a subset such as "total"."""
         return range(len(self.pairs["pairs"])) if subset == "total" else self.pairs["subsets"][subset]
 
     def changed_positions(self, subset: str) -> list[int]:
@@ -143,7 +143,7 @@ def groups(dataset_records: Sequence[Record], pairs: Record) -> list[Group]:
 
 
 def _fits(record: Record, pairs: Record) -> bool:
-    """Return True if a record was made from these pairs. An old record may lack the hash of its pairs."""
+    """Return True if a record was made from `pairs`. Their hash is compared only if the record has one."""
     lengths = {len(record[name]) for name in OF_PAIRS}
     return (
         lengths == {len(pairs["pairs"])}

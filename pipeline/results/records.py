@@ -201,7 +201,7 @@ def _curves(path: Path) -> dict[str, dict[str, float]]:
 
 
 def caption_positions(pairs: Sequence[Pair]) -> list[int]:
-    """Return the positions of the test pairs whose captions are kept as text; there are KEPT_CAPTIONS.
+    """Return the positions of the test pairs whose captions are kept as text, at most KEPT_CAPTIONS.
 
     The kinds of change take turns: first one pair of each kind, then a second one, and so on.
     """

@@ -58,5 +58,5 @@ def seeds_needed(sd: float, difference: float = TARGET_DIFFERENCE) -> int:
 
 
 def smallest_difference(sd: float, seeds: int) -> float:
-    """Return the smallest difference between two models that this number of seeds per model can show."""
+    """Return the smallest difference that two models can show, with `seeds` runs each of deviation `sd`."""
     return (Z + POWER) * sd * math.sqrt(2 / seeds)

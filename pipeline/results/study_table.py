@@ -150,8 +150,8 @@ def _row(root: Path, row: Planned) -> list[str]:
 def _label(planned: Planned) -> str:
     """Return the label of a table row, such as "RR = 0.2".
 
-    The row's own label comes first. After it come the new values of the settings that the study multiplies
-    for this row (key `times` of the study file).
+    Here, "RR" is the label in the study file, and 0.2 is the new value of a setting. The setting is one
+    that the study multiplies by a factor for this row (key `times` of the study file).
     """
     keys = [filled(key, planned.row, planned.runs[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]

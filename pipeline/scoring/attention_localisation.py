@@ -115,10 +115,11 @@ def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
 
 
 def _views(caption: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple[np.ndarray, list[Placed]]]:
-    """Return the maps of a caption, (words, H, W), and the boxes to compare them with.
+    """Return a list of (attention maps of the words, (words, H, W), boxes to compare the maps with).
 
-    If a word has a map per image, the list has an entry for each image that has a box. If a word has a single
-    map, the list has one entry with the boxes of both images; it is empty if there is no box.
+    If each word has a map for each image, the list has an entry for each image that has a box. If each
+    word has a single map, the list has one entry with the boxes of both images. Without boxes, the list
+    is empty.
     """
     sides = ((pair.before_box, pair.before), (pair.after_box, pair.after))
     before, after = ([(box, sizes[name])] if box is not None else [] for box, name in sides)

@@ -196,10 +196,10 @@ def _table(path: Path, text: str, remedy: str) -> list[Row]:
 def _id(row: Row, source: str, pairs: Sequence[Pair], pair_ids: set[str], remedy: str) -> str:
     """Return the id of the pair to which the entry `row` belongs.
 
-    An id in the entry must be in `pair_ids`. If `pairs` is empty, any id is accepted. Without such an
-    id, the entry's doc_id or index is used: the position of the pair in `pairs`, counted from 0. Raises
-    InputError if neither an id nor a position names a pair. `source` names the entry in the message,
-    and `remedy` is the advice for an entry without an id.
+    If the entry has an id from `pair_ids`, this id is returned. If `pairs` is empty, any id is
+    accepted. Otherwise the entry's doc_id or index is used. It is a position in `pairs`, counted from
+    0. Raises InputError if neither gives a pair. The message names the entry by `source`. If the entry
+    has no id, the message ends with the advice `remedy`.
     """
     document = row.get("doc")
     objects: list[Row] = [document, row] if isinstance(document, dict) else [row]

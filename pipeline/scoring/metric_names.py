@@ -43,12 +43,11 @@ HEADINGS = {
 
 
 def of_parts(subsets: Mapping[str, Any]) -> dict[str, float]:
-    """Return the scores of single subsets of pairs: name -> score.
+    """Return the scores listed in PLACES: name -> score.
 
-    An example is the share of true captions among the changed pairs.
-
-    `subsets` has the subsets in a metrics.json: name of the subset -> its scores. PLACES tells for each
-    name in the result which subset and score to take. Scores that `subsets` lacks are left out.
+    Each score is that of one subset of pairs, for example the share of true captions among the changed
+    pairs. `subsets` is from a metrics.json: name of a subset -> its scores. Scores that `subsets` lacks
+    are left out.
     """
     shares = {name: subsets.get(subset, {}).get(score) for name, (subset, score) in PLACES.items()}
     return {name: share for name, share in shares.items() if share is not None}

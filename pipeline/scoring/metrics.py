@@ -61,7 +61,7 @@ def _bleu_counts(caption: str, references: list[str], grams: Mapping[str, Counte
 
 
 def bleu(counts: np.ndarray) -> list[float]:
-    """Return BLEU-1 to BLEU-4 (0 to 1) from the 10 `bleu_counts` of one caption or of a corpus."""
+    """Return BLEU-1 to BLEU-4 (0 to 1) from `counts`, (10,): a row of `bleu_counts`, or a sum of rows."""
     *gram_counts, words, closest = counts.tolist()
     matches, all_grams = gram_counts[:LONGEST], gram_counts[LONGEST:]
     ratio = (words + TINY) / (closest + SMALL)
@@ -152,8 +152,8 @@ class CiderD:
     def _index_sentences(self, sentences: Mapping[str, Mapping[int, int]]) -> None:
         """Store the terms of all sentences in one array, sentence after sentence.
 
-        A term is an n-gram together with its count in a sentence. `sentences` is a dictionary: text ->
-        {number of an n-gram: number of its term}.
+        A term is an n-gram together with its count in a sentence. N-grams and terms are given as numbers.
+        `sentences` has a dictionary for each sentence: n-gram -> term.
         """
         self._sentences = len(sentences)
         self._terms = _flat(terms.values() for terms in sentences.values())
@@ -206,9 +206,10 @@ class CiderD:
         return self._count * rarity[self._gram]
 
     def _similarities(self, weight: np.ndarray) -> np.ndarray:
-        """Return clipped cosine * length penalty of each couple, (couples, LONGEST).
+        """Return the similarities of captions and references, (couples, LONGEST).
 
-        `weight` has the tf-idf of each term. Column n - 1 is for n-grams of n words.
+        A couple is a caption and one of its references. Column n - 1 is for n-grams of n words. A
+        similarity is clipped cosine * length penalty. `weight` has a tf-idf per (n-gram, count).
         """
         # Python's ** gives the library's squares; numpy's may differ in the last bit
         square = np.array([value**2 for value in weight.tolist()])

@@ -37,13 +37,14 @@ class Correctness:
 
     @property
     def not_judged(self) -> list[str]:
-        """Pairs with captions of other programs that are not parseable."""
+        """Ids of pairs whose captions are not judged: captions of other programs that cannot be parsed."""
         return [pair_id for pair_id, truth in self.pairs.items() if NOT_JUDGED in truth]
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
-        """Return metric -> share (0 to 1) over the pairs `pair_ids`.
+        """Return the share, 0 to 1, of the pairs `pair_ids` for which each metric is true: metric -> share.
 
-        The metrics are JUDGED and reversal.NAMES. A metric that is unknown for all pairs is left out.
+        The metrics are those in JUDGED and in reversal.NAMES. A metric that is unknown for all pairs of
+        `self.pairs` is left out.
         """
         truths = [self.pairs[pair_id] for pair_id in pair_ids]
         return {
@@ -77,7 +78,7 @@ def score_pairs(
 
 
 def unread(pair_ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
-    """Return a list with a warning that the captions of these pairs are not judged; [] without pairs."""
+    """Return a list with one warning: the captions of the pairs `pair_ids` are not judged; [] if no pairs."""
     if not pair_ids:
         return []
     return [

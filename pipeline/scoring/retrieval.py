@@ -77,7 +77,7 @@ class Ranks:
 
 
 def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
-    """Return the ranks. `similarity`: a result of `similarities`; `sentences`: the sentences of each pair."""
+    """Return the ranks of the right results; `sentences` has the sentences of each pair."""
     owners = np.repeat(np.arange(len(sentences)), [len(texts) for texts in sentences])
     right = similarity[np.arange(len(owners)), owners]
     # row n: similarity of each pair with the most similar sentence of pair n, (P, P)
@@ -93,18 +93,19 @@ def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
 
 
 def _rank(similarity: np.ndarray, right: np.ndarray, axis: int) -> np.ndarray:
-    """Return the rank of the right result of each search. The candidates of a search lie along `axis`.
+    """Return the rank of the correct candidate in each search, from 1; ties share the mean rank.
 
-    `similarity` has the similarities of all candidates. `right` has the similarity of each right result.
+    `similarity` has the similarities of all candidates, which lie along `axis`. `right` has the
+    similarity of the correct candidate of each search.
     """
     return 1 + (similarity > right).sum(axis) + ((similarity == right).sum(axis) - 1) / 2
 
 
 def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """Return, for each sentence, its highest similarity with any pair that has the same sentence, (Q,).
+    """Return, for each of Q sentences, its highest similarity with the pairs that it describes, (Q,).
 
-    `similarity` has a row per sentence and a column per pair. `sentences` has the sentences of each
-    pair. Sentences of different pairs are the same if their texts are equal.
+    A sentence describes each pair that has a sentence with the same text. `sentences` has the sentences
+    of each pair. `similarity` has a row per sentence and a column per pair.
     """
     pairs_of: defaultdict[str, list[int]] = defaultdict(list)
     for pair, texts in enumerate(sentences):
@@ -116,10 +117,10 @@ def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.nd
 def figures(ranks: Ranks, ties: Ties = "strict") -> dict[str, Any]:
     """Return R@k, MdR and MnR of searches by sentences and of searches by pairs, and their chance values.
 
-    With `ties` = "all_ties", they are computed as in CLIP4IDC's released program, in two respects:
+    If `ties` is "all_ties", two details are computed as in CLIP4IDC's released program:
 
-    - If n candidates of a search by a pair are as similar as the right one, each of the n + 1 positions
-      that the right one may have is counted as a rank.
+    - If n candidates of a search by a pair are as similar as the right one, the right one has n + 1
+      possible ranks. Each possible rank is counted once.
     - The median of an even number of searches by sentences is the lower of the two middle ranks.
     """
     pair_to_text, median_method = ranks.pair_to_text, "median_unbiased"
@@ -163,11 +164,12 @@ def write(
     split: str = "test",
     ties: Ties = "strict",
 ) -> dict[str, Any] | None:
-    """Search with a pre-trained model, and write the files FIGURES and RANKS to `folder`.
+    """Test the retrieval of pairs by sentence, and of sentences by pair, with a pre-trained model.
 
-    Return the figures, or None if the model does not learn retrieval. `weights`: the folder that
-    pre-training wrote. `features`: the folder of the feature stores. Raises InputError if the split has no
-    changed pair, or if an input does not match the weights.
+    The scores, such as R@k, are returned and written to the file FIGURES in `folder`. The ranks are
+    written to the file RANKS. `weights` is the folder that pre-training wrote. `features` is the folder
+    of the feature stores. Returns None if the model does not learn retrieval. Raises InputError if the
+    split has no changed pair, or if an input does not match the weights.
     """
     model, trained = trained_model.load_first(weights)
     if not isinstance(model, Retrieves):
@@ -194,10 +196,10 @@ def write(
 
 
 def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
-    """Yield a record per pair.
+    """Yield a record per pair, with the ranks of its searches.
 
-    It has the pair's rank when each of its sentences is the query, and the sentences' rank when the pair is
-    the query.
+    `text_to_pair` is a list: the rank of the pair when each of its sentences is the query.
+    `pair_to_text` is one number: the rank of the pair's best sentence when the pair is the query.
     """
     sentence_ranks = iter(ranked.text_to_pair.tolist())
     for pair, pair_rank in zip(pairs, ranked.pair_to_text.tolist(), strict=True):

@@ -50,12 +50,12 @@ class Sentence:
 
     @cached_property
     def subject(self) -> range:
-        """Positions of the words from the article of the first noun (exclusive) to this noun (inclusive)."""
+        """Positions of the words of the first noun phrase, without its article ("small red ball")."""
         return self._phrase(0, self.nouns[0]) if self.nouns else range(0)
 
     @cached_property
     def landmark(self) -> range:
-        """Positions of the words from the article of the second noun (exclusive) to this noun (inclusive)."""
+        """Positions of the second noun and of the words between its article and the noun, as "red cube"."""
         return self._phrase(self.subject.stop, self.nouns[1]) if len(self.nouns) > 1 else range(0)
 
     @cached_property
@@ -160,10 +160,10 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
 
 
 def agreement(caption: str, pair: Pair, phrases: Sequence[str]) -> Verdict | None:
-    """Return the verdict on a caption by the pair's references; None if these name no kind of change.
+    """Return the verdict on a caption: true if it agrees with the pair's references, else false.
 
-    A caption that does not agree is unreadable if it neither contains one of `phrases` nor names a kind of
-    change and a changed object.
+    The result is None if the references name no kind of change. A false caption is also marked as
+    unreadable if it contains none of `phrases`, and lacks a kind of change or a changed object.
     """
     agreed = agrees(caption, pair, phrases)
     if agreed is None:

@@ -52,9 +52,9 @@ def jar() -> Path:
 
 
 def plain(sentences: list[str]) -> list[str]:
-    """Return the sentences unchanged. For captions of tabletop, this equals `tokenize`, without Java.
+    """Return the sentences unchanged. Raises InputError unless they consist of lower-case words.
 
-    Raises InputError unless the sentences consist of lower-case words.
+    For captions of the dataset tabletop, the result equals that of `tokenize`, but Java is not needed.
     """
     for sentence in sentences:
         if not PLAIN.fullmatch(sentence):

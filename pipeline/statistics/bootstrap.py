@@ -49,9 +49,10 @@ def resampled(models: Sequence[Evidence], resamples: int, seed: int) -> list[dic
 
 
 def draws(pairs: int, resamples: int, seed: int) -> Iterator[Array]:
-    """Yield blocks of resamples, (resamples, pairs): the number of times that each pair was drawn.
+    """Draw `resamples` resamples of the pairs, with replacement. Yield them in blocks, as arrays.
 
-    Pairs are drawn with replacement.
+    An array has a row for each resample and a column for each pair. A value is the number of times that
+    the pair was drawn.
     """
     random = np.random.default_rng(seed)
     rows = max(1, AT_ONCE // pairs)

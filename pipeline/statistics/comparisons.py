@@ -70,11 +70,11 @@ def compare_all(
     seed: int = SEED,
     between: Sequence[tuple[str, str]] | None = None,
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Compare models two by two, as `compare` does: every two models, or those named in `between`.
+    """Compare every two models, or only those named in `between`, by a paired bootstrap.
 
-    Return (name, name) -> metric -> comparison. With several comparisons, the p values of each metric have
-    Holm's correction; the intervals have none. A difference is significant if the corrected p is below 0.05,
-    the interval excludes 0, and the difference does not print as 0.0.
+    Return (name, name) -> metric -> comparison. If there are several comparisons, the p values of each
+    metric are corrected by Holm's method. The intervals are not corrected. A difference is significant
+    if the corrected p is below 0.05, the interval excludes 0, and the difference does not print as 0.0.
     """
     if len(models) < 2:
         return {}

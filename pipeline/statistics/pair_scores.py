@@ -51,11 +51,11 @@ def mean(sums: Array) -> Array:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Scores of the test pairs by all seeds of a model, in a form that can be summed over pairs.
+    """Scores of the test pairs, from the runs of one model with different seeds.
 
-    `numbers` has an array (seeds, pairs, numbers per pair) of whole numbers for each metric. The function
-    SUMMED[metric] computes the metric's score from the sums of the array over the pairs. Sums of whole
-    numbers are exact in any order, so a comparison gives the same bits on every machine.
+    For each metric, `numbers` has an array of whole numbers, (seeds, pairs, n). The length n depends on
+    the metric. The function SUMMED[metric] computes the score from the sums of this array over the pairs.
+    Sums of whole numbers are exact in any order, so a comparison gives the same bits on every machine.
     """
 
     pair_ids: tuple[str, ...]

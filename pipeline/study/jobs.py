@@ -122,7 +122,7 @@ def environment() -> dict[str, str]:
 
 
 class Queue:
-    """A queue of tasks at one place. A failed job does not stop the others."""
+    """A queue of tasks whose jobs run at one Place, such as a cluster. A failed job does not stop others."""
 
     def __init__(self, place: Place, tasks: Iterable[Task]):
         self.place = place

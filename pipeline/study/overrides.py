@@ -60,10 +60,9 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _variant_switches(tree: Tree, row: Row, dataset: str, changed: Tree) -> Tree:
-    """Return name of a switch -> value, for the case that params.yaml does not set the switch.
+    """Return the switches that apply where params.yaml sets none: name of a switch -> value.
 
-    The values come from the model's variant. Values in the dataset's own settings
-    take precedence.
+    They are the switches of the model's variant, with the changes in the dataset's own settings.
     """
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model
@@ -84,7 +83,7 @@ def _has(tree: Tree, key: str, value: Any, variant_switches: Tree) -> bool:
 
 
 def filled(key: str, row: Row, dataset: str) -> str:
-    """Replace `{dataset}` and `{model}` in a row's key with the names of the row's dataset and model."""
+    """Return `key` with `{dataset}` and `{model}` replaced by `dataset` and the row's model."""
     return key.replace("{dataset}", dataset).replace("{model}", row.model)
 
 

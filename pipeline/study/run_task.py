@@ -36,7 +36,7 @@ class RunTask:
         return workspaces([self.run], self.base.root)[0]
 
     def begin(self, running: Collection[Task]) -> str | None:
-        """Return the command, or None while another run does the same pre-training."""
+        """Return the run's command, or None if it must wait for another run's identical pre-training."""
         phase_key = _phase_key(self.run)
         for task in running if phase_key else ():
             if isinstance(task, RunTask) and _phase_key(task.run) == phase_key and task.is_pretraining():

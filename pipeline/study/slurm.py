@@ -64,7 +64,7 @@ def read(path: Path = FILE) -> Cluster:
 
 
 class Slurm:
-    """A SLURM cluster. The program squeue lists queued and running jobs, so accounting is not needed."""
+    """A SLURM cluster. Jobs are watched with the program squeue; SLURM's accounting may be off."""
 
     grace = 10.0  # shared disks show files late
 

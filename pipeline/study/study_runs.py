@@ -222,7 +222,7 @@ def kept_files(run: Run) -> list[str]:
 
 
 def distinct_runs(planned: Sequence[Planned]) -> list[tuple[Planned, Run]]:
-    """Return (row, run) for each distinct run: the first seed of every row, then the second, and so on."""
+    """Return (row, run) for each distinct run; first the runs with the first seed, for all rows."""
     by_key: dict[str, tuple[Planned, Run]] = {}
     for index in range(max((len(row.runs) for row in planned), default=0)):
         for row in planned:

@@ -198,7 +198,7 @@ def _ray(axes, across, down):
 
 @compiled
 def identify(rows, solids, masks, camera, axes):
-    """Set each pixel of `rows`, (height, width) int8, to GROUND, SKY, or its object's row in `solids`."""
+    """Set each pixel of `rows`, (height, width) int8, to GROUND, SKY, or an object's index in `solids`."""
     height, width = masks.shape
     for line in range(height):
         for column in range(width):

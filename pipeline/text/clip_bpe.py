@@ -52,7 +52,7 @@ def merges() -> list[tuple[str, str]]:
 
 
 class Bpe:
-    """CLIP's tokens: each byte, each byte as the end of a piece, the merges, and the special tokens MARKS."""
+    """CLIP's byte pair encoding: bytes, bytes that end a piece of text, merges, and the tokens MARKS."""
 
     def __init__(self) -> None:
         pairs, symbols = merges(), list(SYMBOL.values())

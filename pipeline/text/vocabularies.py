@@ -206,7 +206,7 @@ class WordsFile(Strict):
 
 
 class ClipFile(Strict):
-    """Content of the file of CLIP's vocabulary. The tokens are not in the file."""
+    """Content of a vocabulary file that names CLIP's tokeniser; CLIP's tokens are not in this file."""
 
     tokeniser: str
     longest: Count

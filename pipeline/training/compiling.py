@@ -47,7 +47,7 @@ def compile_pieces(model: Trainable, compiler: str | None) -> None:
 
 
 def eager() -> AbstractContextManager[object]:
-    """Return a context in which the original code of compiled parts is run."""
+    """Return a context manager in whose `with` block compiled code runs uncompiled."""
     if "torch._dynamo" not in sys.modules:  # nothing is compiled, and loading the compiler takes 2 s
         return nullcontext()
     return torch.compiler.set_stance("force_eager")

@@ -84,7 +84,7 @@ class LiveCurves:
             CONTENTS.seal(self.folder)
 
     def _record(self, names: set[str]) -> None:
-        """List the files `names` in the folder's record, before they are written."""
+        """Add file names to the folder's record (.made.json). This is done before the files are written."""
         if self.folder is not None and not names <= self.files:
             self.files |= names
             CONTENTS.note(self.folder, self.files)

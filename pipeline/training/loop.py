@@ -135,10 +135,10 @@ class Training:
             group["lr"] = self.settings["learning_rate"] * group.get("rate", 1.0) * scheduled
 
     def step(self, batch: Batch, iteration: int) -> Tensor:
-        """Take an optimiser step; return a tensor of the losses `terms`, followed by the `measures`.
+        """Take an optimiser step. Return one tensor: the losses `terms`, then the `measures`.
 
-        Losses and measures that the batch's task does not define are MISSING. With several processes, each
-        returns its share; the values of the batch are the sums of the shares.
+        A value that the batch's task does not define is MISSING. If there are several processes, each
+        returns its part of every value. The values of the whole batch are the sums over the processes.
         """
         seed_all(self.seed, iteration, self.ranks.rank)
         values = self._losses(batch)
@@ -213,7 +213,7 @@ class Training:
         self.ranks.wait()
 
     def _check_finite(self, iteration: int) -> None:
-        """Raise InputError if a weight is not finite. After the last step, no further loss would show it."""
+        """Raise InputError if a weight of the model is not finite. The message names the weight."""
         for name, weights in self.model.named_parameters():
             if not weights.isfinite().all():
                 raise InputError(

@@ -122,7 +122,7 @@ class SelfCritical:
     def _baseline(
         self, model: Captioner, difference: Difference, pairs: Sequence[Pair], rewards: Tensor
     ) -> Tensor:
-        """Return the baselines b, (B, K); with `baseline: greedy`, one for all samples of a pair, (B, 1)."""
+        """Return the baseline b of each sample, (B, K), or with `baseline: greedy` of each pair, (B, 1)."""
         if self.baseline == "mean":
             return (rewards.sum(1, keepdim=True) - rewards) / (self.samples - 1)
         captions = [self.vocabulary.decode(row) for row in greedy(model, difference).tolist()]

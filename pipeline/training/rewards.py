@@ -57,8 +57,8 @@ def agreement(pairs: Sequence[Pair], captions: Sequence[str], false_alarm: float
 class CiderD:
     """Reward CIDEr-D, from 0 to 10, with the document frequencies of the training references.
 
-    `tokenize` splits the references into words, as for the scores. The model's captions are not tokenised,
-    because they consist of words of the vocabulary.
+    `tokenize` is the tokeniser for the references. The model's captions are not tokenised, because they
+    consist of words of the vocabulary.
     """
 
     def __init__(self, pairs: Sequence[Pair], tokenize: Tokenize):

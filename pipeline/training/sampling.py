@@ -115,9 +115,10 @@ def exchange(scene: Scene) -> Scene:
 
 
 def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
-    """Return `pair` after the two images of the pair `unchanged` have changed places.
+    """Return `pair` with the image names `unchanged.before` and `unchanged.after` exchanged.
 
-    With the unchanged pair (a, b), the pair (a, c) becomes (b, c). The images keep their cameras.
+    If `unchanged` has the images (a, b), a pair with the images (a, c) becomes (b, c). The cameras in the
+    pair's scene are exchanged too, so that each image keeps its own camera.
     """
     swap = {unchanged.before: unchanged.after, unchanged.after: unchanged.before}
     swapped = replace(pair, before=swap.get(pair.before, pair.before), after=swap.get(pair.after, pair.after))
@@ -146,7 +147,7 @@ class Draws:
         return len(self.scenes) // self.batch
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
-        """Return the scenes of an iteration (counted from 0), and captions[i][j] of pair j of scene i."""
+        """Return an iteration's scenes, and its captions: element [i][j] lists those of pair j of scene i."""
         raise NotImplementedError
 
     def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:

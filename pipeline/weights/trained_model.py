@@ -33,7 +33,7 @@ REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to
 
 
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
-    """Create `folder` with weights.safetensors and model.yaml, which has the hashes of both files."""
+    """Create `folder` with weights.safetensors and model.yaml, which has hashes of the weights and itself."""
     folder.mkdir(parents=True)
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
     hashes = {**trained.hashes, "weights": sha256(folder / FILE), "model": ""}
@@ -101,9 +101,10 @@ def describe(folder: Path, remedy: str = REMEDY) -> Trained:
 
 
 def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
-    """Raise InputError if the path `folder` names another run than `recipe` and `seed`.
+    """Raise InputError if the path `folder` belongs to another run than that of `recipe` and `seed`.
 
-    `source` is the recipe's file, which the message names.
+    For example, data/weights/tabletop/scorer_cbr/1 belongs to seed 1 of scorer_cbr on tabletop.
+    `source` is the path of the recipe's file, for the error message.
     """
     run, claimed = f"{recipe.dataset}/{recipe.model}/{seed}", _claimed(folder)
     if claimed not in (None, run):

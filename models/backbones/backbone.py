@@ -79,7 +79,7 @@ class Backbone(nn.Module):
 def channels(name: str, stride: int, finer: bool = False) -> int:
     """Return the number of feature channels, C, of the network `name` at this stride.
 
-    With `finer`, C also counts the channels of the 2 x 2 cells of the map with stride `stride` / 2.
+    With `finer`, C includes the channels of the four cells that cover a cell in the map of half the stride.
     Raises ValueError if the network is unknown, or has no map with a required stride.
     """
     channels_of = resnet101.CHANNELS if name == RESNET else timm_maps.describe(name).channels

@@ -52,11 +52,12 @@ Terms = Mapping[str, Regulariser]  # loss terms besides the caption loss, by nam
 class Captioner(Trainable):
     """Model that captions the change between two images.
 
-    sizes: sizes of the model; a Sizes if `encoding` or `decoder` is None, else any DataSizes
+    sizes: sizes of the model, of the class Sizes if `encoding` or `decoder` is None, else of any class
+        with the fields of DataSizes
     difference: module that computes a Difference from two encoded images
     regularisers: additional loss terms by name; `loss.lambda_<name>` is the weight of a term
     respective: True if the decoder attends to each image separately
-    keep_layers: True if the Words include the states of each decoder layer
+    keep_layers: True if the decoder's output (class Words) includes the states of each of its layers
     encoding, decoder: modules with initial weights; None: SCORER's module
 
     If `encoding` is None, `switches` decides how all weights of the model are initialised.
@@ -128,7 +129,8 @@ class Captioner(Trainable):
         tokens: R captions of each pair, (B*R, L+1); the captions of a pair are consecutive. Regularisers
             see only the first caption of each pair.
         parts: number of equal parts into which the batch is split. A pair is contrasted only with pairs of
-            its part (SCORER section 4.3). The parts' losses are averaged or summed, as `self.parts` says.
+            its part (SCORER section 4.3). The attribute `self.parts` tells if the parts' losses
+            are averaged or summed.
 
         If several processes share the batch, each returns its share of a loss term (distributed_batch.py).
         """

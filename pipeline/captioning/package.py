@@ -139,8 +139,8 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
 def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[str, Any]]:
     """Return the scores of all runs with the dataset and model of `trained`: seed -> summary of scores.
 
-    There is one run per seed. A run is left out if its scores were computed with other weights. But if
-    this run has the seed of `trained`, InputError is raised.
+    There is one run per seed. A run whose scores were computed with other weights is left out. Raises
+    InputError if the run with the seed of `trained` is such a run.
     """
     runs = Path(trained.run).parent
     summaries: dict[int, Mapping[str, Any]] = {}

@@ -49,9 +49,9 @@ def _judged(claim: Claim, truth: Claims) -> JudgedClaim:
 def _tells_change(claim: Claim, truth: Claims) -> bool:
     """Return True if a claim about the second image also states the change, as in "the cube is now red".
 
-    A claim with a word such as "now" states the change. A claim without such a word states it if it
-    describes the second image, its subject fits `truth`, and it gives a value to the attribute that
-    changed.
+    A claim with a word such as "now" states the change. A claim without such a word states the change if
+    the claim describes the second image, its subject fits `truth`, and it gives a value to the attribute
+    that changed.
     """
     values = claim.subject.look if claim.subject else ()
     fits_subject = all(value in truth.look.get(name, NONE) for name, value in values)

@@ -1,7 +1,7 @@
-"""Functions that join a noun phrase with its places and attributes to one token. Used in forms.py.
+"""Functions for forms.py that merge a noun phrase and its places or attributes into one token.
 
-The argument of a function is a list of tokens, for words like those that its docstring quotes. The
-function returns the new tokens that replace the list. If it returns None, the list stays unchanged.
+A docstring quotes words; the argument of the function are the tokens of such words. The function returns
+the tokens that replace them, or None to leave them unchanged.
 """
 
 from collections.abc import Sequence

@@ -96,7 +96,7 @@ def label(scenes: Mapping[str, SceneView], images: Sequence[Indexed], grid: tupl
 
 
 def centres(scenes: Mapping[str, SceneView], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return the attributes of the object in each cell, (images, 4, H, W) int8, as numbers of classes.
+    """Return the attributes of the object in each cell as class indices, (images, 4, H, W) int8.
 
     The 4 attributes are colour, shape, material and size. A cell has the attributes of an object if the
     centre of the object's box is in the cell. All other cells have NOTHING.

@@ -143,7 +143,10 @@ def groups(dataset_records: Sequence[Record], pairs: Record) -> list[Group]:
 
 
 def _fits(record: Record, pairs: Record) -> bool:
-    """Return True if a record was made from `pairs`. Their hash is compared only if the record has one."""
+    """Return True if `record` was made from the same test pairs as `pairs`, which is a record, too.
+
+    The hashes of the test pairs are compared only if `record` has one.
+    """
     lengths = {len(record[name]) for name in OF_PAIRS}
     return (
         lengths == {len(pairs["pairs"])}

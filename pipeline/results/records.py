@@ -55,8 +55,8 @@ Record = dict[str, Any]
 class StoredRecord(BaseModel):
     """Record of a finished run, as stored in its JSON file.
 
-    `true`, `right` and `faults` are texts that hold a value for each test pair: whether the caption is
-    true, whether it is right about change or no change, and the letters of its false parts.
+    `true`, `right` and `faults` are strings with an entry for each test pair: whether the caption is true,
+    whether it is right about change or no change, and which faults it has (a letter for each kind of fault).
     """
 
     dataset: str

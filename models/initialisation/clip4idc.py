@@ -109,8 +109,8 @@ def compare_in_captioner(
 def all_places(encoding: ImageEncoder) -> Tensor:
     """Set the position embeddings of the class token and of all cells. Return them, (1 + cells, D).
 
-    The class token gets a position that no cell has: after the last row and the last column. Therefore
-    it is compared with the class token of the other image.
+    The class token gets a position that no cell has: after the last row and the last column. So attention by
+    position matches it with the class token of the other image.
     """
     rows, columns = encoding.patches.cells
     waves = weights.grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])

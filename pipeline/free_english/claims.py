@@ -41,7 +41,7 @@ class Clause:
     text: str
 
     def of(self, group: str, symbol: str) -> list[Token]:
-        """Return the tokens in the group `group` that have the symbol `symbol`."""
+        """Return the tokens with the symbol `symbol` in a part of the clause: the pattern's named group `group`."""
         return [token for token in self.groups.get(group, ()) if token.symbol == symbol]
 
     def has(self, *symbols: str) -> bool:

@@ -216,7 +216,7 @@ def _next_attribute(tokens: Sequence[Token], index: int, group: Sequence[Token])
 
     Commas and "and" from `index` on are skipped. Example: for the group "red" and the tokens
     ", and shiny", the position of "shiny" is returned. None is returned in two cases: no attribute
-    follows, or the attribute contradicts the group after a comma or "and", as "blue" in "red, blue".
+    follows; or a comma or "and" was skipped and the attribute contradicts the group, as in "red, blue".
     """
     start = index
     while index < len(tokens) and tokens[index].symbol in (COMMA, "AND"):

@@ -1,7 +1,7 @@
 """Read published scores (data/published/<dataset>.yaml), and find how their conditions differ from ours.
 
-Scores are copied from papers as printed. A row of a paper's own method names the conditions that the paper
-states for its runs. A score that a paper copied from another paper has no conditions.
+Scores are copied from papers as printed. A row of the file has the scores of one method. If they come from
+the paper that proposes the method, the row also has the conditions that this paper states for its runs.
 """
 
 from collections.abc import Sequence

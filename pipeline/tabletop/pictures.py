@@ -15,7 +15,7 @@ FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the image
 def identify(solids: np.ndarray, camera: Point, width: int, height: int) -> np.ndarray:
     """Return the object-id buffer of an image, (height, width) int8, without antialiasing.
 
-    A pixel's value is GROUND, SKY, or the number of the row of `solids`, (n, 10), with the pixel's object.
+    A pixel's value is GROUND, SKY, or the index of the pixel's object: its row in `solids`, (n, 10).
     """
     rows = np.empty((height, width), dtype=np.int8)
     raytracer.identify(rows, *_seen(solids, camera, width, height))

@@ -33,7 +33,10 @@ REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to
 
 
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
-    """Create `folder` with weights.safetensors and model.yaml, which has hashes of the weights and itself."""
+    """Create `folder` with weights.safetensors and model.yaml.
+
+    model.yaml has a hash of the weights, and a hash of its own other entries.
+    """
     folder.mkdir(parents=True)
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
     hashes = {**trained.hashes, "weights": sha256(folder / FILE), "model": ""}

@@ -41,7 +41,7 @@ class Clause:
     text: str
 
     def of(self, group: str, symbol: str) -> list[Token]:
-        """Return the tokens with the symbol `symbol` in a part of the clause: the pattern's named group `group`."""
+        """Return the tokens with this symbol in the part of the clause that the rule calls `group`."""
         return [token for token in self.groups.get(group, ()) if token.symbol == symbol]
 
     def has(self, *symbols: str) -> bool:

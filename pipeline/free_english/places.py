@@ -1,7 +1,7 @@
 """Functions for forms.py that merge a noun phrase and its places or attributes into one token.
 
-A docstring quotes words; the argument of the function are the tokens of such words. The function returns
-the tokens that replace them, or None to leave them unchanged.
+The docstring of a function quotes example words. The function gets the tokens of such words, and returns the
+tokens that replace them, or None to leave them unchanged.
 """
 
 from collections.abc import Sequence

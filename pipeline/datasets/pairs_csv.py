@@ -20,7 +20,7 @@ from pipeline.datasets import checking
 from pipeline.datasets.annotations import ImageName, check_splits, connected, not_blank, scenes_by_images
 from pipeline.datasets.checking import on_disk
 from pipeline.datasets.pairs_csv_rows import NAMES, find, read_rows
-from pipeline.datasets.schema import SPLITS, Box, Kind, Pair, Split, images_of
+from pipeline.datasets.schema import SPLITS, Box, Kind, Pair, Split
 from pipeline.io.errors import InputError, listed
 from pipeline.io.records import first_fault
 
@@ -78,13 +78,14 @@ def read(root: Path) -> list[Pair]:
     decoded.
     """
     table = _table(root)
-    pairs = [] if table.problems else _pairs_in_splits(table, root)
     lines: dict[str, int] = {}
     for names, line in table.lines.items():
         for name in names:
             lines.setdefault(name, line)
     missing = [(line, fault) for name, line in lines.items() for fault in checking.missing(root, [name])]
-    leaks = _leaks(table, pairs, checking.first_alike(root, lines))
+    first_names = checking.first_alike(root, lines)
+    pairs = [] if table.problems else _pairs_in_splits(table, first_names)
+    leaks = _leaks(table, pairs, first_names)
     if problems := sorted([*table.problems, *missing, *leaks]):
         raise listed([f"line {line}: {problem}" for line, problem in problems], str(table.path), REMEDY)
     check_splits(table.path, pairs)
@@ -159,13 +160,15 @@ def _check_whole(table: Table) -> None:
             table.problems.extend((line, message) for line in lines_without)
 
 
-def _pairs_in_splits(table: Table, root: Path) -> list[Pair]:
-    """Return the pairs. Choose scenes and splits if the table does not give them."""
+def _pairs_in_splits(table: Table, first_names: Mapping[str, str]) -> list[Pair]:
+    """Return the pairs. Choose scenes and splits if the table does not give them.
+
+    `first_names` maps the name of an image to the first name with the same content.
+    """
     pairs = list(table.pairs.values())
     have_scenes = all(pair.scene_id for pair in pairs)
     if all(pair.split for pair in pairs):
         return pairs if have_scenes else scenes_by_images(pairs)
-    first_names = checking.first_alike(root, images_of(pairs))
     # a scene's key is a tuple, so that it differs from the name of every image
     scene_keys = [
         (first_names[pair.before], first_names[pair.after], *[("", pair.scene_id)] * have_scenes)

@@ -112,7 +112,7 @@ def caption_pair(
 ) -> None:
     """Caption two images: print the caption and, with --overlay, draw the attention."""
     from pipeline.captioning import overlay
-    from pipeline.captioning.features import opened, rotation_warning
+    from pipeline.captioning.feature_backbone import opened, rotation_warning
 
     before, after = opened(arguments.before), opened(arguments.after)
     if warning := rotation_warning(before, after):

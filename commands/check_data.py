@@ -9,7 +9,7 @@ from pathlib import Path
 from commands import run
 from pipeline.cli.arguments import new_parser, parsed, word
 from pipeline.config import params, resolving
-from pipeline.datasets import cards, checking, counts, images, manifest, readers
+from pipeline.datasets import cards, checking, images, manifest, readers
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.io.errors import listed, printable
 from pipeline.io.progress import track
@@ -29,7 +29,7 @@ def main() -> None:
     annotations = readers.annotation_files(settings.reader, root)
     files = ", ".join(map(str, annotations))
     print(printable(f"{name}: {files}{f', protocol {protocol}' if protocol else ''}"))
-    _compare_counts(counts.count(pairs), cards.path_of(name), protocol)
+    _compare_counts(cards.count(pairs), cards.path_of(name), protocol)
     names = images_of(pairs)
     problems = checking.missing(root, names)
     if problems:
@@ -41,7 +41,7 @@ def main() -> None:
     _print_changes(name, root, annotations, pairs)
 
 
-def _compare_counts(counted: counts.Counts, card: Path, protocol: str | None) -> None:
+def _compare_counts(counted: cards.Counts, card: Path, protocol: str | None) -> None:
     print(", ".join(f"{counted[unit]:,} {unit}" for unit in ("pairs", "images", "captions")))
     # an unpublished dataset, such as the embedded one, may have no card
     expected = cards.load(card).counts(protocol) if card.exists() else None
@@ -50,7 +50,7 @@ def _compare_counts(counted: counts.Counts, card: Path, protocol: str | None) ->
         return
     if counted["shared_images"]:
         print(f"{counted['shared_images']:,} images are in more than one split")
-    print("\n".join(counts.differences(counted, expected)) or "the counts equal the published ones")
+    print("\n".join(cards.differences(counted, expected)) or "the counts equal the published ones")
 
 
 def _print_changes(name: str, root: Path, annotations: Sequence[Path], pairs: Sequence[Pair]) -> None:

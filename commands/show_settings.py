@@ -8,7 +8,7 @@ from pathlib import Path
 
 from commands import run
 from pipeline.cli.arguments import new_parser, parsed, word
-from pipeline.config import origins, params, resolving
+from pipeline.config import params, resolving
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     arguments = parsed(parser)
     path = Path("params.yaml")
     recipe = resolving.resolve(params.load(path), arguments.dataset, arguments.model)
-    rows = [(key, json.dumps(value), origin) for key, value, origin in origins.settings(path, recipe)]
+    rows = [(key, json.dumps(value), origin) for key, value, origin in resolving.settings(path, recipe)]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for key, value, origin in rows:
         print(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}")

@@ -15,7 +15,6 @@ from models.common.entry import PIXELS as PIXELS
 from models.common.entry import Entry
 from models.common.grid_embedding import DataSizes
 from models.common.grid_embedding import Sizes as Sizes
-from models.dirl import ccr
 from models.dirl import model as dirl
 from models.duda import model as duda
 from models.idc_pcl import model as pcl_models
@@ -32,8 +31,8 @@ MODELS: dict[str, Entry] = {
     "scorer_cbr": cbr.SCORER_CBR,
     "transformer": dirl.TRANSFORMER,
     "dirl": dirl.DIRL,
-    "ccr": ccr.CCR,
-    "dirl_ccr": ccr.DIRL_CCR,
+    "ccr": dirl.CCR,
+    "dirl_ccr": dirl.DIRL_CCR,
     "clip_ft": clip_models.CLIP_FT,
     "clip4idc_no_adapt": clip_models.NO_ADAPT,
     "clip4idc": clip_models.CLIP4IDC,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.cli.arguments import new_parser, parsed, to_read, word
 from pipeline.config import params
-from pipeline.datasets import cards, checking, counts, cub_nabirds, images, manifest, readers
+from pipeline.datasets import cards, checking, cub_nabirds, images, manifest, readers
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.negatives import write_negatives
 from pipeline.datasets.schema import ClassPair, Pair, images_of, read_pairs, write_pairs
@@ -47,10 +47,10 @@ def prepare(arguments: argparse.Namespace) -> None:
     card = cards.load(arguments.card)
     pairs = readers.read(reader, root, protocol)
     names = images_of(pairs)
-    counted = counts.count(pairs)
+    counted = cards.count(pairs)
     # printed before the images are read, which takes long
     print(f"{arguments.dataset}: {len(pairs)} pairs, {len(names)} images")
-    for difference in counts.differences(counted, card.counts(protocol) or {}):
+    for difference in cards.differences(counted, card.counts(protocol) or {}):
         print(f"note: {difference}")
     images.write_index(arguments.images, images.index(root, names))
     write_pairs(arguments.pairs, pairs)

@@ -13,7 +13,7 @@ from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.decoding import attention_maps
-from pipeline.free_english.agreement import FREE
+from pipeline.free_english.truth import FREE
 from pipeline.io.errors import printable
 from pipeline.io.outputs import file_to_write
 from pipeline.reporting import tables

@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
-from pipeline.authors_checkpoints import clip4idc, idc_pcl, tensor_table
+from pipeline.authors_checkpoints import clip_models, tensor_table
 from pipeline.authors_checkpoints.checkpoint_file import PARTS
-from pipeline.authors_checkpoints.duda_vard import DUDA, VARD
-from pipeline.authors_checkpoints.scorer_dirl_card import CARD, DIRL, SCORER
-from pipeline.authors_checkpoints.system import System
+from pipeline.authors_checkpoints.grid_models import CARD, DIRL, DUDA, SCORER, VARD
+from pipeline.authors_checkpoints.tensor_table import System
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import SPECIAL, ClipVocabulary
 from tests import project_params
@@ -62,11 +61,11 @@ CASES = {
     "duda": Case(DUDA, {"M": 8, "H": 4, "e": 3}, longest=24, terms="cap,maps,entropy"),
     "vard": Case(VARD, {"M": 8, "H": 4, "e": 3, "D": 8}, longest=24, terms="cap,maps,entropy"),
     "card": Case(CARD, TORCH, options="--heads 2", terms="cap,con,ind", dataset="spot_the_diff"),
-    "idc_pcl pretrain": _pcl(idc_pcl.PRETRAINED),
-    "idc_pcl None": _pcl(idc_pcl.JUDGING),
-    "idc_pcl without judging": _pcl(idc_pcl.CAPTIONING),
-    "clip4idc adapt": _clip4idc(clip4idc.ADAPTATION, terms="retrieval"),
-    "clip4idc None": _clip4idc(clip4idc.CAPTIONING),
+    "idc_pcl pretrain": _pcl(clip_models.IDC_PCL_PRETRAINED),
+    "idc_pcl None": _pcl(clip_models.IDC_PCL_JUDGING),
+    "idc_pcl without judging": _pcl(clip_models.IDC_PCL),
+    "clip4idc adapt": _clip4idc(clip_models.CLIP4IDC_ADAPTATION, terms="retrieval"),
+    "clip4idc None": _clip4idc(clip_models.CLIP4IDC),
 }
 
 

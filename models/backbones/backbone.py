@@ -1,18 +1,100 @@
 """Backbone: a pretrained image network that is cut at the feature map of a given stride.
 
-It computes the feature grid of an image. B: number of images, S x S pixels each; s: stride;
-H x W = S/s x S/s: size of the grid; C: channels.
+It computes the feature grid of an image. ResNet-101 (He et al., 2016) is torchvision's. For faster inference,
+batch norms are folded into the convolutions before them.
+B: number of images, S x S pixels each; s: stride; H x W = S/s x S/s: size of the grid; C: channels.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
+from typing import cast
 
 import torch
-from torch import Tensor, nn
+from timm.layers.conv2d_same import Conv2dSame
+from timm.layers.norm_act import BatchNormAct2d
+from torch import Tensor, fx, nn
 from torch.nn import functional as F
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torchvision.models import resnet101
 
-from models.backbones import resnet101, timm_maps
-from models.backbones.batch_norm_folding import fold
+from models.backbones import timm_maps
+
+STAGES = {4: "layer1", 8: "layer2", 16: "layer3", 32: "layer4"}  # stride -> name of the stage
+CHANNELS = {4: 256, 8: 512, 16: 1024, 32: 2048}  # stride -> channels of the map
+NAMES = ("conv1", "bn1", "relu", "maxpool", *STAGES.values())
+MEAN = (0.485, 0.456, 0.406)  # mean of ImageNet's RGB values, which are in 0..1
+STD = (0.229, 0.224, 0.225)  # their standard deviation
+
+
+class Stages(nn.Sequential):
+    """First ResNet-101 stages; input: images, (B, 3, S, S); output: maps, (B, C, S/s, S/s), finest first."""
+
+    def __init__(self, strides: tuple[int, ...]):
+        super().__init__()
+        resnet = resnet101(weights=None)
+        self.stages = [STAGES[stride] for stride in strides]
+        for name in NAMES[: NAMES.index(self.stages[-1]) + 1]:
+            self.add_module(name, getattr(resnet, name))
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        x, maps = images, []
+        for name, stage in self.named_children():
+            x = stage(x)
+            if name in self.stages:
+                maps.append(x)
+        return maps
+
+
+CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # subclasses are not folded: some change their weights in forward
+NORMS = (nn.BatchNorm2d, BatchNormAct2d)
+
+
+class _Tracer(fx.Tracer):
+    def is_leaf_module(self, module: nn.Module, qualified: str) -> bool:
+        return type(module) in CONVOLUTIONS + NORMS or super().is_leaf_module(module, qualified)
+
+
+def fold(network: nn.Module) -> int | None:
+    """Fold batch norms into convolutions of a network in evaluation mode; return the number of folded norms.
+
+    A batch norm is folded if no other layer uses the convolution's output, and if norm and convolution are
+    called exactly once in the forward pass. Returns None if torch.fx cannot trace the forward pass.
+    """
+    if not any(type(part) in NORMS for part in network.modules()):
+        return 0
+    try:
+        graph = _Tracer().trace(network)
+    except (fx.proxy.TraceError, TypeError, RuntimeError, ValueError, AttributeError):
+        return None
+    pairs = list(_pairs(network, graph))
+    for before, after in pairs:
+        convolution, norm = cast(nn.Conv2d, network.get_submodule(before)), network.get_submodule(after)
+        network.set_submodule(before, fuse_conv_bn_eval(convolution, cast(nn.BatchNorm2d, norm)))
+        network.set_submodule(after, norm.act if isinstance(norm, BatchNormAct2d) else nn.Identity())
+    return len(pairs)
+
+
+def _pairs(network: nn.Module, graph: fx.Graph) -> Iterator[tuple[str, str]]:
+    """Yield (name of a convolution, name of the batch norm that can be folded into it)."""
+    calls = Counter(
+        id(network.get_submodule(str(node.target))) for node in graph.nodes if node.op == "call_module"
+    )
+    for node in graph.nodes:
+        before = node.args[0] if node.args else None
+        if not (
+            _is(network, node, NORMS) and isinstance(before, fx.Node) and _is(network, before, CONVOLUTIONS)
+        ):
+            continue
+        norm, convolution = (network.get_submodule(str(call.target)) for call in (node, before))
+        called_once = calls[id(norm)] == calls[id(convolution)] == 1
+        if called_once and len(before.users) == 1 and norm.running_var is not None:
+            yield str(before.target), str(node.target)
+
+
+def _is(network: nn.Module, node: fx.Node, kinds: tuple[type[nn.Module], ...]) -> bool:
+    return node.op == "call_module" and type(network.get_submodule(str(node.target))) in kinds
+
 
 RESNET = "resnet101"  # from torchvision; models of all other names are from timm
 FINER = 2  # a cell of the grid covers FINER x FINER cells of the finer map
@@ -54,8 +136,8 @@ class Backbone(nn.Module):
         self.channels = channels(name, stride, finer)
         strides = _strides(stride, finer)
         if name == RESNET:
-            self.network: nn.Module = resnet101.Stages(strides)
-            mean, std = torch.tensor(resnet101.MEAN), torch.tensor(resnet101.STD)
+            self.network: nn.Module = Stages(strides)
+            mean, std = torch.tensor(MEAN), torch.tensor(STD)
         else:
             self.network = timm_maps.cut(name, strides)
             description = timm_maps.describe(name)
@@ -82,7 +164,7 @@ def channels(name: str, stride: int, finer: bool = False) -> int:
     With `finer`, C includes the channels of the four cells that cover a cell in the map of half the stride.
     Raises ValueError if the network is unknown, or has no map with a required stride.
     """
-    channels_of = resnet101.CHANNELS if name == RESNET else timm_maps.describe(name).channels
+    channels_of = CHANNELS if name == RESNET else timm_maps.describe(name).channels
     for required in _strides(stride, finer):
         if required not in channels_of:
             strides = ", ".join(map(str, channels_of)) or "none"

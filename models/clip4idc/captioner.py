@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.clip4idc.encoders import ClipSizes, ClipSwitches, Tables
+from models.common.attention import TransformerBlock, feed_forward
 from models.common.decoder import DecoderLayer, TransformerDecoder, TransformerState
 from models.common.decoder_protocol import Difference
 from models.common.switches import PAPER
-from models.common.transformer_block import TransformerBlock, feed_forward
 
 EPSILON = 1e-12  # of the layer norms
 NORM = partial(nn.LayerNorm, eps=EPSILON)

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from models.common.attention import QuickGelu, TransformerBlock
 from models.common.grid_embedding import DataSizes
-from models.common.transformer_block import QuickGelu, TransformerBlock
 
 END = 3  # <END>; its state becomes the caption's vector
 MEAN = (0.48145466, 0.4578275, 0.40821073)  # CLIP's mean of RGB values in 0..1

@@ -11,11 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.common.attention import MultiHeadAttention, RespectiveAttention, jointly
+from models.common.attention import MultiHeadAttention, RespectiveAttention, feed_forward, jointly
 from models.common.decoder_protocol import Difference, Exchange, NextWord, States, Unweighed, Words
 from models.common.grid_embedding import Sizes, TransformerSizes
 from models.common.switches import PAPER, Switches
-from models.common.transformer_block import feed_forward
 
 NULL = 0  # the padding token
 
@@ -201,7 +200,7 @@ class TransformerState:
         return looked[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Return attention maps, (B, L, N), in the order of the pairs in the batch, as (B, L, 1, N)."""
+        """Put attention maps, (B, L, N), into the order of the pairs in the batch. Return (B, L, 1, N)."""
         return maps[self.order.argsort(), :, None]
 
 

@@ -56,8 +56,8 @@ class Aligned(Difference):
 class States:
     """Tensors that one decoder layer computes, (B, L, D) each.
 
-    They are the outputs of self-attention and cross-attention, each without and with residual and layer
-    norm, and the layer's output.
+    There are five: the output of self-attention, the output of cross-attention, each of these two after
+    residual and layer norm, and the output of the layer.
     """
 
     self_attended: Tensor  # the self-attention's output

@@ -16,10 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.common.attention import TransformerBlock
 from models.common.captioner import Difference
 from models.common.decoder import NULL
 from models.common.trainable import Group
-from models.common.transformer_block import TransformerBlock
 from models.idc_pcl.switches import PclSizes, PclSwitches
 from models.initialisation.counterpart_weights import attend_to_changes, scale_block, subtract_counterpart
 from models.initialisation.idc_pcl import amplify_difference, clear_place_channels, separate_places
@@ -149,8 +149,8 @@ class Transformer(nn.Module):
 class Network(nn.Module):
     """Embeddings of cells and words, three transformers, and the output layer of words.
 
-    The rows of the word embedding are the V words of the vocabulary, [MASK], [CLS], and [IMG1] and [IMG2] if
-    they are separate vectors.
+    The rows of the word embedding are the V words of the vocabulary, [MASK] and [CLS]. If [IMG1] and [IMG2]
+    have embeddings of their own, two more rows follow.
     """
 
     def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float):

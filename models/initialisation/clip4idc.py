@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from models.clip4idc.captioner import ClipDecoder, Memories
 from models.clip4idc.encoders import ImageEncoder
 from models.clip4idc.pair_encoders import JointEncoder, PairEncoder
-from models.common.transformer_block import TransformerBlock
+from models.common.attention import TransformerBlock
 from models.initialisation import counterpart_weights as weights
 
 TOKEN = 6.0  # length of a class token without its position

@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.common.attention import MultiHeadAttention
-from models.common.transformer_block import TransformerBlock
+from models.common.attention import MultiHeadAttention, TransformerBlock
 
 # attention logit of the counterpart, where other cells are near 0; the content of cells adds noise to it
 SHARPNESS = 24.0

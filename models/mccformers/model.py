@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.common.attention import MultiHeadAttention
+from models.common.attention import MultiHeadAttention, TransformerBlock
 from models.common.captioner import (
     NEVER,
     Aligned,
@@ -23,7 +23,6 @@ from models.common.captioner import (
 from models.common.decoder import CaptionDecoder
 from models.common.entry import Entry
 from models.common.grid_embedding import DataSizes, GridEmbedding, TransformerSizes
-from models.common.transformer_block import TransformerBlock
 from models.initialisation.counterpart_weights import CONTENT_SCALE, line_places, scale_block
 
 WORDS = 0.1  # word embeddings and the map of logits are initialised uniformly from -WORDS to WORDS

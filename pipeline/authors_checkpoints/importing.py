@@ -1,6 +1,6 @@
 """Convert checkpoints that papers' authors released to weights of our models.
 
-The converted model has the variant `released`. A System (system.py) describes the program of a paper.
+The converted model has the variant `released`. A System (tensor_table.py) describes the program of a paper.
 """
 
 import math
@@ -13,15 +13,13 @@ import torch
 from torch import Tensor
 
 import models
-from models.backbones.resnet101 import CHANNELS
+from models.backbones.backbone import CHANNELS
 from models.common.grid_embedding import DataSizes
 from models.common.trainable import Trainable
-from pipeline.authors_checkpoints import clip, clip4idc, idc_pcl, tensor_table
+from pipeline.authors_checkpoints import clip, clip_models, tensor_table
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile, tensors_of
-from pipeline.authors_checkpoints.duda_vard import DUDA, VARD
-from pipeline.authors_checkpoints.scorer_dirl_card import CARD, DIRL, SCORER
-from pipeline.authors_checkpoints.system import System
-from pipeline.authors_checkpoints.tensor_table import Match, Sizes
+from pipeline.authors_checkpoints.grid_models import CARD, DIRL, DUDA, SCORER, VARD
+from pipeline.authors_checkpoints.tensor_table import Match, Sizes, System
 from pipeline.config import params, recipe_file, resolving
 from pipeline.config.recipe_file import Recipe
 from pipeline.config.store_contents import IMPORTED, PixelSpec, Spec, pixel_spec, spec
@@ -31,8 +29,16 @@ from pipeline.text.vocabularies import ClipVocabulary, Vocabulary, words_identit
 from pipeline.weights.model_description import Part, Trained
 
 # a file belongs to the first system whose `marks`, patterns of tensor names, all match
-SYSTEMS: tuple[System, ...] = (clip4idc.CAPTIONING, clip4idc.ADAPTATION, VARD, DUDA, CARD, SCORER, DIRL)
-SYSTEMS += (idc_pcl.PRETRAINED, idc_pcl.JUDGING, idc_pcl.CAPTIONING)
+SYSTEMS: tuple[System, ...] = (
+    clip_models.CLIP4IDC,
+    clip_models.CLIP4IDC_ADAPTATION,
+    VARD,
+    DUDA,
+    CARD,
+    SCORER,
+    DIRL,
+)
+SYSTEMS += (clip_models.IDC_PCL_PRETRAINED, clip_models.IDC_PCL_JUDGING, clip_models.IDC_PCL)
 TITLES = ", ".join(dict.fromkeys(system.title for system in SYSTEMS))
 DATA = tuple(field.name for field in fields(DataSizes))
 

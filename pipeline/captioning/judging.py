@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from pipeline.captioning.features import Picture
+from pipeline.captioning.feature_backbone import Picture
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.datasets import labelled_scenes
 from pipeline.datasets.schema import NO_CHANGE, Pair

@@ -18,7 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from pipeline.captioning.features import opened, rotation_warning
+from pipeline.captioning.feature_backbone import opened, rotation_warning
 from pipeline.captioning.pair_jobs import Job
 from pipeline.captioning.picture_captioner import ALL, Limits, PictureCaptioner, Search, Squashed
 from pipeline.datasets.checking import on_disk

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from models.common.captioner import Captioner, Difference
 from pipeline.captioning import sources
-from pipeline.captioning.feature_backbone import FeatureSource
-from pipeline.captioning.features import Features, Picture
+from pipeline.captioning.feature_backbone import Features, FeatureSource, Picture
 from pipeline.confidence import calibration
 from pipeline.confidence.calibration import Calibration
 from pipeline.confidence.signals import Reader, Signalled

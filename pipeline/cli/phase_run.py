@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.cli.arguments import SEEDS, address_to_read, to_read, whole
-from pipeline.compute import devices, launch, memory
+from pipeline.compute import devices, memory, process_group
 from pipeline.compute.process_group import Ranks, joined
 from pipeline.config import params
 from pipeline.config.recipe_file import Recipe
@@ -76,10 +76,10 @@ def run_phase(
     `measure`: function that evaluates the trained weights, and writes to the folder of the curves.
     """
     if "RANK" not in os.environ:
-        count = launch.processes(phase.settings)
+        count = process_group.processes(phase.settings)
         if count > 1:
-            sys.exit(launch.start(f"stages.{stage}", sys.argv[1:], count))
-    launch.end_with_starter()
+            sys.exit(process_group.start(f"stages.{stage}", sys.argv[1:], count))
+    process_group.end_with_starter()
     with joined() as ranks, output_lock(out or arguments.weights, is_first=ranks.rank == 0):
         if checks is not None:
             checks()
@@ -97,7 +97,7 @@ def train(
 ) -> None:
     start = time.monotonic()
     devices.repeatable()
-    launch.check_group(phase.settings, ranks)
+    process_group.check_group(phase.settings, ranks)
     pairs = read_pairs(arguments.pairs)
     words = vocabularies.load(arguments.vocab)
     vocabulary = phase.cut(words)

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from pipeline.confidence.collecting import Collected
 from pipeline.reporting.figures import HUES
-from pipeline.statistics.ranking import area_under_roc
+from pipeline.statistics.bootstrap import area_under_roc
 
 BINS = 10  # bins of the calibration error; each has the same number of captions
 COVERAGES = (0.5, 0.8, 0.95)

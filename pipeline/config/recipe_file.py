@@ -80,8 +80,8 @@ class Recipe:
     def settings_of(self, phase: EarlierPhase) -> dict[str, Any]:
         """Return the settings of the pre-training phase `phase` from the recipe's dictionary `adapt`.
 
-        If `adapt` has a key with the phase's name, such as "images", they are the value of this key.
-        Otherwise, they are the whole dictionary.
+        If `adapt` has a key with the phase's name, such as "images", the settings are the value of this key.
+        Otherwise, the settings are the whole dictionary.
         """
         settings: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return settings

@@ -1,14 +1,20 @@
-"""Dataset cards: data/cards/<dataset>.yaml has a dataset's description, files and published counts."""
+"""Dataset cards: data/cards/<dataset>.yaml has a dataset's description, files and published counts.
 
+The published counts are compared with those of the dataset's pairs and captions.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from pipeline.config.dataset_params import Strict
-from pipeline.datasets.schema import Kind
+from pipeline.datasets.schema import SPLITS, Kind, Pair, images_of, of_split
 from pipeline.io.inputs import read_yaml
 from pipeline.io.records import checked
+from pipeline.text import vocabularies
 
 FOLDER = Path("data/cards")
 DEFAULT = "default"  # key of the published counts if the dataset has no protocols
@@ -27,7 +33,7 @@ class Split(Strict):
 
 
 class Expected(Strict):
-    """Published counts of a dataset. pipeline/datasets/counts.py defines each count."""
+    """Published counts of a dataset. pipeline/datasets/cards.py defines each count."""
 
     train: Split
     val: Split
@@ -75,3 +81,67 @@ def path_of(dataset: str) -> Path:
 def load(path: Path) -> Card:
     """Return the card in a file. Raises InputError naming the file and the first wrong key."""
     return checked(Card, read_yaml(path, REMEDY), str(path), "correct it")
+
+
+Counts = dict[str, Any]
+
+
+def count(pairs: Sequence[Pair]) -> Counts:
+    """Count the items of a dataset: per split, per change type, and of the whole dataset.
+
+    `shared_images` is the number of images that are in more than one split. `references` has the smallest
+    and the largest number of captions of a test pair. `mean_words` is the mean number of words of a
+    caption.
+
+    `vocabulary` and `longest` are counted in the training captions in lower case. `vocabulary` is the
+    number of distinct words and special tokens. `longest` is the number of tokens of the longest caption,
+    with special tokens.
+    """
+    splits = {split: of_split(pairs, split) for split in SPLITS}
+    images = {split: set(images_of(split_pairs)) for split, split_pairs in splits.items()}
+    splits_of_image = Counter(image for split_pairs in images.values() for image in split_pairs)
+    training_captions = [caption for pair in splits["train"] for caption in pair.captions]
+    words = vocabularies.count_words(training_captions, lower_case=True)
+    lengths = [len(caption.split()) for pair in pairs for caption in pair.captions]
+    reference_counts = [len(pair.captions) for pair in splits["test"]]
+    return {
+        **{split: _of_split(split_pairs, len(images[split])) for split, split_pairs in splits.items()},
+        "types": dict(Counter("unknown" if pair.change_type is None else pair.change_type for pair in pairs)),
+        "pairs": len(pairs),
+        "images": len(splits_of_image),
+        "captions": len(lengths),
+        "shared_images": sum(number > 1 for number in splits_of_image.values()),
+        "references": {"fewest": min(reference_counts, default=0), "most": max(reference_counts, default=0)},
+        "vocabulary": len(vocabularies.SPECIAL) + len(words),
+        "longest": vocabularies.longest_of(training_captions, lower_case=True),
+        "mean_words": round(sum(lengths) / max(len(lengths), 1), 2),
+    }
+
+
+def _of_split(pairs: Sequence[Pair], images: int) -> dict[str, int]:
+    return {
+        "pairs": len(pairs),
+        "scenes": len({pair.scene_id for pair in pairs}),
+        "images": images,
+        "captions": sum(len(pair.captions) for pair in pairs),
+    }
+
+
+def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
+    """Return a message for each count that differs from its published value in `expected`.
+
+    Published values include blank items, but `counts` does not. So the number of blank items
+    (`left_out` in `expected`) is first subtracted from the published value.
+    """
+    messages = []
+    for key, value in expected.items():
+        is_group = isinstance(value, Mapping)  # a number is a count of the whole dataset
+        published, counted = (value, counts[key]) if is_group else ({key: value}, counts)
+        group = key if is_group else "total"
+        left_out = published.get("left_out", {})
+        for item, number in published.items():
+            blank = left_out.get(item, 0)
+            if item != "left_out" and counted.get(item, 0) != number - blank:
+                note = f" ({blank:,} blank)" if blank else ""
+                messages.append(f"{group}: {counted.get(item, 0):,} {item}, published {number:,}{note}")
+    return messages

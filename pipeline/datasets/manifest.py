@@ -34,9 +34,9 @@ class Manifest:
 
     @property
     def references(self) -> str:
-        """Text that says from which reader and protocol the references come. Files of scores contain it.
+        """Text that says where the references come from. Files of scores contain it.
 
-        The text is the reader's name, followed by the protocol if there is one.
+        The text is the name of the code that read the dataset, followed by the protocol if there is one.
         """
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 

@@ -47,10 +47,9 @@ def greedy_attending(model: Captioner, difference: Difference) -> Captioned:
 
 
 def captioned(decoder: Decoder[Any], words: Tensor, attention: Tensor | None, state: Any) -> Captioned:
-    """Return captions with attention.
+    """Return a Captioned: the captions `words`, (B, L) token ids, and their attention, if there is any.
 
-    words: token ids of the captions, (B, L)
-    attention: `NextWord.looked` of all steps, (B, limit of tokens, ...); None without attention
+    attention: `NextWord.looked` of all steps, (B, limit of tokens, ...); None if the decoder has none
     state: the decoder's state at the end of the search
     """
     attention = None if attention is None else attention[:, : words.shape[1]]

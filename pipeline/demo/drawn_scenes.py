@@ -9,12 +9,12 @@ from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.datasets.clevr_annotations import TYPES
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.tabletop import changes, effects, grammar, pictures, scene_sampling, scenes
+from pipeline.tabletop import effects, grammar, pictures, scene_sampling, scenes
 from pipeline.tabletop.effects import Effects
 from pipeline.tabletop.looks import LOOKS
 
 NOTHING = "nothing"
-KINDS = (*changes.CHANGE_TYPES, NOTHING)
+KINDS = (*scene_sampling.CHANGE_TYPES, NOTHING)
 VIEWPOINTS: dict[str, Viewpoint] = {"a little": "moderate", "by up to 26°": 26.0, "anywhere": "extreme"}
 FIRST = 1_000_000  # number of the first scene here; scenes of a rendered dataset have lower numbers
 
@@ -27,8 +27,8 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Pa
     settings = settings.model_copy(update={"viewpoint": viewpoint})
     changed = kind != NOTHING
     # a scene's number determines the kind of its change
-    index = changes.CHANGE_TYPES.index(kind) if changed else 0
-    scene_number = FIRST + len(changes.CHANGE_TYPES) * number + index
+    index = scene_sampling.CHANGE_TYPES.index(kind) if changed else 0
+    scene_number = FIRST + len(scene_sampling.CHANGE_TYPES) * number + index
     rng = scene_sampling.generator(settings.seed, scene_number)
     scene = scene_sampling.sample(settings, scene_number, rng)
     if changed:

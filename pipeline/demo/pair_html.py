@@ -15,7 +15,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
-from pipeline.captioning.features import Picture, opened, rotation_warning
+from pipeline.captioning.feature_backbone import Picture, opened, rotation_warning
 from pipeline.captioning.judging import PairImages
 from pipeline.captioning.overlay import HEAT, opacities
 from pipeline.captioning.picture_captioner import ALL, Answer, Limits, PictureCaptioner

@@ -24,8 +24,7 @@ from pipeline.compute.process_group import Part, Ranks
 from pipeline.config.store_contents import STATISTICS, PixelSpec, Spec
 from pipeline.datasets.images import Indexed
 from pipeline.features.backbone_weights import grid_shape
-from pipeline.features.decoding import decoded
-from pipeline.features.preprocessing import batches, pixels
+from pipeline.features.preprocessing import batches, decoded, pixels
 from pipeline.features.resizing import pil_bicubic
 from pipeline.features.writer import Grids, Writer, fill
 from pipeline.io.errors import InputError

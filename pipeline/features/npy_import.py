@@ -35,7 +35,7 @@ Shape = tuple[int, int, int]
 
 
 def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
-    """Return the file with the features of every image, in the order of `names`.
+    """Return for each image in `names` the path of the file with its features, in the same order.
 
     The file of `sc_images/a.png` is `sc_images/a.png.npy` or `sc_features/a.png.npy` in `folder` (the
     released programs write the second form), or else `a.png.npy` in any sub-folder. Raises InputError that

@@ -1,27 +1,138 @@
-"""Prepare images for networks: compare them with the index, resize them to one size, and make batches.
+"""Prepare images for networks: decode them, compare them with the index, resize them, and make batches.
 
 A store records its method of resizing. `pil_bicubic` is Pillow's method. When an image becomes smaller, its
 filter becomes wider, which avoids aliasing. `opencv_bicubic` is OpenCV's INTER_CUBIC, which the released
 programs use: each result pixel is a weighted sum of 4 x 4 pixels (Keys, 1981, with a = -0.75).
 
-The worker processes that decode images import this module, so it imports neither torch nor networks.
+For an extraction on a GPU, worker processes decode many images. A worker writes pixels into shared memory.
+The memory is divided into slots; each has room for a group of images and is used for many groups in turn.
+The workers import this module, so it imports neither torch nor networks.
 
-B: images of a batch; H x W: pixels of an image; S x S: pixels of a square image.
+B: images of a batch or group; H x W: pixels of an image; S x S: pixels of a resized, square image.
 """
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import cache, partial
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import cv2
 import numpy as np
 from PIL import Image
 
+from pipeline.compute import worker_processes
 from pipeline.config.store_contents import Spec
-from pipeline.datasets.images import Indexed, decode, read_bytes
+from pipeline.datasets.images import Indexed, decode, decode_array, read_bytes
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
+
+SHARED_MEMORY = Path("/dev/shm")  # folder of Linux for shared memory
+SHARE = 0.5  # share of this folder's free space that is used
+MOST_BYTES = 2**30  # maximum number of bytes of shared memory
+GROUPS = (64, 32, 16, 8, 4, 2, 1)  # images per slot: the largest that fits, as each group costs a message
+LARGEST = 16 * 2**20  # maximum size in bytes of an image that a worker process may leave unresized
+MAIN_PROCESS_CORES = 2  # cores for the main process, which feeds the GPU and writes
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Images that a worker process decodes into one slot. Their arrays have the same shape."""
+
+    memory: str  # name of the shared memory
+    offset: int  # first byte of the slot
+    images: Sequence[Indexed]
+    shape: tuple[int, int, int]  # (H, W, 3), or (S, S, 3) if the worker process resizes the images
+
+
+def decoded(root: Path, images: Sequence[Indexed], resize: str, size: int) -> Iterator[np.ndarray]:
+    """Yield groups of decoded images in order, uint8 (B, H, W, 3) or (B, S, S, 3).
+
+    An array is valid only until the next group is requested. If `resize` is "pil_bicubic" and the images of a
+    group have the same size, they keep this size, because the GPU resizes them (resizing.py). Otherwise they
+    are resized to S = `size`. Raises InputError for an image that cannot be read or has changed, or if a
+    worker process was killed.
+    """
+    bytes_of_image = max(
+        3 * size * size, *(_bytes_of(image) for image in images if _bytes_of(image) <= LARGEST), 0
+    )
+    workers, slots, images_per_slot = _slots(
+        max(1, (os.cpu_count() or 1) - MAIN_PROCESS_CORES), bytes_of_image
+    )
+    memory = SharedMemory(create=True, size=slots * images_per_slot * bytes_of_image)
+    try:
+        groups = []
+        for number, start in enumerate(range(0, len(images), images_per_slot)):
+            group = images[start : start + images_per_slot]
+            shape = _shape(group, resize, size)
+            groups.append(
+                _Group(memory.name, number % slots * images_per_slot * bytes_of_image, group, shape)
+            )
+        decode_group = partial(_decode, root, resize)
+        # a slot is free only when its group is consumed, so at most slots - 2 groups are decoded in advance
+        finished = prefetch(decode_group, groups, workers, slots - 2, worker_processes.pool)
+        for decoded_group, _ in zip(groups, finished, strict=True):
+            yield _slot_array(memory, decoded_group)
+    except BrokenProcessPool:
+        raise InputError(
+            "a process that decodes images was killed (no memory left?); run it again: it goes on"
+        ) from None
+    finally:
+        memory.close()
+        memory.unlink()
+
+
+def _bytes_of(image: Indexed) -> int:
+    return 3 * image.width * image.height
+
+
+def _slots(most_workers: int, bytes_of_image: int) -> tuple[int, int, int]:
+    """Return three numbers: worker processes, slots of shared memory, and images that fit in a slot.
+
+    There are at most `most_workers` worker processes. A slot is a part of the shared memory that a
+    worker process fills with one group of images. Raises InputError if two images do not fit.
+    """
+    images_that_fit = min(MOST_BYTES, int(SHARE * shutil.disk_usage(SHARED_MEMORY).free)) // bytes_of_image
+    workers = max(1, min(most_workers, images_that_fit // 2))
+    for images_per_slot in GROUPS:
+        if (slots := images_that_fit // images_per_slot) >= 2 * workers:
+            return workers, min(slots, 4 * workers), images_per_slot
+    raise InputError(f"{SHARED_MEMORY} has no room for two images; make it larger (docker: --shm-size)")
+
+
+def _shape(group: Sequence[Indexed], resize: str, size: int) -> tuple[int, int, int]:
+    (first, *others) = {(image.height, image.width) for image in group}
+    keep_size = resize == "pil_bicubic" and not others and _bytes_of(group[0]) <= LARGEST
+    return (*first, 3) if keep_size else (size, size, 3)
+
+
+def _slot_array(memory: SharedMemory, group: _Group) -> np.ndarray:
+    return np.ndarray((len(group.images), *group.shape), np.uint8, memory.buf, group.offset)
+
+
+def _decode(root: Path, resize: str, group: _Group) -> None:
+    """Decode a group of images, and write their pixels into the group's slot of the shared memory.
+
+    This function runs in a worker process. An image of another size than the slot's images is resized
+    by the method `resize`.
+    """
+    H, W, _ = group.shape
+    for pixels, image in zip(_slot_array(_shared_memory(group.memory), group), group.images, strict=True):
+        decoded_pixels = decode_array(read_unchanged(root, image), str(root / image.name))
+        fits_slot = decoded_pixels.shape == group.shape
+        pixels[...] = (
+            decoded_pixels if fits_slot else RESIZES[resize](Image.fromarray(decoded_pixels), (W, H))
+        )
+
+
+@cache
+def _shared_memory(name: str) -> SharedMemory:
+    return SharedMemory(name)
+
 
 BATCH = 32  # a shard has a whole number of batches, so that a resumed extraction has the same batches
 WORKERS = 8  # maximum number of decoding threads; more threads were slower

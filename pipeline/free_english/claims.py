@@ -227,10 +227,10 @@ def _place(token: Token) -> Place:
 
 
 def with_landmark(phrase: Phrase, landmarks: Sequence[Phrase]) -> Phrase:
-    """Return the phrase with its pronouns replaced by the last landmark.
+    """Return the phrase with pronouns replaced by the last landmark.
 
-    The pronouns are those in the phrase's places, such as "it" in "the ball next to it". Without landmarks,
-    the phrase is returned unchanged.
+    Only pronouns in expressions of place are replaced, such as "it" in "the ball next to it". Without
+    landmarks, the phrase is returned unchanged.
     """
     if not landmarks:
         return phrase

@@ -21,10 +21,10 @@ def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
 
 
 def forward(tokens: list[Token]) -> Token | list[Token]:
-    """Drop words that compare the images in the order before, after.
+    """Drop words that name the before image first, such as "from the first image to the second".
 
-    For example, "from the first image to the second" gives the empty list []. Words with another order,
-    as in "from the second image to the first", give one unknown token.
+    The result is then the empty list. Words with another order, such as "from the second image to the first",
+    give one unknown token.
     """
     images = [token.meaning for token in tokens if token.symbol in ("IMG", WHEN)]
     return [] if images in (["before", "after"], ["before"]) else joined(tokens, UNKNOWN, None)

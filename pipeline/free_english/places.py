@@ -134,7 +134,7 @@ def to_side_of(tokens: list[Token]) -> Token | None:
 
 
 def nth_from(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase for "the second cube from the left"; None without an ordinal or a side."""
+    """Join tokens such as "the second cube from the left" to one NP token; None without ordinal or side."""
     phrase, side = tokens[0].meaning, tokens[-1].meaning
     ranks = [place for place in phrase.places if place.relation == "rank" and not place.side]
     if not ranks or side not in SIDES:
@@ -200,7 +200,7 @@ def before_phrase(tokens: list[Token]) -> Token | None:
 def seen(tokens: list[Token]) -> Token | None:
     """Return one noun phrase token for words such as "the cube that was in the first image".
 
-    Return None if the phrase is a pronoun, or if the words do not name exactly one image.
+    Return None if the noun phrase ("the cube") is a pronoun, or if the words do not name exactly one image.
     """
     phrase, times = tokens[0].meaning, [token.meaning for token in _with_symbol(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:

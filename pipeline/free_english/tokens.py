@@ -94,7 +94,10 @@ def with_macros(text: str, macros: Mapping[str, str]) -> str:
 
 
 def _forms(verb: str, mark: str) -> tuple[str, ...]:
-    """Return "move", "moves", "moved" and "moving". The mark ++ doubles the last letter, as in "swapped"."""
+    """Return four forms of a verb, such as "move", "moves", "moved" and "moving".
+
+    If `mark` has ++, the last letter is doubled, as in "swapped".
+    """
     stem = verb + verb[-1] if mark == "++" else verb.removesuffix("e")
     if re.search(r"[^aeiou]y$", verb):
         return verb, f"{verb[:-1]}ies", f"{verb[:-1]}ied", f"{verb}ing"

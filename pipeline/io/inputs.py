@@ -88,7 +88,8 @@ def _decoded(data: bytes, path: str | Path, remedy: str) -> str:
 def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
     """Return the text of a UTF-8 file, without a byte order mark; every line ends with a newline.
 
-    An InputError (missing, not UTF-8, not regular, above `largest` bytes) ends with `remedy`: what to do.
+    Raises InputError if the file is missing, not UTF-8, not a regular file, or has more than `largest` bytes.
+    The message ends with `remedy`, which says what to do.
     """
     try:
         data = read_bytes(path, largest)

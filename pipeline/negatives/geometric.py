@@ -105,7 +105,7 @@ class Source:
     def retrieve(self, number: int) -> Iterator[str]:
         """Yield captions of the split that may be negatives of the pair.
 
-        `number` is the index of the wanted negative among those of this kind, from 0.
+        `number` is the index of the wanted negative among the pair's retrieved negatives, from 0.
         - Unchanged pair: captions of changes, in random order. If `number` is 0 or 1, the captions of the
           same scene come first.
         - Changed pair, `number` is 1: captions of no change, in random order. Without such negatives, a

@@ -28,7 +28,7 @@ from pipeline.features.preprocessing import batches
 from pipeline.io.errors import InputError
 from pipeline.io.progress import track
 from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING
-from pipeline.training.learning_rate import factor
+from pipeline.training.optimisers import factor
 
 BATCH = 32  # number of images per training step
 STATISTICS = 64  # number of images from which the statistics of the classifier's inputs are computed

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.captioning import feature_backbone
-from pipeline.captioning.features import Features, opened
+from pipeline.captioning.feature_backbone import Features, opened
 from pipeline.config.store_contents import GRID, Spec
 from pipeline.datasets import labelled_scenes
 from pipeline.features.backbone_weights import grid_shape

@@ -1,4 +1,8 @@
-"""Make the report's gallery: images, references and captions of selected pairs."""
+"""Make the report's gallery: images, references and captions of selected pairs, with attention maps.
+
+A map has 8 bits per cell, in base64.
+H, W: rows and columns of the grid of cells. K: number of blocks of the image encoder.
+"""
 
 import base64
 import io
@@ -7,18 +11,84 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
 from pipeline.config.params import Params
 from pipeline.datasets.images import decode
 from pipeline.datasets.schema import NO_CHANGE, Pair
+from pipeline.decoding.attention_maps import Attended
 from pipeline.features.preprocessing import read_unchanged
 from pipeline.io.errors import InputError
-from pipeline.reporting import attention_images
 from pipeline.reporting.dataset_results import Results, ScoredRun
 from pipeline.scoring import truth
 from pipeline.scoring.accuracy import says_no_change
 from pipeline.statistics.pair_scores import ScoredPair
+
+LEVELS = 255  # the byte of a map's largest value
+PHRASES = {"difference": "the difference"}  # input of the decoder -> its name in sentences
+Array = np.ndarray
+
+
+def embedded(attended: Attended) -> dict[str, Any]:
+    """Return a caption's attention as a dictionary, for the page's script. Maps are texts in base64.
+
+    Keys of the result:
+    - `grid`: rows and columns of the maps
+    - `maps`: the maps of the words; the maximum of each map is scaled to 255
+    - `peaks`: the maximum of each map before scaling
+    - `images`: number of maps per word; absent if it is 1
+    - `alignment`: attention from the after image's cells to the before image's; absent if unknown
+    - `blocks`: maps of the image encoder's blocks; absent without such maps
+    - `weighed`, `weights`: names of the decoder's inputs, and weights in percent; absent without weights
+    """
+    height, width = attended.grid
+    maps = attended.maps.reshape(-1, height * width).astype(np.float32)
+    encoded: dict[str, Any] = {
+        "grid": [height, width],
+        "maps": _base64(maps),
+        "peaks": [round(float(peak), 4) for peak in maps.max(1)],
+    }
+    if attended.images != 1:
+        encoded["images"] = attended.images
+    if attended.alignment is not None:
+        encoded["alignment"] = _base64(attended.alignment.astype(np.float32))
+    if attended.blocks is not None:
+        both_images = np.stack(list(attended.blocks.values())).astype(np.float32)  # (K, 2, H, W)
+        encoded["blocks"] = _base64(both_images.reshape(-1, height * width))
+    if attended.weights is not None:
+        encoded |= {"weighed": phrases(attended), "weights": percents(attended)}
+    return encoded
+
+
+def phrases(attended: Attended) -> list[str]:
+    """Return the names of the decoder's weighted inputs, in words that fit into a sentence.
+
+    For example, the input `difference` is named "the difference".
+    """
+    return [PHRASES.get(name, name) for name in attended.weighed]
+
+
+def percents(attended: Attended) -> list[list[int]]:
+    """Return, for each word, the weights in percent that the decoder gives to its inputs.
+
+    The result has a list of numbers for each word. It is empty if the decoder gives no weights.
+    """
+    if attended.weights is None:
+        return []
+    return np.rint(100 * attended.weights.astype(np.float32)).astype(int).tolist()
+
+
+def quantised(rows: Array) -> Array:
+    """Return `rows`, (..., N), as uint8. Each row of N values is scaled, so that its maximum is LEVELS."""
+    largest = rows.max(-1, keepdims=True)
+    scaled = np.divide(rows, largest, np.zeros_like(rows), where=largest > 0)
+    return np.rint(LEVELS * scaled).astype(np.uint8)
+
+
+def _base64(rows: Array) -> str:
+    return base64.b64encode(quantised(rows).tobytes()).decode()
+
 
 KINDS = {NO_CHANGE: "no change", None: "kind of change unknown"}
 SIDE = 480  # pixels of an embedded image at most
@@ -79,7 +149,7 @@ def _weighed(runs: Sequence[ScoredRun]) -> dict[tuple[str, ...], list[str]]:
     """
     models_by_inputs: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
-        inputs_of_pairs = [tuple(attention_images.phrases(attended)) for attended in run.attended.values()]
+        inputs_of_pairs = [tuple(phrases(attended)) for attended in run.attended.values()]
         for inputs in dict.fromkeys(inputs_of_pairs):
             if inputs:
                 models_by_inputs.setdefault(inputs, []).append(run.model)
@@ -91,7 +161,7 @@ def _card(
 ) -> dict[str, Any]:
     """Return the data of a pair's card, with its images and the models' captions."""
     predictions = [_prediction(pair, run, params.score.no_change_phrases) for run in runs]
-    maps = {run.model: attention_images.embedded(run.attended[pair.pair_id]) for run in runs}
+    maps = {run.model: embedded(run.attended[pair.pair_id]) for run in runs}
 
     def models_with(verdict: str, value: bool) -> str:
         return " ".join(prediction["model"] for prediction in predictions if prediction[verdict] is value)
@@ -146,7 +216,7 @@ def _prediction(pair: Pair, run: ScoredRun, phrases: Sequence[str]) -> dict[str,
         "judged": _verdict_text(score, wrong),
         "wrong": truth.marks(caption.split(), wrong),  # for each word, True if it is wrong
         "blocks": list(attended.blocks or ()),  # blocks of the image encoder whose maps are shown
-        "weights": attention_images.percents(attended),
+        "weights": percents(attended),
     }
 
 

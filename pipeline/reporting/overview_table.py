@@ -13,8 +13,8 @@ from pipeline.reporting.dataset_results import REMEDY, Results
 from pipeline.reporting.tables import NONE, Table
 from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
+from pipeline.statistics.bootstrap import MeanSd, over_seeds
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value
-from pipeline.statistics.seeds import MeanSd, over_seeds
 
 CONSTANT, MEAN = "constant", "mean"  # also the CSS classes of their rows on the report's page
 TOTAL = "total"

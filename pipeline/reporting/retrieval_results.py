@@ -12,7 +12,7 @@ from pipeline.io.inputs import read_json
 from pipeline.io.records import read_record
 from pipeline.reporting.paper_results import PublishedRetrieval
 from pipeline.reporting.tables import NONE, Table
-from pipeline.statistics.seeds import over_seeds
+from pipeline.statistics.bootstrap import over_seeds
 
 REMEDY = "run `dvc repro pretrain` to make it"
 DIRECTIONS = {

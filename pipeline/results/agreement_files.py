@@ -24,7 +24,10 @@ REMEDY = "write it with python -m commands.judge --out, or python -m stages.scor
 
 
 class Line(BaseModel):
-    """A caption's verdict, and the caption's scores if stages.score wrote the file."""
+    """One line of an agreement file: a caption's verdict.
+
+    It also has the caption's scores if stages.score wrote the file.
+    """
 
     pair_id: str
     scene_id: str | None = None

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
-from pipeline.free_english.agreement import FREE
-from pipeline.free_english.truth import judged_claims
+from pipeline.free_english.truth import FREE, judged_claims
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.errors import InputError
 from pipeline.reporting.tables import Table, number

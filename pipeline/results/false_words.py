@@ -41,7 +41,7 @@ class Faults:
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:
-        """Return how much of the share of false captions is due to the fault `part` (a letter).
+        """Return the contribution of one kind of fault, the letter `part`, to the share of false captions.
 
         Only captions of changed pairs are counted. A caption with n false parts adds 1/n for each of these
         parts. The sum is divided by the number of captions. For example, with one true caption and one

@@ -17,9 +17,8 @@ from scipy.stats import rankdata
 
 from pipeline.results.record_comparisons import Group
 from pipeline.scoring.metric_names import ACCURACY, BLEU_4, CIDER, METEOR, RIGHT, ROUGE_L, TRUE, TRUE_CHANGES
-from pipeline.statistics.bootstrap import draws
+from pipeline.statistics.bootstrap import area_under_roc, draws
 from pipeline.statistics.pair_scores import Array
-from pipeline.statistics.ranking import area_under_roc
 
 RESAMPLES, SEED = 2_000, 1
 LEAST = 4  # runs: with fewer, a rank correlation means nothing

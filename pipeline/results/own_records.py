@@ -11,8 +11,7 @@ from pipeline.io.outputs import write_text
 from pipeline.results import record_comparisons, records
 from pipeline.results.record_comparisons import Group
 from pipeline.results.records import FOLDER, OWN, PAIRS, REMEDY, Record
-from pipeline.study.overrides import Tree, overlay
-from pipeline.study.study_file import Row
+from pipeline.study.study_file import Row, Tree, overlay
 from pipeline.study.study_runs import Run
 
 
@@ -116,7 +115,10 @@ def _targets(
 
 
 def _fitting(folder: Path, tree: Tree) -> tuple[dict[Path, Record], Record]:
-    """Return the records in a folder that fit params.yaml (`tree`), by file, and their pairs.json."""
+    """Return the records of a folder that have the models and settings of params.yaml (`tree`).
+
+    The result is a dictionary, file -> record, and the contents of the folder's pairs.json.
+    """
     by_file, pairs = record_comparisons.read_folder(folder)
     return {file: record for file, record in by_file.items() if _fits(tree, record)}, pairs
 

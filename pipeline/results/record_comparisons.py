@@ -14,8 +14,8 @@ from pipeline.io.errors import InputError
 from pipeline.results import records
 from pipeline.results.records import CAPTIONS, FOLDER, OF_PAIRS, PAIRS, REMEDY, Record
 from pipeline.scoring.metric_names import ACCURACY, CIDER, RIGHT, TRUE, TRUE_CHANGES
+from pipeline.statistics.bootstrap import MeanSd, over_seeds
 from pipeline.statistics.pair_scores import Evidence, millionths
-from pipeline.statistics.seeds import MeanSd, over_seeds
 
 UNCHANGED = "_n"  # suffix of ids in pipeline/datasets/clevr_change.py, which reads all rendered datasets
 Changes = Mapping[str, Any]

@@ -31,7 +31,7 @@ from pipeline.reporting.run_curves import read_curve
 from pipeline.scoring.metric_names import CIDER, CORPUS, FAULTS, RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import pair_scores
-from pipeline.study.overrides import Tree
+from pipeline.study.study_file import Tree
 from pipeline.study.study_runs import Run
 
 FOLDER = Path("results/records")

@@ -15,7 +15,7 @@ from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CLAIMED, CORPUS, HEADINGS, TRUE, TRUE_CHANGES
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.scoring.truth import FAULTS
-from pipeline.statistics.seeds import MeanSd
+from pipeline.statistics.bootstrap import MeanSd
 
 Datasets = Mapping[str, Sequence[Group]]
 COLUMNS: dict[str, Callable[[Group], MeanSd | None]] = {

@@ -19,11 +19,10 @@ from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, METEOR, PLACES, PRINTED, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import pair_scores
+from pipeline.statistics.bootstrap import MeanSd, over_seeds
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value, signed
 from pipeline.statistics.pair_scores import Evidence
-from pipeline.statistics.seeds import MeanSd, over_seeds
-from pipeline.study.overrides import filled
-from pipeline.study.study_file import Study
+from pipeline.study.study_file import Study, filled
 from pipeline.study.study_runs import RETRIEVAL, Planned, Run, finished
 
 JUDGED = (TRUE, AGREES)

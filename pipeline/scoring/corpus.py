@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.io.errors import InputError, listed
 from pipeline.scoring import java, meteor, metrics, spice, tokenizer
-from pipeline.scoring.meteor_formula import from_statistics
+from pipeline.scoring.meteor import from_statistics
 
 TOTAL = "total"
 Values = dict[str, float | None]

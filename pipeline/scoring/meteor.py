@@ -1,19 +1,19 @@
 """METEOR 1.5: the jar that pycocoevalcap ships computes statistics, and Python computes the scores.
 
-An input line of the jar is `SCORE ||| reference ||| … ||| caption`. The output is a line of
-statistics for the best reference. For a corpus, the statistics are summed over its captions. The
-number of chunks is an exception: a caption that is equal to its reference has one chunk, but counts
-as 0 in the sum.
+An input line of the jar is `SCORE ||| reference ||| … ||| caption`. The output is a line of statistics for
+the best reference: 23 counts, from which `from_statistics` computes the score. For a corpus, the statistics
+are summed over its captions. The number of chunks is an exception: a caption that is equal to its reference
+has one chunk, but counts as 0 in the sum.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 from pycocoevalcap.meteor import meteor
 
 from pipeline.io.errors import InputError
 from pipeline.scoring import java
-from pipeline.scoring.meteor_formula import CHUNKS, MATCHES, STATISTICS, WORDS
 
 JAR = Path(meteor.__file__).with_name(meteor.METEOR_JAR)
 VERSION = JAR.stem.removeprefix("meteor-")
@@ -25,7 +25,7 @@ ARGUMENTS = ["-Xmx2G", "-jar", str(JAR), *["-", "-", "-stdio", "-l", "en", "-nor
 def statistics(
     captions: Mapping[str, str], references: Mapping[str, list[str]], timeout: float
 ) -> dict[str, list[float]]:
-    """Return the 23 statistics of each tokenised caption, from which meteor_formula.py computes METEOR.
+    """Return the 23 statistics of each tokenised caption, from which `from_statistics` computes METEOR.
 
     Java needs about 6 s to load METEOR's tables. Raises InputError if Java fails, takes more than `timeout`
     seconds or does not answer with statistics.
@@ -57,3 +57,42 @@ def parsed(answer: str) -> list[float]:
     if counts[CHUNKS] == 1 and counts[MATCHES] == counts[WORDS]:
         counts[CHUNKS] = 0.0
     return counts
+
+
+STATISTICS = 23
+WORDS, FUNCTION, MATCHED, CHUNKS, MATCHES = slice(0, 2), slice(2, 4), slice(4, 20), 20, slice(21, 23)
+# The task "rank" of English (Denkowski and Lavie 2014, table 2).
+ALPHA, BETA, GAMMA, DELTA = 0.85, 0.20, 0.60, 0.75
+WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
+
+
+def from_statistics(statistics: np.ndarray) -> np.ndarray:
+    """Return METEOR (0 to 1) from the 23 counts of a caption, (..., 23), or from their sums over a corpus.
+
+    The result equals that of METEOR's Java program to the last digit. The counts, in order:
+
+    words: 2 counts, in the caption and in its reference
+    function words: 2 counts, in the caption and in its reference
+    matched words by matcher: 4 counts for each of the 4 matchers (matched content words in the caption
+        and in its reference, then matched function words in the caption and in its reference)
+    chunks: 1 count; 0 if the caption equals its reference
+    matched words: 2 counts, in the caption and in its reference
+    """
+    stats = np.asarray(statistics, dtype=np.float64)
+    words, function = stats[..., WORDS], stats[..., FUNCTION]  # (..., caption/reference)
+    # (..., matcher, content/function, caption/reference)
+    matched = stats[..., MATCHED].reshape(*stats.shape[:-1], 4, 2, 2)
+    terms = matched * WEIGHTS[:, None, None] * np.array([DELTA, 1 - DELTA])[:, None]
+    weighted = np.cumsum(terms.reshape(*stats.shape[:-1], 8, 2), -2)[..., -1, :]  # sums in the jar's order
+    share = _ratio(weighted, DELTA * (words - function) + (1 - DELTA) * function)
+    precision, recall = share[..., 0], share[..., 1]
+    mean = _ratio(np.where(share.all(-1), 1.0, 0.0), _ratio(1 - ALPHA, precision) + _ratio(ALPHA, recall))
+    fragmentation = _ratio(stats[..., CHUNKS], stats[..., MATCHES].mean(-1))
+    # Python's ** gives the jar's value; numpy's may differ in the last bit
+    power = np.array([value**BETA for value in fragmentation.ravel().tolist()]).reshape(fragmentation.shape)
+    return mean * (1 - GAMMA * power)
+
+
+def _ratio(numerator: np.ndarray | float, denominator: np.ndarray) -> np.ndarray:
+    """Return the ratio of two arrays; 0 where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros_like(denominator), where=denominator != 0)

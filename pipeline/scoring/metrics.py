@@ -167,10 +167,11 @@ class CiderD:
         self._document = np.repeat(np.arange(len(documents)), [len(grams) for grams in documents])
 
     def set_captions(self, captions: Captions) -> None:
-        """Set the captions to score: pair id -> caption. The `grams` of the constructor must include theirs.
+        """Set the captions to score: pair id -> caption.
 
-        A caption with one of its references is called a couple. Stores which couples belong to each pair,
-        and which n-grams the two sentences of each couple share.
+        The constructor's `grams` must include the n-grams of these captions. A caption together with one of
+        its references is called a couple. The method stores which couples belong to each pair, and which
+        n-grams the two sentences of each couple share.
         """
         references, sentences = self._references, self._texts
         all_couples = [(captions[key], text) for key, texts in references.items() for text in texts]

@@ -41,10 +41,10 @@ class Correctness:
         return [pair_id for pair_id, truth in self.pairs.items() if NOT_JUDGED in truth]
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
-        """Return the share, 0 to 1, of the pairs `pair_ids` for which each metric is true: metric -> share.
+        """Return metric -> share, 0 to 1, of the pairs `pair_ids` for which the metric is true.
 
-        The metrics are those in JUDGED and in reversal.NAMES. A metric that is unknown for all pairs of
-        `self.pairs` is left out.
+        The metrics are those in JUDGED and in reversal.NAMES. A share is None if the metric is unknown for
+        all of `pair_ids`. A metric that is unknown for all pairs of `self.pairs` is left out.
         """
         truths = [self.pairs[pair_id] for pair_id in pair_ids]
         return {

@@ -1,14 +1,18 @@
-"""Resample test pairs (bootstrap), and compute the scores of each resample from sums over its pairs.
+"""Bootstrap over test pairs, mean and deviation over runs, and how well numbers separate two classes.
 
-Pairs of the same scene are not independent. So Evidence.of_scenes first sums over the pairs of each scene,
-and then whole scenes are resampled.
+The bootstrap computes the scores of each resample from sums over its pairs. Pairs of the same scene are not
+independent. So Evidence.of_scenes first sums over the pairs of each scene, and then whole scenes are
+resampled.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
 import numpy as np
+from scipy.stats import rankdata
 
+from pipeline.io.errors import InputError
 from pipeline.statistics.pair_scores import SUMMED, Array, Evidence
 
 SHARE_RESAMPLES, SHARE_SEED = 2000, 0
@@ -92,3 +96,36 @@ def share(values: Sequence[bool], scenes: Sequence[str]) -> Share:
     )
     low, high = np.percentile(shares, [2.5, 97.5])
     return Share(float(np.mean(values)), float(low), float(high), len(values))
+
+
+def area_under_roc(values: np.ndarray, positive: np.ndarray) -> float | None:
+    """Return how often a positive item has a higher value than a negative one; a tie counts half.
+
+    This is the area under the ROC curve. None if all items are positive, or all are negative.
+    """
+    positives, negatives = int(positive.sum()), int((~positive).sum())
+    if not positives or not negatives:
+        return None
+    ranks = rankdata(values)[positive].sum()
+    return float((ranks - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+@dataclass(frozen=True)
+class MeanSd:
+    """Mean and standard deviation of a score over the seeds of a model."""
+
+    mean: float
+    sd: float | None  # the sample standard deviation (n - 1); None for a single run
+    runs: int
+
+    def printed(self, factor: float = 100) -> str:
+        """Format as in papers: 71.3, or 71.3 ± 0.8."""
+        spread = "" if self.sd is None else f" ± {factor * self.sd:.1f}"
+        return f"{factor * self.mean:.1f}{spread}"
+
+
+def over_seeds(values: Sequence[float]) -> MeanSd:
+    """Return the mean and the sample standard deviation. Raises InputError if there are no values."""
+    if not values:
+        raise InputError("there is no run to average; name at least one seed")
+    return MeanSd(fmean(values), stdev(values) if len(values) > 1 else None, len(values))

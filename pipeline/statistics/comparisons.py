@@ -55,7 +55,7 @@ class Comparison:
 
 
 def compare(a: Evidence, b: Evidence, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, Comparison]:
-    """Compare two models by a paired bootstrap. Return metric -> comparison, for the metrics of both models.
+    """Compare two models by a paired bootstrap. Return metric -> comparison, for metrics that both have.
 
     Whole scenes are resampled, and both models get the same scenes. A model's score is the mean over its
     seeds, which are not resampled, so the interval does not cover the variation over training runs. CIDEr-D

@@ -18,7 +18,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import read_records
 from pipeline.scoring import metric_names as named
 from pipeline.scoring import run_files
-from pipeline.scoring.meteor_formula import from_statistics
+from pipeline.scoring.meteor import from_statistics
 from pipeline.scoring.metrics import SMALL, TINY
 
 REMEDY = "run `dvc repro score` to make it"

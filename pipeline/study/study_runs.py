@@ -20,8 +20,7 @@ from pipeline.io.errors import InputError, listed
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import Contents, replacing, write_json
 from pipeline.io.provenance import sha256
-from pipeline.study.overrides import Tree, changes, overlay
-from pipeline.study.study_file import FOLDER, Row, Study
+from pipeline.study.study_file import FOLDER, Row, Study, Tree, changes, overlay
 
 FINISHED = Path("results/studies/cells")
 STAGES = ("train", "decode", "score")

@@ -26,7 +26,7 @@ from pipeline.io.outputs import remove, replacing, write_text, yaml_of
 from pipeline.io.scratch_folders import output_lock
 from pipeline.scoring.spice import DEFAULT as SPICE
 from pipeline.study.jobs import environment
-from pipeline.study.overrides import Tree
+from pipeline.study.study_file import Tree
 from pipeline.study.study_runs import Run, how_to_prepare, preparing_stages, pretraining_stages
 
 FOLDER = Path(".scratch/study")

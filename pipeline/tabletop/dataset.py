@@ -29,7 +29,7 @@ from pipeline.io.errors import InputError, writing
 from pipeline.io.outputs import Contents, place, write_json
 from pipeline.io.progress import track
 from pipeline.io.scratch_folders import begin, clear, output_lock, scratch
-from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
+from pipeline.tabletop import grammar, pictures, scene_sampling, scenes
 from pipeline.tabletop.effects import draw
 from pipeline.tabletop.looks import LOOKS, Look
 
@@ -176,7 +176,7 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
     for key, name in files.items():
         captions = {Path(DEFAULT.format(record["number"])).name: record.pop(key) for record in records}
         write_json(folder / name, captions)
-    by_type: dict[str, list[int]] = {kind: [] for kind in changes.CHANGE_TYPES}
+    by_type: dict[str, list[int]] = {kind: [] for kind in scene_sampling.CHANGE_TYPES}
     for record in records:
         by_type[record["change_type"]].append(record["number"])
     files_by_type = {kind: [f"{number:06d}.png" for number in numbers] for kind, numbers in by_type.items()}

@@ -244,9 +244,9 @@ def _ground(camera, axes, across, down):
 
 @compiled
 def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
-    """Render an image in two passes, and fill `passes` (2, height, width, 3) uint8 with them.
+    """Render an image twice, and write both results to `passes`, (2, height, width, 3) uint8.
 
-    The first pass has one sample per pixel. The second, the final image, has 2 x 2 samples where a pixel
+    The first result has one sample per pixel. The second, the final image, has 2 x 2 samples where a pixel
     differs from a neighbour. `curves` (3, levels) are the tone curves of red, green and blue (effects.py).
     """
     height, width = masks.shape

@@ -96,7 +96,10 @@ def offsets(item: Placed, other: Placed, camera: Point) -> tuple[float, float]:
 
 
 def relations(item: Placed, other: Placed, camera: Point) -> list[tuple[str, ...]]:
-    """Return the spatial relations of `item` to `other`. Each is a tuple of wordings, for example LEFT."""
+    """Return the spatial relations of `item` to `other`.
+
+    A relation is a tuple of phrases with the same meaning, such as the constant LEFT.
+    """
     right, behind = offsets(item, other, camera)
     wordings: list[tuple[str, ...]] = []
     if abs(right) >= NEAREST:

@@ -29,8 +29,8 @@ from pipeline.io.errors import InputError
 from pipeline.io.progress import track
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.training import compiling, optimisers, resuming
-from pipeline.training.learning_rate import factor
 from pipeline.training.live_curves import LiveCurves
+from pipeline.training.optimisers import factor
 from pipeline.training.phases import Phase, captioning
 from pipeline.training.reinforce import SelfCritical
 from pipeline.training.resuming import History

@@ -19,8 +19,7 @@ from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import InputError
 from pipeline.scoring.tokenizer import TOKENIZERS
 from pipeline.text.vocabularies import Vocabulary
-from pipeline.training.reinforce import POLICY, SelfCritical
-from pipeline.training.rewards import reward_of
+from pipeline.training.reinforce import POLICY, SelfCritical, reward_of
 from pipeline.training.sampling import Draws, Sampler
 from pipeline.training.task_sampling import ClassItems, TaskSampler
 from pipeline.training.validation import CIDER, COLUMNS, RetrievalValidation, TaskValidation, Validation

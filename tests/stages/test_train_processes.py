@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 import torch
 
-from pipeline.compute import launch, memory
+from pipeline.compute import memory, process_group
 from pipeline.config import recipe_file
 from pipeline.datasets.schema import of_split, write_pairs
 from pipeline.text import vocabularies
@@ -67,7 +67,7 @@ def test_a_killed_run_that_is_resumed_ends_in_the_same_bytes(prepared, folder, m
         started.append(process)
         return process
 
-    monkeypatch.setattr(launch.subprocess, "Popen", noted)
+    monkeypatch.setattr(process_group.subprocess, "Popen", noted)
     killer = Thread(target=kill_one, args=(folder, started))
     killer.start()
     refuse(folder, command(prepared, folder, "killed"), "process 1 of 2 was ended by SIGKILL")

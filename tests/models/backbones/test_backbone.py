@@ -9,9 +9,8 @@ import torch
 from torch import nn
 from torchvision.models import resnet101
 
-from models.backbones import batch_norm_folding, timm_maps
-from models.backbones.backbone import Backbone, channels, for_inference, load, take_statistics
-from models.backbones.resnet101 import MEAN, STD
+from models.backbones import backbone, timm_maps
+from models.backbones.backbone import MEAN, STD, Backbone, channels, for_inference, load, take_statistics
 from tests.backbones import TINY, spread
 
 IMAGES = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
@@ -129,7 +128,7 @@ def test_only_norms_that_alone_use_their_convolution_are_folded():
     torch.manual_seed(1)
     network = spread(Doubtful()).eval()
     folded = deepcopy(network)
-    assert batch_norm_folding.fold(folded) == 1  # `both`
+    assert backbone.fold(folded) == 1  # `both`
     assert isinstance(folded.both, nn.Identity)
     with torch.no_grad():
         x = torch.randn(2, 3, 5, 5)
@@ -147,7 +146,7 @@ class Undecided(nn.Module):
 
 def test_a_network_that_cannot_be_traced_is_unchanged():
     network = Undecided().eval()
-    assert batch_norm_folding.fold(network) is None
+    assert backbone.fold(network) is None
     assert isinstance(network.norm, nn.BatchNorm2d)
 
 

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from pipeline.captioning import pair_jobs
-from pipeline.captioning.features import opened
+from pipeline.captioning.feature_backbone import opened
 from pipeline.datasets.checking import on_disk
 from pipeline.io.errors import InputError, printable
 from tests.hostile import pipe

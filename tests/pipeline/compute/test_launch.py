@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pipeline.compute.launch import check_group, processes, start
-from pipeline.compute.process_group import ALONE, Ranks
+from pipeline.compute.process_group import ALONE, Ranks, check_group, processes, start
 from pipeline.io.errors import InputError
 from tests.spawned import CONTEXT
 

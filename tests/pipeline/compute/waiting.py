@@ -14,9 +14,9 @@ def main(folder, *orders):
     Path(folder, f"{rank}.partial").rename(Path(folder, rank))
     order = orders[int(rank)]
     if order == "follow":  # as a stage does
-        from pipeline.compute import launch
+        from pipeline.compute import process_group
 
-        launch.end_with_starter()
+        process_group.end_with_starter()
         Path(folder, f"{rank}.follows").touch()
     if order in ("wait", "follow"):
         time.sleep(100)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.confidence import familiarity, measures
 from pipeline.confidence.familiarity import OTHER_SCENE, UNLIKE
-from pipeline.statistics.ranking import area_under_roc
+from pipeline.statistics.bootstrap import area_under_roc
 
 captions = st.lists(st.tuples(st.floats(0, 1, width=16), st.booleans()), min_size=2, max_size=30)
 

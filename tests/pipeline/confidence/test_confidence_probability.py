@@ -14,7 +14,7 @@ from pipeline.confidence.familiarity import Familiarity
 from pipeline.confidence.probability import Logistic, Probability
 from pipeline.confidence.signals import NAMES
 from pipeline.io.errors import InputError
-from pipeline.statistics.ranking import area_under_roc
+from pipeline.statistics.bootstrap import area_under_roc
 
 S = len(NAMES)
 SHA = "a" * 64

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from pipeline.config import origins, params, resolving
+from pipeline.config import params, resolving
 from pipeline.io.inputs import read_yaml
 from tests import project_params
 from tests.running import ROOT, refuse, succeed
@@ -31,26 +31,26 @@ def lab(tmp_path):
                 "train.iterations": "datasets.yaml: tabletop_extreme.own.clip.train.iterations",
                 "adapt.iterations": "datasets.yaml: tabletop.own.clip.adapt.iterations",
                 "settings.switches.patches": "datasets.yaml: tabletop.own.clip.settings.switches.patches",
-                "adapt.beta2": origins.DEFAULT,
+                "adapt.beta2": resolving.DEFAULT,
             },
         ),
-        ("spot_the_diff", "card", dict.fromkeys(("loss.lambda_con", "loss.lambda_ind"), origins.ENTRY)),
+        ("spot_the_diff", "card", dict.fromkeys(("loss.lambda_con", "loss.lambda_ind"), resolving.ENTRY)),
     ],
 )
 def test_each_value_is_at_its_origin(lab, dataset, model, expected):
     path = lab / "params.yaml"
     recipe = resolving.resolve(params.load(path), dataset, model)
-    found = list(origins.settings(path, recipe))
+    found = list(resolving.settings(path, recipe))
     assert {key: origin for key, _, origin in found if key in expected} == expected
     trees = {name: read_yaml(lab / name, "") for name in ("params.yaml", "datasets.yaml")}
     for setting, value, origin in found:
-        if origin not in (origins.DEFAULT, origins.ENTRY):
+        if origin not in (resolving.DEFAULT, resolving.ENTRY):
             file, place = origin.split(": ")
             branch = trees[file]
             for key in place.split("."):
                 branch = branch[key]
             assert branch == value, setting
-    assert {key for key, _, origin in found if origin == origins.ENTRY} <= {"features.input", *expected}
+    assert {key for key, _, origin in found if origin == resolving.ENTRY} <= {"features.input", *expected}
 
 
 def test_the_command_prints_an_override(lab, capsys):

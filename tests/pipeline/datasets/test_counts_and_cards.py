@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from pipeline.config import params
-from pipeline.datasets import cards, counts, readers
+from pipeline.datasets import cards, readers
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
 from tests.synthetic_real import MAKERS
@@ -23,7 +23,7 @@ PAIRS = [
 
 
 def test_a_count_by_hand():
-    assert counts.count(PAIRS) == {
+    assert cards.count(PAIRS) == {
         "train": {"pairs": 2, "scenes": 1, "images": 3, "captions": 3},
         "val": {"pairs": 1, "scenes": 1, "images": 2, "captions": 1},
         "test": {"pairs": 2, "scenes": 1, "images": 3, "captions": 4},
@@ -40,7 +40,7 @@ def test_a_count_by_hand():
 
 
 def test_nothing_to_count():
-    counted = counts.count([])
+    counted = cards.count([])
     assert (counted["pairs"], counted["longest"], counted["mean_words"]) == (0, 2, 0)
 
 
@@ -54,14 +54,14 @@ def test_differences_are_words():
         "vocabulary": 76,
         "references": {"fewest": 2},
     }
-    assert counts.differences(counts.count(PAIRS), expected) == [
+    assert cards.differences(cards.count(PAIRS), expected) == [
         "train: 2 pairs, published 8,566",
         "test: 2 pairs, published 4 (1 blank)",
         "types: 0 move, published 1",
         "total: 10 vocabulary, published 76",
         "references: 1 fewest, published 2",
     ]
-    assert counts.differences(counts.count(PAIRS), {}) == []
+    assert cards.differences(cards.count(PAIRS), {}) == []
 
 
 @pytest.mark.parametrize("reader", MAKERS)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.captioning import pair_jobs
-from pipeline.captioning.features import opened
+from pipeline.captioning.feature_backbone import opened
 from pipeline.datasets import pairs_csv
 from stages import run
 from tests.hostile import endless, hole, pipe, refused

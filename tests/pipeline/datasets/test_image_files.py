@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
-from pipeline.captioning.features import opened
+from pipeline.captioning.feature_backbone import opened
 from pipeline.datasets import images
 from pipeline.datasets.images import FORMATS, decode
 from pipeline.io.errors import InputError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.datasets import annotations, cards, counts, readers
+from pipeline.datasets import annotations, cards, readers
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, images_of, of_split
 from pipeline.decoding.attention_maps import choose
 from pipeline.io.errors import InputError
@@ -178,11 +178,11 @@ def test_image_editing_request(tmp_path):
 @pytest.mark.skipif(not SHARED.exists(), reason="Image Editing Request's own annotation files are not here")
 def test_the_real_image_editing_request_has_the_published_counts():
     pairs = readers.read("image_editing_request", SHARED)
-    counted = counts.count(pairs)
+    counted = cards.count(pairs)
     assert [counted[split]["pairs"] for split in ("train", "val", "test")] == [3_061, 383, 495]
     assert (counted["captions"], counted["images"], counted["shared_images"]) == (5_695, 5_883, 161)
     card = cards.load(ROOT / "data/cards/image_editing_request.yaml")
-    assert counts.differences(counted, card.counts(None)) == []
+    assert cards.differences(counted, card.counts(None)) == []
     captions = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
     vocabulary = vocabularies.build(captions, min_count=3, lower_case=True)
     assert (len(vocabulary), vocabulary.longest) == (681, 60)

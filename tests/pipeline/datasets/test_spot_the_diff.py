@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.datasets import cards, counts, readers
+from pipeline.datasets import cards, readers
 from pipeline.datasets.schema import of_split
 from pipeline.text import vocabularies
 from tests.synthetic_real import write_json
@@ -68,12 +68,12 @@ REAL = pytest.mark.skipif(not SHARED.exists(), reason="Spot-the-Diff's own annot
 def test_the_real_files_have_the_published_counts(protocol, pairs, captions, longest):
     """The published counts include items without a sentence, and the card has their number."""
     found = readers.read("spot_the_diff", SHARED, protocol)
-    counted = counts.count(found)
+    counted = cards.count(found)
     assert [counted[split]["pairs"] for split in ("train", "val", "test")] == pairs
     assert [counted[split]["captions"] for split in ("train", "val", "test")] == captions
     assert counted["longest"] == longest
     card = cards.load(ROOT / "data/cards/spot_the_diff.yaml")
-    assert counts.differences(counted, card.counts(protocol)) == []
+    assert cards.differences(counted, card.counts(protocol)) == []
     assert len({pair.pair_id for pair in found}) == len(found)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.captioning.features import opened, rotation_warning
+from pipeline.captioning.feature_backbone import opened, rotation_warning
 from pipeline.datasets.images import ORIENTATION, decode
 from pipeline.io.errors import InputError
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from commands import demo
-from pipeline.captioning.features import opened
+from pipeline.captioning.feature_backbone import opened
 from pipeline.captioning.picture_captioner import Answer, Limits
 from pipeline.config.params import Tabletop
 from pipeline.decoding.attention_maps import Attended

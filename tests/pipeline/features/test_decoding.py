@@ -15,7 +15,7 @@ from PIL import Image
 
 from pipeline.datasets import images
 from pipeline.datasets.images import decode, decode_array
-from pipeline.features import decoding, extraction
+from pipeline.features import extraction, preprocessing
 from pipeline.features.preprocessing import pixels
 from pipeline.features.resizing import pil_bicubic
 from pipeline.io.errors import InputError
@@ -118,9 +118,9 @@ def joined(groups, size):
 
 @pytest.mark.parametrize("resize", ["pil_bicubic", "opencv_bicubic"])
 def test_processes_give_the_pixels_of_one_thread(root, index, resize, monkeypatch):
-    monkeypatch.setattr(decoding, "GROUPS", (4, 2, 1))
+    monkeypatch.setattr(preprocessing, "GROUPS", (4, 2, 1))
     many = index * 4
-    found = list(joined(decoding.decoded(root, many, resize, 64), 64))
+    found = list(joined(preprocessing.decoded(root, many, resize, 64), 64))
     assert len(found) == len(many)
     for mine, image in zip(found, many, strict=True):
         np.testing.assert_array_equal(mine, pixels(root, image, 64, resize))
@@ -131,7 +131,7 @@ def test_images_of_several_sizes_are_resized_by_the_process(tmp_path):
     for number, side in enumerate((20, 40, 20, 90)):
         Image.fromarray(picture(side, side + 3, number)).save(tmp_path / f"{number}.png")
     several = list(images.index(tmp_path, [f"{number}.png" for number in range(4)]))
-    found = joined(decoding.decoded(tmp_path, several, "pil_bicubic", 64), 64)
+    found = joined(preprocessing.decoded(tmp_path, several, "pil_bicubic", 64), 64)
     for mine, image in zip(found, several, strict=True):
         np.testing.assert_array_equal(mine, pixels(tmp_path, image, 64, "pil_bicubic"))
 
@@ -139,11 +139,11 @@ def test_images_of_several_sizes_are_resized_by_the_process(tmp_path):
 def test_an_image_that_changed_is_named(root, index):
     broken = [*index, replace(index[3], sha256="0" * 64)]
     with pytest.raises(InputError, match=f"{Path(index[3].name).name} changed since it was prepared"):
-        list(decoding.decoded(root, broken, "pil_bicubic", 64))
+        list(preprocessing.decoded(root, broken, "pil_bicubic", 64))
 
 
 def test_a_killed_process_is_no_traceback(root, index):
-    reading = decoding.decoded(root, index * 60, "pil_bicubic", 64)
+    reading = preprocessing.decoded(root, index * 60, "pil_bicubic", 64)
     next(reading)
     for child in multiprocessing.active_children():
         child.kill()
@@ -153,16 +153,16 @@ def test_a_killed_process_is_no_traceback(root, index):
 
 
 def test_too_little_shared_memory_is_named(root, index, monkeypatch):
-    monkeypatch.setattr(decoding, "SHARE", 1e-12)
+    monkeypatch.setattr(preprocessing, "SHARE", 1e-12)
     with pytest.raises(InputError, match="/dev/shm"):
-        next(decoding.decoded(root, index, "pil_bicubic", 64))
+        next(preprocessing.decoded(root, index, "pil_bicubic", 64))
 
 
 def test_little_shared_memory_means_fewer_processes(monkeypatch):
     room = type("Usage", (), {"free": 20_000})
-    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda path: room)
-    assert decoding._slots(14, 1000) == (5, 10, 1)  # half of the memory holds ten images
-    assert decoding._slots(2, 1000) == (2, 5, 2)
+    monkeypatch.setattr(preprocessing.shutil, "disk_usage", lambda path: room)
+    assert preprocessing._slots(14, 1000) == (5, 10, 1)  # half of the memory holds ten images
+    assert preprocessing._slots(2, 1000) == (2, 5, 2)
 
 
 def test_groups_are_joined_to_whole_batches():

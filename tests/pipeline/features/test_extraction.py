@@ -10,8 +10,7 @@ import torch
 from PIL import Image
 from torch.nn import functional as F
 
-from models.backbones.backbone import Backbone, load
-from models.backbones.resnet101 import MEAN, STD
+from models.backbones.backbone import MEAN, STD, Backbone, load
 from pipeline.compute.process_group import ALONE
 from pipeline.config.store_contents import Spec
 from pipeline.datasets import images

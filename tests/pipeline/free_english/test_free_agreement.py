@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.datasets.schema import Pair
-from pipeline.free_english.agreement import FREE, agreement
-from pipeline.free_english.truth import judge_free
+from pipeline.free_english.truth import FREE, agreement, judge_free
 from pipeline.negatives.generation import generate
 from pipeline.scoring.results import GEOMETRIC, correctness
 from pipeline.scoring.sentences import agrees

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from pipeline.decoding.attention_maps import Attended
-from pipeline.reporting import attention_images
+from pipeline.reporting import gallery
 from tests.report_lab import WEIGHED
 
 
@@ -28,7 +28,7 @@ def decoded(coded, *shape):
 
 @given(arrays.arrays(np.float32, (3, 7), elements=st.floats(0, 1, width=32)))
 def test_quantised_rows_are_within_half_a_level_of_the_shares(rows):
-    for row, found in zip(rows, attention_images.quantised(rows), strict=True):
+    for row, found in zip(rows, gallery.quantised(rows), strict=True):
         largest = max(row)
         for share, level in zip(row.tolist(), found.tolist(), strict=True):
             assert level == 0 if largest == 0 else abs(share / largest * 255 - level) <= 0.501
@@ -36,7 +36,7 @@ def test_quantised_rows_are_within_half_a_level_of_the_shares(rows):
 
 def test_a_caption_has_maps_peaks_and_alignment():
     own = attended()
-    found = attention_images.embedded(own)
+    found = gallery.embedded(own)
     assert found["grid"] == [4, 6]
     levels = decoded(found["maps"], 3, 4, 6)
     for word in range(3):
@@ -50,17 +50,17 @@ def test_a_caption_has_maps_peaks_and_alignment():
 
 def test_weights_are_in_percent_and_named():
     drawn = np.array([[0.1234, 0.8, 0.0766], [0, 1, 0], [0.3375, 0.3325, 0.33]], np.float16)
-    found = attention_images.embedded(replace(attended(), weighed=WEIGHED, weights=drawn))
+    found = gallery.embedded(replace(attended(), weighed=WEIGHED, weights=drawn))
     assert found["weighed"] == ["before", "the difference", "after"]
     assert found["weights"] == [[12, 80, 8], [0, 100, 0], [34, 33, 33]]
-    assert attention_images.percents(attended()) == []
+    assert gallery.percents(attended()) == []
 
 
 def test_a_word_has_all_maps_of_its_decoder():
-    two = attention_images.embedded(own := attended(images=2))
+    two = gallery.embedded(own := attended(images=2))
     assert two["images"] == 2
     levels = decoded(two["maps"], 3, 2, 4, 6)  # word after word, before first
     assert (levels.reshape(3, 2, 24).argmax(2) == own.maps.reshape(3, 2, 24).argmax(2)).all()
     assert len(two["peaks"]) == 6
-    blind = attention_images.embedded(attended(images=0))
+    blind = gallery.embedded(attended(images=0))
     assert (blind["images"], blind["maps"], blind["peaks"], blind["grid"]) == (0, "", [], [4, 6])

@@ -18,7 +18,7 @@ import pytest
 from pipeline.io.errors import InputError
 from pipeline.scoring import java, spice
 from pipeline.scoring.corpus import Scores, score
-from pipeline.scoring.meteor_formula import from_statistics
+from pipeline.scoring.meteor import from_statistics
 from pipeline.scoring.metrics import bleu
 
 Corpus = tuple[dict[str, str], dict[str, list[str]]]

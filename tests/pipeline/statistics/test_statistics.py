@@ -13,7 +13,7 @@ from pycocoevalcap.rouge.rouge import Rouge
 
 from pipeline.io.errors import InputError
 from pipeline.scoring import meteor
-from pipeline.statistics import bootstrap, comparisons, pair_scores, seeds
+from pipeline.statistics import bootstrap, comparisons, pair_scores
 from tests import light_meteor
 from tests.hostile import refused
 from tests.scored import line, write
@@ -170,13 +170,13 @@ def test_a_value_that_hardly_any_resample_has(tmp_path):
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=6))
 def test_over_seeds(values):
-    found = seeds.over_seeds(values)
+    found = bootstrap.over_seeds(values)
     assert found.mean == pytest.approx(np.mean(values))
     assert found.sd == pytest.approx(stdev(values))
     assert found.runs == len(values)
-    assert seeds.over_seeds(values[:1]) == seeds.MeanSd(values[0], None, 1)
+    assert bootstrap.over_seeds(values[:1]) == bootstrap.MeanSd(values[0], None, 1)
     with pytest.raises(InputError, match="no run to average"):
-        seeds.over_seeds([])
+        bootstrap.over_seeds([])
 
 
 def without(key: str) -> dict:

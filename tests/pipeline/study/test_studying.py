@@ -12,7 +12,7 @@ from pipeline.io.errors import InputError
 from pipeline.reporting import paper_results
 from pipeline.results import study_table
 from pipeline.study import study_file, study_runs, workspace
-from pipeline.study.overrides import changes, overlay
+from pipeline.study.study_file import changes, overlay
 from tests import project_params
 from tests.study_lab import ROOT, STUDY, make_repository, planned
 

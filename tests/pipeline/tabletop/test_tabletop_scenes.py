@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.config.params import Tabletop
 from pipeline.io.errors import InputError
-from pipeline.tabletop import changes, dataset_card, scene_sampling, scenes
+from pipeline.tabletop import dataset_card, scene_sampling, scenes
 from pipeline.tabletop.pictures import identify
 
 SMALL = Tabletop(scenes=10, seed=5, min_objects=3, max_objects=10, width=96, height=64, viewpoint="moderate")
@@ -119,7 +119,7 @@ def test_a_scene_depends_only_on_the_seed_and_its_number():
 
 
 def test_a_crowded_table_ends_in_an_error(monkeypatch):
-    monkeypatch.setattr(changes, "ARENA", 0.9)
+    monkeypatch.setattr(scene_sampling, "ARENA", 0.9)
     monkeypatch.setattr(scene_sampling, "RESTARTS", 20)
     crowded = SMALL.model_copy(update={"min_objects": 10})
     with pytest.raises(InputError, match="10 objects in 20 tries at 96 x 64 pixels; lower max_objects"):

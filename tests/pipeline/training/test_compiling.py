@@ -15,8 +15,7 @@ from pipeline.config import recipe_file
 from pipeline.datasets.schema import of_split
 from pipeline.training import compiling
 from pipeline.training.loop import Training, seed_all
-from pipeline.training.reinforce import SelfCritical
-from pipeline.training.rewards import constant
+from pipeline.training.reinforce import SelfCritical, constant
 from pipeline.training.sampling import training_batches
 from tests.killed import KilledError
 from tests.lstm_speaker import Speaker

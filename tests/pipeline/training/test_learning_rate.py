@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.training.learning_rate import factor
+from pipeline.training.optimisers import factor
 
 
 @pytest.mark.parametrize(

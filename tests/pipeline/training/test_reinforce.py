@@ -16,8 +16,7 @@ from pipeline.decoding.greedy import sample
 from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
 from pipeline.training import phases
-from pipeline.training.reinforce import POLICY, SelfCritical, log_probabilities, some_exchanged
-from pipeline.training.rewards import constant
+from pipeline.training.reinforce import POLICY, SelfCritical, constant, log_probabilities, some_exchanged
 from pipeline.training.sampling import Batch
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained

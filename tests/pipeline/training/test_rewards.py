@@ -9,7 +9,7 @@ from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.io.errors import InputError
 from pipeline.scoring.metrics import CiderD, counted
 from pipeline.scoring.tokenizer import plain
-from pipeline.training.rewards import reward_of
+from pipeline.training.reinforce import reward_of
 from tests.tabletop_pairs import draw_pairs
 
 SETTINGS = {"reward": "truth", "partial_credit": 0.0, "false_alarm": 1.0}

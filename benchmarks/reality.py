@@ -2,7 +2,7 @@
 
     python -m benchmarks reality --labelled FOLDER [--lab LAB] data/weights/tabletop/*/1
 
-The models must have been scored: LAB, their repository (default: this folder), has results/cells.
+The models must have been scored: LAB, their repository (default: this folder), has results/runs.
 The table has the percentage of true captions in five columns: rendered changes; rendered changes of colour
 (CLEVR-Change's labelled scenes have only these); rendered unchanged pairs; real changed pairs; real unchanged
 pairs. Rank correlations compare the order of the models on rendered and on real pairs. Intervals are
@@ -70,7 +70,7 @@ def read(weights: Path, lab: Path, labelled: Path) -> Row:
     """
     captioner = PictureCaptioner.load(weights, lab)
     seed, model, dataset = weights.name, weights.parent.name, weights.parent.parent.name
-    path = lab / "results/cells" / dataset / model / seed / "metrics.json"
+    path = lab / "results/runs" / dataset / model / seed / "metrics.json"
     metrics = read_json(path, f"run `dvc repro score@{dataset}-{model}-{seed}`")
     judged = judging.judged_labelled(captioner, labelled, Search(1))
     true = {

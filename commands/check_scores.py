@@ -20,7 +20,7 @@ from pipeline.io.inputs import json_of, read_json
 from pipeline.io.records import checked
 from pipeline.scoring.metric_names import of_parts
 
-RUNS = "results/cells"
+RUNS, OLD = "results/runs", "results/cells"  # OLD: name of the folder in earlier versions
 FILE = "metrics.json"
 Score = Annotated[FiniteFloat, Strict()]  # Python's JSON reader accepts NaN, which compares as False
 RERUN = "run `dvc repro score constant` to make it"
@@ -48,10 +48,12 @@ def fallen_scores(revision: str, tolerance: Mapping[str, float]) -> tuple[list[s
     for path in _committed(revision):
         source, text = f"{revision}:{path}", _git("show", f"{revision}:./{path}")
         before = _scores(json_of(text, source, "name another revision"), source, tolerance)
-        scores = _scores(read_json(path, RERUN), str(path), tolerance)
+        run_name = Path(*path.parent.parts[2:])  # without results/runs
+        file = RUNS / run_name / FILE
+        scores = _scores(read_json(file, RERUN), str(file), tolerance)
         compared += len(before)
         for metric, score in before.items():
-            label = f"{path.parent.relative_to(RUNS)}: {metric}"
+            label = f"{run_name}: {metric}"
             if metric not in scores:
                 fallen.append(f"{label} is gone; it was {score:.4f}")
             elif (fall := score - scores[metric]) > tolerance[metric] + 1e-9:
@@ -64,11 +66,11 @@ def fallen_scores(revision: str, tolerance: Mapping[str, float]) -> tuple[list[s
 
 
 def _committed(revision: str) -> list[Path]:
-    listed = _git("ls-tree", "-r", "-z", "--name-only", f"{revision}^{{commit}}", "--", RUNS)
-    paths = [Path(name) for name in listed.split("\0") if Path(name).name == FILE]
-    if not paths:
-        raise InputError(f"{revision} has no {RUNS}/…/{FILE}; name a revision whose scores are committed")
-    return paths
+    for folder in (RUNS, OLD):
+        listed = _git("ls-tree", "-r", "-z", "--name-only", f"{revision}^{{commit}}", "--", folder)
+        if paths := [Path(name) for name in listed.split("\0") if Path(name).name == FILE]:
+            return paths
+    raise InputError(f"{revision} has no {RUNS}/…/{FILE}; name a revision whose scores are committed")
 
 
 def _scores(tree: Any, source: str, tolerance: Mapping[str, float]) -> dict[str, float]:

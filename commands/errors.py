@@ -2,7 +2,7 @@
 
 python -m commands.errors                                   the published records (results/records)
 python -m commands.errors --own                             your own records (results/own/records)
-python -m commands.errors results/cells/tabletop/*/1        finished runs, by their folders or pairs.jsonl
+python -m commands.errors results/runs/tabletop/*/1        finished runs, by their folders or pairs.jsonl
 python -m commands.errors captions.json --pairs data/pairs/tabletop.jsonl
                                                           captions of the test pairs, from any program
 Numbers are percent of the changed pairs. In the table, a caption counts once for each of its false parts. In

@@ -1,4 +1,4 @@
-"""Write the records of the runs that `dvc repro` made (results/cells), or publish your own records.
+"""Write the records of the runs that `dvc repro` made (results/runs), or publish your own records.
 
 python -m commands.record             write records to results/own/records, which git ignores
 python -m commands.record --promote   move the records of the present params.yaml and data to results/records
@@ -34,7 +34,7 @@ def write() -> None:
     """Write the records of all finished runs of params.yaml."""
     finished_runs = [run for run in runs(Path()) if (run.scores_folder / "pairs.jsonl").exists()]
     if not finished_runs:
-        raise InputError("no run of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
+        raise InputError("no run of params.yaml has pairs.jsonl in results/runs; run `dvc repro`")
     for run in finished_runs:
         check(run)
     for run in finished_runs:

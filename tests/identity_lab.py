@@ -14,7 +14,7 @@ from tests.study_lab import STAGES
 
 CAPTIONER, ADAPTED = "scorer_cbr", "clip4idc"
 MODELS, SEEDS = (CAPTIONER, ADAPTED), (1, 2)
-CELLS = "results/cells/tabletop"
+RUNS = "results/runs/tabletop"
 SMALL = {"width": 16, "heads": 2, "intra": 1, "inter": 2, "text_width": 16, "text_heads": 2}
 SMALL |= {"text_layers": 1, "joint": 16, "caption_heads": 2, "caption_layers": 1}
 OWN = "dataset__tabletop__own__clip__"
@@ -26,7 +26,7 @@ SETTINGS |= {"models": [*MODELS], "seeds": [*SEEDS], "report__gallery": 2, "repo
 def commands(model: str, seed: int) -> dict[str, str]:
     """Return the command of each stage of a run."""
     run, weights = f"data/recipes/tabletop/{model}/{seed}", f"data/weights/tabletop/{model}/{seed}"
-    curves, scores = f"results/curves/tabletop/{model}", f"{CELLS}/{model}/{seed}"
+    curves, scores = f"results/curves/tabletop/{model}", f"{RUNS}/{model}/{seed}"
     return {
         "recipe": f"recipe --dataset tabletop --model {model} --features data/features/tabletop "
         f"--weights {weights} --out {run}/recipe.yaml --pretrain {run}/pretrain.yaml "
@@ -46,8 +46,8 @@ def commands(model: str, seed: int) -> dict[str, str]:
 
 CONSTANT = (
     f"constant --dataset tabletop --pairs {PAIRS} --manifest {MANIFEST} "
-    f"--captions {CELLS}/constant/captions.json "
-    f"--out {CELLS}/constant/metrics.json --summary {CELLS}/constant/summary.json"
+    f"--captions {RUNS}/constant/captions.json "
+    f"--out {RUNS}/constant/metrics.json --summary {RUNS}/constant/summary.json"
 )
 
 

@@ -30,7 +30,7 @@ METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D
 def make_study(
     root: Path, names: tuple[str, ...] = ("tabletop",), models=("subtraction", "scorer"), seeds=(1, 2)
 ) -> params.Params:
-    """Data, cells and curves of each dataset under `root`, and the params.yaml that lists them."""
+    """Data, runs and curves of each dataset under `root`, and the params.yaml that lists them."""
     tree = project_params.tree()
     for name in names:
         tree["dataset"][name] = tree["dataset"]["tabletop"] | {
@@ -42,9 +42,9 @@ def make_study(
     write_published(root / "data/published")
     for name in names:
         pairs = make_data(root, name)
-        write_json(root / "results/cells" / name / "constant/metrics.json", metrics(pairs, 0.25))
+        write_json(root / "results/runs" / name / "constant/metrics.json", metrics(pairs, 0.25))
         still = captions(pairs, lambda _: "no change")
-        write_json(root / "results/cells" / name / "constant/captions.json", still)
+        write_json(root / "results/runs" / name / "constant/captions.json", still)
         for place, model in enumerate(models):
             for seed in seeds:
                 make_cell(root, name, model, seed, pairs, 0.5 + 0.1 * place + 0.01 * seed)
@@ -70,7 +70,7 @@ def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], s
         still = model != "subtraction" and not pair.changed
         return f"{'nothing has changed' if still else 'the ball moved'}, says {model} {seed}"
 
-    folder = root / "results/cells" / name / model / str(seed)
+    folder = root / "results/runs" / name / model / str(seed)
     write_json(folder / "metrics.json", metrics(pairs, score))
     write_json(folder / "captions.json", captions(pairs, said))
     write_lines(folder / "pairs.jsonl", [scored(pair, said(pair), score) for pair in pairs])

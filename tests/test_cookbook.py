@@ -41,7 +41,7 @@ def test_the_python_of_the_cookbook_runs(prepared, tmp_path):
     (store / "grid.zarr").symlink_to(prepared.store.location.name)
     for name in ("docs", "demo"):
         (tmp_path / name).symlink_to(ROOT / name)
-    run = tmp_path / "results/cells/tabletop/scorer_cbr/1"
+    run = tmp_path / "results/runs/tabletop/scorer_cbr/1"
     curves = tmp_path / "results/curves/tabletop/scorer_cbr/1"
     for folder in (run, curves):
         folder.mkdir(parents=True)

@@ -26,7 +26,7 @@ from tests.test_commands import WHOLE, calls, commands, made_calls
 TRACKED = ("datasets.yaml", "dvc.yaml", "dvc.lock", "params.yaml", ".gitignore")
 TRACKED += ("studies", "docs", "data/cards", "data/published")
 CODE = ("models", "pipeline", "stages", "commands", "demo")
-CHANGED_BY_DVC = re.compile(r"dvc\.lock|params\.yaml|results/cells/.*/(metrics|summary)\.json")
+CHANGED_BY_DVC = re.compile(r"dvc\.lock|params\.yaml|results/runs/.*/(metrics|summary)\.json")
 # commands that read images, weights or a program that is not here, and write where their arguments say
 ELSEWHERE = {
     "caption",
@@ -74,7 +74,7 @@ def lab(tmp_path):
     """A repository with the tracked files of this project and few records, and an edited params.yaml."""
     records = [*(ROOT / "results/records/tabletop").glob("rr-?.json")]
     records.append(ROOT / "results/records/tabletop/pairs.json")
-    scores = (ROOT / "results/cells").glob("**/metrics.json")
+    scores = (ROOT / "results/runs").glob("**/metrics.json")
     for path in (*(ROOT / name for name in TRACKED), *records, *scores):
         copied = tmp_path / path.relative_to(ROOT)
         copied.parent.mkdir(parents=True, exist_ok=True)

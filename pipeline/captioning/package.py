@@ -230,7 +230,7 @@ def _backbone(folder: Path, trained: Trained, lab: Path, with_backbone: bool) ->
 
 def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
     recipe, seeds = trained.recipe, _summaries(trained, weights, lab)
-    run = lab / "results/cells" / trained.run
+    run = lab / "results/runs" / trained.run
     own_scores, tabletop = seeds.get(trained.seed), params.load(lab / "params.yaml").tabletop
     captions = read_results(run / run_files.CAPTIONS, run_files.DECODE) if own_scores else {}
     rendered = recipe.dataset in tabletop.viewpoint
@@ -252,7 +252,7 @@ def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[
     """
     runs = Path(trained.run).parent
     summaries: dict[int, Mapping[str, Any]] = {}
-    for file in sorted((lab / "results/cells" / runs).glob(f"[0-9]*/{run_files.SUMMARY}")):
+    for file in sorted((lab / "results/runs" / runs).glob(f"[0-9]*/{run_files.SUMMARY}")):
         run, seed = file.parent, int(file.parent.name)
         is_own = seed == trained.seed
         try:

@@ -98,7 +98,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         raise InputError(f"{path} has no pair of the split test; {REMEDY} again")
     gallery = attention_maps.gallery(test, params.report.gallery)
     gallery_pairs = [pair for pairs in gallery.values() for pair in pairs]
-    constant = root / "results/cells" / dataset / "constant"
+    constant = root / "results/runs" / dataset / "constant"
     runs = [
         _scored_run(
             root, Path(dataset, model, str(seed)), test, gallery_pairs if seed == params.seeds[0] else []
@@ -111,7 +111,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
     run_files.check_scores(constant, path)
     for run in runs:
         name = Path(dataset, run.model, str(run.seed))
-        run_files.check_scores(root / "results/cells" / name, path, root / "data/weights" / name)
+        run_files.check_scores(root / "results/runs" / name, path, root / "data/weights" / name)
         run_curves.check(root / "results/curves" / name, root / "data/weights" / name)
     published_folder = root / paper_results.FOLDER
     return Results(
@@ -149,7 +149,7 @@ def _evidence(runs: Sequence[ScoredRun]) -> Evidence:
 
 def _scored_run(root: Path, name: Path, test: Sequence[Pair], gallery_pairs: Sequence[Pair]) -> ScoredRun:
     """Read the run `name` (dataset/model/seed), with the attention of the pairs `gallery_pairs`."""
-    folder, curves = root / "results/cells" / name, root / "results/curves" / name.parent
+    folder, curves = root / "results/runs" / name, root / "results/curves" / name.parent
     scores = {pair.pair_id: pair for pair in pair_scores.read_pairs(folder / "pairs.jsonl")}
     seed = int(name.name)
     return ScoredRun(

@@ -1,7 +1,7 @@
 """Make tables for `dvc plots show`.
 
 Each table contains all runs, because DVC would draw tables of single runs separately. A row of a table is a
-point of a plot. The column `cell` has the name of the row's run: dataset/model/seed, or dataset/constant for
+point of a plot. The column `run` has the name of the row's run: dataset/model/seed, or dataset/constant for
 the constant caption. Scores are fractions.
 """
 
@@ -34,11 +34,11 @@ def tables(results: Sequence[Results]) -> dict[str, Rows]:
         ]
         for file, curve, column, curve_name, key in columns:
             rows_by_file[file] += [
-                {"cell": name, "curve": curve_name, "iteration": iteration, key: number}
+                {"run": name, "curve": curve_name, "iteration": iteration, key: number}
                 for iteration, number in zip(curve["iteration"], curve[column], strict=True)
             ]
     rows_by_file[BY_TYPE] = [
-        {"cell": name, "type": kind, CIDER: metrics.subsets[kind][CIDER]}
+        {"run": name, "type": kind, CIDER: metrics.subsets[kind][CIDER]}
         for name, metrics in scored.items()
         for kind in TYPES
         if kind in metrics.subsets

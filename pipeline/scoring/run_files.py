@@ -1,4 +1,4 @@
-"""Check that the files of a scored run, results/cells/DATASET/MODEL/SEED, belong together.
+"""Check that the files of a scored run, results/runs/DATASET/MODEL/SEED, belong together.
 
 attention.npz names the weights, pairs and run of its captions. metrics.json names the same weights and run,
 and has the hashes of four files: captions, attention, pairs, and the scores per pair.
@@ -80,8 +80,8 @@ def check_per_pair(file: Path) -> None:
 
 
 def _run(file: Path) -> str | None:
-    """Return DATASET/MODEL/SEED of a file in results/cells; None for a file elsewhere."""
-    match file.absolute().parts:
-        case (*_, "results", "cells", dataset, model, seed, _):
+    """Return DATASET/MODEL/SEED of a file in results/runs; None for a file elsewhere."""
+    match file.absolute().parts:  # cells: the name of the folder runs in earlier versions
+        case (*_, "results", "runs" | "cells", dataset, model, seed, _):
             return f"{dataset}/{model}/{seed}"
     return None

@@ -22,13 +22,13 @@ from pipeline.io.outputs import Contents, replacing, write_json
 from pipeline.io.provenance import sha256
 from pipeline.study.study_file import FOLDER, Row, Study, Tree, changes, overlay
 
-FINISHED = Path("results/studies/cells")
+FINISHED = Path("results/studies/runs")
 STAGES = ("train", "decode", "score")
 FEATURES = "data/features/${item.dataset}"  # the stage recipe records its hash
 RESULT_FILES = ("metrics.json", "pairs.jsonl")  # files of a finished run
 RETRIEVAL = "retrieval/retrieval.json"  # further file of a model that learns to retrieve
-RECORD = "cell.json"
-CONTENTS = Contents("study cell")
+RECORD = "run.json"
+CONTENTS = Contents("study run")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Run:
     @property
     def scores_folder(self) -> Path:
         """Folder, relative to the workspace, into which the DVC stage `score` writes the run's scores."""
-        return Path("results/cells", self.dataset, self.model, str(self.seed))
+        return Path("results/runs", self.dataset, self.model, str(self.seed))
 
     def source(self, name: str) -> Path:
         """Return the path of the result file `name` in a workspace. `name` is one of `kept_files(run)`."""

@@ -30,7 +30,7 @@ from pipeline.study.study_file import Tree
 from pipeline.study.study_runs import Run, how_to_prepare, preparing_stages, pretraining_stages
 
 FOLDER = Path(".scratch/study")
-BASE, CELLS = "base", "cells"
+BASE, RUNS = "base", "runs"
 PARAMS, CONFIG = "params.yaml", ".dvc/config"
 CODE = ("models", "pipeline", "stages", "commands", "datasets.yaml", "dvc.yaml", ".dvcignore")
 README_FILES = (  # folders that DVC looks for
@@ -93,7 +93,7 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
 
 def workspaces(runs: Iterable[Run], root: Path) -> list[Path]:
     """Return the paths of these runs' workspaces, which may not exist."""
-    return [root.resolve() / FOLDER / CELLS / run.key for run in runs]
+    return [root.resolve() / FOLDER / RUNS / run.key for run in runs]
 
 
 def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:

@@ -53,7 +53,7 @@ def test_the_command_compares_real_images_with_the_metrics(tmp_path, capsys, mon
     with pytest.raises(InputError, match=r"score@tabletop-subtraction-1"):
         reality.main()
     metrics = {subset: {"true": 0.25} for subset in reality.RENDERED.values()}
-    metrics_file = lab / "results/cells/tabletop/subtraction/1/metrics.json"
+    metrics_file = lab / "results/runs/tabletop/subtraction/1/metrics.json"
     write_json(metrics_file, metrics)
     monkeypatch.setattr(
         "sys.argv", [*sys.argv, "--figure", str(tmp_path / "a.svg"), "--out", str(tmp_path / "a.json")]

@@ -23,7 +23,7 @@ def git(root: Path, *arguments: str) -> None:
 
 
 def write(root: Path, run: str, tree: object) -> None:
-    path = root / "results/cells" / run / "metrics.json"
+    path = root / "results/runs" / run / "metrics.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(tree if isinstance(tree, str) else json.dumps(tree))
 
@@ -104,7 +104,18 @@ def test_the_revision_is_compared_and_not_the_index(repository, check):
     assert check("--against", "HEAD~1")[0] == 1
 
 
-NAMED = f"results/cells/{RUNS[2]}/metrics.json"
+def test_scores_of_a_revision_with_the_old_folder_name(repository, check):
+    git(repository, "mv", "results/runs", "results/cells")
+    git(repository, "commit", "--quiet", "-m", "an earlier version")
+    git(repository, "mv", "results/cells", "results/runs")
+    assert check()[0] == 0
+    write(repository, RUNS[1], TREE | {"change_accuracy": 0.1})
+    code, _, said = check()
+    assert code == 1
+    assert said[0].startswith(f"{RUNS[1]}: change_accuracy")
+
+
+NAMED = f"results/runs/{RUNS[2]}/metrics.json"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +140,7 @@ def test_revisions_without_scores(repository, mistake):
         assert "git cannot read" in mistake(f"--against={value}")
     git(repository, "rm", "--quiet", "-r", "results")
     git(repository, "commit", "--quiet", "-m", "none")
-    assert "HEAD has no results/cells/…/metrics.json" in mistake()
+    assert "HEAD has no results/runs/…/metrics.json" in mistake()
 
 
 def test_scores_of_other_names(repository, check, mistake):

@@ -55,20 +55,20 @@ def test_own_records_have_a_page_and_are_published_by_a_command(root, capsys):
 
 def test_a_run_of_other_settings_is_refused(root):
     project_params.write(root, model__rr__dropout=0.5, models=["rr"], seeds=[1])
-    refuse(root, "record", "results/cells/tabletop/rr/1 was made with other settings or code; run `dvc")
+    refuse(root, "record", "results/runs/tabletop/rr/1 was made with other settings or code; run `dvc")
     assert not (root / "results/own").exists()
 
 
 def test_without_a_finished_run_there_is_nothing_to_record(root):
     project_params.write(root, models=["ccr"], seeds=[1])
-    refuse(root, "record", "no run of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
+    refuse(root, "record", "no run of params.yaml has pairs.jsonl in results/runs; run `dvc repro`")
 
 
 def test_a_large_test_split_has_no_record(root, monkeypatch, capsys):
     monkeypatch.setattr(records, "MOST_PAIRS", 3)
     succeed(root, "record")
     assert (
-        "results/cells/tabletop/rr/1: no record, as there are more than 3 test pairs"
+        "results/runs/tabletop/rr/1: no record, as there are more than 3 test pairs"
         in capsys.readouterr().out
     )
     assert not (root / "results/own").exists()

@@ -143,7 +143,7 @@ def test_a_run_trains_once_and_dvc_repro_finds_it(lab):
     assert "y: 5" in found["two"]  # what a row sets of the dataset's own settings reaches its recipe
     assert runs(lab) == ["1", "2", "5"]
     assert before == tree(lab)
-    assert not list((lab / workspace.FOLDER / "cells").iterdir())
+    assert not list((lab / workspace.FOLDER / "runs").iterdir())
     for own, count in ((each[2], 1), (run_of("dropped", seeds=[5]), 2)):
         copy = lab.parent / own.key
         shutil.copytree(lab, copy, ignore=shutil.ignore_patterns(".scratch"), symlinks=True)

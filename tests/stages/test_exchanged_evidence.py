@@ -10,11 +10,11 @@ from tests import identity_lab as lab
 from tests.exchanges import exchange, flip, put, set_json, swap_lines, swap_words
 from tests.folders import contents
 from tests.forged import forge
-from tests.identity_lab import ADAPTED, CAPTIONER, CELLS
+from tests.identity_lab import ADAPTED, CAPTIONER, RUNS
 from tests.running import refuse, succeed
 from tests.stage_commands import IMAGES, MANIFEST, PAIRS, STORE, VOCAB
 
-ONE, TWO = (f"{CELLS}/{CAPTIONER}/{seed}" for seed in lab.SEEDS)
+ONE, TWO = (f"{RUNS}/{CAPTIONER}/{seed}" for seed in lab.SEEDS)
 CURVES, CURVES_TWO = (f"results/curves/tabletop/{CAPTIONER}/{seed}" for seed in lab.SEEDS)
 RETRIEVAL, RETRIEVAL_TWO = (f"results/curves/tabletop/{ADAPTED}/pretrain/{seed}" for seed in lab.SEEDS)
 FIRST, FIRST_TWO = (f"data/recipes/tabletop/{ADAPTED}/{seed}/pretrained" for seed in lab.SEEDS)
@@ -74,7 +74,7 @@ CASES = [  # command, change, what the message names
     ("report", exchange(CURVES, CURVES_TWO), "validation.csv"),
     ("report", put(f"{WEIGHTS_TWO}/{TENSORS}", to=f"{WEIGHTS}/{TENSORS}"), TENSORS),
     ("report", exchange(f"{ONE}/attention.npz", f"{TWO}/attention.npz"), "attention.npz"),
-    ("report", flip(f"{CELLS}/constant/captions.json", -10), "constant/captions.json"),
+    ("report", flip(f"{RUNS}/constant/captions.json", -10), "constant/captions.json"),
     ("report", exchange(f"{RETRIEVAL}/retrieval.json", f"{RETRIEVAL_TWO}/retrieval.json"), "retrieval.json"),
     ("report", swap_lines(f"{RETRIEVAL}/retrieved.jsonl", "text_to_pair"), "retrieved.jsonl"),
     ("compare", swap_lines(f"{ONE}/pairs.jsonl", "CIDEr-D"), "pairs.jsonl"),

@@ -32,7 +32,7 @@ def test_the_report_is_one_page_and_its_numbers(study):
         *["subtraction"] * 2,
         *["scorer"] * 2,
     ]
-    file = json.loads((study / "results/cells/tabletop/scorer/2/metrics.json").read_text())
+    file = json.loads((study / "results/runs/tabletop/scorer/2/metrics.json").read_text())
     (total,) = [s for s in scores if (s["model"], s["seed"], s["subset"]) == ("scorer", 2, "total")]
     assert total == file["total"] | {
         "dataset": "tabletop", "model": "scorer", "seed": 2, "subset": "total",
@@ -44,7 +44,7 @@ def test_a_second_report_has_the_same_bytes_and_ignores_stale_runs(study):
     before = contents(study / "results/report")
     test = of_split(read_pairs(study / "data/pairs/tabletop.jsonl"), "test")
     make_cell(study, "tabletop", "rr", 1, test, 0.9)
-    (study / "results/cells/clevr_change/constant").mkdir(parents=True)
+    (study / "results/runs/clevr_change/constant").mkdir(parents=True)
     succeed(study, "report")
     assert contents(study / "results/report") == before
 
@@ -72,11 +72,11 @@ def test_show_without_a_report_is_one_line(tmp_path, capsys):
 
 
 def test_a_missing_run_is_named_and_the_old_report_stays(study):
-    path = study / "results/cells/tabletop/scorer/1/captions.json"
+    path = study / "results/runs/tabletop/scorer/1/captions.json"
     kept, before = path.read_bytes(), contents(study / "results/report")
     path.unlink()
     try:
-        refuse(study, "report", "results/cells/tabletop/scorer/1/captions.json is missing; run `dvc repro`")
+        refuse(study, "report", "results/runs/tabletop/scorer/1/captions.json is missing; run `dvc repro`")
     finally:
         path.write_bytes(kept)
     assert contents(study / "results/report") == before

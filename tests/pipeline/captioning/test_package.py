@@ -26,30 +26,32 @@ SHIPPED = ROOT / "demo/clip4idc"
 BACKBONE = "data/backbone.safetensors"
 SAMPLE = [ROOT / f"docs/sample/{name}.png" for name in ("before", "after")]
 WEIGHTS = "data/weights/tabletop/scorer_cbr/1"
-CELLS = "results/cells/tabletop/scorer_cbr"
+RUNS = "results/runs/tabletop/scorer_cbr"
 SCORES = {1: {"CIDEr-D": 0.9, "change_accuracy": 0.85}, 3: {"CIDEr-D": 0.8, "change_accuracy": None}}
 
 
 def decode(folder, seed):
     """Run the stage decode; return its captions."""
-    cell = folder / CELLS / str(seed)
+    run_folder = folder / RUNS / str(seed)
     inputs = f"--weights data/weights/tabletop/scorer_cbr/{seed} {INPUTS}"
-    succeed(folder, f"decode {inputs} --out {cell}/captions.json --attention {cell}/attention.npz")
-    return json.loads((cell / "captions.json").read_text())
+    succeed(
+        folder, f"decode {inputs} --out {run_folder}/captions.json --attention {run_folder}/attention.npz"
+    )
+    return json.loads((run_folder / "captions.json").read_text())
 
 
-def write_scores(cell, captions, own):
+def write_scores(run_folder, captions, own):
     """Write what the stage score would write. Each caption has a ROUGE-L of 0.5."""
     lines = [{"pair_id": each["image_id"], "caption": each["caption"], "ROUGE-L": 0.5} for each in captions]
-    (cell / "pairs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (run_folder / "pairs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     total = {"CIDEr-D": own["CIDEr-D"], "ROUGE-L": 0.5}
     metrics = {"total": total} | (
         {"change_accuracy": own["change_accuracy"]} if own["change_accuracy"] else {}
     )
     files = {"captions": "captions.json", "attention": "attention.npz", "per_pair": "pairs.jsonl"}
-    hashes = run_files.hashes_of_scored({name: cell / file for name, file in files.items()})
-    (cell / "metrics.json").write_text(json.dumps(with_hashes(metrics, hashes)))
-    (cell / "summary.json").write_text(json.dumps(summary(metrics)))
+    hashes = run_files.hashes_of_scored({name: run_folder / file for name, file in files.items()})
+    (run_folder / "metrics.json").write_text(json.dumps(with_hashes(metrics, hashes)))
+    (run_folder / "summary.json").write_text(json.dumps(summary(metrics)))
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def once(lab, tmp_path_factory):
     folder = shutil.copytree(lab, tmp_path_factory.mktemp("scored") / "lab")
     add_weights(folder, "scorer_cbr", 3)
     for seed, own in SCORES.items():
-        write_scores(folder / CELLS / str(seed), decode(folder, seed), own)
+        write_scores(folder / RUNS / str(seed), decode(folder, seed), own)
     return folder
 
 
@@ -81,7 +83,7 @@ def test_the_card_has_this_seeds_scores_and_the_spread(scored, tmp_path):
     assert "## Licence\n\na licence of its own" in card
     assert scores["own"] == SCORES[1] | {"ROUGE-L": 0.5}
     assert set(scores["seeds"]) == {"1", "3"}
-    captions = json.loads((scored / CELLS / "1/captions.json").read_text())
+    captions = json.loads((scored / RUNS / "1/captions.json").read_text())
     assert scores["sample"] == {each["image_id"]: each["caption"] for each in captions}
     assert scores["rendered"]["viewpoint"]
 
@@ -93,8 +95,8 @@ def test_the_card_has_truth_by_kind_of_change(scored, tmp_path):
         for name, (true, fits) in own.items()
     }
     metrics |= {"total": {"CIDEr-D": 0.9, "ROUGE-L": 0.5, "true": 0.6}}
-    (scored / CELLS / "1/metrics.json").write_text(json.dumps(metrics))
-    (scored / CELLS / "1/summary.json").write_text(json.dumps(summary(metrics)))
+    (scored / RUNS / "1/metrics.json").write_text(json.dumps(metrics))
+    (scored / RUNS / "1/summary.json").write_text(json.dumps(summary(metrics)))
     card, scores = packed(scored, tmp_path / "after")
     assert scores["truth"]["color"] == {"true": 0.1}
     assert set(scores["truth"]) == {"change", "color", "add", "no_change"}
@@ -108,9 +110,9 @@ def test_the_card_has_truth_by_kind_of_change(scored, tmp_path):
 
 
 def test_a_card_of_one_seed_and_a_card_without_scores(scored, tmp_path):
-    shutil.rmtree(scored / CELLS / "3")
+    shutil.rmtree(scored / RUNS / "3")
     assert "Seeds: 1. One seed does not show" in packed(scored, tmp_path / "one")[0]
-    shutil.rmtree(scored / CELLS)
+    shutil.rmtree(scored / RUNS)
     card, scores = packed(scored, tmp_path / "none")
     assert "This run was not scored." in card
     assert "model-index" not in card
@@ -134,7 +136,7 @@ def numbers(name):
     """Change a score in a file."""
 
     def change(lab):
-        file = lab / CELLS / "1" / name
+        file = lab / RUNS / "1" / name
         file.write_text(file.read_text().replace("0.5", "0.6"))
 
     return change
@@ -144,10 +146,10 @@ def numbers(name):
     ("change", "named"),
     [
         (other_weights, "weights.safetensors"),
-        (exchanged("attention.npz", CELLS), "attention.npz"),
-        (exchanged("captions.json", CELLS), "captions.json"),
-        (exchanged("pairs.jsonl", CELLS), "pairs.jsonl"),
-        (exchanged("summary.json", CELLS), "summary.json"),
+        (exchanged("attention.npz", RUNS), "attention.npz"),
+        (exchanged("captions.json", RUNS), "captions.json"),
+        (exchanged("pairs.jsonl", RUNS), "pairs.jsonl"),
+        (exchanged("summary.json", RUNS), "summary.json"),
         (numbers("pairs.jsonl"), "metrics.json"),
         (numbers("summary.json"), "summary.json"),
     ],
@@ -160,7 +162,7 @@ def test_scores_of_other_weights_or_captions_are_refused(scored, tmp_path, chang
 
 
 def test_scores_of_another_seed_are_left_out_if_they_belong_to_other_weights(scored, tmp_path, capsys):
-    shutil.copyfile(scored / CELLS / "1/attention.npz", scored / CELLS / "3/attention.npz")
+    shutil.copyfile(scored / RUNS / "1/attention.npz", scored / RUNS / "3/attention.npz")
     assert set(packed(scored, tmp_path / "out")[1]["seeds"]) == {"1"}
     assert "note: the scores of seed 3 are left out" in capsys.readouterr().err
 

@@ -9,8 +9,8 @@ from pipeline.io.errors import InputError
 from pipeline.reporting import dataset_results
 from tests.report_lab import make_study
 
-RUN = "results/cells/tabletop/scorer/2"
-FIRST = "results/cells/tabletop/scorer/1"
+RUN = "results/runs/tabletop/scorer/2"
+FIRST = "results/runs/tabletop/scorer/1"
 CURVES = "results/curves/tabletop/scorer/2"
 FILES = [
     f"{RUN}/captions.json",
@@ -18,8 +18,8 @@ FILES = [
     f"{RUN}/pairs.jsonl",
     f"{CURVES}/loss.csv",
     f"{CURVES}/validation.csv",
-    "results/cells/tabletop/constant/captions.json",
-    "results/cells/tabletop/constant/metrics.json",
+    "results/runs/tabletop/constant/captions.json",
+    "results/runs/tabletop/constant/metrics.json",
     "data/pairs/tabletop.jsonl",
     "data/images/tabletop.jsonl",
     f"{FIRST}/attention.npz",

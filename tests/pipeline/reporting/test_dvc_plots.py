@@ -26,20 +26,20 @@ def study(tmp_path_factory):
 
 def test_every_run_is_in_one_table(study):
     root, found = study
-    cells = [f"tabletop/{model}/{seed}" for model in ("subtraction", "scorer") for seed in (1, 2)]
-    assert list(dict.fromkeys(row["cell"] for row in found["validation.json"])) == cells[:3]
-    assert [row for row in found["validation.json"] if row["cell"] == cells[0]] == [
-        {"cell": cells[0], "curve": "validation", "iteration": 150, "CIDEr-D": 0.255},
-        {"cell": cells[0], "curve": "validation", "iteration": 300, "CIDEr-D": 0.51},
+    runs = [f"tabletop/{model}/{seed}" for model in ("subtraction", "scorer") for seed in (1, 2)]
+    assert list(dict.fromkeys(row["run"] for row in found["validation.json"])) == runs[:3]
+    assert [row for row in found["validation.json"] if row["run"] == runs[0]] == [
+        {"run": runs[0], "curve": "validation", "iteration": 150, "CIDEr-D": 0.255},
+        {"run": runs[0], "curve": "validation", "iteration": 300, "CIDEr-D": 0.51},
     ]
-    terms = {cell: {row["curve"] for row in found["losses.json"] if row["cell"] == cell} for cell in cells}
+    terms = {run: {row["curve"] for row in found["losses.json"] if row["run"] == run} for run in runs}
     assert list(terms.values()) == [{"cap"}, {"cap"}, {"cap", "cv"}, set()]
     assert len(found["losses.json"]) == 2 * 30 + 60
-    types = {cell: [] for cell in ("tabletop/constant", *cells)}
+    types = {run: [] for run in ("tabletop/constant", *runs)}
     for row in found["types.json"]:
-        types[row["cell"]].append(row["type"])
+        types[row["run"]].append(row["type"])
     assert list(types.values()) == [["color", "texture", "add", "drop", "move", "no_change"]] * 5
-    written = json.loads((root / "results/cells" / cells[3] / "metrics.json").read_text())
+    written = json.loads((root / "results/runs" / runs[3] / "metrics.json").read_text())
     assert found["types.json"][-1]["CIDEr-D"] == written["no_change"]["CIDEr-D"]
 
 
@@ -51,7 +51,7 @@ def test_dvc_draws_columns_that_the_tables_have(study):
         template = json.loads((ROOT / f".dvc/plots/{plot['template']}.json").read_text())
         ((path, column),) = plot["y"].items()
         rows = found[Path(path).name]
-        fields = {template["facet"]["row"]["field"], "cell", plot["x"], column} - {"rev"}
+        fields = {template["facet"]["row"]["field"], "run", plot["x"], column} - {"rev"}
         assert all(fields <= row.keys() for row in rows)
         assert isinstance(rows[0][column], float)
         assert plot["title"]

@@ -34,7 +34,7 @@ def test_tables_hold_the_metrics(study, read):
     parts = ["change", "no_change", "color", "texture", "add", "drop", "move", *QUARTILES]
     for table, metric in ((cider, "CIDEr-D"), (meteor, "METEOR")):
         assert [re.sub(r" \d+ pairs", "", c).replace(" ", "_") for c in table[0][1:]] == parts
-        own = [cell.metrics.subsets for cell in results.runs[:2]]
+        own = [run.metrics.subsets for run in results.runs[:2]]
         assert [cell.split(" ± ")[0] for cell in tidy(table[2])[1:]] == [
             f"{50 * (own[0][part][metric] + own[1][part][metric]):.1f}" for part in parts
         ]
@@ -93,11 +93,11 @@ def test_nothing_is_marked_without_truth(study):
     blind = [replace(pair, change_type=None) for pair in results.test]
     found = [
         replace(
-            cell,
-            metrics=dataset_results.Metrics({"total": cell.metrics.subsets["total"]}, {}, {}),
-            scores=dict.fromkeys(cell.scores, told(0.5)),
+            run,
+            metrics=dataset_results.Metrics({"total": run.metrics.subsets["total"]}, {}, {}),
+            scores=dict.fromkeys(run.scores, told(0.5)),
         )
-        for cell in results.runs
+        for run in results.runs
     ]
     constant = replace(results.constant, subsets=found[0].metrics.subsets, overall={})
     unknown = replace(results, test=blind, runs=found, constant=constant, gallery={None: blind}, evidence={})
@@ -144,7 +144,7 @@ def test_imported_weights_have_no_curves(tmp_path):
     assert [panel.title for panel in found] == ["Validation CIDEr-D × 100", "Training loss: caption"]
     assert "scorer" not in "".join(panel.description for panel in found)
     assert "Training loss" in undrawn([results], params)
-    alone = replace(results, runs=[cell for cell in results.runs if cell.model == "scorer"])
+    alone = replace(results, runs=[run for run in results.runs if run.model == "scorer"])
     assert curves.captioning(alone) == []
     assert "Learning curves" not in undrawn([alone], params)
 

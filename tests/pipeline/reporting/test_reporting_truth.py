@@ -129,7 +129,7 @@ def test_differences_in_truth_come_first(made):
     changed = {pair.pair_id: pair.changed for pair in results.test}
     kept = {}
     for model in ("subtraction", "scorer"):
-        path = root / f"results/cells/tabletop/{model}/1/pairs.jsonl"
+        path = root / f"results/runs/tabletop/{model}/1/pairs.jsonl"
         kept[path] = path.read_text()
         rows = [json.loads(line) for line in kept[path].splitlines()]
         own = {"true": model == "scorer"}

@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from scipy.stats import spearmanr
 
 from pipeline.captioning import judging
-from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+from pipeline.captioning.pair_captioner import PairCaptioner, Search
 from pipeline.cli.arguments import parsed, to_read
 from pipeline.datasets.schema import NO_CHANGE
 from pipeline.io.inputs import read_json
@@ -68,7 +68,7 @@ def read(weights: Path, lab: Path, labelled: Path) -> Row:
 
     The stored scores are in metrics.json of the repository `lab`. Raises InputError if the file is missing.
     """
-    captioner = PictureCaptioner.load(weights, lab)
+    captioner = PairCaptioner.load(weights, lab)
     seed, model, dataset = weights.name, weights.parent.name, weights.parent.parent.name
     path = lab / "results/runs" / dataset / model / seed / "metrics.json"
     metrics = read_json(path, f"run `dvc repro score@{dataset}-{model}-{seed}`")

@@ -32,11 +32,11 @@ def main() -> None:
     check_exist([arguments.labelled], "name a folder of labelled images")
     # imported late: the import takes seconds, and the arguments are checked first
     from pipeline.captioning import calibrating
-    from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+    from pipeline.captioning.pair_captioner import PairCaptioner, Search
     from pipeline.compute import devices
 
     devices.repeatable()
-    captioner = PictureCaptioner.load(arguments.weights, arguments.lab, arguments.confidence)
+    captioner = PairCaptioner.load(arguments.weights, arguments.lab, arguments.confidence)
     search = Search(arguments.beam, arguments.length_penalty)
     if arguments.labelled:
         if not arguments.out:

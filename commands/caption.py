@@ -34,7 +34,7 @@ from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, replacing
 
 if TYPE_CHECKING:
-    from pipeline.captioning.picture_captioner import Limits, PictureCaptioner, Search
+    from pipeline.captioning.pair_captioner import Limits, PairCaptioner, Search
 
 
 def main() -> None:
@@ -42,14 +42,14 @@ def main() -> None:
     check(arguments)
     # imported late: the import takes seconds, and the arguments are checked first
     from pipeline.captioning import many_pairs, pair_jobs
-    from pipeline.captioning.picture_captioner import Limits, PictureCaptioner, Search
+    from pipeline.captioning.pair_captioner import Limits, PairCaptioner, Search
     from pipeline.compute import devices
 
     devices.repeatable()
     search = Search(arguments.beam or arguments.top or 1, arguments.length_penalty)
     # check the pairs first, because loading weights takes seconds
     pairs = pair_jobs.jobs(arguments.pairs) if arguments.pairs else []
-    captioner = PictureCaptioner.load(arguments.weights, arguments.lab, arguments.confidence)
+    captioner = PairCaptioner.load(arguments.weights, arguments.lab, arguments.confidence)
     limits = Limits(arguments.at_least, arguments.any_images)
     captioner.check_limits(search, limits)
     if not arguments.pairs:
@@ -108,7 +108,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def caption_pair(
-    arguments: argparse.Namespace, captioner: "PictureCaptioner", search: "Search", limits: "Limits"
+    arguments: argparse.Namespace, captioner: "PairCaptioner", search: "Search", limits: "Limits"
 ) -> None:
     """Caption two images: print the caption and, with --overlay, draw the attention."""
     from pipeline.captioning import overlay

@@ -23,9 +23,9 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import plain
 
 if TYPE_CHECKING:
-    from pipeline.captioning.picture_captioner import Limits, PictureCaptioner
+    from pipeline.captioning.pair_captioner import Limits, PairCaptioner
 
-    Captioners = dict[str, PictureCaptioner]  # name -> captioner
+    Captioners = dict[str, PairCaptioner]  # name -> captioner
 
 WEIGHTS = (Path("demo/clip4idc"),)
 # Gradio requests its own page to check that the server works; these variables would mislead its HTTP client
@@ -46,7 +46,7 @@ def main() -> None:
     arguments = parsed(parser)
     check_exist(arguments.weights, "name a folder of weights or a package, such as demo/clip4idc")
     # imported late: the import takes seconds, and the arguments are checked first
-    from pipeline.captioning.picture_captioner import Limits, Search
+    from pipeline.captioning.pair_captioner import Limits, Search
     from pipeline.compute import devices
 
     devices.repeatable()
@@ -63,13 +63,13 @@ def main() -> None:
         serve(captioners, drawn, arguments.port, not arguments.no_browser, limits)
 
 
-def load_captioners(paths: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
+def load_captioners(paths: list[Path], lab: Path) -> "dict[str, PairCaptioner]":
     """Load a captioner for each package or folder of weights in `paths`. Return name -> captioner."""
-    from pipeline.captioning import PictureCaptioner
+    from pipeline.captioning import PairCaptioner
 
-    captioners: dict[str, PictureCaptioner] = {}
+    captioners: dict[str, PairCaptioner] = {}
     for path in paths:
-        captioner = PictureCaptioner.load(path, lab)
+        captioner = PairCaptioner.load(path, lab)
         name = f"{captioner.trained.recipe.model}, seed {captioner.trained.seed}"
         captioners[name if name not in captioners else f"{name} ({path})"] = captioner
     return captioners

@@ -20,8 +20,8 @@ from pipeline.authors_checkpoints.importing import Options, imported
 from pipeline.cli.arguments import SEEDS, new_parser, parsed, to_read, whole, word
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import replacing, write_json
-from pipeline.weights import first_weights, trained_model
-from pipeline.weights.first_weights import WEIGHTS
+from pipeline.weights import imported_weights, trained_model
+from pipeline.weights.imported_weights import WEIGHTS
 from pipeline.weights.model_description import Trained
 
 
@@ -39,23 +39,23 @@ def main() -> None:
     add("--seed", type=whole(*SEEDS), default=1, help="seed of the run that uses the weights")
     arguments = parsed(parser)
     if arguments.out:
-        first_weights.check_unowned(arguments.out)
+        imported_weights.check_unowned(arguments.out)
     file = checkpoint_file.read(arguments.checkpoint)
     sizes = (arguments.heads, arguments.longest, arguments.intra)
     options = Options(arguments.vocab, arguments.dataset, arguments.seed, *sizes)
     trained, tensors, model = imported(file, options)
     stage = "train" if isinstance(model, Captioner) else "pretrain"
-    place = first_weights.folder_of(arguments.dataset, trained.recipe.model, arguments.seed, stage)
+    place = imported_weights.folder_of(arguments.dataset, trained.recipe.model, arguments.seed, stage)
     out = arguments.out or place
     if out.exists() or out.is_symlink():
         raise InputError(f"{out} exists already; remove it, or name another place with --out")
-    contents = trained_model.CONTENTS if arguments.out else first_weights.CONTENTS
+    contents = trained_model.CONTENTS if arguments.out else imported_weights.CONTENTS
     with replacing(out, contents) as folder:
         trained_model.save(folder if arguments.out else folder / WEIGHTS, trained, tensors)
         if not arguments.out:
-            write_empty_curves(folder / first_weights.CURVES, trained, model)
+            write_empty_curves(folder / imported_weights.CURVES, trained, model)
             source = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
-            write_json(folder / first_weights.SOURCE, source)
+            write_json(folder / imported_weights.SOURCE, source)
     print(f"{out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
     if not arguments.out:
         target = f"{stage}@{arguments.dataset}-{trained.recipe.model}-{arguments.seed}"

@@ -29,12 +29,12 @@ def main() -> None:
     # imported late: the import takes seconds, and the arguments are checked first
     from commands.demo import scene_settings
     from pipeline.captioning import judging
-    from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+    from pipeline.captioning.pair_captioner import PairCaptioner, Search
     from pipeline.compute import devices
     from pipeline.demo import drawn_scenes
 
     devices.repeatable()
-    captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
+    captioner = PairCaptioner.load(arguments.weights, arguments.lab)
     if arguments.labelled:
         judged = judging.judged_labelled(captioner, arguments.labelled, Search(arguments.beam))
     else:

@@ -32,7 +32,7 @@ from pipeline.scoring import retrieval as retrieving
 from pipeline.training import phases
 from pipeline.training.phases import OtherInputs
 from pipeline.training.task_sampling import CLASS_PAIRS, FDA, ClassItems
-from pipeline.weights import first_weights, trained_model
+from pipeline.weights import imported_weights, trained_model
 from stages import run, train
 
 
@@ -47,9 +47,9 @@ def main() -> None:
     if recipe is None or not recipe.before:
         raise InputError(f"{arguments.recipe}: the model has no pre-training; choose another model")
     measure = retrieval(arguments) if recipe.entry.retrieves else None
-    if folder := first_weights.find(arguments.imported, "pretrain"):
+    if folder := imported_weights.find(arguments.imported, "pretrain"):
         train.use_imported("pretrain", arguments, folder, trained_model.load_first, measure)
-    elif first_weights.find(arguments.imported, "train"):
+    elif imported_weights.find(arguments.imported, "train"):
         folders = ((arguments.weights, trained_model.CONTENTS), (arguments.curves, phase_run.CURVES))
         for path, contents in folders:
             with replacing(path, contents) as empty:

@@ -19,8 +19,8 @@ from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write, write_json, write_text
 from pipeline.io.provenance import sha256
-from pipeline.weights import first_weights
-from pipeline.weights.first_weights import PRETRAINED
+from pipeline.weights import imported_weights
+from pipeline.weights.imported_weights import PRETRAINED
 from stages import run
 
 STORE = ("zarr.json", "features/zarr.json")  # hashes of the images, their processing, and sizes of the shards
@@ -59,8 +59,8 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
     pretrained = arguments.inputs.with_name(PRETRAINED)
     for stage, folder in (("pretrain", pretrained), ("train", arguments.weights)):
         if folder:
-            first_weights.check_kept(folder, arguments.imported, stage)
-    imported = first_weights.hashes(arguments.imported)
+            imported_weights.check_kept(folder, arguments.imported, stage)
+    imported = imported_weights.hashes(arguments.imported)
     found = {"imported": imported} if imported else pretraining_hashes(recipe, arguments)
     write_json(arguments.inputs, known | found)
 
@@ -74,7 +74,7 @@ def pretraining_hashes(recipe: Recipe, arguments: argparse.Namespace) -> dict[st
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train
     if "start" in first:
-        found["clip"] = file_hash(first["start"], first_weights.REMEDY)
+        found["clip"] = file_hash(first["start"], imported_weights.REMEDY)
     if recipe.asks_negatives:
         grammar, seed = params.load().negatives.of(recipe.dataset)
         found["negatives"] = {"grammar": grammar, "seed": seed}

@@ -41,11 +41,11 @@ def write(out: Path) -> None:
     results = dataset_results.read(Path(), everything)
     records = overview_table.records(results)
     html = page.render(results, records, everything)
-    with replacing(out, CONTENTS) as beside:
-        write_text(beside / PAGE, html)
-        write_json(beside / SCORES, records)
+    with replacing(out, CONTENTS) as folder:
+        write_text(folder / PAGE, html)
+        write_json(folder / SCORES, records)
         for name, rows in dvc_plots.tables(results).items():
-            write_json(beside / name, rows)
+            write_json(folder / name, rows)
 
 
 def show(out: Path) -> None:

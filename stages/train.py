@@ -29,8 +29,8 @@ from pipeline.scoring import tokenizer
 from pipeline.text import vocabularies
 from pipeline.training import phases
 from pipeline.training.phases import OtherInputs, Phase
-from pipeline.weights import first_weights, trained_model
-from pipeline.weights.first_weights import PRETRAINED
+from pipeline.weights import imported_weights, trained_model
+from pipeline.weights.imported_weights import PRETRAINED
 from pipeline.weights.model_description import Trained
 from stages import run
 
@@ -49,7 +49,7 @@ def main() -> None:
     add("--tokens", choices=tokenizer.TOKENIZERS, default="ptb", help=tokens)
     arguments = parsed(parser)
     recipe = recipe_file.load(arguments.recipe)
-    if folder := first_weights.find(arguments.imported, "train"):
+    if folder := imported_weights.find(arguments.imported, "train"):
         use_imported("train", arguments, folder, trained_model.load)
         return
     inputs_folder = arguments.start_from
@@ -160,17 +160,17 @@ def use_imported(
     fit the vocabulary or the feature store.
     """
     start = time.monotonic()
-    _, trained = load(imported / first_weights.WEIGHTS)
+    _, trained = load(imported / imported_weights.WEIGHTS)
     check_fits(trained, arguments)
     if process_group.rank_and_world()[0]:
         return  # only the first process writes
-    source = read_json(imported / first_weights.SOURCE, first_weights.AGAIN)
+    source = read_json(imported / imported_weights.SOURCE, imported_weights.AGAIN)
     with (
         replacing(arguments.weights, trained_model.CONTENTS) as weights,
         replacing(arguments.curves, phase_run.CURVES) as curves,
     ):
-        shutil.copytree(imported / first_weights.WEIGHTS, weights)
-        shutil.copytree(imported / first_weights.CURVES, curves)
+        shutil.copytree(imported / imported_weights.WEIGHTS, weights)
+        shutil.copytree(imported / imported_weights.CURVES, curves)
         if measure is not None:
             measure(weights, curves)
     provenance.write(stage, arguments.provenance, time.monotonic() - start, **source)

@@ -61,5 +61,5 @@ class Speaker(Unweighed, nn.Module):
         state.h, state.c = self.cell(torch.cat([self.words(tokens), seen], 1), (state.h, state.c))
         return NextWord(self.vocabulary(state.h), shares if self.attends else None)
 
-    def maps(self, looked, state):
-        return looked
+    def maps(self, trace, state):
+        return trace

@@ -36,8 +36,8 @@ facts = SceneFacts((ball,), (), (1.0, 0.0, 1.0), (1.0, 0.0, 1.0), 0)
 pair = Pair("a", "a", "test", "a", "b", ("the ball is gone",), "drop", scene=facts)
 print([judge(text, pair).true for text in ("the ball is gone", "the cube is gone")], callable(score))
 assert [judge_free(text, pair).true for text in ("A red ball vanished.", "A cube did.")] == [True, False]
-from {LIBRARY}.captioner import PictureCaptioner
-print(PictureCaptioner.load(sys.argv[1])(*sys.argv[2:]))
+from {LIBRARY}.captioner import PairCaptioner
+print(PairCaptioner.load(sys.argv[1])(*sys.argv[2:]))
 from {LIBRARY}.__main__ import main
 sys.argv = ["change-captioning", "caption", *sys.argv[2:], "--weights", sys.argv[1]]
 try:
@@ -203,3 +203,12 @@ def test_the_same_names_work_in_the_repository():
     assert Path(captioner.__file__).parent == ROOT / LIBRARY
     for module in (captioner, judge, metrics):
         assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_the_earlier_name_of_the_captioner_still_works():
+    from change_captioning_lab import captioner
+
+    with pytest.warns(DeprecationWarning, match="PairCaptioner"):
+        assert captioner.PictureCaptioner is captioner.PairCaptioner
+    with pytest.raises(AttributeError, match="PictureCaptions"):
+        _ = captioner.PictureCaptions

@@ -87,14 +87,14 @@ class ClipDecoder(TransformerDecoder):
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]
 
-    def maps(self, looked: Any, state: TransformerState) -> Tensor:
+    def maps(self, trace: Any, state: TransformerState) -> Tensor:
         """Return the attention of each word to the n patches, (B, L, 1, n); the weights of a word sum to 1.
 
         The attention is that of the last layer. It is averaged over heads, and added over both images. Class
-        tokens are left out. `looked` holds the queries of the words, (B, L, h, d).
+        tokens are left out. `trace` holds the queries of the words, (B, L, h, d).
         """
         attention, keys = self.layers[-1].cross_attention, state.layers[-1].memory_keys
-        before, after = attention.map(state.queries(looked), keys).chunk(2, -1)
+        before, after = attention.map(state.queries(trace), keys).chunk(2, -1)
         patches = before[..., 1:] + after[..., 1:]
         return state.one_map(patches / patches.sum(-1, keepdim=True))
 

@@ -19,7 +19,7 @@ from models.common.captioner import Captioner, Difference
 from models.common.distributed_batch import join_processes, process_slice, processes
 from models.common.entry import GRID, PIXELS, EarlierPhase, Entry
 from models.common.trainable import Group, Labels, Retrieves, Trainable
-from models.initialisation import clip4idc as first_weights
+from models.initialisation import clip4idc as initialisation
 
 LARGEST = math.log(100.0)  # CLIP's upper limit of the logarithm of the learned scale
 STEM = r"^encoding\.patches\."  # tensors that `frozen: stem` freezes, besides CLIP's word embeddings
@@ -102,8 +102,8 @@ class Retrieval(ClipModel, Retrieves):
         self.text = TextEncoder(sizes)
         self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
         if switches.first_weights == "counterpart":
-            first_weights.compare(self.encoding, self.inter)
-            first_weights.gather(self.encoding, self.inter)
+            initialisation.compare(self.encoding, self.inter)
+            initialisation.gather(self.encoding, self.inter)
         self.groups = adapting(switches, coef_lr)
         if switches.frozen != "none":
             freeze(self, STEM + r"|^text\.tables\.")
@@ -214,7 +214,7 @@ def captioner(
     decoder = ClipDecoder(sizes, switches, dropout)
     compares = False
     if switches.first_weights == "counterpart":
-        compares = first_weights.initialise_captioner(encoding, inter, memories, decoder)
+        compares = initialisation.initialise_captioner(encoding, inter, memories, decoder)
     model = ClipCaptioner(sizes, Compared(inter, memories), {}, dropout, encoding=encoding, decoder=decoder)
     model.cells, model.groups = sizes.cells, captioning(coef, clips_words, compares)
     takes = {"encoding.": "encoding.", "inter.": "difference.inter."}

@@ -191,13 +191,13 @@ class TransformerState:
             past.leave(exchange)
         exchange.apply(self.order)
 
-    def queries(self, looked: Tensor) -> Tensor:
-        """Reorder the queries `looked`, (B, L, h, d), and return them as (B, h, L, d).
+    def queries(self, trace: Tensor) -> Tensor:
+        """Reorder the queries `trace`, (B, L, h, d), and return them as (B, h, L, d).
 
-        `looked` is in the order of the batch. The result is in the order of the pairs in the search, which
+        `trace` is in the order of the batch. The result is in the order of the pairs in the search, which
         differs because the search moves pairs when they are finished.
         """
-        return looked[self.order].transpose(1, 2).contiguous()
+        return trace[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
         """Put attention maps, (B, L, N), into the order of the pairs in the batch. Return (B, L, 1, N)."""
@@ -257,13 +257,13 @@ class TransformerDecoder(Unweighed, nn.Module):
             x, queries = layer.step(x, past, position)
         return NextWord(self.predict(x[:, 0]), queries)
 
-    def maps(self, looked: Any, state: TransformerState) -> Tensor:
+    def maps(self, trace: Any, state: TransformerState) -> Tensor:
         """Return the last layer's attention map of each word, averaged over heads, (B, L, 1, N).
 
-        The values of a map sum to 1. `looked` holds the words' queries, (B, L, h, d).
+        The values of a map sum to 1. `trace` holds the words' queries, (B, L, h, d).
         """
         attention, keys = self.layers[-1].cross_attention, state.layers[-1].memory_keys
-        return state.one_map(attention.map(state.queries(looked), keys))
+        return state.one_map(attention.map(state.queries(trace), keys))
 
 
 class CaptionDecoder(TransformerDecoder):

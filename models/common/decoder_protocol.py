@@ -83,7 +83,7 @@ class NextWord:
     """Output of a decoding step: the prediction of each caption's next word."""
 
     logits: Tensor  # (R, V)
-    looked: Tensor | None  # (R, ...), the step's input for the decoder's `maps` and `word_weights`
+    trace: Tensor | None  # (R, ...), the step's input for the decoder's `maps` and `word_weights`
 
 
 class State(Protocol):
@@ -129,20 +129,20 @@ class Decoder(Protocol[SearchState]):
     def step(self, tokens: Tensor, position: int, state: SearchState) -> NextWord:
         """Predict the next word of each caption; `tokens`, (R,), are the captions' words at `position`."""
 
-    def maps(self, looked: Tensor | None, state: SearchState) -> Tensor | None:
+    def maps(self, trace: Tensor | None, state: SearchState) -> Tensor | None:
         """Return the attention maps of one caption per pair, (B, L, I, N), or None if there is no attention.
 
         Each map sums to 1. I is 1 if a word has one map for both images, and 2 if it has a map for each
-        image. `looked`, (B, L, ...), has the `NextWord.looked` of each decoding step, and zeros after the end
-        of a caption. The pairs in `looked` and in the result are in the order of the batch. The order of the
+        image. `trace`, (B, L, ...), has the `NextWord.trace` of each decoding step, and zeros after the end
+        of a caption. The pairs in `trace` and in the result are in the order of the batch. The order of the
         rows of `state` can differ.
         """
 
-    def word_weights(self, looked: Tensor | None) -> Tensor | None:
+    def word_weights(self, trace: Tensor | None) -> Tensor | None:
         """Return the weights that the decoder gives to its K inputs at each word, (B, L, K).
 
         The K weights of a word sum to 1. Returns None if the decoder does not weigh inputs (K = 0).
-        `looked` holds what the decoding steps stored to compute the weights.
+        `trace` holds what the decoding steps stored to compute the weights.
         """
 
 
@@ -151,7 +151,7 @@ class Unweighed:
 
     weighed: tuple[str, ...] = ()
 
-    def word_weights(self, looked: Tensor | None) -> None:
+    def word_weights(self, trace: Tensor | None) -> None:
         """Return None, because there are no weights."""
 
 

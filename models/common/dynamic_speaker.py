@@ -183,7 +183,7 @@ class DynamicSpeaker(nn.Module):
     def step(self, tokens: Tensor, position: int, state: SpeakerState) -> NextWord:
         """Predict the next word of R captions.
 
-        `tokens`, (R,), are the last words of the captions so far. In the result, `looked`, (R, 3), has the
+        `tokens`, (R,), are the last words of the captions so far. In the result, `trace`, (R, 3), has the
         weights of before image, difference and after image.
         """
         hidden, weights = self._advance(tokens, state)
@@ -205,20 +205,20 @@ class DynamicSpeaker(nn.Module):
         state.speaking = h, c
         return self.dropout(h), weights
 
-    def maps(self, looked: Any, state: SpeakerState) -> Tensor:
+    def maps(self, trace: Any, state: SpeakerState) -> Tensor:
         """Return the attention maps of both images for each word, (B, L, 2, N).
 
-        Each map sums to 1. All L words of a caption have the same two maps. `looked`, (B, L, 3), only gives
+        Each map sums to 1. All L words of a caption have the same two maps. `trace`, (B, L, 3), only gives
         the number L of words.
         """
-        return shares(state.maps)[:, None].expand(-1, looked.shape[1], -1, -1)
+        return shares(state.maps)[:, None].expand(-1, trace.shape[1], -1, -1)
 
-    def word_weights(self, looked: Tensor | None) -> Tensor | None:
+    def word_weights(self, trace: Tensor | None) -> Tensor | None:
         """Return the weights of the before image, the difference and the after image at each word, (B, L, 3).
 
-        The decoding steps have already computed these weights, so the result is the argument `looked` itself.
+        The decoding steps have already computed these weights, so the result is the argument `trace` itself.
         """
-        return looked
+        return trace
 
 
 class DynamicCaptioner(Captioner):

@@ -67,16 +67,16 @@ class MaskDecoder(Unweighed):
             x, queries = step(block, x, past, position)
         return NextWord(self.network.output(x[:, 1]), queries)
 
-    def maps(self, looked: Any, state: TransformerState) -> Tensor:
+    def maps(self, trace: Any, state: TransformerState) -> Tensor:
         """Return the attention of each word to the cells, (B, L, 1, N); the weights of a word sum to 1.
 
         The decoder predicts a word at the position of a [MASK]. The attention of a word is the attention of
-        its [MASK] in the last block. It is averaged over heads, and added over both images. `looked` holds
+        its [MASK] in the last block. It is averaged over heads, and added over both images. `trace` holds
         the queries of the [MASK] tokens, (B, L, h, d).
         """
         before, after = state.layers[-1].memory_keys.chunk(2, 2)  # [IMG1] or [IMG2], then cells
         keys = torch.cat([before[:, :, 1:], after[:, :, 1:]], 2)
-        first, second = attention_weights(state.queries(looked), keys).mean(1).chunk(2, -1)
+        first, second = attention_weights(state.queries(trace), keys).mean(1).chunk(2, -1)
         return state.one_map(first + second)
 
 

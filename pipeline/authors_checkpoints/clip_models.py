@@ -23,7 +23,7 @@ from pipeline.config.store_contents import IMPORTED, Spec
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_json
 from pipeline.text.vocabularies import PCL_MARKS, PCL_OTHERS, Vocabulary
-from pipeline.weights.first_weights import name_in_file
+from pipeline.weights.imported_weights import name_in_file
 
 FIELDS = {"D": "width", "p": "patch", "T": "text_width", "k": "text_layers", "C": "context", "E": "joint"}
 HEADS = {"heads": "width", "text_heads": "text_width", "caption_heads": "joint"}

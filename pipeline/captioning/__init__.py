@@ -1,11 +1,12 @@
 """Caption any two images, with trained weights or a shared package.
 
-    from pipeline.captioning import PictureCaptioner
-    PictureCaptioner.load("FILE.zip")("before.png", "after.png")
+    from pipeline.captioning import PairCaptioner
+    PairCaptioner.load("FILE.zip")("before.png", "after.png")
 
 The search for captions is in pipeline/decoding.
 """
 
-from pipeline.captioning.picture_captioner import PictureCaptioner
+from pipeline.captioning.pair_captioner import PairCaptioner
+from pipeline.captioning.pair_captioner import PairCaptioner as PictureCaptioner  # name in earlier versions
 
-__all__ = ["PictureCaptioner"]
+__all__ = ["PairCaptioner", "PictureCaptioner"]

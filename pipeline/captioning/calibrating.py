@@ -8,9 +8,9 @@ import numpy as np
 from torch import Tensor
 
 from pipeline.captioning import package, sources
-from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+from pipeline.captioning.pair_captioner import PairCaptioner, Search
 from pipeline.confidence import calibration, collecting, familiarity, measures, probability
-from pipeline.confidence.calibration import SAID, Calibration
+from pipeline.confidence.calibration import CRITERIA, Calibration
 from pipeline.confidence.collecting import BATCH, Collected
 from pipeline.confidence.signals import NAMES
 from pipeline.config import params
@@ -38,7 +38,7 @@ class Calibrated:
     measured: dict[str, tuple[Collected, np.ndarray]]  # name -> captions, and their probabilities
 
 
-def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Calibrated:
+def on_validation(captioner: PairCaptioner, lab: Path, search: Search) -> Calibrated:
     """Fit a calibration to the validation pairs of the repository `lab`, and measure it on the test pairs.
 
     Raises InputError if the captions cannot be judged, or if the weights were trained with other pairs or
@@ -85,7 +85,7 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
     )
     losses = ", ".join(f"{name} {loss:.4f}" for name, loss in choice.losses.items())
     lines = [
-        f"probability that {SAID[meaning]}, fitted on {len(fitting.pairs)} validation pairs",
+        f"probability that {CRITERIA[meaning]}, fitted on {len(fitting.pairs)} validation pairs",
         f"cross-validated log-loss: {losses}; chosen: {choice.method}",
         *measures.lines("test", numbers),
         *_refused("test", result, test),
@@ -93,7 +93,7 @@ def on_validation(captioner: PictureCaptioner, lab: Path, search: Search) -> Cal
     return Calibrated(result, lines, {"test": (test, probabilities)})
 
 
-def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
+def on_labelled(captioner: PairCaptioner, folder: Path) -> Calibrated:
     """Adapt the captioner's calibration to the labelled pairs in a folder.
 
     The slope and the shift of the probability are fitted again. A pair is refused if one of its distances
@@ -135,7 +135,7 @@ def on_labelled(captioner: PictureCaptioner, folder: Path) -> Calibrated:
     return Calibrated(result, lines, {"labelled": (judged, before)})
 
 
-def save(result: Calibrated, captioner: PictureCaptioner, weights: Path, lab: Path, out: Path | None) -> Path:
+def save(result: Calibrated, captioner: PairCaptioner, weights: Path, lab: Path, out: Path | None) -> Path:
     """Write the calibration to the file `out`, and return its path.
 
     If `out` is None, the file confidence.json that belongs to `weights` is written. Raises InputError if
@@ -150,7 +150,7 @@ def save(result: Calibrated, captioner: PictureCaptioner, weights: Path, lab: Pa
     return path
 
 
-def _grids(captioner: PictureCaptioner, folder: Path, pairs: list[Pair]) -> Iterator[tuple[Tensor, Tensor]]:
+def _grids(captioner: PairCaptioner, folder: Path, pairs: list[Pair]) -> Iterator[tuple[Tensor, Tensor]]:
     for start in range(0, len(pairs), BATCH):
         names = [name for pair in pairs[start : start + BATCH] for name in (pair.before, pair.after)]
         images = [captioner.features.squashed(folder / name, name) for name in names]

@@ -148,7 +148,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 BATCH = 32  # images, as in extraction
-Picture = str | Path | bytes | Image.Image | np.ndarray
+ImageInput = str | Path | bytes | Image.Image | np.ndarray
 """A file's path, its bytes, or an image in memory (an array: uint8, (H, W, 3))."""
 
 
@@ -166,9 +166,9 @@ class Features:
             dtype = devices.precision(precision, self.device)
             self.network = for_inference(network, dtype).to(self.device)
 
-    def squashed(self, picture: Picture, name: str = "the image") -> np.ndarray:
+    def squashed(self, image: ImageInput, name: str = "the image") -> np.ndarray:
         """Return an image, opened by `opened` and resized to the model's input size: uint8, (3, H, W)."""
-        return RESIZES[self.spec.resize](opened(picture, name), self.spec.squashed).transpose(2, 0, 1)
+        return RESIZES[self.spec.resize](opened(image, name), self.spec.squashed).transpose(2, 0, 1)
 
     @torch.inference_mode()
     def grids(self, images: Sequence[np.ndarray], names: Sequence[str]) -> Tensor:
@@ -190,24 +190,24 @@ class Features:
         return grids
 
 
-def opened(picture: Picture, name: str = "the image") -> Image.Image:
+def opened(image: ImageInput, name: str = "the image") -> Image.Image:
     """Open an image as RGB, like a dataset's images. Raises InputError if the image cannot be opened."""
-    if isinstance(picture, str | Path):
-        return decode(read_bytes(Path(picture)), str(picture))
-    if isinstance(picture, bytes):
-        return decode(picture, name)
-    if isinstance(picture, Image.Image):
-        return converted(picture, name)
-    if not isinstance(picture, np.ndarray):
-        raise InputError(f"{name} is a {type(picture).__name__}, not a path, bytes, a PIL image or an array")
-    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
-        raise InputError(f"{name} is {picture.dtype} of shape {picture.shape}, not uint8 of shape (H, W, 3)")
-    return Image.fromarray(picture)
+    if isinstance(image, str | Path):
+        return decode(read_bytes(Path(image)), str(image))
+    if isinstance(image, bytes):
+        return decode(image, name)
+    if isinstance(image, Image.Image):
+        return converted(image, name)
+    if not isinstance(image, np.ndarray):
+        raise InputError(f"{name} is a {type(image).__name__}, not a path, bytes, a PIL image or an array")
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
+        raise InputError(f"{name} is {image.dtype} of shape {image.shape}, not uint8 of shape (H, W, 3)")
+    return Image.fromarray(image)
 
 
 def rotation_warning(before: Image.Image, after: Image.Image) -> str | None:
     """Return a warning if two opened images have different EXIF orientations; else None."""
-    sides = [picture.info.get(ORIENTATION, 1) for picture in (before, after)]
+    sides = [image.info.get(ORIENTATION, 1) for image in (before, after)]
     if sides[0] == sides[1]:
         return None
     return (

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from pipeline.captioning.feature_backbone import Picture
-from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+from pipeline.captioning.feature_backbone import ImageInput
+from pipeline.captioning.pair_captioner import PairCaptioner, Search
 from pipeline.datasets import labelled_scenes
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.io.progress import track
@@ -22,13 +22,13 @@ JudgedCaption = tuple[Pair, str, Verdict]  # the pair, the caption, its verdict
 class PairImages:
     """Two images, and the pair whose scene they show. `pair` is None if the scene is unknown."""
 
-    before: Picture
-    after: Picture
+    before: ImageInput
+    after: ImageInput
     pair: Pair | None
 
 
 def judge_captions(
-    captioner: PictureCaptioner, pairs: Iterator[PairImages], count: int, search: Search
+    captioner: PairCaptioner, pairs: Iterator[PairImages], count: int, search: Search
 ) -> list[JudgedCaption]:
     """Write and judge captions of the `count` pairs in `pairs`, whose scenes are known.
 
@@ -47,7 +47,7 @@ def judge_captions(
     return judged
 
 
-def judged_labelled(captioner: PictureCaptioner, folder: Path, search: Search) -> list[JudgedCaption]:
+def judged_labelled(captioner: PairCaptioner, folder: Path, search: Search) -> list[JudgedCaption]:
     """Write and judge captions of a folder's labelled pairs. Raises InputError for wrong labels or images."""
     pairs = labelled_scenes.read(folder)
     images = (PairImages(folder / pair.before, folder / pair.after, pair) for pair in pairs)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.captioning.feature_backbone import opened, rotation_warning
+from pipeline.captioning.pair_captioner import ALL, Limits, PairCaptioner, Search, Squashed
 from pipeline.captioning.pair_jobs import Job
-from pipeline.captioning.picture_captioner import ALL, Limits, PictureCaptioner, Search, Squashed
 from pipeline.datasets.checking import on_disk
 from pipeline.io.errors import InputError, printable, writing
 from pipeline.io.inputs import read_text
@@ -36,7 +36,7 @@ REMEDY = "name another --out, or move the file away"
 
 
 def caption(
-    captioner: PictureCaptioner,
+    captioner: PairCaptioner,
     pairs: Sequence[Job],
     out: Path,
     search: Search,
@@ -82,7 +82,7 @@ def errors_in(out: Path) -> int:
         return sum("error" in json.loads(line) for line in file)
 
 
-def _origin_of(captioner: PictureCaptioner, search: Search, top: int | None, limits: Limits) -> str:
+def _origin_of(captioner: PairCaptioner, search: Search, top: int | None, limits: Limits) -> str:
     """Return the text that ends each output line, such as "tabletop card seed 1, weights ..., beam 3"."""
     recipe, calibration = captioner.trained.recipe, captioner.calibration
     limited = f", at least {limits.at_least:g}" + ", any images" * limits.any_images
@@ -109,7 +109,7 @@ def _check(out: Path, pairs: Sequence[Job], by: str) -> None:
 
 
 def _write_shards(
-    captioner: PictureCaptioner,
+    captioner: PairCaptioner,
     shards: Mapping[Path, Sequence[Job]],
     by: str,
     entries: Callable[[Sequence[Squashed]], list[dict[str, Any]]],
@@ -139,7 +139,7 @@ def _write_shards(
         print(printable(f"warning: {len(warnings)} pair(s), one of them {warnings[0]}"), file=sys.stderr)
 
 
-def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Squashed | str:
+def _load(captioner: PairCaptioner, job: Job, warnings: list[str]) -> Squashed | str:
     """Return a pair's resized images; if they cannot be read, return an error message.
 
     If the EXIF orientations of the two images differ, a message is appended to `warnings`.
@@ -160,7 +160,7 @@ def _names(job: Job) -> dict[str, str]:
 
 
 def _entries(
-    captioner: PictureCaptioner, pairs: Sequence[Squashed], search: Search, top: int | None, limits: Limits
+    captioner: PairCaptioner, pairs: Sequence[Squashed], search: Search, top: int | None, limits: Limits
 ) -> list[dict[str, Any]]:
     """Return an answer for each pair, as a JSON object.
 

@@ -8,7 +8,7 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.datasets.checking import files_below, is_picture, is_system_file
+from pipeline.datasets.checking import files_below, is_image, is_system_file
 from pipeline.datasets.pairs_csv_rows import ENDINGS, NAMES, Row, find, read_rows
 from pipeline.io.errors import InputError, printable
 
@@ -53,20 +53,20 @@ def _of_folders(folder: Path) -> list[Job]:
             f"{folder} has neither {' nor '.join(NAMES)}, nor a folder {missing[0]}/; put the images of a "
             "pair into before/ and after/, under the same name"
         )
-    sides = [_pictures(folder, side) for side in FOLDERS]
+    sides = [_images(folder, side) for side in FOLDERS]
     names = sorted({name for side in sides for name in side})
     if not names:
         raise InputError(f"{folder} has no images; put them into before/ and after/")
     return [_pair(folder, name, *(side.get(name) for side in sides)) for name in names]
 
 
-def _pictures(folder: Path, side: str) -> dict[str, str]:
+def _images(folder: Path, side: str) -> dict[str, str]:
     """Return the names of the images in the folder `side` as a dictionary.
 
     A key is the name in the Unicode form NFC. Its value is the name on the disk.
     """
     names = list(files_below(folder / side))
-    images = [name for name in names if not is_system_file(name) and is_picture(folder / side / name)]
+    images = [name for name in names if not is_system_file(name) and is_image(folder / side / name)]
     if others := sorted({*names} - {*images}):
         print(printable(f"left out: {len(others):,} files that are no images, such as {side}/{others[0]}"))
     # macOS writes an accented letter as two characters, other systems as one

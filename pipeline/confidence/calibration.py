@@ -26,8 +26,8 @@ FILE = "confidence.json"
 LARGEST = 1 << 20  # maximum size of the file in bytes
 REMEDY = "run python -m commands.calibrate to make it again"
 Meaning = Literal["true", "agrees", "change"]
-"""Criterion of a correct caption; see SAID."""
-SAID = {
+"""Criterion of a correct caption; see CRITERIA."""
+CRITERIA = {
     "true": "the caption is true",
     "agrees": "the caption agrees with the references",
     "change": "the caption is right about change or no change",

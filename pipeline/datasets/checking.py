@@ -71,7 +71,7 @@ def is_system_file(name: str) -> bool:
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 
-def is_picture(path: Path) -> bool:
+def is_image(path: Path) -> bool:
     """Return True if a file is an image by its extension or by its content."""
     if path.suffix.lower() in IMAGES:
         return True

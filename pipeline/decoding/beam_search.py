@@ -97,7 +97,7 @@ class Beam:
         word = torch.full_like(self.tokens[:, :, 0], START)  # (unsettled, k)
         for position in range(self.longest):
             step = self.decoder.step(word.flatten(), position, self.state)
-            self._store_attention(step.looked, position)
+            self._store_attention(step.trace, position)
             parents, word = self._choose(step.logits.view(*word.shape, -1))
             self._move(parents, word, position)
             self._end_captions(word, position)

@@ -49,7 +49,7 @@ def greedy_attending(model: Captioner, difference: Difference) -> Captioned:
 def captioned(decoder: Decoder[Any], words: Tensor, attention: Tensor | None, state: Any) -> Captioned:
     """Return a Captioned: the captions `words`, (B, L) token ids, and their attention, if there is any.
 
-    attention: `NextWord.looked` of all steps, (B, limit of tokens, ...); None if the decoder has none
+    attention: `NextWord.trace` of all steps, (B, limit of tokens, ...); None if the decoder has none
     state: the decoder's state at the end of the search
     """
     attention = None if attention is None else attention[:, : words.shape[1]]
@@ -81,7 +81,7 @@ class Greedy:
             step = self.decoder.step(word, position, self.state)
             step.logits[:, self.never] = -torch.inf
             word = self.words[rows, position] = self._choose(step.logits)
-            self._store_attention(step.looked, rows, position)
+            self._store_attention(step.trace, rows, position)
             word = self._remove_ended(word)
             if not len(word):
                 break

@@ -5,11 +5,11 @@ import io
 from PIL import Image
 
 from pipeline.captioning.judging import JudgedCaption, PairImages, judge_captions
-from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+from pipeline.captioning.pair_captioner import PairCaptioner, Search
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.datasets.clevr_annotations import TYPES
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.tabletop import effects, grammar, pictures, scene_sampling, scenes
+from pipeline.tabletop import effects, grammar, rendering, scene_sampling, scenes
 from pipeline.tabletop.effects import Effects
 from pipeline.tabletop.looks import LOOKS
 
@@ -50,14 +50,14 @@ def painted(
     """Render objects, as the camera of `view` sees them, and return the PNG."""
     look = LOOKS[settings.look]
     solids, size = scenes.solids(objects, look), (settings.width, settings.height)
-    pixels = pictures.render(solids, view.camera, view.lights, *size, look, image_effects)
+    pixels = rendering.render(solids, view.camera, view.lights, *size, look, image_effects)
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG", compress_level=1)
     return file.getvalue()
 
 
 def judge_new_scenes(
-    captioner: PictureCaptioner, settings: Tabletop, scenes: int, search: Search
+    captioner: PairCaptioner, settings: Tabletop, scenes: int, search: Search
 ) -> list[JudgedCaption]:
     """Render new pairs, caption them, and judge the captions. Return the judged captions.
 

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pipeline.captioning.judging import PairImages
-from pipeline.captioning.picture_captioner import ALL, Limits, PictureCaptioner
+from pipeline.captioning.pair_captioner import ALL, Limits, PairCaptioner
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.demo import drawn_scenes, pair_html
 from pipeline.demo.drawn_scenes import KINDS, VIEWPOINTS
@@ -51,7 +51,7 @@ class Guard:
 class Events:
     """Handlers of the page's buttons. Each handler returns the answer as HTML."""
 
-    def __init__(self, captioners: Mapping[str, PictureCaptioner], settings: Tabletop, limits: Limits = ALL):
+    def __init__(self, captioners: Mapping[str, PairCaptioner], settings: Tabletop, limits: Limits = ALL):
         self.captioners, self.settings, self.limits = captioners, settings, limits
         self.numbers = random.SystemRandom()
 
@@ -73,7 +73,7 @@ class Events:
             return pair_html.refusal(error)
 
 
-def page(captioners: Mapping[str, PictureCaptioner], settings: Tabletop, limits: Limits = ALL) -> gr.Blocks:
+def page(captioners: Mapping[str, PairCaptioner], settings: Tabletop, limits: Limits = ALL) -> gr.Blocks:
     """Build the page, which first shows a new scene."""
     events = Events(captioners, settings, limits)
     with gr.Blocks(title="What changed?", analytics_enabled=False) as blocks:

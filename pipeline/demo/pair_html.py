@@ -15,10 +15,10 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
-from pipeline.captioning.feature_backbone import Picture, opened, rotation_warning
+from pipeline.captioning.feature_backbone import ImageInput, opened, rotation_warning
 from pipeline.captioning.judging import PairImages
 from pipeline.captioning.overlay import HEAT, opacities
-from pipeline.captioning.picture_captioner import ALL, Answer, Limits, PictureCaptioner
+from pipeline.captioning.pair_captioner import ALL, Answer, Limits, PairCaptioner
 from pipeline.datasets.images import read_bytes
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
@@ -33,7 +33,7 @@ LARGEST = 20_000_000  # bytes of an uploaded image
 HINT = "Point at a word, or tap it: its attention is shown in red, in both images."
 
 
-def answer(captioners: Mapping[str, PictureCaptioner], drawn: PairImages, limits: Limits = ALL) -> str:
+def answer(captioners: Mapping[str, PairCaptioner], drawn: PairImages, limits: Limits = ALL) -> str:
     """Return the HTML section for a pair. Raises InputError for an image that does not open."""
     before, after = _opened(drawn.before, "before"), _opened(drawn.after, "after")
     answers = {name: captioner.answer(before, after, limits) for name, captioner in captioners.items()}
@@ -55,8 +55,8 @@ def answer(captioners: Mapping[str, PictureCaptioner], drawn: PairImages, limits
     )
 
 
-def _opened(picture: Picture, side: str) -> Image.Image:
-    data = read_bytes(picture) if isinstance(picture, Path) else picture
+def _opened(image: ImageInput, side: str) -> Image.Image:
+    data = read_bytes(image) if isinstance(image, Path) else image
     return opened(data, f"The {side} image")
 
 
@@ -65,8 +65,8 @@ def refusal(error: InputError) -> str:
     return f'<p class="lab-error" role="alert">{escape(str(error))}.</p>'
 
 
-def _thumbnail(picture: Image.Image) -> str:
-    small = picture.copy()
+def _thumbnail(image: Image.Image) -> str:
+    small = image.copy()
     small.thumbnail((SHOWN, SHOWN))
     return _address(small, "JPEG")
 
@@ -90,8 +90,8 @@ def _heat(map_: np.ndarray) -> Image.Image:
     return Image.fromarray(np.dstack([np.full((*opaque.shape, 3), HEAT, np.uint8), opaque]))
 
 
-def _address(picture: Image.Image, form: str) -> str:
+def _address(image: Image.Image, form: str) -> str:
     """Return an image as a data URL, for the attribute `src`. `form` is the image format, "JPEG" or "PNG"."""
     file = io.BytesIO()
-    picture.save(file, form)
+    image.save(file, form)
     return f"data:image/{form.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"

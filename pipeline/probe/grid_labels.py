@@ -20,7 +20,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_json
 from pipeline.io.progress import track
 from pipeline.tabletop.looks import LOOKS, Look
-from pipeline.tabletop.pictures import identify
+from pipeline.tabletop.rendering import identify
 from pipeline.tabletop.scenes import Box, SceneObject, box_of, solids
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES, Point
 

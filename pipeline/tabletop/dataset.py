@@ -29,11 +29,11 @@ from pipeline.io.errors import InputError, writing
 from pipeline.io.outputs import Contents, place, write_json
 from pipeline.io.progress import track
 from pipeline.io.scratch_folders import begin, clear, output_lock, scratch
-from pipeline.tabletop import grammar, pictures, scene_sampling, scenes
+from pipeline.tabletop import grammar, rendering, scene_sampling, scenes
 from pipeline.tabletop.effects import draw
 from pipeline.tabletop.looks import LOOKS, Look
 
-PICTURES = (DEFAULT, SEMANTIC, DISTRACTOR)
+IMAGES = (DEFAULT, SEMANTIC, DISTRACTOR)
 VIEWS = ("default", "semantic", "nonsemantic")
 CONTENTS = Contents("rendered dataset")
 SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
@@ -49,7 +49,7 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
     work = scratch(root, _key(settings))
     with output_lock(root), writing(root):
         begin(work)
-        for folder in ("scenes", "partial", *(f"dataset/{Path(name).parent}" for name in PICTURES)):
+        for folder in ("scenes", "partial", *(f"dataset/{Path(name).parent}" for name in IMAGES)):
             (work / folder).mkdir(parents=True, exist_ok=True)
         todo = [number for number in range(settings.scenes) if not _done(work, number)]
         _render_all(settings, work, todo, processes)
@@ -71,7 +71,7 @@ def _key(settings: Tabletop) -> str:
 
 
 def _done(work: Path, number: int) -> bool:
-    has_images = all((work / "dataset" / name.format(number)).exists() for name in PICTURES)
+    has_images = all((work / "dataset" / name.format(number)).exists() for name in IMAGES)
     return has_images and _record_path(work, number).exists()
 
 
@@ -106,9 +106,9 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
         record["effects"] = {name: asdict(item) for name, item in zip(VIEWS, effects, strict=True)}
     look = LOOKS[settings.look]
     images = ((scene.before, scene.default), (scene.after, scene.semantic), (scene.before, scene.nonsemantic))
-    for name, (objects, view), image_effects in zip(PICTURES, images, effects, strict=True):
+    for name, (objects, view), image_effects in zip(IMAGES, images, effects, strict=True):
         solids, size = scenes.solids(objects, look), (settings.width, settings.height)
-        pixels = pictures.render(solids, view.camera, view.lights, *size, look, image_effects)
+        pixels = rendering.render(solids, view.camera, view.lights, *size, look, image_effects)
         unfinished = work / "partial" / f"{os.getpid()}.png"
         Image.fromarray(pixels).save(unfinished, compress_level=1, compress_type=zlib.Z_RLE)
         unfinished.replace(work / "dataset" / name.format(number))

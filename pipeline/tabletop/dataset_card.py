@@ -36,7 +36,7 @@ def facts(root: Path, settings: Tabletop) -> list[str]:
     )
     return [
         f"version {VERSION}, viewpoint {settings.viewpoint}, seed {settings.seed}, "
-        f"pictures of {settings.width} x {settings.height}",
+        f"images of {settings.width} x {settings.height}",
         f"{settings.min_objects} to {settings.max_objects} things on the table; of the captions of a change "
         f"{settings.relations:.0%} place its subject by another thing, where they can",
         f"from the before to the distractor picture an object moves by {median:.2f} cells of a "

@@ -14,7 +14,7 @@ import numpy as np
 from pipeline.config.params import Tabletop
 from pipeline.io.errors import InputError
 from pipeline.tabletop.looks import LOOKS
-from pipeline.tabletop.pictures import identify
+from pipeline.tabletop.rendering import identify
 from pipeline.tabletop.scenes import (
     CAMERA,
     LIGHTS,

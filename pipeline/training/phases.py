@@ -23,7 +23,7 @@ from pipeline.training.reinforce import POLICY, SelfCritical, reward_of
 from pipeline.training.sampling import Draws, Sampler
 from pipeline.training.task_sampling import ClassItems, TaskSampler
 from pipeline.training.validation import CIDER, COLUMNS, RetrievalValidation, TaskValidation, Validation
-from pipeline.weights import first_weights, trained_model
+from pipeline.weights import imported_weights, trained_model
 
 Keep = Literal["earlier", "later", "last"]
 
@@ -204,7 +204,7 @@ def _build(
     if pretrained is not None:
         trained_model.take_over(model, pretrained)
     if "start" in settings:
-        first_weights.take_over(model, Path(settings["start"]))
+        imported_weights.take_over(model, Path(settings["start"]))
     if settings.get("half_weights"):
         model.halve()
     return model
@@ -212,4 +212,4 @@ def _build(
 
 def _start_hash(settings: dict[str, Any]) -> tuple[str, ...]:
     """Return the hash of CLIP's weights, as a tuple, if the phase starts from these weights; otherwise ()."""
-    return (file_hash(settings["start"], first_weights.REMEDY),) if "start" in settings else ()
+    return (file_hash(settings["start"], imported_weights.REMEDY),) if "start" in settings else ()

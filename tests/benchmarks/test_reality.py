@@ -13,7 +13,7 @@ from benchmarks import reality
 from benchmarks.reality import Row
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import write_json
-from pipeline.tabletop.dataset import PICTURES
+from pipeline.tabletop.dataset import IMAGES
 from tests.small_lab import add_weights, make_lab
 
 
@@ -68,7 +68,7 @@ def drawn(folder):
     """Write two labelled scenes of one red cube each, which becomes blue."""
     cube = {"size": "large", "color": "red", "material": "rubber", "shape": "cube", "x": 40, "y": 30}
     lines = [{"scene": scene, "objects": [cube], "changed": 0, "new_color": "blue"} for scene in range(2)]
-    for number, name in itertools.product(range(2), PICTURES):
+    for number, name in itertools.product(range(2), IMAGES):
         path = folder / name.format(number)
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (96, 64), (90, 90, 20 * number)).save(path)

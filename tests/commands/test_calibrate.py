@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from pipeline.captioning import PictureCaptioner
-from pipeline.captioning.picture_captioner import UNSURE_WHAT, UNSURE_WHETHER, Limits
+from pipeline.captioning import PairCaptioner
+from pipeline.captioning.pair_captioner import UNSURE_WHAT, UNSURE_WHETHER, Limits
 from pipeline.confidence.calibration import FILE
 from tests.running import refuse, succeed
 from tests.small_lab import AFTER, BEFORE, add_weights, make_lab
@@ -38,10 +38,10 @@ def test_the_calibration_is_found_and_packed_and_belongs_to_its_weights(lab, tmp
     assert own["meaning"] == "agrees"  # these scenes have no descriptions
     assert own["pairs"] == 12
     assert "<svg" in (lab / "risk.svg").read_text()
-    assert PictureCaptioner.load(lab / WEIGHTS, lab).calibration is not None
+    assert PairCaptioner.load(lab / WEIGHTS, lab).calibration is not None
     succeed(lab, f"export --weights {WEIGHTS} --out {tmp_path}/package")
     assert json.loads((tmp_path / "package" / FILE).read_text()) == own
-    assert PictureCaptioner.load(tmp_path / "package").calibration.pairs == 12
+    assert PairCaptioner.load(tmp_path / "package").calibration.pairs == 12
     add_weights(lab, "scorer_cbr", 2)
     refuse(lab, f"caption {BEFORE} {AFTER} --weights {WEIGHTS[:-1]}2 --confidence {PLACE}", "other weights")
 
@@ -90,7 +90,7 @@ def test_a_table_has_probabilities_and_reasons(lab, capsys):
 
 
 def test_answers_in_python(lab):
-    captioner = PictureCaptioner.load(lab / WEIGHTS, lab)
+    captioner = PairCaptioner.load(lab / WEIGHTS, lab)
     found = captioner.answer(lab / BEFORE, lab / AFTER, Limits(any_images=True))
     assert found.caption == captioner(lab / BEFORE, lab / AFTER)
     assert found.attended.caption == found.caption

@@ -12,7 +12,7 @@ from pipeline.authors_checkpoints import checkpoint_file
 from pipeline.io.content_hashes import file_hash
 from pipeline.io.errors import InputError
 from pipeline.text.vocabularies import ClipVocabulary, exchanged
-from pipeline.weights import first_weights
+from pipeline.weights import imported_weights
 from tests import clips
 from tests.running import refuse, succeed
 
@@ -59,7 +59,7 @@ def vectors(output):
 def test_vectors_are_those_of_the_file(theirs, clip, tmp_path):
     succeed(tmp_path, "import_clip model.safetensors --out clip.safetensors")
     model = adapting(3, 0)
-    first_weights.take_over(model, tmp_path / "clip.safetensors")
+    imported_weights.take_over(model, tmp_path / "clip.safetensors")
     model.inter.images.zero_()
     model.inter.positions.zero_()
     pixels = torch.randint(0, 256, (4, 3, clips.SIDE, clips.SIDE)).float()
@@ -90,7 +90,7 @@ def test_both_formats_give_the_same_file_and_any_split_starts_from_it(clip, tmp_
     for intra, inter in ((0, 3), (2, 1)):
         model = adapting(intra, inter)
         before = {name: value.clone() for name, value in model.state_dict().items()}
-        first_weights.take_over(model, tmp_path / "openai.out")
+        imported_weights.take_over(model, tmp_path / "openai.out")
         kept = {name for name, value in model.state_dict().items() if torch.equal(value, before[name])}
         assert kept == {"inter.images", "inter.positions"}
         block = model.state_dict()["inter.blocks.2.mlp.0.weight"]
@@ -105,7 +105,7 @@ def test_a_captioner_starts_from_the_image_tower_and_with_words_clip_also_from_t
     succeed(tmp_path, "import_clip a.safetensors --out out")
     given = {"dropout": 0.0, "coef_lr": 1.0, "switches": {"words": words}}
     model = models.build("clip_ft", sizes(2, 1), given)
-    first_weights.take_over(model, tmp_path / "out")
+    imported_weights.take_over(model, tmp_path / "out")
     found, own = load_file(tmp_path / "out"), model.state_dict()
     assert torch.equal(own["encoding.blocks.2.mlp.0.weight"], found["blocks.2.mlp.0.weight"])
     same = torch.equal(own["decoder.tables.tokens.weight"], found["text.tables.tokens.weight"])
@@ -192,9 +192,9 @@ def test_an_initialisation_that_does_not_fit_is_named(clip, tmp_path, change, sa
     change(tensors)
     save_file(tensors, tmp_path / "changed")
     with pytest.raises(InputError, match=re.escape(said)):
-        first_weights.take_over(adapting(2, 1), tmp_path / "changed")
+        imported_weights.take_over(adapting(2, 1), tmp_path / "changed")
     (tmp_path / "changed").write_bytes(b"nothing")
     with pytest.raises(InputError, match="changed does not load"):
-        first_weights.take_over(adapting(2, 1), tmp_path / "changed")
+        imported_weights.take_over(adapting(2, 1), tmp_path / "changed")
     with pytest.raises(InputError, match=r"none cannot be read \(No such file"):
         file_hash(tmp_path / "none")

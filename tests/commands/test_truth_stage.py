@@ -7,7 +7,7 @@ import os
 import pytest
 from PIL import Image
 
-from pipeline.tabletop.dataset import PICTURES
+from pipeline.tabletop.dataset import IMAGES
 from tests.running import refuse, set_params, succeed
 from tests.small_lab import add_weights, make_lab
 
@@ -55,7 +55,7 @@ def test_labelled_images_are_judged_by_kind_with_interval_and_faults(lab, tmp_pa
         {"scene": 1, "objects": [item], "changed": 0, "gone": True},
     ]
     (tmp_path / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for number, name in itertools.product(range(2), PICTURES):
+    for number, name in itertools.product(range(2), IMAGES):
         path = tmp_path / name.format(number)
         path.parent.mkdir(exist_ok=True)
         Image.new("RGB", (96, 64), (90, 90, 20 * number)).save(path)
@@ -66,5 +66,5 @@ def test_labelled_images_are_judged_by_kind_with_interval_and_faults(lab, tmp_pa
     assert heading.split()[:3] == ["pairs", "number", "true"]
     assert [row[:24].strip() for row in rows] == ["all changes", "color", "no change", "drop"]
     assert [int(row[24:30]) for row in rows] == [2, 1, 2, 1]
-    (tmp_path / PICTURES[1].format(1)).unlink()
+    (tmp_path / IMAGES[1].format(1)).unlink()
     refuse(folder, f"truth --weights {place} --labelled {tmp_path}", "sc_images/CLEVR_semantic_000001.png")

@@ -97,7 +97,7 @@ def speaking(name, variant, count=24):
         logits = (found.logits - mean) / spread
         chance = torch.sin(50 * logits[:, 5] + 2 * position)
         logits[:, END] = logits[:, words].amax(1) + chance - 0.5
-        return NextWord(logits, found.looked)
+        return NextWord(logits, found.trace)
 
     model.decoder.step = centred
     return model, difference

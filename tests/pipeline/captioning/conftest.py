@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.captioning import PictureCaptioner
+from pipeline.captioning import PairCaptioner
 from tests.small_lab import add_weights, make_lab
 
 
@@ -20,6 +20,6 @@ def weights_of(lab: Path, model: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def here(lab: Path) -> PictureCaptioner:
+def here(lab: Path) -> PairCaptioner:
     """Captioner with the laboratory's weights."""
-    return PictureCaptioner.load(lab / "data/weights/tabletop/scorer_cbr/1", lab)
+    return PairCaptioner.load(lab / "data/weights/tabletop/scorer_cbr/1", lab)

@@ -4,14 +4,14 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
-from pipeline.captioning import PictureCaptioner
-from pipeline.captioning.picture_captioner import Limits, Search
+from pipeline.captioning import PairCaptioner
+from pipeline.captioning.pair_captioner import Limits, Search
 from pipeline.confidence.familiarity import OTHER_SCENE, UNLIKE
 from pipeline.config.params import Tabletop
 from pipeline.demo import drawn_scenes
 from pipeline.scoring.accuracy import right, share
 from pipeline.tabletop import dataset
-from pipeline.tabletop.dataset import PICTURES
+from pipeline.tabletop.dataset import IMAGES
 
 ROOT = Path(__file__).parents[3]
 PLACE = ROOT / "demo/clip4idc"
@@ -21,12 +21,12 @@ PHRASES = ("no change", "no difference", "nothing", "identical", "the same as be
 def pairs_of(captioner, folder):
     """Render test pairs of scores.json again; return pair id -> both image files."""
     settings = Tabletop.model_validate(captioner.scores["rendered"])
-    for name in (*{Path(each).parent for each in PICTURES}, "../partial", "../scenes"):
+    for name in (*{Path(each).parent for each in IMAGES}, "../partial", "../scenes"):
         (folder / "dataset" / name).mkdir(parents=True, exist_ok=True)
     found = {}
     for number in sorted({int(name[:6]) for name in captioner.scores["sample"]})[:4]:
         dataset._render_scene(settings, folder, number)
-        before, after, distractor = (folder / "dataset" / name.format(number) for name in PICTURES)
+        before, after, distractor = (folder / "dataset" / name.format(number) for name in IMAGES)
         found |= {f"{number:06d}.png": (before, after), f"{number:06d}.png_n": (before, distractor)}
     return found
 
@@ -43,7 +43,7 @@ def captions(captioner, pairs):
 
 def test_captions_and_scores_are_those_of_the_card(tmp_path, capsys):
     """Another processor may round differently, so a few captions may differ."""
-    captioner = PictureCaptioner.load(PLACE)
+    captioner = PairCaptioner.load(PLACE)
     assert capsys.readouterr().err == ""
     pairs = pairs_of(captioner, tmp_path)
     sample = {name: captioner.scores["sample"][name] for name in pairs}
@@ -58,7 +58,7 @@ def test_captions_and_scores_are_those_of_the_card(tmp_path, capsys):
 
 
 def test_photographs_and_different_scenes_are_refused_and_the_sample_is_not():
-    captioner = PictureCaptioner.load(PLACE)
+    captioner = PairCaptioner.load(PLACE)
     photographs = sorted((Path(find_spec("gradio").origin).parent / "media_assets/images").glob("*.jpg"))[:4]
     assert len(photographs) >= 2
     pairs = [(photographs[0], photographs[0]), *pairwise(photographs)]

@@ -11,8 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pipeline.captioning import PictureCaptioner
-from pipeline.captioning.picture_captioner import Limits, Search
+from pipeline.captioning import PairCaptioner
+from pipeline.captioning.pair_captioner import Limits, Search
 from pipeline.confidence.calibration import FILE
 from pipeline.io.errors import InputError
 from tests.forged import unhash
@@ -165,7 +165,7 @@ DAMAGED = {
 @pytest.mark.parametrize(("change", "said"), DAMAGED.values(), ids=DAMAGED)
 def test_a_folder_is_refused_for(package, change, said):
     change(package)
-    found = refused(lambda: PictureCaptioner.load(package))
+    found = refused(lambda: PairCaptioner.load(package))
     assert said in found
     assert str(package) in found or "features." in found  # the file, or the key
 
@@ -206,7 +206,7 @@ ZIPS = {
 def test_a_zip_is_refused_for(package, tmp_path, make, said):
     out = tmp_path / "package.zip"
     make(package, out)
-    found = refused(lambda: PictureCaptioner.load(out))
+    found = refused(lambda: PairCaptioner.load(out))
     assert said in found
     assert str(out) in found
 
@@ -214,7 +214,7 @@ def test_a_zip_is_refused_for(package, tmp_path, make, said):
 def test_a_package_may_be_zipped_by_hand_and_have_the_earlier_name_of_the_weights(package, tmp_path):
     (package / "model.safetensors").rename(package / "weights.safetensors")
     for place in (package, zipped(package, tmp_path / "it.zip")):
-        assert PictureCaptioner.load(place).trained.vocabulary == 76
+        assert PairCaptioner.load(place).trained.vocabulary == 76
 
 
 @pytest.mark.parametrize("name", [MODEL, FEATURES, WORDS, SCORES, STATISTICS, FILE])
@@ -226,7 +226,7 @@ def test_a_damaged_file_is_refused_or_harmless(package, name):
     for damaged in (data[:cut], bytes(flipped), data[cut:] + data[:cut]):
         (package / name).write_bytes(damaged)
         with suppress(InputError):
-            PictureCaptioner.load(package)
+            PairCaptioner.load(package)
 
 
 def test_terminal_escapes_in_a_word_are_not_printed(package, capsys):
@@ -236,7 +236,7 @@ def test_terminal_escapes_in_a_word_are_not_printed(package, capsys):
     del words["hashes"]
     words["ids"] = {f"\x1b[3{n}m\x07\x9b2J" if n > 3 else word: n for word, n in words["ids"].items()}
     (package / WORDS).write_text(json.dumps(words))
-    captioner = PictureCaptioner.load(package)
+    captioner = PairCaptioner.load(package)
     sample = [str(SHIPPED.parents[1] / f"docs/sample/{name}.png") for name in ("before", "after")]
     for more in ([], ["--json", "--top", "2"]):
         arguments = caption.parser().parse_args([*sample, "--weights", "x", *more])

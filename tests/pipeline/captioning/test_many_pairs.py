@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from pipeline.captioning import many_pairs, pair_jobs
-from pipeline.captioning.picture_captioner import Search
+from pipeline.captioning.pair_captioner import Search
 from pipeline.datasets.schema import read_pairs
 from pipeline.io.errors import InputError
 from tests.stage_commands import PAIRS

@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 
-from pipeline.captioning import PictureCaptioner, package
+from pipeline.captioning import PairCaptioner, package
 from pipeline.datasets.schema import read_pairs
 from pipeline.io import front_matter
 from pipeline.io.content_hashes import with_hashes
@@ -171,7 +171,7 @@ def test_a_package_has_the_files_that_hubs_read_and_the_captions_of_the_laborato
     out = tmp_path / "out"
     package.write(lab / WEIGHTS, lab, out, "a sentence", licence_id="cc-by-4.0")
     assert (out / "model.safetensors").read_bytes() == (lab / WEIGHTS / "weights.safetensors").read_bytes()
-    assert PictureCaptioner.load(out)(*SAMPLE) == here(*SAMPLE)
+    assert PairCaptioner.load(out)(*SAMPLE) == here(*SAMPLE)
     config = json.loads((out / "config.json").read_text())
     assert (config["architectures"], config["dataset"]) == (["scorer_cbr"], "tabletop")
     assert config["weights_sha256"] == here.trained.hashes["weights"]
@@ -230,15 +230,15 @@ def first_captions(captioner, lab):
 def test_a_package_with_the_backbone_needs_nothing_else(of_a_file, tmp_path, monkeypatch):
     lab, weights = of_a_file
     monkeypatch.chdir(lab)
-    wanted = first_captions(PictureCaptioner.load(weights, lab), lab)
+    wanted = first_captions(PairCaptioner.load(weights, lab), lab)
     package.write(weights, lab, tmp_path / "whole.zip", "a licence", with_backbone=True)
     package.write(weights, lab, tmp_path / "small.zip", "a licence")
-    assert first_captions(PictureCaptioner.load(tmp_path / "small.zip", tmp_path), lab) == wanted
+    assert first_captions(PairCaptioner.load(tmp_path / "small.zip", tmp_path), lab) == wanted
     monkeypatch.chdir(tmp_path)  # without the backbone's file
-    assert first_captions(PictureCaptioner.load(tmp_path / "whole.zip", tmp_path), lab) == wanted
+    assert first_captions(PairCaptioner.load(tmp_path / "whole.zip", tmp_path), lab) == wanted
     with pytest.raises(InputError, match=r"data/backbone\.safetensors is missing"):
-        PictureCaptioner.load(tmp_path / "small.zip", tmp_path)
+        PairCaptioner.load(tmp_path / "small.zip", tmp_path)
     (tmp_path / BACKBONE).parent.mkdir()
     write_tiny(tmp_path / BACKBONE, name="tf_efficientnet_lite0")
     with pytest.raises(InputError, match=r"backbone\.safetensors holds no weights"):
-        PictureCaptioner.load(tmp_path / "small.zip", tmp_path)
+        PairCaptioner.load(tmp_path / "small.zip", tmp_path)

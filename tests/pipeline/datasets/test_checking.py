@@ -39,7 +39,7 @@ def test_files_below_a_folder_are_listed_and_an_unreadable_folder_is_named(
     (root / "linked").symlink_to(elsewhere)
     found = list(checking.files_below(root))
     assert found == ["d.txt", "images/a.png", "images/b.png", "linked/e.png", "other/c.JPG"]
-    assert [name for name in found if checking.is_picture(root / name)] == found[1:]
+    assert [name for name in found if checking.is_image(root / name)] == found[1:]
 
     def refuse(folder):
         raise PermissionError(13, "Permission denied", str(folder))

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.captioning import judging
-from pipeline.captioning.picture_captioner import Search
+from pipeline.captioning.pair_captioner import Search
 from pipeline.config.params import Tabletop
 from pipeline.demo import drawn_scenes
 from pipeline.demo.drawn_scenes import KINDS, draw

@@ -11,7 +11,7 @@ from PIL import Image
 
 from commands import demo
 from pipeline.captioning.feature_backbone import opened
-from pipeline.captioning.picture_captioner import Answer, Limits
+from pipeline.captioning.pair_captioner import Answer, Limits
 from pipeline.config.params import Tabletop
 from pipeline.decoding.attention_maps import Attended
 from pipeline.demo import drawn_scenes, pair_html

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pipeline.config.dataset_params import Variation
 from pipeline.config.params import Tabletop
 from pipeline.probe import grid_labels
-from pipeline.tabletop import dataset, effects, pictures, scenes
+from pipeline.tabletop import dataset, effects, rendering, scenes
 from pipeline.tabletop.effects import NONE
 from pipeline.tabletop.looks import LOOKS
 from pipeline.tabletop.scenes import CAMERA, LIGHTS
@@ -56,7 +56,7 @@ def test_tone_curves():
 
 
 def test_without_effects_the_pixels_stay():
-    pixels = pictures.render(scenes.solids(crowd(1)), CAMERA, LIGHTS, 96, 64)
+    pixels = rendering.render(scenes.solids(crowd(1)), CAMERA, LIGHTS, 96, 64)
     assert effects.develop(pixels, NONE).tobytes() == pixels.tobytes()
 
 
@@ -95,7 +95,7 @@ def test_effects_are_within_their_ranges():
 def test_the_looks_differ_in_brightness_and_size_of_cubes():
     objects = crowd(2)
     studio, clevr = (
-        pictures.render(scenes.solids(objects, look), CAMERA, LIGHTS, 96, 64, look).mean()
+        rendering.render(scenes.solids(objects, look), CAMERA, LIGHTS, 96, 64, look).mean()
         for look in (LOOKS["studio"], LOOKS["clevr"])
     )
     assert studio > 150
@@ -117,7 +117,7 @@ def test_a_rendered_dataset_records_look_and_effects(tmp_path):
     name = "images/CLEVR_default_000004.png"
     shown = grid_labels.read_scenes(tmp_path / "a/scenes.json")[name]
     own, view = effects.Effects(**scene["effects"]["default"]), scene["views"]["default"]
-    again = pictures.render(shown.solids, shown.camera, view["lights"], 96, 64, LOOKS["clevr"], own)
+    again = rendering.render(shown.solids, shown.camera, view["lights"], 96, 64, LOOKS["clevr"], own)
     assert (np.asarray(Image.open(tmp_path / "a" / name)) == again).all()
     assert own != NONE
     assert (np.asarray(Image.open(tmp_path / "b" / name)) != again).any()

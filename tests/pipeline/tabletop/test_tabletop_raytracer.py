@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.tabletop import geometry, scene_sampling, scenes
 from pipeline.tabletop.looks import CLEVR, STUDIO
-from pipeline.tabletop.pictures import identify, render
+from pipeline.tabletop.rendering import identify, render
 from pipeline.tabletop.scenes import CAMERA, COLORS, LIGHTS, MATERIALS, SHAPES, SceneObject
 
 WIDTH, HEIGHT = 96, 64

@@ -10,7 +10,7 @@ import pytest
 from pipeline.config.params import Tabletop
 from pipeline.io.errors import InputError
 from pipeline.tabletop import dataset_card, scene_sampling, scenes
-from pipeline.tabletop.pictures import identify
+from pipeline.tabletop.rendering import identify
 
 SMALL = Tabletop(scenes=10, seed=5, min_objects=3, max_objects=10, width=96, height=64, viewpoint="moderate")
 RADIUS = {"large": 0.7, "small": 0.35}

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pipeline.tabletop import effects, geometry, pictures, raytracer, scene_sampling, scenes
+from pipeline.tabletop import effects, geometry, raytracer, rendering, scene_sampling, scenes
 from pipeline.tabletop.looks import STUDIO
 from pipeline.tabletop.scenes import CAMERA, LIGHTS, SHAPES
 from tests.pipeline.tabletop.test_tabletop_raytracer import camera_rays, crowd, make_object
@@ -16,9 +16,9 @@ WIDTH, HEIGHT = 100, 70  # no whole tiles
 def kernel_inputs(seed):
     """Return the arguments of the kernels for a crowd of objects."""
     camera = scene_sampling.jittered(CAMERA, 1.0, np.random.default_rng(seed))
-    seen = pictures._seen(scenes.solids(crowd(seed)), camera, WIDTH, HEIGHT)
+    seen = rendering._seen(scenes.solids(crowd(seed)), camera, WIDTH, HEIGHT)
     tiles = -(-WIDTH // raytracer.TILE) * -(-HEIGHT // raytracer.TILE)
-    return *seen, pictures.lamp_table(LIGHTS), np.empty((tiles + 1, len(LIGHTS)), dtype=np.int64)
+    return *seen, rendering.lamp_table(LIGHTS), np.empty((tiles + 1, len(LIGHTS)), dtype=np.int64)
 
 
 def painted(solids, masks, camera, axes, lamps, shaders):
@@ -68,7 +68,7 @@ def test_few_solids_hide_a_lamp_as_all_do(seed):
 
 @pytest.mark.parametrize("camera", [CAMERA, (7.0, -6.0, 1.5)])
 def test_the_id_buffer_with_masks_equals_that_without(camera):
-    solids, masks, place, axes = pictures._seen(scenes.solids(crowd(2)), camera, WIDTH, HEIGHT)
+    solids, masks, place, axes = rendering._seen(scenes.solids(crowd(2)), camera, WIDTH, HEIGHT)
     rows, every = np.empty((2, HEIGHT, WIDTH), dtype=np.int8)
     raytracer.identify(rows, solids, masks, place, axes)
     raytracer.identify(every, solids, np.full_like(masks, (1 << len(solids)) - 1), place, axes)

@@ -17,7 +17,7 @@ from pipeline.io.errors import InputError
 from pipeline.training import optimisers, phases
 from pipeline.training.sampling import sentences_of, training_batches
 from pipeline.weights import trained_model
-from pipeline.weights.first_weights import name_in_file
+from pipeline.weights.imported_weights import name_in_file
 from pipeline.weights.model_description import Trained
 from stages.recipe import pretraining_hashes
 from tests.killed import KilledError, train

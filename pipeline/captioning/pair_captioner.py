@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.common.captioner import Captioner, Difference
 from pipeline.captioning import sources
-from pipeline.captioning.feature_backbone import Features, FeatureSource, Picture
+from pipeline.captioning.feature_backbone import Features, FeatureSource, ImageInput
 from pipeline.confidence import calibration
 from pipeline.confidence.calibration import Calibration
 from pipeline.confidence.signals import Reader, Signalled
@@ -85,7 +85,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class PictureCaptioner:
+class PairCaptioner:
     """Captioner of image pairs. `load` returns a captioner; call it with a "before" and an "after" image."""
 
     model: Captioner
@@ -100,7 +100,7 @@ class PictureCaptioner:
     @classmethod
     def load(
         cls, weights: str | Path, lab: str | Path = ".", confidence: str | Path | None = None
-    ) -> "PictureCaptioner":
+    ) -> "PairCaptioner":
         """Load `weights`: a package (.zip or folder), or a folder of data/weights of the repository `lab`.
 
         `confidence` is a confidence.json to use instead of the weights' usual one. Raises InputError if a
@@ -127,22 +127,22 @@ class PictureCaptioner:
         """First twelve digits of the weights' SHA-256."""
         return self.sha256[:12]
 
-    def __call__(self, before: Picture, after: Picture, search: Search = GREEDY) -> str:
+    def __call__(self, before: ImageInput, after: ImageInput, search: Search = GREEDY) -> str:
         """Return the caption. Raises InputError for an image that does not open."""
         return self.attended(before, after, search).caption
 
-    def attended(self, before: Picture, after: Picture, search: Search = GREEDY) -> Attended:
+    def attended(self, before: ImageInput, after: ImageInput, search: Search = GREEDY) -> Attended:
         """Return the caption with each word's attention, and the images' alignment if the model has one."""
         return self.of_squashed([self._squashed(before, after)], search)[0]
 
     def answer(
-        self, before: Picture, after: Picture, limits: Limits = ALL, search: Search = GREEDY
+        self, before: ImageInput, after: ImageInput, limits: Limits = ALL, search: Search = GREEDY
     ) -> Answer:
         """Return the caption with the probability that it is correct, or the reason why it is withheld."""
         return self.answers([self._squashed(before, after)], search, limits)[0]
 
     def ranked(
-        self, before: Picture, after: Picture, count: int, search: Search | None = None
+        self, before: ImageInput, after: ImageInput, count: int, search: Search | None = None
     ) -> list[Ranked]:
         """Return the `count` best captions of a beam search, each with its log-probability."""
         pair = self._squashed(before, after)
@@ -223,7 +223,7 @@ class PictureCaptioner:
             for best in candidates
         ]
 
-    def _squashed(self, before: Picture, after: Picture) -> Squashed:
+    def _squashed(self, before: ImageInput, after: ImageInput) -> Squashed:
         return self.features.squashed(before, "before"), self.features.squashed(after, "after")
 
     def _attended(self, found: Any, difference: Difference) -> list[Attended]:

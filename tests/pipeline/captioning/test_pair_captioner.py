@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.captioning import PictureCaptioner, package
-from pipeline.captioning.picture_captioner import Search
+from pipeline.captioning import PairCaptioner, package
+from pipeline.captioning.pair_captioner import Search
 from pipeline.config.store_contents import PIXELS
 from pipeline.datasets.schema import read_pairs
 from pipeline.decoding.decode_split import attended_captions, searching
@@ -54,7 +54,7 @@ def test_captions_and_attention_equal_those_of_extract_and_decode(lab, here, mod
     own, trained = trained_model.load(weights)
     captioner = replace(here, model=own, trained=trained)  # shares the backbone
     if trained.recipe.input == PIXELS:
-        captioner = PictureCaptioner.load(weights, lab)
+        captioner = PairCaptioner.load(weights, lab)
     seen = {captioner(lab / ROOT / pairs[0].after, lab / ROOT / pairs[0].before)}
     for pair in pairs[::4]:
         found = captioner.attended(lab / ROOT / pair.before, lab / ROOT / pair.after)
@@ -81,7 +81,7 @@ def test_a_package_needs_no_laboratory(lab, here, shared, tmp_path, monkeypatch)
     shutil.unpack_archive(moved, tmp_path / "folder")
     (tmp_path / "folder/other.txt").write_text("ignored")
     for place in (moved, tmp_path / "folder"):
-        there = PictureCaptioner.load(place)
+        there = PairCaptioner.load(place)
         for pair in pairs:
             files = lab / ROOT / pair.before, lab / ROOT / pair.after
             assert there(*files) == here(*files)
@@ -111,9 +111,9 @@ def test_missing_or_imported_features_are_refused(lab, tmp_path):
     copy = shutil.copytree(lab, tmp_path / "lab")
     shutil.rmtree(copy / STORE)
     with pytest.raises(InputError, match=r"grid\.zarr is not a feature store"):
-        PictureCaptioner.load(copy / WEIGHTS, copy)
+        PairCaptioner.load(copy / WEIGHTS, copy)
     record = copy / WEIGHTS / "model.yaml"
     record.write_text(record.read_text().replace("weights: imagenet", "weights: imported from .npy files"))
     forge(copy / WEIGHTS)
     with pytest.raises(InputError, match=r"grid\.zarr was imported from \.npy files"):
-        PictureCaptioner.load(copy / WEIGHTS, copy)
+        PairCaptioner.load(copy / WEIGHTS, copy)

@@ -99,7 +99,7 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
     for index, split in enumerate(SPLITS.values()):
         class_of = {key: class_numbers[classes[key]] for key, image in images.items() if image.split == split}
         if len(set(class_of.values())) < 2:
-            raise InputError(f"{root}: the split {split} has one class alone; pairs need two")
+            raise InputError(f"{root}: the split {split} has only one class; pairs need two")
         for key, other_key in _drawn(class_of, np.random.default_rng([seed, index])):
             before, after = (f"images/{images[image_id].images}" for image_id in (key, other_key))
             pairs.append(

@@ -41,11 +41,11 @@ END_OF_PNG = b"IEND\xaeB`\x82"  # name and CRC of the last chunk
 ORIENTATION = "orientation"
 """Key of the EXIF orientation, 2 to 8, in the `info` of a decoded image; absent for an upright image."""
 UNSUPPORTED = {
-    **{b"ftyp" + brand: "a HEIC picture" for brand in (b"heic", b"heix", b"hevc", b"mif1", b"msf1")},
-    **{b"ftyp" + brand: "an AVIF picture" for brand in (b"avif", b"avis")},
+    **{b"ftyp" + brand: "a HEIC image" for brand in (b"heic", b"heix", b"hevc", b"mif1", b"msf1")},
+    **{b"ftyp" + brand: "an AVIF image" for brand in (b"avif", b"avis")},
     b"ion http": "a pointer of Git LFS (run `git lfs pull`)",
-    b"JXL \r\n\x87\n": "a JPEG XL picture",
-    b"jP  \r\n\x87\n": "a JPEG 2000 picture",
+    b"JXL \r\n\x87\n": "a JPEG XL image",
+    b"jP  \r\n\x87\n": "a JPEG 2000 image",
 }
 """Kinds of files that are recognised but not read: bytes 4 to 12 of the file -> kind."""
 RESCALE = "convert it to 8 bits, with the same scale for all images"

@@ -21,10 +21,10 @@ FILES = {
     DEFAULT: "before",
     SEMANTIC: "after a change, from another viewpoint",
     DISTRACTOR: "nothing changed, from another viewpoint",
-    "change_captions.json": "sentences of the first pair of each scene",
-    "no_change_captions.json": "sentences of its second pair",
+    "change_captions.json": "captions of the changed pair of each scene",
+    "no_change_captions.json": "captions of the unchanged pair of each scene",
     "splits.json": "scene numbers of train, val and test",
-    "type_mapping.json": "what changes in each scene",
+    "type_mapping.json": "kind of change of each scene",
     "scenes.json": "objects, boxes, cameras, lights",
 }
 
@@ -37,10 +37,10 @@ def facts(root: Path, settings: Tabletop) -> list[str]:
     return [
         f"version {VERSION}, viewpoint {settings.viewpoint}, seed {settings.seed}, "
         f"images of {settings.width} x {settings.height}",
-        f"{settings.min_objects} to {settings.max_objects} things on the table; of the captions of a change "
-        f"{settings.relations:.0%} place its subject by another thing, where they can",
-        f"from the before to the distractor picture an object moves by {median:.2f} cells of a "
-        f"14 x 14 grid (median; 0.9 of them by {most:.2f} or less)",
+        f"{settings.min_objects} to {settings.max_objects} objects on the table; where possible, "
+        f"{settings.relations:.0%} of the captions of changes give the object's place relative to another",
+        f"shift of an object from the before to the distractor image: {median:.2f} cells of a 14 x 14 grid "
+        f"(median), {most:.2f} cells (0.9 quantile)",
     ]
 
 

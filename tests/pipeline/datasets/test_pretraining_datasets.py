@@ -75,7 +75,7 @@ def test_missing_sentences_lists_splits_and_classes_are_named(root):
     splits = root / "train_test_split.txt"
     lines = splits.read_text()
     splits.write_text(lines.replace("8 0", "8 1").replace("12 0", "12 1"))
-    with pytest.raises(InputError, match="the split val has one class alone; pairs need two"):
+    with pytest.raises(InputError, match="the split val has only one class; pairs need two"):
         read_nabirds(root, 1)
     splits.write_text(lines.replace(" 0", " 1"))
     with pytest.raises(InputError, match="has no image of val; both need images"):

@@ -57,7 +57,7 @@ SUBSETS = {  # subset of the test split -> heading
 }
 
 
-def front(trained: Trained, scores: Mapping[str, Any], licence: str) -> dict[str, Any]:
+def hub_metadata(trained: Trained, scores: Mapping[str, Any], licence: str) -> dict[str, Any]:
     """Return the values of the card's front matter. `licence` is an identifier such as "mit"."""
     recipe = trained.recipe
     values: dict[str, Any] = front_matter.licence(licence) | {
@@ -90,7 +90,7 @@ def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def text(
+def model_card(
     trained: Trained, source: FeatureSource, scores: dict[str, Any], lab: Path, licence: str, licence_id: str
 ) -> str:
     """Return the card as Markdown. `licence` is a sentence, and `licence_id` an identifier such as "mit"."""
@@ -107,7 +107,7 @@ def text(
     names = [name for name in SHOWN if own_scores.get(name) is not None]
     spread = {name: over_seeds([run[name] for run in seeds if run.get(name) is not None]) for name in names}
     return front_matter.card(
-        front(trained, scores, licence_id),
+        hub_metadata(trained, scores, licence_id),
         TEMPLATE,
         trained=trained,
         made=source,
@@ -191,7 +191,7 @@ def write(
         scores = _scores(trained, weights, lab)
         write_json(folder / sources.SCORES, scores)
         write_json(folder / CONFIG, config(trained))
-        card = text(trained, source, scores, lab, licence, licence_id)
+        card = model_card(trained, source, scores, lab, licence, licence_id)
         (folder / CARD).write_text(card, encoding="utf-8")
         if contents:
             shutil.copytree(folder, temporary_path)

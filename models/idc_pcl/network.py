@@ -46,8 +46,8 @@ class DeviationNorm(nn.Module):
 def rates(coef: float) -> tuple[Group, ...]:
     """Return two groups of parameters, each with a factor of the learning rate.
 
-    The factor is `coef` for the cell embedding, `single` and `pair`. It is 1 for all other parameters.
-    If it were 1 for all, training would saturate the sigmoid after the cell embedding.
+    The factor is `coef` for three modules (the cell embedding, `single`, and `pair`), and 1 for all other
+    parameters. If it were 1 for all, training would saturate the sigmoid after the cell embedding.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 

@@ -116,10 +116,10 @@ def _write_shards(
 ) -> Iterator[None]:
     """Caption pairs and write one file per shard. This is a generator: it yields once after each pair.
 
-    `shards` maps each unfinished file to its pairs. `entries` returns the answers for a list of pairs
-    of resized images. Each line of a file is the answer for a pair; `by` is the value of its last key.
-    Threads read images in advance. At the end, the number of pairs with a warning is printed, with one
-    warning.
+    `shards` maps each unfinished file to its pairs. `entries` returns the answers for a list of pairs of
+    resized images. Each line of a file is a JSON object, the answer for a pair. The last key of each object
+    has the value `by`. Threads read images in advance. At the end, one line says how many pairs had a
+    warning, and quotes one of the warnings.
     """
     warnings: list[str] = []
     load = partial(_load, captioner, warnings=warnings)

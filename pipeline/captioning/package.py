@@ -76,7 +76,7 @@ def hub_metadata(trained: Trained, scores: Mapping[str, Any], licence: str) -> d
 
 
 def _metrics(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the scores of the weights' own run, in percent, in the format of model hubs."""
+    """Return the scores of the run that trained the weights, in percent, in the format of model hubs."""
     own_scores = dict(scores["own"] or {})
     own_scores[TRUE_NO_CHANGE] = scores["truth"].get("no_change", {}).get(TRUE)
     names = [name for name in (TRUE_CHANGES, TRUE_NO_CHANGE, *SHOWN[1:]) if own_scores.get(name) is not None]

@@ -28,7 +28,7 @@ Grids = Iterable[tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Collected:
-    """Judged captions of P pairs, with their signals and the distances of the pairs."""
+    """Judged captions of P pairs, with the signals of each caption and two distances of each pair."""
 
     pairs: list[Pair]
     captions: list[Signalled]

@@ -198,8 +198,8 @@ def _random_splits(path: Path, scenes: list[int]) -> dict[int, str]:
 def _leaks(table: Table, pairs: list[Pair], first_names: Mapping[str, str]) -> list[tuple[int, str]]:
     """Return (line number, message) for each image that is in two splits.
 
-    `first_names` maps the name of an image to the first name with the same content. So an image is also
-    found if it has different names in the two splits.
+    `first_names` maps the name of each image to the first name among the images with the same content. So an
+    image is also found if it has different names in the two splits.
     """
     first_uses: dict[str, tuple[str, str, int]] = {}
     problems = []

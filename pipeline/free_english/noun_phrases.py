@@ -31,7 +31,7 @@ def forward(tokens: list[Token]) -> Token | list[Token]:
 
 
 def ordinal_image(tokens: list[Token]) -> Token | None:
-    """Return an image token for "the first" or "the second" without a noun; None for "the third"."""
+    """Return a token for an image if no noun follows "the first" or "the second"; None for "the third"."""
     meaning = {"1": "before", "2": "after"}.get(tokens[1].meaning)
     return joined(tokens, "IMG", meaning) if meaning else None
 

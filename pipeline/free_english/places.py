@@ -200,7 +200,7 @@ def before_phrase(tokens: list[Token]) -> Token | None:
 def seen(tokens: list[Token]) -> Token | None:
     """Return one noun phrase token for words such as "the cube that was in the first image".
 
-    Return None if the noun phrase ("the cube") is a pronoun, or if the words do not name exactly one image.
+    Return None for words such as "it" in place of "the cube", or if the words do not name exactly one image.
     """
     phrase, times = tokens[0].meaning, [token.meaning for token in _with_symbol(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:

@@ -68,7 +68,7 @@ def _together(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def _aspects(claim: Claim) -> list[Claim]:
-    """Split a claim such as "nothing was added or moved" into one claim per property.
+    """Split a claim such as "no colours or positions changed" into one claim per property.
 
     Other claims are returned unchanged, in a list.
     """
@@ -124,7 +124,10 @@ def _sited(claim: Claim) -> tuple[Place, ...]:
 
 
 def _difference(before: Claim, after: Claim) -> Claim:
-    """Return the claim of a change, from the description of an object in each image."""
+    """Return the claim that an object changed.
+
+    `before` and `after` describe the object in the two images.
+    """
     assert before.subject
     assert after.subject
     if dict(before.subject.look).items() ^ dict(after.subject.look).items() and not _sited(after):

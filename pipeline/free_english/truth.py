@@ -107,7 +107,10 @@ def _is_open(phrase: Phrase) -> bool:
 
 
 def _is_open_place(place: Place) -> bool:
-    """Return True if a place cannot be judged: it has a pronoun, or is "second" without a side."""
+    """Return True if a place cannot be judged.
+
+    It has a pronoun, or counts without a side, such as "the second" instead of "the second from the left".
+    """
     return (place.relation == "rank" and not place.side) or any(map(_is_open, place.others))
 
 

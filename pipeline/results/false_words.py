@@ -33,7 +33,7 @@ class Faults:
 
     @property
     def true(self) -> float:
-        """Share of true captions of changed pairs."""
+        """Fraction of the captions of changed pairs that are true."""
         return self._mean(lambda letters: letters == "")
 
     def share(self, letter: str) -> float:

@@ -147,10 +147,10 @@ def _row(root: Path, row: Planned) -> list[str]:
 
 
 def _label(planned: Planned) -> str:
-    """Return the label of a table row, such as "RR = 0.2".
+    """Return the text that names a table row, such as "RR = 0.2".
 
-    Here, "RR" is the label in the study file, and 0.2 is the new value of a setting. The setting is one
-    that the study multiplies by a factor for this row (key `times` of the study file).
+    "RR" is the row's label in the study file. 0.2 is the new value of the setting that the study multiplies
+    by a factor for this row (key `times` of the study file).
     """
     keys = [filled(key, planned.row, planned.runs[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]

@@ -221,7 +221,10 @@ def kept_files(run: Run) -> list[str]:
 
 
 def distinct_runs(planned: Sequence[Planned]) -> list[tuple[Planned, Run]]:
-    """Return (row, run) for each distinct run; first the runs with the first seed, for all rows."""
+    """Return (planned row, run) for each distinct run.
+
+    The runs with the first seed, of all rows, come before the runs with other seeds.
+    """
     by_key: dict[str, tuple[Planned, Run]] = {}
     for index in range(max((len(row.runs) for row in planned), default=0)):
         for row in planned:

@@ -76,10 +76,10 @@ def extract_part(arguments: argparse.Namespace, start: float) -> None:
 
 
 def fill(arguments: argparse.Namespace, ranks: Ranks) -> Filled | None:
-    """Fill a store by the settings. Return its writer and its attributes.
+    """Fill a store with the features or the pixels of a dataset. Return its writer and its attributes.
 
-    If the features are imported from .npy files, process 0 fills the store, and other processes return
-    None.
+    The arguments and params.yaml determine the content: features of a backbone, features from .npy
+    files, or pixels. Only process 0 imports .npy files; the other processes then return None.
     """
     if arguments.records:
         return fill_pretraining(arguments, ranks)

@@ -66,10 +66,13 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
 
 
 def pretraining_hashes(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the identities of the inputs of pre-training that the run uses, as a dictionary.
+    """Return hashes or settings that identify the inputs of a run's pre-training, by name.
 
-    The inputs are CLIP's weights (hash), CUB and NABirds (a hash for each), and the negatives (grammar and
-    seed). Raises InputError if a file is missing.
+    clip: hash of CLIP's weights, also if a run without pre-training is initialised with them
+    cub, nabirds: one hash for each of these datasets
+    negatives: the grammar and the seed from which negatives are generated
+
+    The dictionary has only the inputs that the run uses. Raises InputError if a file is missing.
     """
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train

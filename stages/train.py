@@ -153,11 +153,15 @@ def check_fits(trained: Trained, arguments: argparse.Namespace) -> None:
 def use_imported(
     stage: str, arguments: argparse.Namespace, imported: Path, load: Load, measure: Measure | None = None
 ) -> None:
-    """Write the imported weights and empty learning curves to the stage's outputs, instead of training.
+    """Copy imported weights to the stage's outputs, instead of training.
 
-    `imported`: the folder of the import. `load`: function that reads the weights. `measure`: function that
-    evaluates the weights, and writes to the folder of the curves. Raises InputError if the weights do not
-    fit the vocabulary or the feature store.
+    The learning curves of the import are copied, too. They are files with headers and without values.
+
+    imported: the folder of the import
+    load: function that reads the weights
+    measure: function that evaluates the weights, and adds its results to the folder of the curves
+
+    Raises InputError if the weights do not fit the vocabulary or the feature store.
     """
     start = time.monotonic()
     _, trained = load(imported / imported_weights.WEIGHTS)

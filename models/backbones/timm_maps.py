@@ -64,7 +64,10 @@ def describe(name: str) -> Description:
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
-    """Build the timm model `name` up to its map with the last of `strides`, with random weights."""
+    """Build a timm model with random weights, without the blocks after its map with the last of `strides`.
+
+    `name` is the model's name in timm.
+    """
     index = describe(name).index
     with torch.random.fork_rng(devices=[]):  # the initial weights are not used
         network = timm.create_model(
@@ -85,8 +88,9 @@ def _drop_later_blocks(network: Any) -> None:
 
 
 def spellings(name: str) -> Iterator[str]:
-    """Yield the names that the tensor `name` of a timm model may have in the model that returns its maps.
+    """Yield the possible names of a tensor in a model built by `cut`.
 
-    For example, "stages.0.weight" may become "inner.stages.0.weight" or "inner.stages_0.weight".
+    `name` is the name of the tensor in the complete timm model. For example, "stages.0.weight" may become
+    "inner.stages.0.weight" or "inner.stages_0.weight".
     """
     yield from (name, f"inner.{name}", f"inner.model.{name}", f"inner.{name.replace('.', '_', 1)}")

@@ -35,10 +35,11 @@ class Regulariser(nn.Module):
     """Base class of loss terms: a call computes a scalar from the Difference and the Words of a batch."""
 
     def prepare(self, pair: Difference, words: Words) -> Any:
-        """Compute what the loss term needs from the whole batch, before the batch is split into parts.
+        """Return the inputs that the loss term computes once from the whole batch.
 
-        The result is split into parts, too. `forward` is called once per part, and its first argument is
-        the part of this result. The default result is `pair`.
+        A batch can be split into equal parts. `prepare` is called once for the whole batch. Its result is
+        then split into the same parts. `forward` is called once for each part, with the part of the result
+        as the first argument. By default, the result is `pair`.
         """
         return pair
 
@@ -52,15 +53,15 @@ Terms = Mapping[str, Regulariser]  # loss terms besides the caption loss, by nam
 class Captioner(Trainable):
     """Model that captions the change between two images.
 
-    sizes: sizes of the model, of the class Sizes if `encoding` or `decoder` is None, else of any class
-        with the fields of DataSizes
+    sizes: sizes of the model: an object with the fields of DataSizes. The default modules of `encoding`
+        and `decoder` also need fields of Sizes, such as `width`.
     difference: module that computes a Difference from two encoded images
     regularisers: additional loss terms by name; `loss.lambda_<name>` is the weight of a term
+    switches: options of the default modules (switches.py). If `encoding` is None, the option
+        `initialisation` also decides how all weights of the model are initialised.
     respective: True if the decoder attends to each image separately
     keep_layers: True if the decoder's output (class Words) includes the states of each of its layers
-    encoding, decoder: modules with initial weights; None: SCORER's module
-
-    If `encoding` is None, `switches` decides how all weights of the model are initialised.
+    encoding, decoder: modules with initial weights; None: the default module, which is SCORER's
     """
 
     sizes: DataSizes

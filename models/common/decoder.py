@@ -36,7 +36,7 @@ class RealWords:
     """
 
     def __init__(self, read: Tensor | None):
-        """Set up packing. `read`, (k*B, L), is true for words; None: `pack` and `unpack` change nothing."""
+        """Store which positions have a word: `read`, (k*B, L), is true there. None: nothing is packed."""
         self.read, self.indices = read, None if read is None else read.flatten().nonzero()[:, 0]
 
     def pack(self, x: Tensor) -> Tensor:
@@ -229,9 +229,9 @@ class TransformerDecoder(Unweighed, nn.Module):
         """Predict words 1 to L of the captions `tokens`, (k*B, L+1), each from the words before it.
 
         Captions have <START> and <END>, and are padded with NULL; the k captions of a pair are consecutive.
-        With `keep_layers`, the Words include each layer's states. If `padding_is_key` is false, no position
-        attends to padding, which changes only the states at padding. If captions are packed, states and
-        logits at padding are zero.
+        With `keep_layers`, the result includes each layer's states. If `padding_is_key` is false, no position
+        attends to padding. Outputs at words do not depend on this setting, but outputs at padding do. On a
+        CPU, outputs at padding are zero if `padding_is_key` is true and `keep_layers` is false.
         """
         x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
         packs = x.device.type == "cpu" and padding_is_key and not keep_layers

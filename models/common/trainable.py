@@ -30,7 +30,11 @@ class Group:
 
 
 class Trainable(nn.Module):
-    """Base class of trained models: `encoding` encodes an image, `losses_of` compares encoded images."""
+    """Base class of the models that the training loop can train, in captioning and in pre-training.
+
+    A subclass defines `encoding`, the module that encodes an image. It also defines `losses_of`, which
+    computes the losses from the encodings of both images.
+    """
 
     encoding: nn.Module
     terms: Any  # names of the loss terms: tuple[str, ...], or a property that returns such a tuple

@@ -138,7 +138,9 @@ class Pretraining(Trainable):
         before, after: cells of the two images of each pair, (B, N, C) each
         tokens: one caption of each pair; in the task FDA, seven: the pair's caption and then six wrong
             captions
-        labels: labels of the batch, which name its task; None: the task that needs the most memory
+        parts: has no effect
+        labels: labels of the batch, which name its task; None: the task is MVCL, or MLM if the phase
+            lacks MVCL
         """
         task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
         if labels and labels.classes is not None:

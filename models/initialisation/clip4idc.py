@@ -130,12 +130,18 @@ def last_map(encoding: ImageEncoder) -> Tensor:
 
 
 def add_difference_size(half: Tensor, places: Tensor, side: Tensor, block: TransformerBlock) -> Tensor:
-    """Initialise a block's feed-forward layer so that it adds the size of its difference to each token.
+    """Initialise a block's feed-forward layer so that each token contains the size of its difference.
 
-    The difference is that between a token and its counterpart in the other image. It lies in the
-    directions `half`, (D, D/2). Its size is added along a new direction, (D,), which is returned.
-    The new direction is at right angles to `half`, to `side` (the vector that marks a token's image),
-    and to all differences between rows of `places`.
+    The difference of a token is the token minus the token at the same place in the other image. The
+    attention of the block computes it. The feed-forward layer computes the size of this difference, and
+    adds the size to the token along a new direction. Returns the new direction, (D,).
+
+    half: directions that hold the difference, (D, D/2)
+    places: position embeddings of the tokens, (t, D)
+    side: vector, (D,), that is added to tokens of the first image and subtracted from tokens of the second
+
+    The new direction is at right angles to `half`, to `side`, and to all differences between rows of
+    `places`.
     """
     up, *_, down = block.feed_forward_layer
     size_direction = orthogonal_direction(half, side[:, None], weights.whitening(places)[0].T)

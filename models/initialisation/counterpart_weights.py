@@ -129,10 +129,12 @@ def copy_counterpart(attention: MultiHeadAttention, places: Tensor, sharpness: f
 
 
 def place_maps_of(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Return a random weight matrix, (rows, D), for each head, for use in its query and key projections.
+    """Return a random matrix for each head, which maps position embeddings to queries and keys.
 
-    `places` are the position embeddings of the cells, (N, D). A matrix W maps a position embedding p to
-    a vector with |W p|^2 of about `square`.
+    heads: number of heads
+    rows: number of channels of a query or key; a matrix W is (rows, D)
+    places: position embeddings of the cells, (N, D)
+    square: approximate value of |W p|^2 for each position embedding p
     """
     directions, strong = (x[:rows] for x in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()

@@ -107,13 +107,15 @@ def _best_of(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _places_of(x: Tensor, y: Tensor, listed: tuple[Tensor, Tensor]) -> Tensor:
-    """Find the most similar token of images of `y` for each token of `x`. Return the tokens' indices.
+    """Return which token of each listed image of `y` is most similar to each token of `x`.
 
-    `x` is (B, h, N, d): tokens of B images. `y` is (A, h, M, d): tokens of A images. `listed` says
-    which images of `y` are searched for each image of `x`: it has their number and their indices.
+    x: tokens of B images, (B, h, N, d)
+    y: tokens of A images, (A, h, M, d)
+    listed: result of `_listed`: the images of `y` that are searched for each image of `x`
 
-    Each searched image gives its own indices. The result is (B, A, h, N), or (B, A, h, N + 1) if N is
-    odd: whole numbers in float16. Values of images that are not searched are not set.
+    The result has the type float16 and the shape (B, A, h, N). Entry [b, a, t, n] is the index of the
+    token of image a that is most similar to token n of image b in head t. If image a is not listed for
+    image b, the entry is undefined. If N is odd, the last dimension has one more entry, which is unused.
     """
     (B, h, N, d), (A, _, M, _) = x.shape, y.shape
     indices = x.new_empty(B, A, h, N + N % 2, dtype=torch.float16)

@@ -1,18 +1,19 @@
-"""Programs whose authors released checkpoints, and tables of the tensors in their files.
+"""Tables of the tensors in checkpoints that authors released, and functions that apply the tables.
 
-A table has names and shapes in a released file, our names, and conversions. A row is
-`STORED SHAPE PARAMETER HOW`. STORED is the tensor's name in the file. PARAMETER is its name in our model, or
-"-" if our model lacks the tensor. A line `[module]` is a prefix of STORED in the rows below.
+A table says how the tensors of a checkpoint file become the weights of our model. Each row has the
+form `STORED SHAPE PARAMETER HOW`, for example `logit.weight V,D decoder.vocabulary.weight words`.
 
-Names have abbreviations. `{a,b}` stands for two names, one with a and one with b. `<n>` stands for the
-numbers of n layers. A final G stands for two tensors, weight and bias. A final A stands for the tensors
-of torch's attention, which has query, key and value in one tensor.
+STORED is the tensor's name in the file. PARAMETER is its name in our model, or "-" if our model lacks
+the tensor. A line `[module]` is a prefix of STORED in the rows below. Both names can be abbreviated.
+`{a,b}` stands for two names, one with a and one with b. `<n>` stands for the numbers of n layers. If
+STORED ends with G, the row describes two tensors, weight and bias. If STORED ends with A, the row
+describes the tensors of torch's attention, which has query, key and value in one tensor.
 
-SHAPE has the dimensions of the tensor. A letter in it is a size. The size is found in the first row in
-which the letter alone is a dimension (D, not 3D). () is the shape of a single number; * means any
-shape.
+SHAPE has the dimensions of the tensor. A letter is a size that is read from the file: D is read from
+the first row with the dimension D, as in V,D. Rows with 3D or D/2 do not determine D. () is the shape
+of a single number; * means any shape.
 
-HOW is empty, or one of:
+HOW says how the tensor is converted or checked. HOW is empty, or one of:
 
     T            transpose
     words        a row per word; put into the order of our vocabulary

@@ -96,10 +96,14 @@ def on_validation(captioner: PairCaptioner, lab: Path, search: Search) -> Calibr
 def on_labelled(captioner: PairCaptioner, folder: Path) -> Calibrated:
     """Adapt the captioner's calibration to the labelled pairs in a folder.
 
-    The slope and the shift of the probability are fitted again. A pair is refused if one of its distances
-    is above a threshold. The thresholds are raised until no labelled pair is refused. Raises InputError if
-    the captioner has no calibration, if there are too few pairs or scenes, or if a label or an image is
-    wrong.
+    A calibration gives the probability that a caption is correct. The logit of this probability is
+    corrected by a factor and a constant, which are fitted to the labels. A calibration also refuses pairs
+    that are unlike the training images or show two different scenes. Both are measured by distances, each
+    with a largest accepted value (familiarity.py). These values are raised until no labelled pair is
+    refused.
+
+    Raises InputError if the captioner has no calibration, if there are too few pairs or scenes, or if a
+    label or an image is wrong.
     """
     fitted = captioner.calibrated()
     pairs = labelled_scenes.read(folder)

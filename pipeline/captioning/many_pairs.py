@@ -114,12 +114,14 @@ def _write_shards(
     by: str,
     entries: Callable[[Sequence[Squashed]], list[dict[str, Any]]],
 ) -> Iterator[None]:
-    """Caption pairs and write one file per shard. This is a generator: it yields once after each pair.
+    """Caption the pairs of each shard, and write the shard's file. Yield once after each pair.
 
-    `shards` maps each unfinished file to its pairs. `entries` returns the answers for a list of pairs of
-    resized images. Each line of a file is a JSON object, the answer for a pair. The last key of each object
-    has the value `by`. Threads read images in advance. At the end, one line says how many pairs had a
-    warning, and quotes one of the warnings.
+    shards: file to write -> its pairs. Each line of a file is the answer for a pair, a JSON object.
+    by: text that describes the weights and settings; each JSON object ends with the entry "by": `by`
+    entries: function that returns the answers for a list of pairs of resized images
+
+    The caller uses the yields to show the progress. If pairs had warnings, their number and one of the
+    warnings are printed to standard error at the end.
     """
     warnings: list[str] = []
     load = partial(_load, captioner, warnings=warnings)

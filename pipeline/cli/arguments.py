@@ -77,7 +77,10 @@ def new_parser(program: str, description: str | None) -> argparse.ArgumentParser
 
 
 def is_output(action: argparse.Action) -> bool:
-    """Return True if an argument has one of the types that name outputs."""
+    """Return True if a command-line argument is the path of an output: a file or a folder to write.
+
+    Outputs are recognised by the type of the argument. WRITTEN has the names of these types.
+    """
     return getattr(action.type, "__name__", "") in WRITTEN
 
 

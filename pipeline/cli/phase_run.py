@@ -138,7 +138,10 @@ def train(
 
 
 def feature_store(arguments: argparse.Namespace, recipe: Recipe) -> FeatureStore:
-    """Return the recipe's store in --features. Raises InputError if other settings filled it."""
+    """Open the feature store of the recipe's input in the folder of --features.
+
+    Raises InputError if the store was filled with settings that differ from the recipe's.
+    """
     return FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
 
 

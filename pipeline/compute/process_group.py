@@ -1,11 +1,12 @@
 """Group of processes that share the work of a stage, started by torchrun or by our launcher.
 
-Otherwise a single process does all work. If several processes raise an InputError, only one error is printed.
+Without torchrun and the launcher, a single process does all work. If several processes raise an
+InputError, only one error is printed.
 
-The launcher starts the processes on this machine. If a process fails or is killed, the launcher ends the
-others. If the launcher is killed, the pipes to the processes' standard input close, and the processes exit.
-Torch's launchers are not used, because their processes survive when the launcher gets SIGKILL (tried with
-torch 2.15).
+The launcher is the function `start`. It starts the processes on this machine. If a process fails or is
+killed, the launcher ends the others. If the launcher is killed, the pipes to the processes' standard
+input close, and the processes exit. Torch's launchers are not used, because their processes survive when
+the launcher gets SIGKILL (tried with torch 2.15).
 """
 
 import os
@@ -111,7 +112,7 @@ class Part(Ranks):
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
     def agree(self, network: nn.Module) -> None:
-        """Do nothing: every process computes the same weights."""
+        """Leave the network's weights unchanged. Every independent process computes the same weights."""
 
 
 @contextmanager

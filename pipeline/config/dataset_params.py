@@ -136,7 +136,7 @@ class DatasetTrain(Strict):
 
 
 class PhaseSettings(DatasetTrain):
-    """Settings of a training phase, for models that have an entry in the dataset's section `own`."""
+    """Settings of a training phase that params.yaml gives in `dataset.<name>.own.<model>`."""
 
     references: References = 1
     exchange: bool = False

@@ -212,10 +212,10 @@ def stage_lists(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
 
 
 def check_stages(everything: params.Params, recipes: Sequence[Recipe]) -> None:
-    """Check the section `stages` of params.yaml against the lists that these recipes need.
+    """Raise InputError if the section `stages` of params.yaml does not fit these recipes.
 
-    Raises InputError if a name is missing, or if a name is not needed. Only `extract` may have names that
-    are not needed.
+    `stages` lists the inputs to extract and the models to pre-train. Each input and model that the recipes
+    need must be listed. Other inputs may be listed, too, but no other models.
     """
     listed, needed = everything.stages.model_dump(), stage_lists(recipes)
     needed["extract"] = [*dict.fromkeys([*listed["extract"], *needed["extract"]])]

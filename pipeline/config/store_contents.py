@@ -62,9 +62,10 @@ def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
 
 
 def chosen(settings: params.Features, dataset_features: Any) -> dict[str, Any]:
-    """Return the settings that CHOSEN names, as name -> value.
+    """Return the settings of the backbone that CHOSEN lists: name -> value.
 
-    A value is that of `settings`, or if it is null, that of `dataset_features`.
+    The names are `backbone`, `weights`, `stride` and `finer`. A value in `settings`, the section
+    `features` of params.yaml, takes precedence. If it is null, the value in `dataset_features` is used.
     """
     values = {key: getattr(settings, key) for key in CHOSEN}
     return {key: getattr(dataset_features, key) if value is None else value for key, value in values.items()}

@@ -65,11 +65,16 @@ def read_captions(
 def read_types(
     path: Path, remedy: str, kind: type[dict[str, tuple[str, ...]]], more: Iterable[str] = ()
 ) -> dict[int, str]:
-    """Read a file {change type: [image, ...]}. Return a dictionary: scene number -> change type.
+    """Read the change types of scenes from a file. Return a dictionary: scene number -> change type.
 
-    `kind` is the type of the file's content; it defines the valid names of images. The returned change
-    types have the names of schema.py: the file's "material" becomes "texture". The file must have all
-    keys of TYPES, and may also have the keys in `more`. `remedy` is advice for error messages.
+    The file is a JSON object {change type: [name of an image, ...]}. The result has the change types of
+    schema.py: "material" in the file becomes "texture". The file must have all keys of TYPES.
+
+    remedy: advice for error messages
+    kind: type of the JSON object for pydantic, which checks the names of images by this type
+    more: keys that the file may have in addition to those of TYPES
+
+    Raises InputError for wrong keys or names, or if a scene has two change types.
     """
     table = read_foreign(path, kind, remedy)
     if not set(TYPES) <= set(table) <= {*TYPES, *more}:

@@ -87,7 +87,7 @@ def attended(
     weighed: tuple[str, ...] = (),
     weights: np.ndarray | None = None,
 ) -> Attended:
-    """Return a caption whose words have the mean maps and weights of their tokens.
+    """Average the maps and weights of each word's tokens, and return the caption with these averages.
 
     word_tokens: each word with its number of tokens
     maps: maps of the tokens, (tokens, I, H, W)

@@ -8,9 +8,11 @@ sum; with 1 it is the mean. The partial captions of a pair are ordered by their 
 the captions are ordered like the captions that they extend, then by the id of their last word. Among
 ended captions with equal scores, the caption that ended first is preferred.
 
-B: pairs; k: beam, the number of places; L: tokens of the longest caption that was found; V: words of
-the vocabulary; longest: the model's limit of tokens. A pair is settled if no further word can give a
-better caption for it; unsettled: number of pairs that are not settled.
+A pair is called settled if no further word can give a better caption for it. The search of a settled
+pair stops. The other pairs are called unsettled. Each pair has k places, one for each of its captions.
+
+B: pairs; unsettled: number of unsettled pairs; k: beam, the number of places of a pair; L: tokens of
+the longest caption that was found; V: words of the vocabulary; longest: the model's limit of tokens.
 """
 
 from dataclasses import dataclass

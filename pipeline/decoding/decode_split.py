@@ -80,7 +80,11 @@ def _attended(
     search: Search,
     aligned: Collection[str],
 ) -> Iterator[Attended]:
-    """Yield the caption of each pair, with attention, and with the alignment if its id is in `aligned`."""
+    """Yield the caption of each pair, with the attention maps of its words.
+
+    For pairs whose ids are in `aligned`, the result also contains the alignment: the attention of the
+    after image's cells to the before image's cells. The alignment is None if the model has none.
+    """
     starts = range(0, len(pairs), batch)
     for start, difference in zip(starts, differences(model, pairs, store, batch), strict=True):
         captions = attended_captions_of(search(model, difference), model, vocabulary)

@@ -115,10 +115,10 @@ def _slot_array(memory: SharedMemory, group: _Group) -> np.ndarray:
 
 
 def _decode(root: Path, resize: str, group: _Group) -> None:
-    """Decode a group of images, and write their pixels into the group's slot of the shared memory.
+    """Decode the images of a group, and write their pixels into shared memory.
 
-    This function runs in a worker process. An image of another size than the slot's images is resized
-    by the method `resize`.
+    `group` names the part of the shared memory that is filled, and the shape that all images have there.
+    An image of another shape is resized by the method `resize`. This function runs in a worker process.
     """
     H, W, _ = group.shape
     for pixels, image in zip(_slot_array(_shared_memory(group.memory), group), group.images, strict=True):

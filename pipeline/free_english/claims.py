@@ -41,7 +41,11 @@ class Clause:
     text: str
 
     def of(self, group: str, symbol: str) -> list[Token]:
-        """Return the tokens with this symbol in the part of the clause that the rule calls `group`."""
+        """Return the tokens with the symbol `symbol` in one named group of the clause.
+
+        `group` is the name of a group in the rule of rules.yaml that matched the clause. For example, "s" is
+        the group of the subject.
+        """
         return [token for token in self.groups.get(group, ()) if token.symbol == symbol]
 
     def has(self, *symbols: str) -> bool:

@@ -33,9 +33,9 @@ def coded(tokens: Sequence[Token]) -> str:
 def pattern(text: str, times: bool = True) -> re.Pattern[str]:
     """Compile a form, such as "NP BE MOVED", to a regular expression that matches encoded tokens.
 
-    The words in capitals are the symbols of tokens. If `times` is true, tokens of time (WHEN) may stand
-    between the symbols. A form may use a group name several times. In the compiled expression, each use
-    has a number at the end of the name.
+    A form is a regular expression. Its words in capitals are symbols of tokens. If `times` is true,
+    tokens of time (WHEN) may stand before, between and after the symbols. A form may use a group name
+    several times. The compiled expression numbers the uses: two groups `v` become `v1` and `v2`.
     """
     any_times = f"{_codes()[WHEN]}*" if times else ""
     numbers: dict[str, int] = {}

@@ -200,7 +200,7 @@ def before_phrase(tokens: list[Token]) -> Token | None:
 def seen(tokens: list[Token]) -> Token | None:
     """Return one noun phrase token for words such as "the cube that was in the first image".
 
-    Return None for words such as "it" in place of "the cube", or if the words do not name exactly one image.
+    Return None for a pronoun in place of "the cube", for "now", and unless exactly one image is named.
     """
     phrase, times = tokens[0].meaning, [token.meaning for token in _with_symbol(tokens, WHEN)]
     if len(times) != 1 or times[0] == "now" or phrase.pronoun:
@@ -267,18 +267,18 @@ def cleft_aspect(tokens: list[Token]) -> Token | None:
 
 
 def topic(tokens: list[Token]) -> Token | None:
-    """Return the phrase "the ball" from "the ball, it was moved", where a pronoun repeats it.
+    """Return the phrase "the ball" for the words "the ball, it" in "the ball, it was moved".
 
-    `tokens` are those before the verb. Return None if the last is no pronoun, or if the first is one.
+    Return None if the first noun phrase is a pronoun, or if the second noun phrase is not a pronoun.
     """
     return tokens[0] if tokens[-1].meaning.pronoun and not tokens[0].meaning.pronoun else None
 
 
 def named_after(tokens: list[Token]) -> list[Token] | None:
-    """Join two phrases for the same new object, as in "one more object, a small red cube".
+    """Join two noun phrases of one new object, as in "one more object, a small red cube".
 
-    Returns the joined noun phrase, then the tokens of time. Returns None if the first phrase does not name
-    a new object, or if the attributes of the two phrases differ.
+    Returns the joined noun phrase token, then the tokens of times such as "now". Returns None if the first
+    phrase names no new object, if the second is a pronoun, or if their attributes contradict each other.
     """
     first = tokens[0].meaning
     phrase = apposition(tokens) if first.new else None

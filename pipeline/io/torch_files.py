@@ -24,7 +24,11 @@ CONVERT = (
 
 
 class Empty:
-    """Replacement for any class or function. A call, with any arguments, gives an empty OrderedDict."""
+    """Replacement for classes and functions that a file names and that torch refuses to load.
+
+    torch.load uses Empty in their place, so that no code of theirs is run. A call of Empty, with any
+    arguments, returns an empty OrderedDict.
+    """
 
     # torch permits a file to fill an object only if this is an OrderedDict
     def __new__(cls, *_: Any) -> OrderedDict[Any, Any]:  # type: ignore[misc]  # returns another type on purpose

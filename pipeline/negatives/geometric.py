@@ -103,15 +103,17 @@ class Source:
         return contradicts(_sentence(caption).claims, self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Yield captions of the split that may be negatives of the pair.
+        """Yield captions of the split that are candidates for a negative of the pair.
 
-        `number` is the index of the wanted negative among the pair's retrieved negatives, from 0.
-        - Unchanged pair: captions of changes, in random order. If `number` is 0 or 1, the captions of the
-          same scene come first.
-        - Changed pair, `number` is 1: captions of no change, in random order. Without such negatives, a
-          caption of no change would always be right in the pre-training task FDA.
-        - Changed pair, any other `number`: captions of changes. Those that are most similar to the
-          reference with the index `number` come first.
+        `number` counts the calls for the pair, from 0. The captions depend on the pair and on `number`:
+        - Unchanged pair: captions that report a change, in random order. If `number` is 0 or 1, the
+          captions of the same scene come first.
+        - Changed pair, `number` is 1: captions that report no change, in random order, if the split has any.
+          Without such negatives, a model could learn in the pre-training task FDA that captions of no change
+          are never negatives.
+        - Changed pair, otherwise: captions that report a change. The captions that are most similar to a
+          reference come first. `number` is the index of this reference; after the last one, the count
+          starts again.
         """
         if self._unchanged:
             scene_captions = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []

@@ -43,7 +43,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim's findings on one dataset, one per metric."""
+    """Result of checking one claim of a paper on one dataset, with a Finding for each metric."""
 
     claim: Claim
     dataset: str

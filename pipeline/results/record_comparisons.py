@@ -143,9 +143,10 @@ def groups(dataset_records: Sequence[Record], pairs: Record) -> list[Group]:
 
 
 def _fits(record: Record, pairs: Record) -> bool:
-    """Return True if `record` was made from the same test pairs as `pairs`, which is a record, too.
+    """Return True if `record` belongs to the test pairs in `pairs`, the content of a pairs.json.
 
-    The hashes of the test pairs are compared only if `record` has one.
+    The record must have a value for each test pair, as many captions as `pairs`, and scores of all
+    subsets. If the record contains a hash of its pairs.json, the hash of `pairs` must be equal.
     """
     lengths = {len(record[name]) for name in OF_PAIRS}
     return (

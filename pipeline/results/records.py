@@ -99,12 +99,20 @@ def name_of(record: Mapping[str, Any]) -> str:
 
 
 def own_name_of(record: Mapping[str, Any]) -> str:
-    """Return the file name of a user's own record: the published name and the hash of the settings."""
+    """Return the file name of a user's own record of a run.
+
+    The name has the model, the changed settings and the seed, like the name of a published record, and
+    then the hash of the settings. An example is `card-1.0123456789abcdef.json`.
+    """
     return f"{name_of(record).removesuffix('.json')}.{record['settings']}.json"
 
 
 def path(root: Path, run: Run, changes: Tree) -> Path:
-    """Return the path of a run's own record, for the data prepared in `root`."""
+    """Return the path of the user's own record of a run.
+
+    root: the folder that contains the prepared data (data/) and the records (results/own/records/)
+    changes: settings of the run that differ from params.yaml
+    """
     fields = {"model": run.model, "changes": changes, "seed": run.seed, "settings": settings(run)}
     return root / OWN / run.dataset / data(root, run.dataset) / own_name_of(fields)
 
@@ -182,7 +190,11 @@ def _test_pairs(root: Path, dataset: str) -> list[Pair]:
 
 
 def packed(values: Iterable[float], width: int) -> str:
-    """Return the fractions as one text. Each has `width` digits: its thousandths in base 36."""
+    """Join numbers to one text, with `width` digits for each number.
+
+    The digits are the number's thousandths in base 36. For example, 0.5 is "DW" with the width 2,
+    because 500 = 13 * 36 + 32.
+    """
     return "".join(np.base_repr(round(1000 * value), BASE).rjust(width, "0") for value in values)
 
 

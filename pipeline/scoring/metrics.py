@@ -167,11 +167,10 @@ class CiderD:
         self._document = np.repeat(np.arange(len(documents)), [len(grams) for grams in documents])
 
     def set_captions(self, captions: Captions) -> None:
-        """Set the captions to score: pair id -> caption.
+        """Replace the captions that `scores` scores. `captions` is a dictionary: pair id -> caption.
 
-        The constructor's `grams` must include the n-grams of these captions. A caption together with one of
-        its references is called a couple. The method stores which couples belong to each pair, and which
-        n-grams the two sentences of each couple share.
+        Each caption must be a key of the constructor's argument `grams`. The method compares each caption
+        with each of its references. It stores the n-grams that they share, and their length penalty.
         """
         references, sentences = self._references, self._texts
         all_couples = [(captions[key], text) for key, texts in references.items() for text in texts]

@@ -99,17 +99,17 @@ def correctness(
 ) -> Correctness:
     """Judge one caption per pair, and return the results.
 
-    A caption is judged by the scene of its pair. If the scene is unknown and `grammar` is GEOMETRIC, it
-    is judged by the references. Otherwise its truth is None.
+    A caption is judged by the scene description of its pair. If the scene is unknown and `grammar` is
+    GEOMETRIC, the caption is judged by the references. Otherwise its truth is unknown (None).
+
+    A caption that cannot be parsed counts as false. There is one exception: if `outside` is True and
+    the caption has at least one word, its truth is unknown, and the pair is marked as not judged.
 
     no_change_phrases: a caption that contains one of these phrases reports no change
     grammar: the grammar of the dataset's captions
     outside: True for captions of a model that was not trained on the dataset's grammar
     reader: two functions that judge a caption: the first by the scene, the second by the references
     exchanged: pair id -> caption of the pair with before and after image exchanged
-
-    A caption that cannot be parsed is false. If `outside` is True, such a caption is not judged, unless
-    it has no word.
     """
     by_scene, by_references = reader
     truths: dict[str, dict[str, Any]] = {}

@@ -119,8 +119,9 @@ def figures(ranks: Ranks, ties: Ties = "strict") -> dict[str, Any]:
 
     If `ties` is "all_ties", two details are computed as in CLIP4IDC's released program:
 
-    - If n candidates of a search by a pair are as similar as the right one, the right one has n + 1
-      possible ranks. Each possible rank is counted once.
+    - If n wrong candidates of a search by a pair are as similar as the right one, R@k, MdR and MnR are
+      computed from n + 1 ranks of this search, instead of their mean. For example, if one wrong candidate
+      is equally similar and none is more similar, the ranks are 1 and 2, instead of 1.5.
     - The median of an even number of searches by sentences is the lower of the two middle ranks.
     """
     pair_to_text, median_method = ranks.pair_to_text, "median_unbiased"

@@ -63,7 +63,10 @@ def plain(sentences: list[str]) -> list[str]:
 
 
 def as_written(sentences: list[str], timeout: float = 0.0) -> list[str]:
-    """Return each sentence with single spaces, otherwise unchanged, as IDC-PCL's program scores it."""
+    """Reduce white space to single spaces, and change nothing else.
+
+    IDC-PCL's program prepares sentences for scoring in this way.
+    """
     return [one_line(sentence) for sentence in sentences]
 
 

@@ -45,7 +45,11 @@ class Task(Protocol):
 
 
 class Place(Protocol):
-    """A place where jobs run. A job survives the process that started it."""
+    """A place where jobs run: this machine (class Local) or a cluster (class Slurm).
+
+    If the process that started a job is killed, the job continues. If the process is interrupted or has
+    an error, the class Queue calls `leave`, which decides whether the jobs end.
+    """
 
     at_once: int | None  # greatest number of jobs at a time
     grace: float  # seconds in which the files of an ended job may still be missing

@@ -161,7 +161,8 @@ class Backbone(nn.Module):
 def channels(name: str, stride: int, finer: bool = False) -> int:
     """Return the number of feature channels, C, of the network `name` at this stride.
 
-    With `finer`, C includes the channels of the four cells that cover a cell in the map of half the stride.
+    With `finer`, the map of half the stride is used, too. Each cell of the grid covers 2 x 2 cells of
+    the finer map, whose channels are also counted: C grows by 4 times the channels of the finer map.
     Raises ValueError if the network is unknown, or has no map with a required stride.
     """
     channels_of = CHANNELS if name == RESNET else timm_maps.describe(name).channels

@@ -66,18 +66,18 @@ class SeparateEncoder(PairEncoder):
 def class_maps(
     encoding: ImageEncoder, inter: PairEncoder, before: Tensor, after: Tensor, cells: tuple[int, int]
 ) -> dict[str, Tensor]:
-    """Return maps of the class tokens' attention to the patches, in two blocks: name of the block -> maps.
+    """Return maps of the class tokens' attention to the patches, for two blocks: block name -> maps.
 
-    `before` and `after` are images, (B, 3, H, W) each. `cells` is (rows, columns), the grid of patches. A
-    block has maps (B, 2, rows, columns), one map for each image. A map is averaged over heads, and
-    sums to 1.
+    The two blocks are the last block that sees a single image, and the last block that sees both
+    images. In CLIP4IDC's figures, these are blocks 9 and 12. If all blocks see a single image, or
+    if all blocks see both, the last two blocks are taken.
 
-    The first block is the last block that sees a single image. The second block is the last block that sees
-    both images. In CLIP4IDC's figures, these are blocks 9 and 12. If all blocks see a single image, or if
-    all blocks see both, the last two blocks are taken.
+    `before` and `after` are images, (B, 3, H, W) each. `cells` is (rows, columns), the grid of patches.
+    The maps of a block are (B, 2, rows, columns), one map for each image. A map is averaged over heads,
+    and sums to 1.
 
-    In a block that sees a single image, the map shows the attention of the class token of this image. In a
-    block that sees both images, both maps show the attention of the before image's class token.
+    In a block that sees a single image, the map shows the attention of the class token of this image.
+    In a block that sees both images, both maps show the attention of the before image's class token.
     """
     single, joint = [*encoding.blocks], [*inter.blocks]  # names of blocks
     names = {single[-1], joint[-1]} if single and joint else {*(single + joint)[-2:]}

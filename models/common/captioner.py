@@ -130,8 +130,8 @@ class Captioner(Trainable):
         tokens: R captions of each pair, (B*R, L+1); the captions of a pair are consecutive. Regularisers
             see only the first caption of each pair.
         parts: number of equal parts into which the batch is split. A pair is contrasted only with pairs of
-            its part (SCORER section 4.3). The attribute `self.parts` tells if the parts' losses
-            are averaged or summed.
+            its part (SCORER section 4.3). The losses of the parts are averaged, or summed if the model's
+            attribute `parts` (not this argument) is "sum".
 
         If several processes share the batch, each returns its share of a loss term (distributed_batch.py).
         """

@@ -137,7 +137,7 @@ class Past:
     """
 
     def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
-        """Start a search of `beam` captions per pair. The memory has `keys` and `values`, (B, h, N, d)."""
+        """Store the memory's keys and values, (B, h, N, d); add room for `beam` captions per pair."""
         self.memory_keys, self.memory_values = keys, values
         self.beam, self.left = beam, len(keys)
         B, h, _, d = keys.shape
@@ -192,15 +192,15 @@ class TransformerState:
         exchange.apply(self.order)
 
     def queries(self, trace: Tensor) -> Tensor:
-        """Reorder the queries `trace`, (B, L, h, d), and return them as (B, h, L, d).
+        """Reorder the queries of generated words, `trace`, (B, L, h, d), and return them as (B, h, L, d).
 
-        `trace` is in the order of the batch. The result is in the order of the pairs in the search, which
-        differs because the search moves pairs when they are finished.
+        In `trace`, pairs are in the order of the batch. In the result, pairs are in the order of the
+        search. The orders differ, because the search moves unfinished pairs before finished pairs.
         """
         return trace[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """Put attention maps, (B, L, N), into the order of the pairs in the batch. Return (B, L, 1, N)."""
+        """Put attention maps, (B, L, N), into the order of the batch's pairs. Return them as (B, L, 1, N)."""
         return maps[self.order.argsort(), :, None]
 
 

@@ -147,7 +147,10 @@ class Decoder(Protocol[SearchState]):
 
 
 class Unweighed:
-    """Base class of decoders that do not weigh inputs at each word."""
+    """Base class of decoders that do not compute a weight for each of their inputs at each word.
+
+    Other decoders do: for example, a decoder can weigh the vectors of the two images at each word.
+    """
 
     weighed: tuple[str, ...] = ()
 

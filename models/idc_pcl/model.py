@@ -99,7 +99,8 @@ def step(block: TransformerBlock, x: Tensor, past: Past, position: int) -> tuple
 class MaskedCaptioner(Captioner):
     """Captioner that is trained to predict masked words.
 
-    One network encodes the images and also decodes the captions. It is the module `difference`.
+    One network encodes the images and also decodes the captions. The network is the captioner's
+    attribute `difference`. Other models have only an encoder of image pairs in this attribute.
     """
 
     decoder: MaskDecoder

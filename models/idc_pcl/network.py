@@ -194,12 +194,12 @@ class Network(nn.Module):
         """Initialise the weights so that the network compares each cell with its counterpart.
 
         The counterpart is the cell at the same place in the other image. In the first block that sees both
-        images, each cell attends to its counterpart and subtracts it. The type embedding of a cell tells to
-        which image the cell belongs.
+        images, each cell attends to its counterpart and subtracts it. To tell the images apart, a vector is
+        added to the cells of image 1, and subtracted from the cells of image 2.
 
-        If the network has the transformers `single` and `pair`, more weights are initialised. The blocks of
-        `single` change cells little. The first block of `pair` amplifies the difference. In the first block
-        of `cross`, words attend to cells that differ.
+        The transformers `single` (one image) and `pair` (both images) are optional. If they exist, the
+        blocks of `single` change cells little, and the first block of `pair` amplifies the difference.
+        Words then attend to changed cells in the first block of the transformer `cross` (images and words).
         """
         places, side, room = separate_places(self.cells, self.words.embedding_dim)
         self.places.copy_(places)
@@ -266,10 +266,10 @@ class Network(nn.Module):
         return self.pair(torch.cat([self.single(image), mark], 1))
 
     def joint(self, memory: Tensor, tokens: Tensor, padding: bool) -> tuple[Tensor, Tensor]:
-        """Apply `cross` in pretraining: image tokens, (B, M, D), and words, (B, L), attend to each other.
+        """Let the image tokens, (B, M, D), and the words, (B, L), attend to each other, in pretraining.
 
-        Returns the new image tokens V^, (B, M, D), and the new words T^, (B, 1+L, D), which start with [CLS].
-        If `padding` is true, padding tokens are attended to, too.
+        Returns V^, (B, M, D), and T^, (B, 1+L, D): the outputs of the transformer `cross` for image tokens
+        and for [CLS] and the words. If `padding` is true, padding tokens are attended to, too.
         """
         x = torch.cat([memory, self.text(tokens, cls=True)], 1)
         before_words = x.shape[1] - tokens.shape[1]
@@ -278,9 +278,9 @@ class Network(nn.Module):
         return images, words
 
     def over_images(self, memory: Tensor) -> tuple[list[KeysValues], Tensor]:
-        """Apply `cross` to the image tokens, (B, M, D), in captioning; image tokens do not see the text.
+        """Apply the transformer `cross` to the image tokens, (B, M, D), before any words are processed.
 
-        Returns the keys and values of each block, and the outputs at [IMG1] and [IMG2], (B, 2, D).
+        Returns keys and values per block, for `over_words`, and outputs at [IMG1] and [IMG2], (B, 2, D).
         """
         x, images, blocks = self.cross.norm(memory), [], self.cross.blocks
         for block in blocks:

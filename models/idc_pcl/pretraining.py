@@ -48,8 +48,9 @@ class ClassPairs(nn.Module):
     def forward(self, network: Network, before: Tensor, after: Tensor, classes: Tensor) -> dict[str, Tensor]:
         """Return the loss and two accuracies, as scalars by name.
 
-        `class_accuracy` is the share of images whose class is predicted correctly. `same_accuracy` is the
-        share of pairs for which it is predicted correctly whether both images have the same class.
+        class_pairs: the loss
+        class_accuracy: share of images whose class is predicted correctly
+        same_accuracy: share of pairs with a correct prediction of "both images have the same class"
 
         before, after: cells of the two images of each pair, (B, N, C) each
         classes: classes of the before images and of the after images, (2, B)
@@ -154,7 +155,13 @@ class Pretraining(Trainable):
         return self.fda(before, after, tokens, labels.changed)
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return V^ and T^: encoded cells of `before` and `after`, (B, N, C) each, and encoded words."""
+        """Encode images and captions together. Return the image tokens V^ and the words T^.
+
+        before, after: cells of the images of B pairs, (B, N, C) each
+        tokens: k captions of each pair, (k*B, L)
+
+        V^ is (k*B, M, D). All captions of a pair get the same image tokens as input. T^ is (k*B, 1+L, D).
+        """
         memory = self.difference.alone(before) if self.single else self.difference(before, after).memory
         memory = memory.repeat_interleave(len(tokens) // len(memory), 0)
         return self.difference.joint(memory, tokens, self.switches.padding == "attended")

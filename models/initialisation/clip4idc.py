@@ -86,13 +86,16 @@ def compare_in_captioner(
     A token's counterpart is the token at the same place in the other image. This function is for models
     in which no block before the captioner sees both images.
 
-    W: (E, D), weight of the last linear map before the captioner; after the call, the map's first
-        outputs tell which image (first or second) a token belongs to, and its place in the image
-    layer: first layer of the captioner's encoder
+    W: (E, D), weight of the last linear map before the captioner. After the call, the first output
+        channels of this map show the token's image (before or after), the next ones its place.
+    places: position embeddings of the tokens of an image, (t, D)
+    side: (D,), the vector that is added to each token of the before image and subtracted from each
+        token of the after image
+    layer: first layer of the captioner's encoder; None: only `W` is initialised, and None is returned
 
-    Returns the directions in the output of `layer` that hold a token's difference from its counterpart,
-    the size of this difference, and the token's image. Returns None if `layer` is None. Raises
-    ValueError if E is odd and `layer` is not None.
+    Returns directions in the space of the output of `layer`, in three tensors: (E, E/2) for a token's
+    difference from its counterpart, (E,) for the size of this difference, and (E,) for the token's
+    image. Raises ValueError if E is odd and `layer` is not None.
     """
     directions = torch.cat([side[None], weights.whitening(places)[0]])  # those of places: the strongest first
     W.copy_(torch.linalg.qr(directions.T, mode="complete").Q[:, : len(W)].T)
@@ -122,9 +125,9 @@ def all_places(encoding: ImageEncoder) -> Tensor:
 
 
 def last_map(encoding: ImageEncoder) -> Tensor:
-    """Return the weights of the convolution that computes the image encoder's patches, as a matrix.
+    """Return the weights of the convolution that turns the image encoder's input into patches.
 
-    The result, (D, inputs), is a view: changing it changes the weights.
+    The result is a matrix, (D, inputs). The matrix is a view: changing the matrix changes the weights.
     """
     return next(encoding.patches.project.parameters()).flatten(1)
 

@@ -64,9 +64,11 @@ def random_side(width: int) -> Tensor:
 
 
 def orthogonal_side(places: Tensor) -> Tensor:
-    """Return a random vector, (D,), at right angles to all differences between rows of `places`, (N, D).
+    """Return a random vector, (D,), for marking which of two images a token belongs to.
 
-    Its length is sqrt(D). The vector is a side: a direction that tells the first image from the second.
+    The vector is at right angles to all differences between rows of `places`, (N, D), which are the
+    position embeddings of the cells. Its length is sqrt(D). Callers scale the vector, add it to the
+    tokens of one image, and subtract it from those of the other.
     """
     side = random_side(places.shape[1])
     side -= projection_onto(places) @ side

@@ -64,8 +64,9 @@ def implementation(queries: Tensor, keys: Tensor) -> ModuleType:
         up to 2,048 tokens
     matching_plain: everything else
 
-    Each module has two functions. The forward pass is `locate`, which returns the matching. Some modules
-    return further tensors for the backward pass, `spread`. They are the last arguments of `spread`.
+    Each module has the functions `locate` (forward pass) and `spread` (backward pass). `locate` returns
+    the matching and, in some modules, further tensors. These tensors must be passed to `spread` as its
+    last arguments.
     """
     if queries.device.type == "cpu" and queries.dtype in matching_cpu.WHOLE_NUMBERS:
         return matching_cpu

@@ -126,14 +126,15 @@ def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
 
 @compiled
 def _order(bits, top, left, ordered, infinity):
-    """Convert the similarities of two images to integers of the same order, and write them to `ordered`.
+    """Convert the similarities of two images to integers, and write the integers to `ordered`.
 
-    bits: similarities of many images; these are floats whose bits are read as integers
+    A larger similarity gives a larger integer, so that integers can be compared instead of floats. NaN
+    becomes the largest integer. -0 and 0 become the same integer.
+
+    bits: similarities of many images; each integer has the bits of a float
     top, left: row and column of `bits` at which the similarities of the two images begin
     ordered: the result, (N, M)
     infinity: the integer that has the bits of infinity
-
-    NaN becomes the largest integer. -0 and 0 become the same integer.
     """
     number = bits.dtype.type
     lowest, highest = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)

@@ -89,8 +89,9 @@ class Direction:
 class Imagined:
     """Queries and keys to match imagined "after" images with real "after" images.
 
-    directions[0] is for the direction from imagined to real images. directions[1] is for the direction
-    from real to imagined images. It exists only with the switch `reverse: own`.
+    The tuple `directions` has one or two elements. directions[0] has queries of the imagined images and
+    keys of the real images. directions[1] has queries of the real images and keys of the imagined
+    images. The tuple has directions[1] only with the switch `reverse: own`.
     """
 
     directions: tuple[Direction, ...]

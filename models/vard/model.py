@@ -145,11 +145,12 @@ class Changed(nn.Module):
 
 @torch.no_grad()
 def compare(cells: nn.Linear, disentangle: Disentangling) -> Tensor:
-    """Initialise the weights so that the difference D at a cell depends on c_bef - c_aft.
+    """Initialise weights so that the difference D at a cell depends on how the images differ at this cell.
 
-    PERL has an output at this cell for each of the two images. c_bef and c_aft are these outputs minus
-    a vector v, which is the same for all cells. Returns v, (A,). `cells` is the linear map of
-    `encoding`. This initialisation is not from the paper.
+    The linear map `cells` and the module `disentangle` are initialised. Afterwards, each encoded cell
+    (the output of `disentangle.perl`) is about a vector v plus the content of the cell. The vector v is
+    the same for all cells of both images. D depends on the content of the before image minus
+    the content of the after image. Returns v, (A,). This initialisation is not from the paper.
     """
     A = cells.out_features
     common, bias = F.layer_norm(torch.randn(2, A), [A])

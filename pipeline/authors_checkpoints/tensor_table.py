@@ -59,7 +59,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Match:
-    """Tensors of a file that agree with a table."""
+    """Tensors of a checkpoint file, after `read` has checked their names and shapes against a table.
+
+    The table lists the tensors of the authors' program (see the beginning of this file).
+    """
 
     sizes: dict[str, int]  # letter of the table -> size
     rows: list[Row]  # one row per tensor, with numbers as shapes
@@ -67,7 +70,10 @@ class Match:
 
 
 def table(*parts: str) -> list[Row]:
-    """Parse a table that is given in several parts."""
+    """Parse the text of a table of tensors, and return its rows.
+
+    The text is given as several strings, because tables of different systems share some rows.
+    """
     rows: list[Row] = []
     module = ""
     for line in "".join(parts).split("\n"):
@@ -152,11 +158,11 @@ def _sizes(rows: Sequence[Row], tensors: Mapping[str, Tensor], known: Sizes) -> 
 
 
 def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
-    """Return how many layers a checkpoint file has of the kind `name`, at least 1.
+    """Return the number of layers of a checkpoint file, counted in the names of its tensors; at least 1.
 
-    `name` is the name of a tensor with `<n>` for the layer's number. The different numbers that the
-    file has at this position are counted. If there are none, the result is still 1, so that a later
-    check reports the missing tensor.
+    `name` is a name with `<n>` in the place of the layer's number, such as "layers.<n>.weight". The
+    different numbers at this place are counted: "layers.0.weight" and "layers.1.bias" give 2. Without
+    any number the result is 1, so that a later check reports the missing tensor.
     """
     prefix = LAYER.split(name)[0]
     numbers = {tensor.removeprefix(prefix).split(".")[0] for tensor in tensors if tensor.startswith(prefix)}
@@ -164,9 +170,10 @@ def _layers(name: str, tensors: Mapping[str, Tensor]) -> int:
 
 
 def expected_rows(rows: Sequence[Row], sizes: Sizes) -> list[Row]:
-    """Return a row for each tensor that a file must contain.
+    """Return one row for each tensor that the table describes, with numbers as shapes.
 
-    The shapes of these rows consist of numbers, without letters.
+    In the table, a shape can have letters, as in (D, C), and one row can describe a tensor in each of n
+    layers. `sizes` gives the values of the letters and of n.
     """
     expanded = []
     for row in rows:

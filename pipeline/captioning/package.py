@@ -151,9 +151,10 @@ MARK = (1980, 1, 1, 0, 0, 0)  # time of each file in a .zip, so that equal conte
 
 
 def to_write(text: str) -> Path:
-    """Convert `text` to the path of a package to write, and return it.
+    """Convert `text` to the path of a package to write, and return this path.
 
-    Raises InputError if the path exists and must not be replaced, such as a folder of another kind.
+    A path that ends with ".zip" is a file; any other path is a folder. Raises InputError if something
+    exists at the path that a package must not replace, such as a folder that is not a package.
     """
     check(path := Path(text), _contents(path))
     return path

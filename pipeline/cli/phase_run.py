@@ -138,9 +138,9 @@ def train(
 
 
 def feature_store(arguments: argparse.Namespace, recipe: Recipe) -> FeatureStore:
-    """Open the feature store of the recipe's input in the folder of --features.
+    """Return the feature store of the recipe's inputs, which is in the folder --features.
 
-    Raises InputError if the store was filled with settings that differ from the recipe's.
+    Raises InputError if the features were made with other settings than those of the recipe.
     """
     return FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
 

@@ -96,9 +96,10 @@ class Part(Ranks):
         """Do nothing: independent processes do not wait for each other."""
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """Call `make` and return its result. Only one process at a time calls `make`.
+        """Call `make` in this process, and return its result.
 
-        Later processes find the files that the first process has made.
+        Every process calls `make`. If the attribute `turn` is a lock, only one process at a time does so,
+        and a later process finds the files that an earlier process has made.
         """
         with self.turn():
             return make()
@@ -117,12 +118,12 @@ class Part(Ranks):
 
 @contextmanager
 def joined() -> Iterator[Ranks]:
-    """Join the group of processes for the `with` block, and leave it afterwards; one GPU per process.
+    """Join the group of processes (one GPU each) for the `with` block, and leave the group afterwards.
 
     Raises InputError if there are too few GPUs, or if environment variables of the launcher are wrong.
-    If several processes raise InputError in the block, only the first of them reports it, so that the
-    message is printed once. The others, and processes with another error, wait for the launcher to end
-    them, for at most PATIENCE seconds.
+    If several processes raise InputError in the block, only the first of them reports the error, so
+    that the message is printed once. Every other process with an error waits PATIENCE seconds before it
+    exits. During this time, the launcher can end the process.
     """
     ranks, store = _meet()
     try:

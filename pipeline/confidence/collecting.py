@@ -28,7 +28,12 @@ Grids = Iterable[tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Collected:
-    """Judged captions of P pairs, with the signals of each caption and two distances of each pair."""
+    """Captions of P pairs, judged as correct or wrong, with numbers that help to predict the judgement.
+
+    The signals of a caption are numbers such as the caption's log-probability (signals.py). Each pair
+    has two distances (familiarity.py): between the pair and the training images, and between the two
+    images.
+    """
 
     pairs: list[Pair]
     captions: list[Signalled]

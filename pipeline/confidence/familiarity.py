@@ -84,10 +84,11 @@ def pooled(grids: Tensor) -> np.ndarray:
 
 
 def scenes_apart(before: Tensor, after: Tensor) -> np.ndarray:
-    """Return the distance `scenes` of B pairs, (B,), from their grids, (B, C, H, W).
+    """Return the distance between the scenes of the two images of each pair, (B,).
 
-    The cosine distance between the two images is computed for each cell. The distance `scenes` is the upper
-    quartile of these cosine distances.
+    `before` and `after` are the feature grids of the images, (B, C, H, W) each. At each cell, the
+    cosine distance between the two images is computed. The result is the upper quartile of these
+    distances.
     """
     cosine = F.cosine_similarity(before.float().flatten(2), after.float().flatten(2), dim=1)
     return torch.quantile(1 - cosine, QUARTILE, dim=1).cpu().numpy()

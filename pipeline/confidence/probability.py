@@ -91,8 +91,9 @@ def fit(
 
     reports_change, correct: bool (P,) each; scenes: the scene id of each caption
 
-    Cross-validation chooses the method. Its folds are groups of scenes. Raises ValueError if there are fewer
-    scenes than FOLDS.
+    The method is "logistic" (logistic regressions only) or "isotonic" (also an isotonic regression).
+    The method with the lower log-loss in a cross-validation is chosen. A fold holds out all captions of
+    some scenes. Raises ValueError if there are fewer scenes than FOLDS.
     """
     folds = _folds(scenes)
     held_out = np.zeros(len(signals))

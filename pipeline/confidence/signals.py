@@ -156,10 +156,11 @@ class Reader:
         )
 
     def _odds(self, side: _Side, claims: Claims) -> float:
-        """Return the log-odds of the captions in the beam of `side` that do not contradict `claims`.
+        """Return the log-odds that a caption from a beam search does not contradict `claims`.
 
-        It is the log-probability of these captions minus the log-probability of the captions that contradict
-        `claims`.
+        The captions are those in `side.beam`: the best captions of the model for one order of the images.
+        The result is the log-probability of all captions that do not contradict `claims`, minus the
+        log-probability of all captions that contradict `claims`.
         """
         groups: tuple[list[float], list[float]] = ([RARE], [RARE])
         for candidate in side.beam:

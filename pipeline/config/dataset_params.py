@@ -136,7 +136,11 @@ class DatasetTrain(Strict):
 
 
 class PhaseSettings(DatasetTrain):
-    """Settings of a training phase that params.yaml gives in `dataset.<name>.own.<model>`."""
+    """Settings of one training phase of a model that has its own settings for a dataset.
+
+    Such settings are in the dataset's section `own`, with one entry for each group of models, such as
+    `clip`. Models without an entry in `own` have the dataset's settings `train` (class DatasetTrain).
+    """
 
     references: References = 1
     exchange: bool = False
@@ -237,9 +241,10 @@ DEFAULTS = {
 
 
 def with_defaults(entry: Any) -> Any:
-    """Return a dataset's entry in which each phase under `own` has a value for every optional key.
+    """Return the settings of a dataset, with the default of each missing key in its section `own`.
 
-    A missing key gets its default value. Studies can vary only keys that exist. An entry without `own` is
+    The section `own` has the settings of training phases (adapt, images, pretrain, train) for groups of
+    models. Defaults are added because a study can vary only keys that exist. Settings without `own` are
     returned unchanged.
     """
     if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):

@@ -151,7 +151,7 @@ class Reinforce(Strict):
 
     @property
     def decides(self) -> dict[str, Any]:
-        """Part of a recipe's `train`: {"reinforce": these settings}; {} if `reward` is null."""
+        """Settings of the reward phase for a recipe, as {"reinforce": settings}; {} without this phase."""
         both_ways = self.reward not in COMPARING if self.both_ways is None else self.both_ways
         return {} if self.reward is None else {"reinforce": self.model_dump() | {"both_ways": both_ways}}
 

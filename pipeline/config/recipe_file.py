@@ -136,9 +136,9 @@ def build(
 ) -> Any:
     """Build the model for a training phase: the pre-training phase `phase`, or captioning if it is None.
 
-    Raises InputError if the settings do not fit the model. `source` is the name of the file with the
-    settings, with which the message begins. If `source` is None, the message names params.yaml and
-    datasets.yaml.
+    Raises InputError if the settings do not fit the model. The error message begins with `source`,
+    which is the name of the file with the settings. If `source` is None, the message begins with
+    "params.yaml or datasets.yaml", the model and the dataset.
     """
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)

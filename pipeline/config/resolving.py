@@ -270,11 +270,11 @@ def settings(path: Path, recipe: Recipe) -> Iterator[tuple[str, Any, str]]:
 
 
 def _written(path: Path, dataset: str) -> tuple[dict[str, Any], list[str]]:
-    """Return all values written in params.yaml and datasets.yaml, and where a dataset's settings are.
+    """Read params.yaml and datasets.yaml. Return all their values, and the keys of one dataset's settings.
 
-    The first result is a dictionary: "FILE: KEY" -> value. The second result is a list of places, such
-    as "params.yaml: dataset.NAME". It begins with the places of the dataset itself. If the dataset has
-    the key `like`, which names another dataset, the places of the other dataset follow.
+    The first result is a dictionary: "FILE: KEY" -> value. The second result lists the places where
+    settings of the dataset may be written: "params.yaml: dataset.NAME" and "datasets.yaml: NAME". If
+    the dataset has the key `like`, which names another dataset, the places of this dataset follow.
     """
     published = path.with_name(params.PUBLISHED)
     files = {path: "dataset.", published: ""} if published.exists() else {path: "dataset."}

@@ -87,12 +87,12 @@ def attended(
     weighed: tuple[str, ...] = (),
     weights: np.ndarray | None = None,
 ) -> Attended:
-    """Average the maps and weights of each word's tokens, and return the caption with these averages.
+    """Return a caption with attention maps and weights per word: the means over the word's tokens.
 
-    word_tokens: each word with its number of tokens
-    maps: maps of the tokens, (tokens, I, H, W)
-    weighed: names of the K inputs to which the decoder gives weights
-    weights: weights of the tokens, (tokens, K)
+    word_tokens: each word with the number of its tokens
+    maps: attention maps, (tokens, I, H, W); a token has I maps
+    weighed: names of the K inputs that the decoder weighs, such as "before" and "after"
+    weights: weight of each of these inputs for each token, (tokens, K)
     """
     words, counts = tuple(word for word, _ in word_tokens), [count for _, count in word_tokens]
     means = None if weights is None else _means(weights, counts)

@@ -142,7 +142,11 @@ class Beam:
         return indices // V, indices % V
 
     def _move(self, parents: Tensor, word: Tensor, position: int) -> None:
-        """Move the chosen captions, with their state, to their new places, and append their new words."""
+        """Copy words, state and attention of each extended caption to the row of the new caption.
+
+        `parents` says which old caption each new caption extends. `word` has the new words, which are added
+        at `position`. Both are (unsettled, k), for the k captions of each pair that is still in the search.
+        """
         unsettled = len(word)
         rows = (parents + self.beam * torch.arange(unsettled, device=parents.device)[:, None]).flatten()
         self.state.follow(rows)

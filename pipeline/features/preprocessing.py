@@ -91,10 +91,11 @@ def _bytes_of(image: Indexed) -> int:
 
 
 def _slots(most_workers: int, bytes_of_image: int) -> tuple[int, int, int]:
-    """Return three numbers: worker processes, slots of shared memory, and images that fit in a slot.
+    """Return the numbers of worker processes, of slots in shared memory, and of images per slot.
 
-    There are at most `most_workers` worker processes. A slot is a part of the shared memory that a
-    worker process fills with one group of images. Raises InputError if two images do not fit.
+    Worker processes decode images. A slot is a part of the shared memory for the pixels of one group of
+    images. There are at most `most_workers` worker processes. An image needs at most `bytes_of_image`
+    bytes. Raises InputError if the shared memory has no room for two images.
     """
     images_that_fit = min(MOST_BYTES, int(SHARE * shutil.disk_usage(SHARED_MEMORY).free)) // bytes_of_image
     workers = max(1, min(most_workers, images_that_fit // 2))

@@ -72,13 +72,14 @@ def features_checksum(features: np.ndarray) -> int:
 
 
 def image_checksums(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Return the checksums of the images with the numbers `rows`, as the attributes record them.
+    """Return checksums of images that cover the features and also how the features were made.
 
-    sums: checksum of the features of each of these images, in the same order
+    sums: for each image in `rows`, the checksum of the features alone (`features_checksum`)
+    rows: numbers of the images
     attributes: all attributes of the store
 
-    The checksum of an image covers its entry in `sums`, its key, the hash of its file (if recorded), and
-    the attributes that all images share.
+    A returned checksum covers the image's entry in the argument `sums`, the image's key, the hash of its
+    file (if recorded), and the attributes that all images share.
     """
     shared = json.dumps(shared_attributes(attributes), sort_keys=True).encode()
     keys = attributes["keys"]

@@ -30,7 +30,12 @@ VIEWPOINT = "VIEWPOINT"
 
 @cache
 def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return (kind, regular expression) for each rule. A match ends where another clause can begin."""
+    """Return the rules that find clauses, from rules.yaml: (kind, regular expression) of each rule.
+
+    The kind says what a clause claims, for example "move". The expression matches the encoded tokens of
+    such a clause (patterns.py). Except for the kind "lead", a match ends where another clause can
+    begin.
+    """
     tree = read_yaml(RULES, "restore it from git")
     rules = []
     for kind, form in (pair for rule in tree["rules"] for pair in rule.items()):
@@ -49,7 +54,11 @@ class Reading:
         self.landmarks: list[Phrase] = []  # objects of places: "it" in "to the right of it"
 
     def sentence(self, tokens: list[Token], text: str) -> None:
-        """Add the claims of a sentence with the tokens `tokens`. `text` is the text that contains it."""
+        """Read one sentence, and append its claims to the attribute `claims`.
+
+        `tokens` are the tokens of the sentence. `text` is the whole text; the tokens have positions in
+        `text`.
+        """
         symbols, i = coded(tokens), 0
         self.image = ""
         while i < len(tokens):
@@ -159,10 +168,11 @@ class Reading:
         return phrase
 
     def _refine(self, clause: Clause) -> None:
-        """Copy the last claim for each object that the clause names, with this object as its subject.
+        """Add claims for a clause that only names objects, as "the cube" in "one was removed: the cube".
 
-        In "one was removed: the cube", the clause "the cube" gives the claim that the cube was removed. If
-        the claim cannot be copied, an unreadable claim is added.
+        Usually, the last claim is repeated for each named object, with this object as the subject. In the
+        example, the new claim is that the cube was removed. If the last claim cannot be repeated, an
+        unreadable claim is added.
         """
         subjects = [phrase for token in clause.of("s", "NP") if (phrase := self._referred(token.meaning))]
         last = self.claims[-1] if self.claims else None
@@ -211,8 +221,9 @@ def _clause(kind: str, match: re.Match[str], tokens: Sequence[Token], text: str)
 def _excepted(tokens: Sequence[Token], end: int) -> bool:
     """Return True if the sentence makes an exception with "except" or "but".
 
-    "except" counts anywhere in the sentence. "but" counts only at the position `end` or directly after
-    it. An exception for the camera, as in "except for the viewpoint", does not count.
+    `end` is the position of the first token after a clause. "but" counts only as this token or the
+    next one, as in "nothing changed, but the cube moved". "except" counts anywhere in the sentence. An
+    exception for the camera, as in "except for the viewpoint", does not count.
     """
     symbols = [token.symbol for token in tokens]
     if "BUT" in symbols[end : end + 2] and VIEWPOINT not in symbols[end : end + 4]:

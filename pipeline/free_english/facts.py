@@ -182,7 +182,11 @@ class Facts:
         return direction in AXES and all(beside(direction, self.new, self.old, camera) for camera in cameras)
 
     def _approached(self, place: Place) -> bool:
-        """Return True if the object moved "closer to", "away from" or "past" the objects of `place`."""
+        """Return True if the changed object moved relative to the objects of `place`, as the claim says.
+
+        `place.relation` is "toward" ("closer to"), "away" ("away from") or "past". The movement must hold
+        for all objects of the place. The result is False if no object fits the place's description.
+        """
         landmarks = [
             item
             for phrase in place.others

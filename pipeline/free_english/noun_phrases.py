@@ -21,17 +21,22 @@ def joined(tokens: Sequence[Token], symbol: str, meaning: Any) -> Token:
 
 
 def forward(tokens: list[Token]) -> Token | list[Token]:
-    """Drop words that name the before image first, such as "from the first image to the second".
+    """Remove words that only say that the second image is compared with the first.
 
-    The result is then the empty list. Words with another order, such as "from the second image to the first",
-    give one unknown token.
+    For words such as "from the first image to the second" or "compared to the first image", the result
+    is []. Words for the opposite direction, such as "from the second image to the first", become one
+    token with the symbol UNKNOWN.
     """
     images = [token.meaning for token in tokens if token.symbol in ("IMG", WHEN)]
     return [] if images in (["before", "after"], ["before"]) else joined(tokens, UNKNOWN, None)
 
 
 def ordinal_image(tokens: list[Token]) -> Token | None:
-    """Return a token for an image if no noun follows "the first" or "the second"; None for "the third"."""
+    """Join "the first" or "the second" without a noun, as in "the second shows a cube", to an image token.
+
+    "the first" means the before image, and "the second" means the after image. Returns None for other
+    ordinals, such as "the third".
+    """
     meaning = {"1": "before", "2": "after"}.get(tokens[1].meaning)
     return joined(tokens, "IMG", meaning) if meaning else None
 
@@ -61,11 +66,11 @@ def no_longer(tokens: list[Token]) -> list[Token]:
 
 
 def count_from_side(tokens: list[Token]) -> list[Token]:
-    """Return the tokens of a sentence, with words such as "from left to right" interpreted.
+    """Interpret words such as "from left to right" in a sentence, and return the changed tokens.
 
-    If the sentence has ordinals ("the second cube, from left to right"), each ordinal is counted from the
-    left, and the words "from left to right" are removed. Without ordinals, one token for the direction
-    "right" replaces these words.
+    With an ordinal ("the second cube, from left to right"), these words say where counting starts. So
+    each ordinal is counted from the left, and the words are removed. Without an ordinal ("it moved from
+    left to right"), these words are a direction. So one token for the direction "right" replaces them.
     """
     symbols = [token.symbol for token in tokens]
     if "COUNTED" not in symbols:

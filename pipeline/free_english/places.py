@@ -69,7 +69,7 @@ def before_all(tokens: list[Token]) -> Token | None:
 
 
 def between_values(tokens: list[Token]) -> Token:
-    """Return a place token for "between the red and the green cube"."""
+    """Join the words "between the red and the green cube" to one token: the place between two cubes."""
     second = tokens[-1].meaning
     shape = tuple(pair for pair in second.look if pair[0] == "shape")
     return joined(tokens, "PLACE", Place("between", (Phrase((*tokens[1].meaning, *shape)), second)))
@@ -114,7 +114,7 @@ def from_side(tokens: list[Token]) -> list[Token]:
 
 
 def in_brackets(tokens: list[Token]) -> Token | None:
-    """Return a noun phrase with its place for "the red cube (front)"; None for a pronoun."""
+    """Join "the red cube (front)" to one token, a noun phrase with a place; return None for "it (front)"."""
     return with_place([tokens[0], joined(tokens[2:3], "PLACE", rank(tokens[2]))])
 
 
@@ -248,10 +248,10 @@ def one_of_them(tokens: list[Token]) -> Token | None:
 
 
 def cleft(tokens: list[Token]) -> Token | None:
-    """Return the noun phrase "the cube" for "it is the cube" or for "the cube is the one".
+    """Reduce "it is the cube" or "the cube is the one" to "the cube" before "that moved" or the like.
 
-    These words stand before a clause such as "that moved". `tokens` end before "that moved". Return None if
-    neither form fits.
+    `tokens` are the words before a clause, for example "it is the cube" from "it is the cube that
+    moved". Return None if the words have neither of these two forms.
     """
     if not tokens[-1].meaning.look and not tokens[-1].meaning.places:
         return tokens[0]

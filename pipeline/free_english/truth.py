@@ -1,12 +1,15 @@
-"""Judge free English, by the scene of a pair or by its references; pipeline/scoring/truth.py has the form.
+"""Judge free English, by the scene of a pair or by its references.
 
-By the scene: a text is true if it makes a claim, if no claim is wrong or unreadable, and if one claim
-identifies the change: its kind, its object and no other, and its new colour or material.
+The result is a Verdict, as in pipeline/scoring/truth.py, which judges captions of tabletop's
+grammar.
 
-By the references, for datasets without scenes (CLEVR-Change, CLEVR-DC): a text agrees with the references if
-it names the same kind of change, the same attributes of the object, and the same old and new value. Positions
-are not compared. A claim such as "the cube is behind the sphere" counts as correct, but does not state the
-change.
+By the scene: a text is true if it makes a claim, if no claim is wrong or unreadable, and if one
+claim identifies the change: its kind, its object and no other, and its new colour or material.
+
+By the references, for datasets without scenes (CLEVR-Change, CLEVR-DC): a text agrees with the
+references if it names the same kind of change, the same attributes of the object, and the same old
+and new value. Positions are not compared. A claim such as "the cube is behind the sphere" counts as
+correct, but does not state the change.
 """
 
 from collections.abc import Sequence
@@ -107,9 +110,12 @@ def _is_open(phrase: Phrase) -> bool:
 
 
 def _is_open_place(place: Place) -> bool:
-    """Return True if a place cannot be judged.
+    """Return True if a place cannot be judged, because its meaning is unclear.
 
-    It has a pronoun, or counts without a side, such as "the second" instead of "the second from the left".
+    There are two cases:
+    - The place is a rank without a side, such as "the second" instead of "the second from the left".
+    - The place names another object by an unclear pronoun or place, such as "behind it" without a
+      known "it".
     """
     return (place.relation == "rank" and not place.side) or any(map(_is_open, place.others))
 

@@ -47,10 +47,11 @@ class Labelled:
 
 
 def tune(network: Backbone, first: str, spec: Spec, data: Labelled, iterations: int, seed: int) -> None:
-    """Train the last layers of `network` in place, from the first parameter whose name begins with `first`.
+    """Train the last layers of a backbone, `network`, in place. Earlier layers stay unchanged.
 
-    Raises InputError if no parameter has such a name, if an image cannot be read, or if no cell contains an
-    object's centre.
+    Training includes the first parameter whose name begins with `first`, such as "blocks.4", and all
+    parameters after it. Raises InputError if no parameter has such a name, if an image cannot be read,
+    or if no cell contains an object's centre.
     """
     torch.manual_seed(seed)
     network.to(devices.device())

@@ -78,12 +78,12 @@ def _scene_object(record: Mapping[str, Any]) -> SceneObject:
 
 
 def label(scenes: Mapping[str, SceneView], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return a class number for each image, attribute and cell, (images, 4, H, W) int8.
+    """Return the attributes of the object that each feature cell shows, as class numbers.
 
-    The four attributes are color, shape, material and size. The classes of a cell are those of the
-    object that the cell shows. They are -1 if it shows no object. `grid` is (H, W).
-    Raises InputError naming an image that is not in `scenes`, or whose rendered objects have other
-    boxes than in scenes.json.
+    The result is int8, (images, 4, H, W). The four attributes are color, shape, material and size. A
+    class number is the position of a value in ATTRIBUTES. If a cell shows no object, its four numbers
+    are -1. `grid` is (H, W). Raises InputError, which names the image, in two cases: `scenes` lacks an
+    image; or the boxes of the objects in the rendered image differ from the boxes in scenes.json.
     """
     labels = np.empty((len(images), len(ATTRIBUTES), *grid), dtype=np.int8)
     for row, image in enumerate(track(images, "labelling cells", "images", len(images))):

@@ -115,7 +115,11 @@ def _details(results: Results, models: list[Row]) -> Iterable[Table]:
 
 
 def _scorers(results: Results) -> dict[str, str]:
-    """Return name of a scorer -> the programs that computed its scores, joined by "and"."""
+    """Return the software and conventions that computed the scores of a dataset: name -> value.
+
+    For example, "Java" -> its version. If the value differs between runs, the values are joined by
+    "and".
+    """
     programs: dict[str, dict[str, None]] = {}
     for metrics in (results.constant, *(run.metrics for run in results.runs)):
         for name, value in metrics.scorers.items():

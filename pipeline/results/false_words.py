@@ -1,9 +1,10 @@
 """Count the false parts of each model's captions, such as a wrong colour.
 
-Each kind of false part has a letter (truth.FAULTS). In the stacked bar diagram, a bar is the share
-of false captions among the changed pairs. A caption with n false parts adds 1/n to each of these
-parts. The letter OTHER says that a false caption fits another object. It is not counted among the n
-parts, and has its own column in the table.
+Each kind of false part has a letter (truth.FAULTS). In the stacked bar diagram, the length of a
+model's bar is its share of false captions among the changed pairs. The segments of a bar are the
+kinds of false parts. Each false caption is divided equally: with two false parts, it adds half a
+caption to each of two segments. The letter OTHER says that a false caption fits another object.
+OTHER does not count as a false part in the diagram, and has its own column in the table.
 """
 
 from collections.abc import Callable, Sequence

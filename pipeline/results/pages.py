@@ -30,5 +30,9 @@ def filled(page: Path, tables: Mapping[str, Table]) -> str:
 
 
 def blocks(text: str) -> list[str]:
-    """Return the names of the tables whose blocks in a page's text are complete."""
+    """Return the names of the tables that have a complete block in a page's text, in the page's order.
+
+    A block begins with the line `<!-- table: NAME -->`. The block is complete if it ends with the line
+    `<!-- end -->`.
+    """
     return [block["name"] for block in BLOCK.finditer(text)]

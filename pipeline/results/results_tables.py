@@ -84,9 +84,10 @@ def _cameras(datasets: Datasets) -> Table:
 
 
 def _sizes(group: Group) -> list[tuple[str, float, str]]:
-    """Return a key by which groups are sorted: the values of the group's changed settings.
+    """Return a sort key for a group of runs: the settings in which the group differs from params.yaml.
 
-    Numbers are sorted by size, and come before other values.
+    Groups are sorted by the names of these settings, and then by the values. Numbers are sorted as
+    numbers. All other values come after the numbers, and are sorted as text.
     """
     return [
         (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))

@@ -20,14 +20,14 @@ Z, POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
 def row(groups: Sequence[Group]) -> list[str] | None:
     """Return a dataset's row in the table of spreads; None if there is no usable model.
 
-    A model is usable if it is above chance and has at least LEAST_SEEDS seeds. Deviations and differences are
-    in points. The cells are:
+    A model is usable if it is above chance and has at least LEAST_SEEDS seeds. Deviations and
+    differences are in points. The cells are:
     - number of usable models
     - standard deviation over seeds
     - standard deviation over test pairs
-    - difference that 1 in 20 pairs of runs exceeds
-    - smallest difference that can be shown with five seeds
-    - number of seeds that are needed to show a difference of two points
+    - difference between two runs of a model that only 5 % of such pairs of runs exceed
+    - smallest difference between two models that five seeds of each model can show
+    - number of seeds of each model that are needed to show a difference of two points
     """
     usable = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.above_chance]
     if not usable:
@@ -58,5 +58,9 @@ def seeds_needed(sd: float, difference: float = TARGET_DIFFERENCE) -> int:
 
 
 def smallest_difference(sd: float, seeds: int) -> float:
-    """Return the smallest difference that two models can show, with `seeds` runs each of deviation `sd`."""
+    """Return the smallest difference between two models that a test finds with a probability of 80 %.
+
+    The test is two-sided, at the 5 % level. Each model has `seeds` runs. `sd` is the standard deviation
+    of the score over seeds. The result, in the unit of `sd`, is (z_0.975 + z_0.8) sd sqrt(2 / seeds).
+    """
     return (Z + POWER) * sd * math.sqrt(2 / seeds)

@@ -43,11 +43,11 @@ HEADINGS = {
 
 
 def of_parts(subsets: Mapping[str, Any]) -> dict[str, float]:
-    """Return the scores listed in PLACES: name -> score.
+    """Return scores of single subsets of the test pairs, such as the changed pairs: name -> score.
 
-    Each score is that of one subset of pairs, for example the share of true captions among the changed
-    pairs. `subsets` is from a metrics.json: name of a subset -> its scores. Scores that `subsets` lacks
-    are left out.
+    `subsets` is from a metrics.json: name of a subset -> its scores. The table PLACES defines which
+    scores are returned, and their new names. For example, the share of true captions ("true") of the
+    subset "change" is returned as "true_changes". Scores that `subsets` lacks are left out.
     """
     shares = {name: subsets.get(subset, {}).get(score) for name, (subset, score) in PLACES.items()}
     return {name: share for name, share in shares.items() if share is not None}

@@ -152,8 +152,9 @@ class CiderD:
     def _index_sentences(self, sentences: Mapping[str, Mapping[int, int]]) -> None:
         """Store the terms of all sentences in one array, sentence after sentence.
 
-        A term is an n-gram together with its count in a sentence. N-grams and terms are given as numbers.
-        `sentences` has a dictionary for each sentence: n-gram -> term.
+        A term is an n-gram together with its count in a sentence. So an n-gram that occurs once in one
+        sentence and twice in another gives two terms. Each n-gram has a number, and each term has a number.
+        `sentences` has a dictionary for each sentence: number of an n-gram -> number of the term.
         """
         self._sentences = len(sentences)
         self._terms = _flat(terms.values() for terms in sentences.values())

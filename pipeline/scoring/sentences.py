@@ -122,8 +122,8 @@ def contradicts(candidate: Claims, truth: Claims) -> bool:
     - Both name kinds of change, but have no kind in common.
     - Both name values of the same attribute, but have no value in common.
 
-    Exception: if the candidate's subject already has the new value, as in "the rubber ball became
-    rubber", the result is False.
+    Exception: a candidate such as "the rubber ball became rubber", whose subject already has the new
+    value, makes no sense. The result is then False, whatever `truth` claims.
     """
     if any(candidate.look.get(name, NONE) & values for name, values in candidate.value.items()):
         return False
@@ -138,13 +138,15 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
     """Return True if the caption agrees with the pair's references, and False if it does not.
 
     A caption agrees if all of these are true:
-    - It names a subject.
-    - A reference reports the same kind of change.
-    - For each attribute of its subject, such as "red", the references name this value and no other.
+    - It names a subject, such as "the small red ball".
+    - Its kind of change is the kind that the dataset states for the pair. If the dataset states none, a
+      reference must report this kind.
+    - The references name each size, colour, material and shape that the caption gives the subject, and
+      no other. For example, a caption with "red ball" does not agree if a reference says "blue ball".
     - A reference names the same new value, such as "blue" in "turned blue", if the caption names one.
 
-    If the references report no change, the caption must instead contain one of `phrases`. Returns None
-    if the references name no kind of change.
+    If the pair is unchanged, the caption must instead contain one of `phrases`. Returns None if neither
+    the dataset nor a reference tells the kind of change.
     """
     truth = of_pair(pair, [Sentence.of(text) for text in pair.captions])
     if not truth.kinds:
@@ -160,10 +162,11 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
 
 
 def agreement(caption: str, pair: Pair, phrases: Sequence[str]) -> Verdict | None:
-    """Return the verdict on a caption: true if it agrees with the pair's references, else false.
+    """Return the verdict on a caption: true if the caption agrees with the pair's references, else false.
 
-    The result is None if the references name no kind of change. A false caption is also marked as
-    unreadable if it contains none of `phrases`, and lacks a kind of change or a changed object.
+    `phrases` are texts that report no change, such as "no difference". The result is None if the
+    references name no kind of change. A false caption is readable in two cases: it contains one of
+    `phrases`, or it names both a kind of change and an object. Any other false caption is unreadable.
     """
     agreed = agrees(caption, pair, phrases)
     if agreed is None:

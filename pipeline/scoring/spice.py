@@ -66,9 +66,11 @@ def folder() -> Path:
 
 
 def folder_name() -> str:
-    """Return the name of SPICE's folder for messages: $SPICE_CACHE if this is set, else .cache/spice.
+    """Return how messages name the folder with SPICE's files: "$SPICE_CACHE" or ".cache/spice".
 
-    The name has no local path, because metrics.json keeps the messages.
+    The first text is returned if the environment variable SPICE_CACHE is set. The value of the variable
+    is not returned, because metrics.json stores the messages, and must not contain paths of this
+    machine.
     """
     return f"${VARIABLE}" if os.environ.get(VARIABLE) else DEFAULT
 

@@ -110,7 +110,11 @@ class _Bleu(BaseModel):
 
     @property
     def counts(self) -> list[int]:
-        """The 10 numbers whose sums over pairs are the input of `bleu_4`."""
+        """The 10 counts of a caption for BLEU-4; `bleu_4` computes the score from their sums over pairs.
+
+        The counts are: matched n-grams of 1 to 4 words (4), all n-grams of 1 to 4 words (4), the words of
+        the caption, and the words of the reference closest in length.
+        """
         return [*self.matches, *self.guesses, self.length, self.reference_length]
 
 

@@ -1,10 +1,11 @@
 """Workspaces of a study's runs. A workspace is a folder in which DVC executes one run.
 
 A workspace has a copy of the code, links to the prepared data in the repository's DVC cache, and a
-params.yaml that lists only its run. The folder's name is the run's key, a hash of the code, data and
-settings that determine the run. So a later command finds the workspace of a killed training, and continues
-the training if code, data and settings are unchanged. Workspaces are copied from a base. In the base, the
-prepared data were checked against code and settings.
+params.yaml that lists only its run. The folder's name is the run's key, a hash of the code, data
+and settings that determine the run. So a later command finds the workspace of a killed training,
+and continues the training if code, data and settings are unchanged. The code of a workspace is
+copied from another folder, the base. In the base, DVC first checks that a dataset's prepared data
+are up to date.
 """
 
 import os

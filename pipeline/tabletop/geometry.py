@@ -128,11 +128,12 @@ def _strike_cylinder(radius, at, ray):
 
 @compiled
 def _strike_rounded(half, at, ray):
-    """Return the distance to a cube with rounded edges, and the face that the ray hits.
+    """Return the distance along a ray to a cube with rounded edges, and the face that the ray hits.
 
     Edges and corners are parts of cylinders and spheres of radius BEVEL * half. First, the ray is
-    intersected with the sharp cube. If it enters the sharp cube near an edge, all parts of this octant of
-    the rounded cube are tested, and the nearest hit counts.
+    intersected with the cube without rounding. If the ray enters this cube near an edge or a corner,
+    the nearest hit counts of the rounded corner next to this point, and of the three rounded edges and
+    three flat faces that meet there. The face is then 0. The distance is infinite if the ray misses.
     """
     distance, face = _strike_cube(half, at, ray)
     if distance == np.inf:

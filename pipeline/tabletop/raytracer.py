@@ -1,4 +1,4 @@
-"""Numba ray tracer for a few spheres, cubes and cylinders on a plane.
+"""Numba ray tracer for a few solids (spheres, cubes and cylinders) on a plane.
 
 It gives equal bytes on all machines. It uses no fastmath, threads or random numbers. Lengths are in
 CLEVR's units. z points up, and the ground is the plane z = 0. Colours are linear light; 1 is white.
@@ -7,13 +7,13 @@ A bit mask of solids is an integer: bit k is 1 if solid number k belongs to the 
 Arguments of the functions:
 
     solids    the solids (pipeline/tabletop/geometry.py)
-    near,     bit masks of solids
-    among
-    lamps     (m, PLACES + 2, 3): for each of m square lamps, PLACES points, the centre, and the power
+    among     a bit mask: the solids that are tested
+    near      a bit mask: the solids that may hide a lamp, found by `_between`
+    lamps     (m, PLACES + 2, 3): m square lamps; each has PLACES points, then a centre and a power
     masks     (height, width): for each pixel, a bit mask of the solids that it may show
-    shaders   (tiles + 1, m): for each tile and lamp, a bit mask of the solids that may hide the lamp from
-              the ground in this tile. A tile is a part of the image, TILE x TILE pixels. The last row is
-              for all other points; its masks have all solids.
+    shaders   (tiles + 1, m): the image has tiles of TILE x TILE pixels. Row t, column k is a bit mask
+              of the solids that may hide lamp k from the ground in tile t. The last row is for points
+              on solids and points that a mirror shows; its masks have all solids.
     style     the constants of a look (pipeline/tabletop/looks.py)
     axes      the camera's axes: right, down and forward; forward is as long as the focal length in pixels
 """

@@ -52,7 +52,11 @@ def merges() -> list[tuple[str, str]]:
 
 
 class Bpe:
-    """CLIP's byte pair encoding: bytes, bytes that end a piece of text, merges, and the tokens MARKS."""
+    """Converter between text and CLIP's token ids, by byte pair encoding.
+
+    The vocabulary has, in the order of the token ids: the 256 bytes, the 256 bytes at the end of a word
+    or other piece of text, the merges of two tokens, and two special tokens for start and end (MARKS).
+    """
 
     def __init__(self) -> None:
         pairs, symbols = merges(), list(SYMBOL.values())

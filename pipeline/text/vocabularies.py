@@ -77,10 +77,11 @@ class WordVocabulary:
 
 @dataclass(frozen=True)
 class ClipVocabulary:
-    """CLIP's byte-level BPE. The ids are CLIP's, except that two pairs of tokens have exchanged ids.
+    """Vocabulary of CLIP's byte-level BPE. The ids are CLIP's own, except for four tokens.
 
-    <START> and <END> have the ids 2 and 3, as in all vocabularies. In exchange, the two tokens with the ids
-    2 and 3 in CLIP have CLIP's ids of <START> and <END>.
+    In all vocabularies of this project, <START> has the id 2, and <END> has the id 3. CLIP gives
+    <START> the id 49406, and <END> the id 49407. Therefore the ids 2 and 49406 are exchanged, and so
+    are 3 and 49407.
     """
 
     longest: int  # maximum number of tokens of a caption, with <START> and <END>

@@ -135,10 +135,12 @@ class Training:
             group["lr"] = self.settings["learning_rate"] * group.get("rate", 1.0) * scheduled
 
     def step(self, batch: Batch, iteration: int) -> Tensor:
-        """Take an optimiser step. Return one tensor: the losses `terms`, then the `measures`.
+        """Take an optimiser step on a batch. Return the values of all losses and measures as one tensor.
 
-        A value that the batch's task does not define is MISSING. If there are several processes, each
-        returns its part of every value. The values of the whole batch are the sums over the processes.
+        The values are in the order of the names in `terms` (losses) and then in `measures`. If the batch's
+        task does not define a loss or measure, the value is MISSING (minus infinity). If there are several
+        processes, each returns its part of every value. The values of the whole batch are the sums over the
+        processes.
         """
         seed_all(self.seed, iteration, self.ranks.rank)
         values = self._losses(batch)

@@ -241,7 +241,12 @@ class SelfCritical:
     def _baseline(
         self, model: Captioner, difference: Difference, pairs: Sequence[Pair], rewards: Tensor
     ) -> Tensor:
-        """Return the baseline b of each sample, (B, K), or with `baseline: greedy` of each pair, (B, 1)."""
+        """Return the baseline b, the number that is subtracted from the reward of each sample.
+
+        With `baseline: mean`, each sample has its own baseline, (B, K): the mean reward of the pair's other
+        samples. With `baseline: greedy`, each pair has one baseline, (B, 1): the reward of its greedy
+        caption.
+        """
         if self.baseline == "mean":
             return (rewards.sum(1, keepdim=True) - rewards) / (self.samples - 1)
         captions = [self.vocabulary.decode(row) for row in greedy(model, difference).tolist()]

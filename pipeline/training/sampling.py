@@ -57,8 +57,8 @@ class Moved:
 class Batch:
     """Batch of P * B pairs, with U distinct images and R captions per pair.
 
-    The batch has P parts of B pairs each, one pair per scene. The pairs of the first part come first.
-    Captions have <START> and <END>, and are padded with NULL to the length L + 1.
+    The batch has P pairs of each of B scenes. Part p has pair p of each scene; part 0 comes first in
+    the tensors. Captions have <START> and <END>, and are padded with NULL to the length L + 1.
     """
 
     images: Tensor  # (U, C, H, W), float16
@@ -115,10 +115,10 @@ def exchange(scene: Scene) -> Scene:
 
 
 def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
-    """Return `pair` with the image names `unchanged.before` and `unchanged.after` exchanged.
+    """Replace each image of `pair` that is also in `unchanged` with the other image of `unchanged`.
 
-    If `unchanged` has the images (a, b), a pair with the images (a, c) becomes (b, c). The cameras in the
-    pair's scene are exchanged too, so that each image keeps its own camera.
+    If `unchanged` has the images (a, b), a pair (a, c) becomes (b, c), and the pair (a, b) becomes
+    (b, a). The cameras in the pair's scene change too, so that each image keeps its own camera.
     """
     swap = {unchanged.before: unchanged.after, unchanged.after: unchanged.before}
     swapped = replace(pair, before=swap.get(pair.before, pair.before), after=swap.get(pair.after, pair.after))

@@ -61,7 +61,7 @@ def weights_file(folder: Path) -> Path:
 
 
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
-    """Load the model of the last pre-training phase from `folder`.
+    """Load the pre-trained model, which the last pre-training phase made, from `folder`.
 
     Returns the model, in evaluation mode, and its description. Raises InputError if the model has no
     pre-training phase, or if a file is missing or damaged, or belongs to another model.

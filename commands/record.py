@@ -54,7 +54,8 @@ def promote() -> None:
 def runs(root: Path) -> list[Run]:
     """Return the runs of params.yaml: one for each dataset, model and seed. `root` is the repository.
 
-    A run of a study that has the same settings also has the same `key`.
+    The `key` of a run is a hash of its settings, code and data. So a run of params.yaml and a run of a
+    study have the same key if these are equal.
     """
     settings = params.load()
     rows = [Row(label=model, model=model) for model in settings.models]

@@ -125,16 +125,17 @@ class Distilling(nn.Module):
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Return the shared content of both images, and the queries and keys that were used to compute it.
+        """Return the content that each image shares with the other, and queries and keys of one attention.
 
         before, after: cells of the two images, (B, N, D) each
 
-        The shared content of a cell is what the cell has in common with the other image. Attention from the
-        cell to the other image computes it. Three results are returned:
+        Each cell attends to the cells of the other image. The result of this attention is the cell's shared
+        content. Three results are returned:
 
         - shared content of the before image, (B, N, D)
         - shared content of the after image, (B, N, D)
-        - queries of the after image and keys of the before image, (B, h, N, d) each
+        - queries of the after image and keys of the before image, (B, h, N, d) each, of the attention from
+          the after image to the before image. Queries and keys of the other attention are not returned.
         """
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))

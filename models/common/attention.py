@@ -100,7 +100,10 @@ def jointly(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
 
 
 def one_product(x: Tensor, *maps: Any) -> tuple[Tensor, ...]:
-    """Apply linear maps, of which all or none have a bias, to x, (..., D), by one matrix product."""
+    """Apply several linear maps to x, (..., D), by one matrix product; return the output of each map.
+
+    Either all maps have a bias, or no map has a bias.
+    """
     weight = torch.cat([map_.weight for map_ in maps])
     bias = None if maps[0].bias is None else torch.cat([map_.bias for map_ in maps])
     return F.linear(x, weight, bias).split([map_.out_features for map_ in maps], -1)

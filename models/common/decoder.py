@@ -162,10 +162,10 @@ class Past:
             rows.copy_(rows[parents])
 
     def leave(self, exchange: Exchange) -> None:
-        """Move the unfinished pairs to the first rows, and remove the finished pairs from the search.
+        """Move the unfinished pairs to the first rows, so that the search continues only with these pairs.
 
-        `exchange` determines which rows are moved. The memory keys of the finished pairs stay in the last
-        rows, because the attention maps need them.
+        `exchange` says which rows are moved. The memory keys of the finished pairs move to the last rows,
+        because the attention maps need them later. Other tensors of the finished pairs may be overwritten.
         """
         exchange.apply(self.memory_keys)
         for rows in (self.memory_values, self.keys, self.values):

@@ -26,7 +26,8 @@ class Difference:
     def alignment(self, rows: list[int]) -> Tensor | None:
         """Return the attention between the two images of each pair; `rows` are the indices of the pairs.
 
-        This base class returns None: in its models, the images do not attend to each other.
+        This class stores no such attention, so its result is None. The subclass Aligned returns the
+        attention.
         """
         return None
 

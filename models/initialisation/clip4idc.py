@@ -37,20 +37,26 @@ def compare(
 ) -> Directions | None:
     """Set initial weights with which a block compares each token with its counterpart.
 
-    A token's counterpart is the token at the same place in the other image. The comparison is done by the
-    first block of the pair encoder that sees both images. If there is no such block, `layer` compares the
-    tokens; it is the first layer of the captioner's encoder.
+    A token's counterpart is the token at the same place in the other image. The block that compares is the
+    first block of the pair encoder that sees both images. If there is no such block, it is `layer`, the
+    first layer of the captioner's encoder.
 
-    If the pair encoder compares the tokens, its output has E channels in this order:
+    If a block of the pair encoder compares, the output of the pair encoder has E channels in this order:
 
     E/2 channels: the difference of a token from its counterpart
     one channel: the size of this difference
     one channel: the image to which the token belongs
     other channels: the content of the token
 
-    Returns the directions in the space of E channels that hold the difference, (E, E/2), its size, (E,),
-    and the image, (E,). Returns None if there is neither such a block nor `layer`. Raises ValueError if E
-    is above the width D or below 4, or if E is odd and `layer` is initialised.
+    Returns three results. They are directions in the E channels of the pair encoder's output, or of the
+    output of `layer` if `layer` compares:
+
+    - the directions that hold the difference, (E, E/2)
+    - the direction that holds the size of the difference, (E,)
+    - the direction that holds the image, (E,): positive for the first image, negative for the second
+
+    Returns None if there is neither such a block nor `layer`. Raises ValueError if E is above the width D
+    or below 4, or if E is odd and `layer` is initialised.
     """
     places = all_places(encoding)
     side = weights.PLACE_SCALE / 2 * weights.orthogonal_side(places)

@@ -54,16 +54,20 @@ def clear_place_channels(project: nn.Linear, room: int) -> None:
 
 @torch.no_grad()
 def amplify_difference(half: Tensor, room: int, feed_forward: Any) -> Tensor:
-    """Initialise a feed-forward layer so that it amplifies the difference of a cell. Return a direction.
+    """Initialise a feed-forward layer to amplify the difference between a cell and its counterpart.
 
-    The layer is W_2 ReLU(W_1 x). The difference is the part of x along the directions `half`, (D, D/2).
-    The rest of x is the cell's own content. The layer adds three vectors to x: DIFFERENCE_GAIN times the
-    difference, CONTENT_GAIN times the content, and a vector for the size of the difference.
-    DIFFERENCE_GAIN is negative, so that words attend to the cell with the object, and not to the cell
-    without it.
+    The layer is W_2 ReLU(W_1 x). The input x of a cell holds two things: along the directions `half`,
+    (D, D/2), the difference from the counterpart; along the other directions, the cell's own content.
+    The output, which the block adds to x, is approximately the sum of three vectors:
 
-    The result is the direction of the vector for the size, (D,). It is at right angles to `half` and to
-    the first `room` channels.
+    - the difference, multiplied by DIFFERENCE_GAIN. The factor is negative, so that words attend to the
+      image in which a cell shows an object, and not to the image without the object.
+    - the content, multiplied by CONTENT_GAIN, without the first `room` channels. These channels hold the
+      cell's place and image.
+    - a vector along one fixed direction, whose length tells the size of the difference
+
+    Returns the fixed direction of the third vector, (D,). This direction is at right angles to `half` and
+    to the first `room` channels.
     """
     up, *_, down = feed_forward
     D, identity = len(half), torch.eye(len(half))

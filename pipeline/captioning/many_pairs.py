@@ -44,11 +44,16 @@ def caption(
     limits: Limits = ALL,
     part: tuple[int, int] = (0, 1),
 ) -> bool:
-    """Write the captions of one part of the pairs. The part that finishes last writes `out`.
+    """Write the captions of one part of the pairs, as shards. The part that finishes last writes `out`.
 
-    `part` is (i, n), and i counts from 0. Part i of n writes the shards i, i + n, … `top` is the number of
-    best captions that are written in addition; None: none. Returns True if `out` is complete. Raises
-    InputError if `out` exists, but was written for other pairs, weights or settings.
+    A shard is a file with the captions of up to SHARD consecutive pairs. When all shards exist, they are
+    joined to `out`. Several processes can share the work: each process writes the shards of one part.
+
+    part: (i, n): this call writes part i of n parts, which has the shards i, i + n, i + 2n, … (i from 0)
+    top: number of best captions to add to the line of each pair that has a caption; None: only the caption
+
+    Returns True if `out` is complete. Raises InputError if `out` exists, but was written for other pairs,
+    weights or settings.
     """
     by = _origin_of(captioner, search, top, limits)
     if out.exists():

@@ -59,10 +59,10 @@ class Familiarity(Strict):
 
 
 def fitted(training: np.ndarray) -> Familiarity:
-    """Compute the mean and standard deviation of each channel over the training images.
+    """Return a Familiarity with the mean and standard deviation of each channel over the training images.
 
-    `training`: channel means of the images, (images, C), from `pooled`. The limits `unlike` and
-    `scenes` of the returned Familiarity are so large that no pair is refused.
+    `training`: channel means of the images, (images, C), from `pooled`. The thresholds of the two
+    distances are so large that no pair is refused. The function with_thresholds sets useful thresholds.
     """
     deviation = np.maximum(training.std(0), LEAST)
     return Familiarity(mean=_rounded(training.mean(0)), deviation=_rounded(deviation), unlike=1e9, scenes=2.0)

@@ -85,10 +85,12 @@ class _Side:
 
 @dataclass(frozen=True)
 class Reader:
-    """Writes captions with their signals.
+    """Captioner that computes the signals of each caption, too.
 
-    If `grammar` is True, captions follow the grammar of coloured solids. Otherwise, two captions are compared
-    only by whether they report a change. A caption with one of `phrases` reports no change.
+    Some signals compare the caption with another caption that the model writes for the same pair. If
+    `grammar` is True, captions follow the grammar of coloured solids, and all their claims are compared.
+    Otherwise, the comparison is only whether both captions report a change. A caption that contains one
+    of `phrases` reports no change.
     """
 
     model: Captioner

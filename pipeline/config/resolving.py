@@ -74,13 +74,13 @@ def code_of(model: str) -> dict[str, str]:
 def _phases(
     entry: Entry, dataset_settings: Dataset, own: OwnSettings | None, key: str
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
-    """Return a model's (sizes, settings of captioning, settings of the last pre-training phase).
+    """Return a model's sizes, its settings of captioning, and its settings of the last pre-training phase.
 
-    own: the model's own settings on the dataset; None: it has the settings of the dataset
+    own: the model's own settings on the dataset; None for a model that uses the dataset's settings
     key: key of `own` in params.yaml, for error messages
 
-    Without a pre-training phase, the last value is {}. Raises InputError if params.yaml lacks the
-    settings of the pre-training phase.
+    The third dictionary is {} for a model without pre-training. Raises InputError if params.yaml lacks
+    the settings of the last pre-training phase.
     """
     if own is None:
         return dataset_settings.sizes, dataset_settings.train.model_dump(), {}

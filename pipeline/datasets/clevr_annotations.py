@@ -90,9 +90,12 @@ def read_types(
 def check_agreement(
     root: Path, file: str, splits: dict[str, list[int]], tables: Mapping[str, Iterable[int]]
 ) -> None:
-    """Raise InputError unless all annotation files have the same scenes.
+    """Raise InputError unless all annotation files of a dataset have the same scenes.
 
-    `splits` has the scenes in `file`, and `tables` has the scenes in each other file.
+    root: folder of the dataset, for the error message
+    file: name of the file that assigns scenes to splits
+    splits: content of `file`: split -> numbers of its scenes
+    tables: name of another annotation file -> numbers of the scenes in that other file
     """
     split_scenes = {number for name in SPLITS for number in splits[name]}
     problems = []

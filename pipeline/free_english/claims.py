@@ -54,7 +54,12 @@ class Clause:
 
     @property
     def when(self) -> str:
-        """The image that the clause is about: "before", "after", "now", "both", or "" if none is named."""
+        """Time that the clause is about: "before", "after", "now", "both", or "" if no time is named.
+
+        "before" means the first image, and "after" the second image. "now" also means the second image, but
+        with words that state a change, such as "is now red". "both" means both images. If the clause names
+        several times, the last one counts. Times after words such as "instead of" are ignored.
+        """
         words = takewhile(lambda word: word.symbol not in ("INSTEAD", "COMPARED", "WHERE"), self.tokens)
         times = [word.meaning for word in words if word.symbol in (WHEN, "IMG", "SCENES") and word.meaning]
         return times[-1] if times else ""

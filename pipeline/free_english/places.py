@@ -190,9 +190,9 @@ def with_value(tokens: list[Token]) -> Token | None:
 
 
 def before_phrase(tokens: list[Token]) -> Token | None:
-    """Return one noun phrase token for "originally on the right, the red ball".
+    """Join a place or value to the next noun phrase, as in "originally on the right, the red ball".
 
-    Return None if the place or the value before the noun phrase is a separate claim.
+    Return None for a pronoun, for words such as "now", and in the cases of with_place and with_value.
     """
     return (with_place if _with_symbol(tokens, "PLACE") else with_value)([tokens[-1], *tokens[:-1]])
 

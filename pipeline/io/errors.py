@@ -55,10 +55,15 @@ def listed(problems: list[str], subject: str, remedy: str) -> InputError:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """In the `with` block, turn errors of writing the file or folder `path` into an InputError.
+    """Turn errors of writing `path`, a file or folder, in the `with` block into an InputError.
 
-    An error may name a file that has nothing to do with `path`. Such an error is converted only if its
-    code is in UNWRITABLE, for example "the disk is full". The message then names that file.
+    Two kinds of system errors are converted:
+
+    - errors that name `path`, a folder above it, a file below it, or its temporary file
+    - errors that only writing can cause, such as "the disk is full" (UNWRITABLE), whatever file they name
+
+    The message names the file of the error, or `path` if the error names no file. All other errors are
+    raised unchanged.
     """
     try:
         yield

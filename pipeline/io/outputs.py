@@ -28,7 +28,9 @@ from pipeline.io.folder_records import RECORD
 class Contents:
     """Kind of an output folder, such as weights or curves.
 
-    `by` is the name of the kind in the record of the folder (folder_records.py).
+    `by` is the name of the kind, for example "weights". The record of a folder, the file .made.json,
+    stores this name under the key "by". A folder that is not empty is replaced only by a folder of the
+    same kind.
     """
 
     by: str

@@ -79,9 +79,10 @@ def imports(path: Path, root: Path = ROOT) -> set[Path]:
 
 @cache
 def _imported_names(source: bytes) -> frozenset[tuple[str, str]]:
-    """Return the imports of the packages PACKAGES in `source`, the text of a Python file, as pairs of names.
+    """Return the modules of this repository that a Python file imports, as pairs of names.
 
-    `from a import b` gives ("a", "b"), and `import a` gives ("a", "").
+    `source` is the text of the file. `from a import b` gives ("a", "b"), and `import a` gives ("a", "").
+    Imports from packages that are not in PACKAGES are left out. Raises ValueError for relative imports.
     """
     imported: set[tuple[str, str]] = set()
     for node in ast.walk(ast.parse(source)):

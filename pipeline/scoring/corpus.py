@@ -108,10 +108,11 @@ def _tokenized(
 def _python_scores(
     captions: dict[str, str], references: dict[str, list[str]], subsets: dict[str, list[str]]
 ) -> tuple[dict[str, Values], dict[str, dict[str, Any]]]:
-    """Return the scores of each subset, and the scores of each pair: BLEU, ROUGE-L and CIDEr-D.
+    """Return BLEU, ROUGE-L and CIDEr-D of each subset and of each pair.
 
-    The scores also have the key METEOR, and those of a pair the key SPICE, with the value None. These
-    keys only fix the order in which metrics are written.
+    METEOR and SPICE are not computed here. Subsets and pairs have the key METEOR with the value None, and
+    pairs also have the key SPICE with the value None. These keys only fix the order in which metrics are
+    written.
     """
     grams = metrics.counted(captions, references)
     counts = metrics.bleu_counts(captions, references, grams)

@@ -78,7 +78,11 @@ def score_pairs(
 
 
 def unread(pair_ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
-    """Return a list with one warning: the captions of the pairs `pair_ids` are not judged; [] if no pairs."""
+    """Return a list with one warning, which says how many captions are not judged; [] if all are judged.
+
+    pair_ids: the pairs whose captions are not judged, because the dataset's grammar cannot parse them
+    captions: pair id -> caption, for all pairs
+    """
     if not pair_ids:
         return []
     return [

@@ -77,7 +77,15 @@ class Ranks:
 
 
 def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
-    """Return the ranks of the right results; `sentences` has the sentences of each pair."""
+    """Return the rank of the correct result in each search by a sentence and in each search by a pair.
+
+    A search by a sentence ranks the P pairs. The correct result is the sentence's own pair. A search by a
+    pair ranks the most similar sentence of each of the P pairs. The correct result is the sentence of the
+    pair itself.
+
+    similarity: similarity of each sentence with each pair, (Q, P)
+    sentences: the sentences of each pair, in the order of the rows of `similarity`
+    """
     owners = np.repeat(np.arange(len(sentences)), [len(texts) for texts in sentences])
     right = similarity[np.arange(len(owners)), owners]
     # row n: similarity of each pair with the most similar sentence of pair n, (P, P)

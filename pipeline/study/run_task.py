@@ -45,7 +45,11 @@ class RunTask:
         return command(self.run, self.base.prepared, self.commits)
 
     def is_pretraining(self) -> bool:
-        """Return True if the dvc.lock of the run's workspace does not yet contain the pre-training phase."""
+        """Return True if the run's pre-training is not finished yet.
+
+        The pre-training is finished if the dvc.lock of the run's workspace contains the stage of
+        pre-training. The result is meaningless for a run without pre-training.
+        """
         lock = self.folder / LOCK
         text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
         return f"\n  {_stage_name(PHASE, self.run)}:" not in text

@@ -122,9 +122,12 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _variant_switches(tree: Tree, row: Row, dataset: str, changed: Tree) -> Tree:
-    """Return the switches that apply where params.yaml sets none: name of a switch -> value.
+    """Return the default switches of the row's model on the dataset: name of a switch -> value.
 
-    They are the switches of the model's variant, with the changes in the dataset's own settings.
+    A default applies if `model.NAME.switches` in params.yaml does not set the switch. The defaults are the
+    switches of the model's variant. The dataset's own settings for the model may override some of them.
+    `changed` has the row's changes (key in params.yaml -> new value), which may select another variant.
+    The result is {} if the model is unknown.
     """
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
         return {}  # Params and the recipe report an unknown model

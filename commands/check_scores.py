@@ -77,12 +77,12 @@ def _scores(tree: Any, source: str, tolerance: Mapping[str, float]) -> dict[str,
     """Return the scores of a metrics.json that are to be checked, as name -> score.
 
     tree: the content of the metrics.json
-    source: its name in error messages
+    source: name of the metrics.json in error messages
     tolerance: its keys are the names of the scores to be checked. A name without a score is left out.
 
-    True captions of changed pairs are a separate score. In the score of all pairs, a model that often
-    says "no change" could make up for a loss on changed pairs. Raises InputError if `tree` is not the
-    content of a metrics.json.
+    A name can also be a score of some pairs only, such as "true_changes": the share of true captions of
+    changed pairs. The score of all pairs ("true") can hide a loss on changed pairs, if the model says
+    "no change" more often. Raises InputError if `tree` is not the content of a metrics.json.
     """
     if not isinstance(tree, dict) or not isinstance(tree.get("total"), dict):
         raise InputError(f"{source} is no metrics.json: it lacks the key total; {RERUN} again")

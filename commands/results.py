@@ -47,9 +47,10 @@ def main() -> None:
 
 
 def write(folder: Path = DOCS) -> None:
-    """Write the filled result pages and their figures to `folder`, from the published records.
+    """Fill the results pages from the published records, draw their figures, and write both to `folder`.
 
-    The pages in docs are the templates. A note names the tables that no page has.
+    The pages in docs are the templates. If a table has rows, but no page has a block for the table, the
+    name of the table is printed.
     """
     settings = params.load()
     groups_by_dataset = {name: record_comparisons.read(Path(), name) for name in settings.tabletop.viewpoint}

@@ -72,10 +72,11 @@ class Joined(nn.Module):
 
 @dataclass
 class Distilled(Aligned):
-    """Difference of a pair, with two vectors of each image, (B, D) each.
+    """Difference of the two images of a pair, with four vectors, (B, D) each.
 
-    `before_common` and `after_common` are the content that both images share. `before_own` and `after_own`
-    are the content that only this image has.
+    `before_common` is computed from the before image, and `after_common` from the after image. Each
+    estimates the content that both images share. `before_own` estimates the content that only the
+    before image has, and `after_own` the content that only the after image has.
     """
 
     before_common: Tensor  # c_bef
@@ -102,7 +103,11 @@ class Distilling(nn.Module):
         self.fuse = Joined(sizes, dropout)  # W_f
 
     def forward(self, before: Tensor, after: Tensor) -> Distilled:
-        """Return the difference of both images' cells, (B, N, D) each; its field `memory` is (B, N, D)."""
+        """Return the difference of the images `before` and `after`, as a Distilled.
+
+        `before` and `after` are the cells of the two images, (B, N, D) each. The field `memory` of the
+        result, (B, N, D), is the difference of each cell. The decoder reads this field.
+        """
         b_context, b = self.context(self.before_token, before)  # g, (B, 1, D), and x, (B, N, D)
         a_context, a = self.context(self.after_token, after)
         b_common, a_common = self.common(b_context), self.common(a_context)  # c

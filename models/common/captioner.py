@@ -160,13 +160,14 @@ class Captioner(Trainable):
         return self.decoder(tokens, difference).logits.float()
 
     def padded(self, tokens: Tensor) -> Tensor:
-        """Return the captions `tokens`, (B, L+1), with padding added at the end.
+        """Return the captions `tokens`, (B, L+1), with padding (NULL) added at the end.
 
-        The attribute `reads` determines how many tokens are added to each caption:
+        The last token of a caption is never an input of the decoder. The model's attribute `reads` names what
+        the decoder's input ends with, and so the number of tokens that are added to each caption:
 
-        words: none
-        end: one token, if there is room, so that <END> is an input of the decoder
-        padding: as many as are needed to reach the length of the longest caption
+        reads "words": no token. The input ends with the last word of the longest caption in `tokens`.
+        reads "end": one token, if there is room. The input then contains <END>.
+        reads "padding": as many tokens as make the input as long as the longest caption of the data.
         """
         room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the last token is no input of the decoder
         added = {"words": 0, "end": min(1, room), "padding": room}[self.reads]

@@ -116,10 +116,11 @@ def compare_in_captioner(
 
 
 def all_places(encoding: ImageEncoder) -> Tensor:
-    """Set the position embeddings of the class token and of all cells. Return them, (1 + cells, D).
+    """Set the position embeddings of the image encoder, and return them, (1 + cells, D).
 
-    The class token gets a position that no cell has: after the last row and the last column. So attention by
-    position matches it with the class token of the other image.
+    The first row is for the class token, and the other rows are for the cells of the image. A cell's
+    embedding encodes the cell's row and column. The class token gets a position that no cell has: after
+    the last row and the last column. So attention by position matches the class tokens of both images.
     """
     rows, columns = encoding.patches.cells
     waves = weights.grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])

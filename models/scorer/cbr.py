@@ -22,9 +22,10 @@ from models.scorer.model import RECONSTRUCTION, VIEWS, between_views, captioner
 
 
 class CellMap(nn.Linear):
-    """Linear map of cells. The function `initialise` (captioner.py) does not change its weights.
+    """Linear map of each cell. In the released program, this map is a 1x1 convolution.
 
-    The reason is that this map is a 1x1 convolution in the released program.
+    The released program initialises linear layers by N(0, 0.02), but not convolutions. Therefore the
+    function `initialise` (captioner.py) leaves the weights of this class as PyTorch initialised them.
     """
 
 

@@ -186,7 +186,8 @@ class PairCaptioner:
     def check_limits(self, search: Search, limits: Limits) -> None:
         """Check that the minimum probability `limits.at_least` can be applied to captions of this search.
 
-        Raises InputError if it is above 0, and there is no calibration or it was made with another search.
+        Raises InputError if `limits.at_least` is not 0 and the captioner has no calibration. Raises
+        InputError also if `limits.at_least` is not 0 and the calibration was made with another search.
         """
         fitted = self.calibrated() if limits.at_least else None
         if fitted and not fitted.of(search.beam, search.length_penalty):

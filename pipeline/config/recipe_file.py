@@ -88,7 +88,10 @@ class Recipe:
 
     @property
     def input(self) -> str:
-        """Kind of the model's input: GRID or PIXELS. Recipes of earlier versions lack it, and mean GRID."""
+        """Kind of the model's input: GRID (features of a backbone) or PIXELS (images).
+
+        Recipes of earlier versions do not contain the kind. For these recipes, the kind is GRID.
+        """
         return str(self.features.get("input", models.GRID))
 
     @property

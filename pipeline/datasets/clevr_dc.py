@@ -61,7 +61,12 @@ def read(root: Path) -> list[Pair]:
 
 
 def _layout(root: Path) -> Layout:
-    """Return the layout whose captions file exists. If both exist, the folder of before images decides."""
+    """Return the file layout of the dataset in the folder `root`: AUTHORS or DIRL.
+
+    The layout is the one whose captions file exists. If the captions files of both layouts exist, the
+    layout is the one whose folder of before images exists. Raises InputError unless this selects exactly
+    one layout.
+    """
     layouts = [layout for layout in (AUTHORS, DIRL) if (root / layout.captions).is_file()]
     if len(layouts) > 1:  # DIRL's script keeps the authors' captions file
         layouts = [layout for layout in layouts if (root / layout.before).is_dir()]

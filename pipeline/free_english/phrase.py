@@ -9,13 +9,13 @@ Values = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Place:
-    """A place of an object, or another condition on it, in a text. `relation` is the kind:
+    """Place of an object in a text, or another condition on the object. `relation` names the kind:
 
     - left, right, front, behind, near, between, toward, away, past: relation to the objects `others`;
-    - side: on the side `side` of the table;
-    - rank: number `rank` in the order from `side`, as in "the second from the left";
-    - seen: visible in the image `when`;
-    - count: exactly `rank` objects of the image fit `others`, as in "a fourth cube".
+    - side: the object is on the side `side` of the table, as in "the cube on the left";
+    - rank: the object is number `rank`, counted from `side`. "The second from the left" has the rank 2;
+    - seen: the object is visible in the image `when`;
+    - count: `rank` objects of the image fit `others`. For "a fourth cube", these are 4 cubes.
     """
 
     relation: str

@@ -178,10 +178,10 @@ def with_place(tokens: list[Token]) -> Token | None:
 
 
 def with_value(tokens: list[Token]) -> Token | None:
-    """Return one noun phrase token with a value, for words such as "the cube made of rubber".
+    """Join a noun phrase and a value, as in "the cube made of rubber", to one noun phrase token.
 
-    Return None if the value is a separate claim: the noun phrase is a pronoun ("it is made of rubber"), or
-    already has a value of the attribute, or a word such as "now" refers to the second image.
+    Return None for a pronoun ("it is made of rubber"), for words such as "now", and for a second value
+    of one attribute ("the red cube that is blue"). The value is a separate claim in these cases.
     """
     phrase, value = tokens[0].meaning, _with_symbol(tokens, "VALUE")[0].meaning
     if _times(tokens) & {*AFTER} or phrase.pronoun or dict(value).keys() & dict(phrase.look).keys():

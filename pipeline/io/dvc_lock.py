@@ -76,14 +76,16 @@ def _complete_stages(text: str) -> Stages | None:
 
 
 def _missing_stages(stages: Stages, good_stages: Stages) -> list[str]:
-    """Return the names of the stages that dvc.lock lost because its end was cut off.
+    """Return the names of the stages that are missing because the end of dvc.lock was cut off.
 
-    stages: stages of dvc.lock
-    good_stages: stages of the good copy
+    stages: stages in dvc.lock
+    good_stages: stages in a complete earlier version of dvc.lock
 
-    The last stage of dvc.lock is included if it has fewer outputs than in the good copy. If stages are
-    missing elsewhere than at the end, the result is empty: DVC only appends stages, so dvc.lock was not cut
-    off.
+    If dvc.lock has the stages a and b, and `good_stages` has a, b and c, the result is [c]. If b has
+    fewer outputs in dvc.lock than in `good_stages`, the result is [b, c].
+
+    DVC adds new stages only at the end. So a stage that is missing at another position was not cut off.
+    The result is then empty.
     """
     names, good_names = list(stages), list(good_stages)
     if len(stages[names[-1]]["outs"]) < len(good_stages.get(names[-1], {}).get("outs", [])):

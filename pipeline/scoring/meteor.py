@@ -69,14 +69,15 @@ WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
 def from_statistics(statistics: np.ndarray) -> np.ndarray:
     """Return METEOR (0 to 1) from the 23 counts of a caption, (..., 23), or from their sums over a corpus.
 
-    The result equals that of METEOR's Java program to the last digit. The counts, in order:
+    The result equals that of METEOR's Java program to the last digit. A matcher finds words of the caption
+    that match words of the reference, for example synonyms. The counts, in order:
 
     words: 2 counts, in the caption and in its reference
     function words: 2 counts, in the caption and in its reference
-    matched words by matcher: 4 counts for each of the 4 matchers (matched content words in the caption
-        and in its reference, then matched function words in the caption and in its reference)
-    chunks: 1 count; 0 if the caption equals its reference
-    matched words: 2 counts, in the caption and in its reference
+    matched words of each matcher: 4 counts for each of the 4 matchers (content words in the caption and
+        in its reference, then function words in the caption and in its reference)
+    chunks (runs of matched words in the same order): 1 count; 0 if one chunk covers both sentences
+    matched words of all matchers together: 2 counts, in the caption and in its reference
     """
     stats = np.asarray(statistics, dtype=np.float64)
     words, function = stats[..., WORDS], stats[..., FUNCTION]  # (..., caption/reference)

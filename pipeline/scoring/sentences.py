@@ -55,7 +55,11 @@ class Sentence:
 
     @cached_property
     def landmark(self) -> range:
-        """Positions of the second noun and of the words between its article and the noun, as "red cube"."""
+        """Positions of the words of the second noun phrase, without its article ("red cube").
+
+        The landmark is the object that tells where the subject is, as in "behind the red cube". The range is
+        empty if the sentence has no such noun phrase.
+        """
         return self._phrase(self.subject.stop, self.nouns[1]) if len(self.nouns) > 1 else range(0)
 
     @cached_property

@@ -83,10 +83,15 @@ PARTS = ("loss", "train", "reinforce", "decode")
 
 
 def overlay(tree: Tree, row: Row, dataset: str, location: str) -> Tree:
-    """Return params.yaml's content with a row's changes, for the row's model and `dataset` only.
+    """Return the content of params.yaml, changed for one row of a study and one dataset.
 
-    Raises InputError for a key that is unknown, that studies may not set, or that has no effect.
-    `location` starts the error message.
+    tree: the current content of params.yaml
+    row: row of the study; its changes are applied
+    dataset: name of the dataset
+    location: the text with which an error message begins
+
+    The result names only `dataset` as dataset and only the row's model as model. Raises InputError for an
+    invalid value, and for a key that is unknown, that studies may not set, or that has no effect.
     """
     changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model], "stages": {}}
     if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):

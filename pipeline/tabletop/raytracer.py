@@ -106,10 +106,10 @@ def _visible(solids, among, lamp, point, gap, square):
 def _lit(style, solids, lamps, shaders, tile, own_bit, point, normal, view, gloss):
     """Return the light at a point of a surface: diffuse red, green and blue, and the highlight.
 
-    `tile` is the row of `shaders` to use. An entry of `shaders` is a bit mask of the solids that may
-    hide a lamp. `own_bit` is the bit of the solid on which the point lies. That solid is left out if
-    the whole lamp lies above the tangent plane, because a convex solid cannot hide it. `normal` is the
-    surface's normal, `view` is the direction of the ray, and `gloss` is the exponent of the highlight.
+    Row `tile` of `shaders` has, for each lamp, a bit mask of the solids that may hide the lamp. `own_bit`
+    is the bit of the solid with the point. If a whole lamp is above the tangent plane, this solid cannot
+    hide the lamp, because solids are convex. The bit is then removed from the mask. `normal` is the
+    surface's normal, `view` the ray's direction, and `gloss` the highlight's exponent (0: no highlight).
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
     shine = 0.0

@@ -135,10 +135,10 @@ class TaskValidation:
             yield assembled([(pair,) for pair in pairs], texts, self.store, self.vocabulary, {}, task)
 
     def _class_batches(self) -> Iterator[Batch]:
-        """Yield batches of NABirds' image pairs for the pretraining task "class_pairs".
+        """Yield the validation batches of the pretraining task "class_pairs": image pairs of NABirds.
 
-        The pairs are evenly spaced in the list of all NABirds pairs of the split. There are at most as many
-        of them as there are validation pairs in `pairs`.
+        Only every k-th NABirds pair of the split is used. k is the smallest step with which there are at most
+        as many NABirds pairs as validation pairs of the other tasks (`pairs`).
         """
         assert self.classes is not None
         pairs = self.classes.pairs[:: -(-len(self.classes.pairs) // len(self.pairs))]

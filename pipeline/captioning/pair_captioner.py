@@ -70,7 +70,10 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """Answer as a line of text: the caption or the reason, and the probability if it is known."""
+        """Answer as a line of text, with the probability if it is known.
+
+        The line begins with the caption. If the pair was refused, it begins with the reason.
+        """
         message = self.reason if self.caption is None else self.caption
         suffix = "" if self.probability is None else f"  (probability {self.probability:.2f})"
         return f"{message}{suffix}"

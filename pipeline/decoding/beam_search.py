@@ -142,10 +142,10 @@ class Beam:
         return indices // V, indices % V
 
     def _move(self, parents: Tensor, word: Tensor, position: int) -> None:
-        """Copy words, state and attention of each extended caption to the row of the new caption.
+        """Copy words, state and attention of old captions to the rows of the new captions that extend them.
 
-        `parents` says which old caption each new caption extends. `word` has the new words, which are added
-        at `position`. Both are (unsettled, k), for the k captions of each pair that is still in the search.
+        `parents` has the index of the old caption that each new caption extends. `word` has the new words,
+        which are added at `position`. Both are (unsettled, k): k captions of each pair in the search.
         """
         unsettled = len(word)
         rows = (parents + self.beam * torch.arange(unsettled, device=parents.device)[:, None]).flatten()

@@ -25,8 +25,8 @@ def row(groups: Sequence[Group]) -> list[str] | None:
     - number of usable models
     - standard deviation over seeds
     - standard deviation over test pairs
-    - difference between two runs of a model that only 5 % of such pairs of runs exceed
-    - smallest difference between two models that five seeds of each model can show
+    - 95th percentile of the difference between two runs of the same model
+    - smallest difference between two models that can be shown with five seeds of each model
     - number of seeds of each model that are needed to show a difference of two points
     """
     usable = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.above_chance]

@@ -162,9 +162,9 @@ SUMMED: dict[str, Callable[[Array], Array]] = {
 
 
 def read(paths: Sequence[Path]) -> Evidence:
-    """Return the evidence of a model from the pairs.jsonl of each of its seeds.
+    """Read the scores of a model from the pairs.jsonl of each of its seeds, and return them as an Evidence.
 
-    Raises InputError like `read_pairs`, and if the files have different pairs.
+    Raises InputError if the files have different pairs, and in the cases in which `read_pairs` raises it.
     """
     return evidence({str(path): read_pairs(path) for path in paths})
 

@@ -13,13 +13,14 @@ PHRASES = ("no change", "no difference", "nothing", "identical", "the same as be
 Training and the demo use this constant, because they do not have that setting.
 """
 ADJECTIVES = "visible|obvious|apparent|noticeable|significant|clear|real"
+VERBS = "see|find|notice|spot|detect|observe|identify"
 
 
 def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
     """Return True if the caption contains one of `phrases`, in upper or lower case.
 
     A match must begin at the start of a word. A phrase "no X" also matches "no visible X" (or another of
-    ADJECTIVES) and "not see any X" (or another verb).
+    ADJECTIVES), "not see any X" (or any other verb) and "not see a X" (or another of VERBS).
     """
     text = one_line(caption).lower()
     return any(re.search(_pattern(one_line(phrase).lower()), text) for phrase in phrases)
@@ -29,7 +30,8 @@ def _pattern(phrase: str) -> str:
     if not phrase.startswith("no "):
         return rf"(?<!\w){re.escape(phrase)}"
     noun = re.escape(phrase.removeprefix("no "))
-    negation = r"(?<!\w)no|(?:(?<!\w)not|(?<!\w)cannot|n['’]t) \w+ any"
+    not_seen = rf"(?:(?<!\w)not|(?<!\w)cannot|n['’]t) (?:\w+ any|(?:{VERBS}) an?)"
+    negation = rf"(?<!\w)no|{not_seen}"
     return rf"(?:{negation}) (?:(?:{ADJECTIVES}) )?{noun}"
 
 
